@@ -83,7 +83,7 @@ pub(crate) fn other_manifest() -> StoredManifest {
             },
             polling: Polling {
                 status_url_template: "https://pets.example/reports/{{ answer.id }}".into(),
-                status_path: "status".into(),
+                status_path: Some("status".into()),
                 completed: vec!["done".into()],
                 failed: vec!["failed".into()],
                 result_path: Some("result".into()),

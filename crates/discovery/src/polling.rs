@@ -5,6 +5,7 @@
 //! the answer and arguments are filled in; or it is one place of the answer that holds the whole address. Nothing of it is
 //! template code.
 
+use model::header::is_token;
 use model::{CancelRequest, Polling, PollingSettings, StatusWord, steps};
 use serde::Deserialize;
 use serde_json::Value;
@@ -84,10 +85,16 @@ fn unknown<'a>(said: &'a Value, known: &[&str]) -> Option<&'a String> {
 
 /// The same of what an admin wrote down.
 pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling, String> {
-    if written.completed.is_empty() {
-        return Err("`completed` names no status".to_owned());
+    match &written.status_path {
+        Some(_) if written.completed.is_empty() => {
+            return Err("`completed` names no status".to_owned());
+        }
+        None if !(written.completed.is_empty() && written.failed.is_empty()) => {
+            return Err("`completed` and `failed` need a `status_path`".to_owned());
+        }
+        _ => {}
     }
-    let texts = [Some(&written.status_path), written.result_path.as_ref()];
+    let texts = [written.status_path.as_ref(), written.result_path.as_ref()];
     if texts.into_iter().flatten().any(|text| TEXT < text.len()) {
         return Err("a path is too long".to_owned());
     }
@@ -150,7 +157,7 @@ fn address(base: &str, text: &str) -> Result<String, String> {
     let whole = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     if let Some(place) = whole.filter(|place| !place.contains(['{', '}'])) {
         let place = told(place).ok_or_else(|| {
-            format!("{} is neither `{{location}}` nor a place like `{{answer.url}}`", shown())
+            format!("{} is neither `{{location}}` nor a place like `{{answer.url}}` or `{{header.operation-location}}`", shown())
         })?;
         push_expression(&mut template, &place);
         return Ok(template);
@@ -174,7 +181,7 @@ fn address(base: &str, text: &str) -> Result<String, String> {
             _ => told(name).filter(|place| place != "location"),
         };
         let place = place.ok_or_else(|| {
-            format!("{} has a name that is neither `answer.…` nor `args.…`", shown())
+            format!("{} has a name that is none of `answer.…`, `header.…` and `args.…`", shown())
         })?;
         push_literal(&mut template, literal);
         push_expression(&mut template, &place);
@@ -208,10 +215,14 @@ fn origin_within(base: &str, authority: &str) -> Option<String> {
     is_of_base.then(|| origin.ascii_serialization())
 }
 
-/// A place in what the upstream answered: `answer["job"][0]["id"]`
+/// A place in what the upstream answered: `answer["job"][0]["id"]`, `headers["operation-location"]`
 fn told(name: &str) -> Option<String> {
     if name == "location" {
         return Some(name.to_owned());
+    }
+    if let Some(name) = name.strip_prefix("header.") {
+        let name = name.to_ascii_lowercase();
+        return is_token(&name).then(|| format!("headers[{}]", quoted(&name)));
     }
     let told = name.strip_prefix("answer.")?;
     if !told.starts_with('/') && told.split('.').any(str::is_empty) {
@@ -246,6 +257,12 @@ mod tests {
         assert_eq!(of("/{args.shop}/jobs/{answer.jobs.0.id}?x=1").unwrap(), filled);
         assert_eq!(of("{location}").unwrap(), "{{ location }}");
         assert_eq!(of("{answer.urls.get}").unwrap(), r#"{{ answer["urls"]["get"] }}"#);
+        assert_eq!(
+            of("{header.Operation-Location}").unwrap(),
+            r#"{{ headers["operation-location"] }}"#
+        );
+        let of_header = r#"https://api.test/v1/jobs/{{ headers["x-job"] }}"#;
+        assert_eq!(of("/jobs/{header.x-job}").unwrap(), of_header);
         let dotted = r#"{{ answer["@odata.id"][0]["a/b"] }}"#;
         assert_eq!(of("{answer./@odata.id/0/a~1b}").unwrap(), dotted);
         let code = of("/{answer.a\"]}/{answer.{{7}}}");
@@ -262,6 +279,9 @@ mod tests {
             "{args.url}",
             "{location}x",
             "/{location}",
+            "{header.}",
+            "{header.a b}",
+            "{header.a\"]}",
             "",
         ] {
             assert!(of(bad).is_err(), "{bad}: {:?}", of(bad));
@@ -316,7 +336,10 @@ mod tests {
         );
         let wrong = |said: Value| read("https://api.test", &said).err().unwrap();
         assert!(wrong(json!(true)).contains("invalid type"));
-        assert!(wrong(json!({"status_path": "s"})).contains("`completed`"));
+        assert!(wrong(json!({"status_path": "s"})).contains("`completed` names no status"));
+        assert!(wrong(json!({"completed": ["x"]})).contains("need a `status_path`"));
+        assert!(wrong(json!({"failed": ["x"]})).contains("need a `status_path`"));
+        assert!(read("https://api.test", &json!({})).is_ok(), "202 tells, at `Location`");
         assert!(wrong(json!({"status_path": "s", "completed": []})).contains("names no status"));
         assert!(wrong(json!({"status_path": "s", "completed": ["x"], "url": 1})).contains("`url`"));
         let cancel = json!({"method": "GET", "url": "/x"});

@@ -13,6 +13,7 @@ use model::{CallStatus, ErrorCode, Failure, Outcome, Polling, ToolId};
 use serde_json::{Map, Value};
 use upstream::Large;
 use upstream::http::Method;
+use upstream::http::header::{HeaderMap, LOCATION};
 use url::Url;
 
 use self::elsewhere::Elsewhere;
@@ -36,7 +37,8 @@ const WORD: usize = 80;
 /// How jobs of one tool are followed.
 pub(crate) struct Follow {
     status: NextAddress,
-    status_path: Path,
+    /// Where the status stands; without it the work goes on as long as the answer is 202.
+    status_path: Option<Path>,
     completed: Vec<Box<str>>,
     failed: Vec<Box<str>>,
     result_path: Option<Path>,
@@ -53,7 +55,7 @@ pub struct Reply {
     /// As of any call.
     pub outcome: Outcome,
     pub(crate) url: Option<Url>,
-    pub(crate) location: Option<String>,
+    pub(crate) headers: HeaderMap,
     pub(crate) retry_after: Option<Duration>,
     /// What may come of sending the request again.
     pub again: Again,
@@ -81,13 +83,17 @@ impl Reply {
         Self {
             outcome,
             url: None,
-            location: None,
+            headers: HeaderMap::new(),
             retry_after,
             again: Again::InVain,
             refuses_token: false,
             hidden: Credentials::new(),
             large: None,
         }
+    }
+
+    pub(crate) fn location(&self) -> Option<&str> {
+        self.headers.get(LOCATION)?.to_str().ok()
     }
 }
 
@@ -152,7 +158,7 @@ impl Follow {
         let method = Method::from_bytes(method.as_bytes());
         Ok(Self {
             status: NextAddress::compile(&polling.status_url_template)?,
-            status_path: Path::read(&polling.status_path),
+            status_path: polling.status_path.as_deref().map(Path::read),
             completed: polling.completed.clone(),
             failed: polling.failed.clone(),
             result_path: polling.result_path.as_deref().map(Path::read),
@@ -175,7 +181,7 @@ impl Follow {
             return Begun::Over(Box::new(reply.outcome), reply.large);
         }
         let answer = reply.outcome.result.as_ref().unwrap_or(&Value::Null);
-        let before = Before { answer, location: reply.location.as_deref() };
+        let before = Before { answer, headers: &reply.headers };
         let from = reply.url.as_ref();
         let address = |of: &NextAddress| match from {
             Some(from) => of.render(arguments, before, from),
@@ -192,6 +198,12 @@ impl Follow {
         }
         let status = match address(&self.status) {
             Ok(status) => status,
+            // An API that is quick may have the result at once, and nothing to follow.
+            Err(TemplateError::Argument { .. })
+                if known.word.is_empty() && known.upstream_status != Some(202) =>
+            {
+                return Begun::Over(Box::new(reply.outcome), reply.large);
+            }
             Err(error) => {
                 let message =
                     format!("the work was begun, and nobody can ask how it goes: {error}");
@@ -220,12 +232,12 @@ impl Follow {
     /// Whether the first answer is the address to look at and nothing else.
     fn is_begun_elsewhere(&self, reply: &Reply) -> bool {
         let is_see_other = reply.outcome.upstream_status == Some(303);
-        is_see_other && reply.location.is_some() && self.status.is_location()
+        is_see_other && reply.location().is_some() && self.status.is_location()
     }
 
     /// The status that an answer tells, in a word; empty if there is none.
     fn word(&self, answer: &Value) -> String {
-        match self.status_path.find(answer) {
+        match self.status_path.as_ref().and_then(|path| path.find(answer)) {
             Some(Value::String(text)) => plain_text(text).chars().take(WORD).collect(),
             Some(Value::Number(number)) => number.to_string(),
             Some(Value::Bool(word)) => word.to_string(),
@@ -313,9 +325,9 @@ impl Job<'_> {
         }
         self.failed_looks = 0;
         self.known.word = self.follow.word(last.result.as_ref().unwrap_or(&Value::Null));
-        let is_result = was_sent_on.is_some_and(|it| it.is_result)
-            && self.known.word.is_empty()
-            && last.upstream_status != Some(202);
+        let is_past =
+            self.follow.status_path.is_none() || was_sent_on.is_some_and(|it| it.is_result);
+        let is_result = is_past && self.known.word.is_empty() && last.upstream_status != Some(202);
         let end = match is_result {
             true => Some(self.follow.done(&self.known, &last)),
             false => self.follow.end(&self.known, &last, &reply.hidden),
@@ -368,9 +380,10 @@ impl Job<'_> {
 
     /// It took too long, or was asked for too often.
     pub fn out_of_time(&self) -> Outcome {
-        let said = match self.known.word.is_empty() {
-            true => format!("there is no status at `{}`", self.follow.status_path),
-            false => format!("its status is `{}`", self.known.word),
+        let said = match (&self.follow.status_path, &self.known.word) {
+            (None, _) => "it is still answered with 202".to_owned(),
+            (Some(path), word) if word.is_empty() => format!("there is no status at `{path}`"),
+            (Some(_), word) => format!("its status is `{word}`"),
         };
         let message = format!("the work did not end in time after {} looks: {said}", self.looks);
         self.known.failed(ErrorCode::PollTimeout, message, self.follow.is_repeatable)

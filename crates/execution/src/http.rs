@@ -282,11 +282,11 @@ fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
     }
     Reply {
         outcome,
-        location: location.map(str::to_owned),
         retry_after: http::retry_after(&answer.headers).map(Duration::from_secs),
         again: Again::after_status(answer.status, wished),
         refuses_token: answer.status == 401 && refuses_token(&answer.headers),
         url: Some(answer.url),
+        headers: answer.headers,
         hidden: Credentials::new(),
         // Of a failure only the beginning is told: nothing that is large is left of it.
         large: is_good.then_some(answer.large),

@@ -190,8 +190,10 @@ pub struct Polling {
     /// Where to ask; sees the arguments and the answer to the first request. One expression alone is a whole address
     /// that the upstream tells, at the origin of the first request.
     pub status_url_template: Box<str>,
-    /// Where the status stands in an answer: `job.status`, or `/job/status`
-    pub status_path: Box<str>,
+    /// Where the status stands in an answer: `job.status`, or `/job/status`. Without it the work goes on as long as it is
+    /// answered with 202.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_path: Option<Box<str>>,
     /// Statuses that mean done.
     pub completed: Vec<Box<str>>,
     /// Statuses that mean failed.

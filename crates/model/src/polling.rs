@@ -7,19 +7,24 @@ use serde_json::Number;
 
 use crate::Polling;
 
-/// How work is followed. In an address, `{answer.…}` stands for a place in the first answer and `{args.…}` for an argument.
+/// How work is followed. In an address, `{answer.…}` stands for a place in the first answer, `{header.…}` for a header of it
+/// and `{args.…}` for an argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PollingSettings {
     /// Where to ask: a path such as `/jobs/{answer.id}`, or the same behind its origin, or a place that holds a whole
-    /// address: `{answer.links.status}`, or `{location}`, the header of the first answer, unless it is said.
+    /// address: `{answer.links.status}`, a header of the first answer such as `{header.operation-location}`, or
+    /// `{location}` unless it is said.
     #[serde(default = "location", skip_serializing_if = "is_location")]
     pub status_url: Box<str>,
-    /// Where the status stands in an answer: `job.state`; or a JSON Pointer, which begins with `/`: `/@odata.status`
-    pub status_path: Box<str>,
-    /// Statuses that mean done.
+    /// Where the status stands in an answer: `job.state`; or a JSON Pointer, which begins with `/`: `/@odata.status`. Unless
+    /// it is said, the status of HTTP tells: as long as it is 202 the work goes on, and the answer after that is its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_path: Option<Box<str>>,
+    /// Statuses that mean done; with `status_path` alone, and needed there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completed: Vec<StatusWord>,
-    /// Statuses that mean failed.
+    /// Statuses that mean failed, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<StatusWord>,
     /// Where the result stands in the last answer, likewise; the whole of it unless it is said.
@@ -124,7 +129,7 @@ mod tests {
             assert_eq!(serde_json::to_value(read).unwrap(), least);
         }
         // It is stored: a later version may say more.
-        let later = json!({"status_path": "state", "completed": [], "every": 1});
+        let later = json!({"status_path": "state", "completed": ["x"], "every": 1});
         assert!(serde_json::from_value::<PollingSettings>(later).is_ok());
     }
 }

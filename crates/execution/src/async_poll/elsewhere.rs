@@ -26,7 +26,7 @@ impl Elsewhere {
             _ => return None,
         };
         let times = before.map_or(0, |it| it.times) + 1;
-        let url = within_origin(reply.url.as_ref()?, reply.location.as_ref()?).ok()?;
+        let url = within_origin(reply.url.as_ref()?, reply.location()?).ok()?;
         (times <= MOST).then_some(Self { url, is_result, times })
     }
 }

@@ -82,7 +82,7 @@ fn it_is_asked_for_until_it_is_done() {
 
 #[test]
 fn the_name_of_a_status_may_have_dots() {
-    let (status_path, result_path) = ("/@odata.status".into(), Some("/rows/0".into()));
+    let (status_path, result_path) = (Some("/@odata.status".into()), Some("/rows/0".into()));
     let follow = follow("POST", &Polling { status_path, result_path, ..polling() });
     let answer = json!({"@odata.status": "done", "rows": [5]});
     assert_eq!(over(going(&follow).heard(reply(200, answer))).result, Some(json!(5)));
@@ -107,6 +107,76 @@ fn what_cannot_be_followed_says_that_it_was_begun() {
         assert_eq!((failure.code, failure.retryable), (ErrorCode::PollFailed, false));
         assert!(failure.message.starts_with("the work was begun"), "{}", failure.message);
     }
+}
+
+#[test]
+fn an_api_may_have_the_result_at_once() {
+    let follow = follow("POST", &polling());
+    for status in [200, 201, 204] {
+        let first = reply(status, json!({"rows": 2}));
+        let Begun::Over(outcome, _) = follow.begun(Instant::now(), &Map::new(), first) else {
+            panic!("it goes on")
+        };
+        assert_eq!((outcome.error, outcome.result), (None, Some(json!({"rows": 2}))));
+    }
+    // A word of it, or an address, and it goes on.
+    let begun = |answer| follow.begun(Instant::now(), &Map::new(), reply(200, answer));
+    assert!(matches!(begun(json!({"id": 7})), Begun::Goes(_)));
+    let Begun::Over(outcome, _) = begun(json!({"job": {"state": "queued"}})) else {
+        panic!("it goes on")
+    };
+    assert!(outcome.error.unwrap().message.starts_with("the work was begun"));
+}
+
+/// Where the status of HTTP tells how the work goes.
+fn by_status(url: &str) -> Follow {
+    follow(
+        "POST",
+        &serde_json::from_value(json!({"status_url_template": url, "completed": [],
+        "failed": []}))
+        .unwrap(),
+    )
+}
+
+#[test]
+fn the_work_may_go_on_for_as_long_as_the_answer_is_202() {
+    let follow = by_status("{{ location }}");
+    let begin = || {
+        let first = with("location", "/jobs/7", reply(202, Value::Null));
+        match follow.begun(Instant::now(), &Map::new(), first) {
+            Begun::Goes(job) => job,
+            Begun::Over(outcome, _) => panic!("{outcome:?}"),
+        }
+    };
+    let mut job = begin();
+    assert_eq!(goes_on(job.heard(reply(202, json!({"status": "done"})))), "");
+    assert_eq!(goes_on(job.heard(reply(503, Value::Null))), "status 503");
+    let outcome = over(job.heard(reply(200, json!({"status": "running"}))));
+    assert_eq!((outcome.error, outcome.result), (None, Some(json!({"status": "running"}))));
+    assert_eq!(over(begin().heard(reply(204, Value::Null))).status, CallStatus::Completed);
+    let refused = failure(begin().heard(reply(400, Value::Null)));
+    assert_eq!((refused.0, refused.1), (ErrorCode::PollFailed, false));
+    let out = begin().out_of_time().error.unwrap();
+    assert!(out.message.contains("still answered with 202"), "{}", out.message);
+    // An address, and no body: it is told later, also where the first answer is 201.
+    let created = with("location", "/jobs/7", reply(201, Value::Null));
+    assert!(matches!(follow.begun(Instant::now(), &Map::new(), created), Begun::Goes(_)));
+}
+
+#[test]
+fn the_address_may_stand_in_a_header_of_any_name() {
+    let follow = by_status(r#"{{ headers["operation-location"] }}"#);
+    let begin = |name, text| {
+        let first = with(name, text, reply(202, Value::Null));
+        match follow.begun(Instant::now(), &Map::new(), first) {
+            Begun::Goes(job) => Ok(job.status().url.to_string()),
+            Begun::Over(outcome, _) => Err(outcome.error.unwrap().message),
+        }
+    };
+    let told = begin("operation-location", "https://api.test/operations/7?v=1");
+    assert_eq!(told.unwrap(), "https://api.test/operations/7?v=1");
+    assert!(begin("operation-location", "https://evil.test/").unwrap_err().contains("another"));
+    assert!(begin("location", "/jobs/7").unwrap_err().contains("not in the first answer"));
 }
 
 #[test]
@@ -194,7 +264,12 @@ fn it_says_how_to_cancel_it_if_that_can_be_said() {
 
 /// An answer that says to look elsewhere.
 fn see(status: u16, location: &str) -> Reply {
-    Reply { location: Some(location.to_owned()), ..reply(status, Value::Null) }
+    with("location", location, reply(status, Value::Null))
+}
+
+fn with(name: &'static str, text: &str, mut reply: Reply) -> Reply {
+    reply.headers.insert(name, text.parse().unwrap());
+    reply
 }
 
 /// Hears that it is elsewhere, and goes there at once.
@@ -259,7 +334,7 @@ fn where_a_look_is_sent_on_to_may_tell_of_the_work_too() {
 fn nobody_is_sent_to_another_origin_or_round_and_round() {
     let follow = follow("PUT", &polling());
     for elsewhere in
-        ["https://other.test/", "http://api.test/", "//other.test/", "https://u@api.test/"]
+        ["https://other.test/", "http://api.test:8080/", "//other.test/", "https://u@api.test/"]
     {
         let (code, retryable, _) = failure(going(&follow).heard(see(303, elsewhere)));
         assert_eq!((code, retryable), (ErrorCode::PollFailed, false), "{elsewhere}");

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use minijinja::value::{DynObject, Object, Serde, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use serde_json::{Map, Value as Json};
+use upstream::http::header::{self, HeaderMap, HeaderValue};
 
 use super::piece::Piece;
 
 /// The one variable of most templates.
 pub(super) const ARGUMENTS: &str = "args";
-/// The first answer, for a request that follows it: its JSON, and its header `Location`.
+/// The first answer, for a request that follows it: its JSON, its headers, and `Location` among them.
 pub(super) const ANSWER: &str = "answer";
+pub(super) const HEADERS: &str = "headers";
 pub(super) const LOCATION: &str = "location";
 /// Out of reach for templates: they may only use the names they know.
 const BUDGET: &str = "budget";
@@ -31,13 +33,20 @@ pub(super) struct Shared<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) answer: &'a Json,
-    pub(crate) location: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
 }
 
 impl Before<'_> {
-    fn variables(self) -> [(&'static str, Value); 2] {
-        let location = self.location.map(|text| Value::from_safe_string(text.to_owned()));
-        [(ANSWER, marked(self.answer)), (LOCATION, location.unwrap_or(Value::UNDEFINED))]
+    fn variables(self) -> [(&'static str, Value); 3] {
+        let told = |text: &HeaderValue| Some(Value::from_safe_string(text.to_str().ok()?.into()));
+        let location = self.headers.get(header::LOCATION).and_then(told);
+        let headers = self.headers.iter();
+        let headers = headers.filter_map(|(name, text)| Some((name.as_str(), told(text)?)));
+        [
+            (ANSWER, marked(self.answer)),
+            (HEADERS, Value::from_pairs(headers)),
+            (LOCATION, location.unwrap_or(Value::UNDEFINED)),
+        ]
     }
 
     pub(super) fn context(self) -> Value {

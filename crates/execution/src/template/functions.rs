@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, UndefinedBehavior, tests};
 
-use super::context::{ANSWER, ARGUMENTS, LOCATION};
+use super::context::{ANSWER, ARGUMENTS, HEADERS, LOCATION};
 use super::piece::Place;
 
 /// The variable, and every function. The functions of places are not among them.
@@ -61,7 +61,8 @@ pub(super) static VOCABULARY: LazyLock<Environment<'static>> = LazyLock::new(|| 
 
 /// Only what follows a first answer sees it.
 pub(super) fn is_known(name: &str, place: Place) -> bool {
-    NAMES.contains(&name) || place == Place::NextAddress && [ANSWER, LOCATION].contains(&name)
+    let of_answer = [ANSWER, HEADERS, LOCATION];
+    NAMES.contains(&name) || place == Place::NextAddress && of_answer.contains(&name)
 }
 
 /// A named option of a function: `explode=true`.

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::TemplateError;
 use super::address::{self, Address};
-use super::context::{ANSWER, Before, LOCATION, Shared};
+use super::context::{ANSWER, Before, HEADERS, LOCATION, Shared};
 use super::functions::VOCABULARY;
 use super::piece::Place;
 use super::scan::{Span, spans};
@@ -69,6 +69,11 @@ pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError
     let joined = Some(text).filter(|text| !text.is_empty()).and_then(|text| from.join(text).ok());
     let mut url = joined.filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
     url.set_fragment(None);
+    // Who stands behind something that ends TLS may not know it.
+    let is_same_port = url.port().is_none_or(|port| Some(port) == from.port_or_known_default());
+    if (from.scheme(), url.scheme()) == ("https", "http") && is_same_port {
+        url.set_scheme("https").ok();
+    }
     match url.username().is_empty() && url.password().is_none() {
         true => of_same_origin(url, from),
         false => Err(TemplateError::Address { rule: "that an answer tells names a user" }),
@@ -89,7 +94,7 @@ fn told(source: &str) -> Result<Box<Expression<'static, 'static>>, TemplateError
     };
     let expression = VOCABULARY.compile_expression_owned(source.to_owned()).map_err(wrong)?;
     let names = expression.undeclared_variables(false);
-    match names.iter().find(|name| ![ANSWER, LOCATION].contains(&name.as_str())) {
+    match names.iter().find(|name| ![ANSWER, HEADERS, LOCATION].contains(&name.as_str())) {
         Some(name) => Err(TemplateError::UnknownName { name: shown(name) }),
         None => Ok(Box::new(expression)),
     }
@@ -100,22 +105,35 @@ fn resolved(
     before: Before<'_>,
     from: &Url,
 ) -> Result<Url, TemplateError> {
-    let none = TemplateError::Address { rule: "is not in the first answer" };
-    let Ok(value) = expression.eval(before.context()) else { return Err(none) };
-    let text = value.as_str().filter(|text| !text.is_empty()).ok_or(none)?;
+    let value = expression.eval(before.context()).ok();
+    let text = value.as_ref().and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| TemplateError::Argument {
+        argument: "the address".to_owned(),
+        problem: "is not in the first answer".to_owned(),
+    })?;
     within_origin(from, text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use serde_json::json;
+    use upstream::http::header::HeaderMap;
 
     use super::*;
 
     fn next(template: &str, answer: &Json, location: Option<&str>) -> Result<String, String> {
+        let location = location.map(|text| ("location", text));
+        with(template, answer, &location.into_iter().collect::<Vec<_>>())
+    }
+
+    fn with(template: &str, answer: &Json, headers: &[(&str, &str)]) -> Result<String, String> {
+        let owned = headers.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        let headers = &HeaderMap::try_from(&owned.collect::<HashMap<_, _>>()).unwrap();
         let arguments = json!({"shop": "a/b"}).as_object().cloned().unwrap_or_default();
         let from: Url = "https://api.test/v1/jobs".parse().unwrap();
-        let before = Before { answer, location };
+        let before = Before { answer, headers };
         let address = NextAddress::compile(template).map_err(|error| error.to_string())?;
         let url = address.render(&arguments, before, &from);
         url.map(|url| url.to_string()).map_err(|error| error.to_string())
@@ -143,7 +161,7 @@ mod tests {
         for bad in [
             "http://169.254.169.254/latest",
             "//evil.test/x",
-            "http://api.test/x",
+            "http://api.test:8080/x",
             "https://api.test:444/x",
             "https://user@api.test/x",
             "https://api.test@evil.test/",
@@ -159,8 +177,26 @@ mod tests {
             "https://api.test/v1/8"
         );
         assert!(next("{{ location }}", &Json::Null, None).is_err());
+        // Who told it may stand behind something that ends TLS.
+        for text in ["http://api.test/x", "http://api.test:443/x"] {
+            assert_eq!(told(text).unwrap(), "https://api.test/x");
+        }
+        assert!(told("http://evil.test/x").is_err());
         assert!(next("{{ answer.status_url }}", &json!({"status_url": 7}), None).is_err());
         assert!(next("{{ args.shop }}", &Json::Null, None).unwrap_err().contains("`args`"));
+    }
+
+    #[test]
+    fn a_header_may_tell_the_address_or_a_piece_of_it() {
+        let whole = r#"{{ headers["operation-location"] }}"#;
+        let told = |text| with(whole, &Json::Null, &[("Operation-Location", text)]);
+        assert_eq!(told("https://api.test/jobs/7").unwrap(), "https://api.test/jobs/7");
+        assert!(told("https://evil.test/jobs/7").unwrap_err().contains("another origin"));
+        assert!(with(whole, &Json::Null, &[("location", "/8")]).is_err());
+        let piece = r#"https://api.test/jobs/{{ headers["x-job"] }}"#;
+        let told = |text| with(piece, &Json::Null, &[("x-job", text)]);
+        assert_eq!(told("a/b?c").unwrap(), "https://api.test/jobs/a%2Fb%3Fc");
+        assert!(told("..").is_err() && with(piece, &Json::Null, &[]).is_err());
     }
 
     #[test]

@@ -261,6 +261,31 @@ fn looks_at_work_use_up_no_limit_of_calls() {
 }
 
 #[test]
+fn an_api_may_say_where_to_look_in_a_header_and_answer_202_until_there_is_a_result() {
+    let by_status = json!({"status_url": "{header.operation-location}", "status_path": null,
+        "completed": [], "failed": [], "result_path": null, "cancel": null});
+    for settings in [of_specification, of_admin, of_custom_tool] {
+        let bakery = Bakery::said_in(
+            settings,
+            &by_status,
+            |_| answer("202 Accepted", "Operation-Location: /jobs/7\r\n", b""),
+            |look| match look {
+                ..3 => answer("202 Accepted", "", b""),
+                _ => ok("application/json", r#"{"loaves": 2}"#),
+            },
+        );
+        let outcome = bakery.call("wait=60").ok();
+        assert_eq!(outcome["status"], "completed", "{outcome}");
+        assert_eq!(outcome["result"], json!({"loaves": 2}), "{outcome}");
+        assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 3));
+    }
+    // It may be quick.
+    let bakery = Bakery::new(&json!({}), |_| ok("application/json", "[2]"), |_| state("done"));
+    assert_eq!(bakery.call("wait=60").ok()["result"], json!([2]));
+    assert_eq!(bakery.asked("GET"), 0);
+}
+
+#[test]
 fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
     for settings in [of_admin, of_custom_tool] {
         let bakery = Bakery::good_said_in(settings);

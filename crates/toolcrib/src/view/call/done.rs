@@ -142,14 +142,14 @@ pub(super) fn told(
 }
 
 /// Why a tool that was done here failed, if it did. Code that calls an API for it knows better than we do.
-fn code_of(result: &ToolResult) -> Option<ErrorCode> {
+pub(super) fn code_of(result: &ToolResult) -> Option<ErrorCode> {
     result.is_error.then(|| result.code().unwrap_or(ErrorCode::BuiltinError))
 }
 
-fn said(text: Option<String>) -> String {
+pub(super) fn said(text: Option<String>) -> String {
     text.unwrap_or_else(|| "the tool says that it failed".into())
 }
 
-fn elapsed(start: Instant) -> u64 {
+pub(super) fn elapsed(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,7 +6,8 @@ use model::{CallStatus, Content, ErrorCode, Failure, Primitive, SourceId, ToolRe
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::{Called, Done, DoneBy, code_of, said, source_of};
+use super::done::{Called, Done, DoneBy, code_of, said};
+use super::source_of;
 use crate::call::{CallContext, NoAnswer};
 use crate::credentials::{Whose, forwarded};
 use crate::record::{Fate, Recording, Subject};

@@ -77,7 +77,7 @@ impl<'a> Tries<'a> {
         let rest = wished.saturating_add(random_part(longest_rest(self.made)));
         let at = Instant::now().checked_add(rest).filter(|at| *at < self.until)?;
         let gates = self.view.crib.gates();
-        if !gates.may_try_again(self.wish.source) {
+        if !gates.may_try_again(self.wish) {
             return None;
         }
         sleep_until(at).await;
