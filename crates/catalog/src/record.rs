@@ -33,7 +33,7 @@ pub use postgres::PostgresRecords;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteRecords;
 pub use usage::{Usage, UsageOf, UsagePage};
-pub use verify::{Expected, ExportVerifier, RecordVerification, verify_records};
+pub use verify::{Expected, ExportVerifier, KeptHead, RecordVerification, verify_records};
 
 /// The most rows that are removed in one step.
 const STEP: usize = 10_000;

@@ -251,7 +251,7 @@ async fn old_rows_go_and_the_chain_goes_on() {
         assert_eq!((verified.problems, verified.too_old), (vec![], None));
         assert_eq!(verified.oldest, Some(time(2)));
         assert_eq!(store.records.forget_before(time(10)).await.unwrap(), 2);
-        let expected = Expected { head: Some(kept), ..Expected::default() };
+        let expected = Expected { head: Some(kept.into()), ..Expected::default() };
         let verified = verify_records(&*store.records, expected, |_| {}).await.unwrap();
         assert_eq!((verified.problems, verified.too_old), (vec![], Some(1)));
         if store.tamper("DELETE FROM toolcrib_calls WHERE id = 5").await {

@@ -40,8 +40,8 @@ pub use catalog::journal::{
 };
 pub use catalog::record::{
     CallDoor, CallEnd, CallFilter, CallRecord, Expected as ExpectedRecord, ExportVerifier,
-    Link as RecordLink, MemoryRecords, RecordVerification, RecordedCall, Records, ShownBy, Usage,
-    UsageOf, UsagePage, verify_records,
+    KeptHead, Link as RecordLink, MemoryRecords, RecordVerification, RecordedCall, Records,
+    ShownBy, Usage, UsageOf, UsagePage, verify_records,
 };
 pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,

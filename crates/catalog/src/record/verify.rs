@@ -3,11 +3,14 @@
 //! Whoever can write the whole database can also make up another chain. Keep the head that is reported here somewhere
 //! else, and hold the next one against it: the row of that id must still have that hash.
 
-use jiff::Timestamp;
-use model::Digest;
-use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
 
-use super::{CallFilter, Chain, Link, Records, Row};
+use jiff::{SignedDuration, Timestamp};
+use model::Digest;
+use serde::{Serialize, Serializer};
+
+use super::{CallFilter, Chain, InvalidLink, Link, Records, Row};
 use crate::journal::JournalError;
 
 /// How many rows are read at once.
@@ -15,11 +18,56 @@ const PAGE: usize = 1_000;
 /// More problems than this are not told one by one.
 const TOLD: usize = 100;
 
+/// By how much a call may have begun after one that ended later, and how long a look at all rows may take.
+const ALLOWANCE: SignedDuration = SignedDuration::from_hours(1);
+
+/// A head that is kept elsewhere, and when its call began: `12:5f1d…@2026-05-01T09:00:00Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptHead {
+    /// Which row it is.
+    pub link: Link,
+    /// When its call began, if that was kept too.
+    pub time: Option<Timestamp>,
+}
+
+impl From<Link> for KeptHead {
+    fn from(link: Link) -> Self {
+        Self { link, time: None }
+    }
+}
+
+impl FromStr for KeptHead {
+    type Err = InvalidLink;
+
+    /// Reads `ID:HASH@TIME`, or `ID:HASH`.
+    fn from_str(text: &str) -> Result<Self, InvalidLink> {
+        let (link, time) = match text.split_once('@') {
+            Some((link, time)) => (link, Some(time.parse().map_err(|_| InvalidLink)?)),
+            None => (text, None),
+        };
+        Ok(Self { link: link.parse()?, time })
+    }
+}
+
+impl fmt::Display for KeptHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { link: Link { id, hash }, time } = self;
+        write!(f, "{id}:{hash}")?;
+        time.map_or(Ok(()), |time| write!(f, "@{}", super::written(time)))
+    }
+}
+
+impl Serialize for KeptHead {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// What somebody else knows of a record than its own database, which may be somebody's who wants to seem honest.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
     /// A head that was kept elsewhere must be there, unless its row has gone for its age.
-    pub head: Option<Link>,
+    pub head: Option<KeptHead>,
     /// Only what is older may have gone for its age; nothing, if nothing is older.
     pub removed_before: Option<Timestamp>,
 }
@@ -36,6 +84,8 @@ pub struct RecordVerification {
     pub oldest: Option<Timestamp>,
     /// The last row.
     pub head: Link,
+    /// The same with when its call began, as it is to be kept elsewhere and given back.
+    pub keep: KeptHead,
     /// The row of which a head was kept, if what there is begins after it: nobody can say any more whether it was the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_old: Option<u64>,
@@ -138,20 +188,25 @@ struct Looking {
     begins_after: u64,
     /// All of that must be older.
     removed_before: Option<Timestamp>,
+    /// Whether that is to be seen from the next row.
+    is_age_due: bool,
     oldest: Option<Timestamp>,
+    newest: Option<Timestamp>,
     last: Link,
     rows: u64,
     problems: Vec<String>,
     /// A head that was kept elsewhere, until it is found.
-    kept: Option<Link>,
+    kept: Option<KeptHead>,
 }
 
 impl Looking {
     fn after(first: Link, Expected { head, removed_before }: Expected) -> Self {
         let mut looking = Self {
             begins_after: first.id,
-            removed_before: removed_before.filter(|_| first.id != 0),
+            removed_before,
+            is_age_due: first.id != 0,
             oldest: None,
+            newest: None,
             last: first,
             rows: 0,
             problems: Vec::new(),
@@ -164,25 +219,28 @@ impl Looking {
     /// Everything up to there has gone since we began. It may have grown old enough only then.
     fn begin_at(&mut self, anchor: Link) {
         self.begins_after = anchor.id;
-        self.removed_before = None;
+        self.removed_before = self.removed_before.map(|time| later(time));
+        self.is_age_due = true;
         self.reach(anchor);
     }
 
     fn look(&mut self, row: &Row) {
         self.problems.extend(problem(self.last, row));
+        self.newest = row.call().map(|call| call.call.time);
         if self.rows == 0 {
-            self.oldest = row.call().map(|call| call.call.time);
-            self.look_at_age();
+            self.oldest = self.newest;
         }
+        self.look_at_age(self.newest);
         self.rows += 1;
         self.reach(row.link());
     }
 
     /// Retention leaves the last row that may go: all that stood before it is older still, or nearly.
-    fn look_at_age(&mut self) {
-        let Some(removed_before) = self.removed_before.take() else { return };
-        if self.oldest.is_none_or(|oldest| removed_before <= oldest) {
-            let (removed, oldest) = (self.begins_after, self.oldest.map(super::written));
+    fn look_at_age(&mut self, first: Option<Timestamp>) {
+        let is_due = std::mem::take(&mut self.is_age_due);
+        let Some(removed_before) = self.removed_before.filter(|_| is_due) else { return };
+        if first.is_none_or(|first| removed_before <= first) {
+            let (removed, oldest) = (self.begins_after, first.map(super::written));
             let left = oldest.unwrap_or_else(|| "of no time".to_owned());
             self.problems.push(format!(
                 "rows up to {removed} were removed, and nothing shows that they were old enough: the first that is left is {left}"
@@ -192,10 +250,24 @@ impl Looking {
 
     fn reach(&mut self, link: Link) {
         self.last = link;
-        let Some(kept) = self.kept.take_if(|kept| kept.id == link.id) else { return };
-        if kept.hash != link.hash {
-            let id = kept.id;
+        let is_it = |kept: &mut KeptHead| kept.link.id == link.id;
+        let Some(kept) = self.kept.take_if(is_it) else { return };
+        if kept.link.hash != link.hash {
+            let id = link.id;
             self.problems.push(format!("row {id} does not have the hash that was kept of it"));
+        }
+        self.look_at_age_of(kept);
+    }
+
+    /// A row that is known only from the one behind it has been removed, whatever that one says of its own age.
+    fn look_at_age_of(&mut self, kept: KeptHead) {
+        let KeptHead { link: Link { id, .. }, time } = kept;
+        let Some((time, boundary)) = time.zip(self.removed_before) else { return };
+        if id != 0 && id <= self.begins_after && later(boundary) <= time {
+            let time = super::written(time);
+            self.problems.push(format!(
+                "row {id}, of which a hash was kept, was removed, and was not old enough: it is of {time}"
+            ));
         }
     }
 
@@ -204,11 +276,14 @@ impl Looking {
     }
 
     fn end(mut self, removed: u64, head: Link) -> RecordVerification {
-        self.look_at_age();
-        let kept = self.kept.map(|kept| kept.id);
+        self.look_at_age(None);
+        let kept = self.kept.map(|kept| kept.link.id);
         let too_old = kept.filter(|id| *id < self.begins_after);
         if let (Some(id), None) = (kept, too_old) {
             self.problems.push(format!("row {id}, of which a hash was kept, is not there"));
+        }
+        if let Some(kept) = self.kept.filter(|_| too_old.is_some()) {
+            self.look_at_age_of(kept);
         }
         let mut problems = self.problems;
         if TOLD < problems.len() {
@@ -217,8 +292,13 @@ impl Looking {
             problems.push(format!("and {more} more problems"));
         }
         let (rows, oldest) = (self.rows, self.oldest);
-        RecordVerification { rows, removed, oldest, head, too_old, problems }
+        let keep = KeptHead { link: head, time: self.newest };
+        RecordVerification { rows, removed, oldest, head, keep, too_old, problems }
     }
+}
+
+fn later(time: Timestamp) -> Timestamp {
+    time.checked_add(ALLOWANCE).unwrap_or(Timestamp::MAX)
 }
 
 /// What is wrong with a row that follows another.
@@ -274,6 +354,7 @@ mod tests {
         rows: impl IntoIterator<Item = &'a Row>,
         head: Option<Link>,
     ) -> RecordVerification {
+        let head = head.map(KeptHead::from);
         held_against(rows, Expected { head, ..Expected::default() })
     }
 
@@ -324,6 +405,28 @@ mod tests {
             let [problem] = &held(&rows[2..], boundary)[..] else { unreachable!("one problem") };
             assert!(problem.starts_with("rows up to 2 were removed"), "{problem}");
         }
+    }
+
+    #[test]
+    fn a_head_that_was_kept_says_whether_its_row_was_old_enough_to_go() {
+        let rows = rows(5);
+        let kept = held_against(&rows[..3], Expected::default()).keep;
+        assert_eq!(kept.to_string(), format!("3:{}@2026-05-01T09:00:00.000000Z", rows[2].hash));
+        assert_eq!(kept.to_string().parse(), Ok(kept));
+        assert!("3:x@2026-05-01".parse::<KeptHead>().is_err());
+        let held = |begin: usize, removed_before: &str| {
+            let removed_before = removed_before.parse().ok();
+            let expected = Expected { head: Some(kept), removed_before };
+            held_against(&rows[begin..], expected).problems
+        };
+        // The first that is left is taken for older than it is.
+        let told = "row 3, of which a hash was kept, was removed, and was not old enough";
+        for begin in [3, 4] {
+            let problems = held(begin, "2026-05-01T08:00:00Z");
+            assert!(problems.iter().any(|problem| problem.starts_with(told)), "{problems:?}");
+            assert_eq!(held(begin, "2026-05-01T09:00:01Z"), [""; 0]);
+        }
+        assert_eq!(held(0, "2026-05-01T08:00:00Z"), [""; 0]);
     }
 
     #[test]

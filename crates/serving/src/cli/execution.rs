@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use toolcrib::RecordLink;
+use toolcrib::KeptHead;
 
 use super::Json;
 use super::things::At;
@@ -50,8 +50,8 @@ are problems too.
 
 Examples:
   toolcrib execution verify
-  toolcrib execution verify --json | jq -r '\"\\(.head.id):\\(.head.hash)\"' > head
-  toolcrib execution verify --head $(cat head)
+  toolcrib execution verify --json | jq -r .keep > head
+  toolcrib execution verify --keep-days 90 --head $(cat head)
   toolcrib execution export --server https://crib.example | toolcrib execution verify --file -")]
     Verify(VerifyCalls),
 }
@@ -163,9 +163,9 @@ pub(crate) struct VerifyCalls {
     /// Check an exported file instead; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// A head that was kept: the id of a row and its hash, which it must still have
-    #[arg(long, value_name = "ID:HASH")]
-    pub(crate) head: Option<RecordLink>,
+    /// A head that was kept, as it was printed: its row must still be the same, or have been old enough to go
+    #[arg(long, value_name = "HEAD")]
+    pub(crate) head: Option<KeptHead>,
     /// How long rows are kept, as `record.keep_days` says: nothing younger may be gone, and nothing at all if it is 0
     #[arg(long, value_name = "DAYS")]
     pub(crate) keep_days: Option<u32>,

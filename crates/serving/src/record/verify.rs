@@ -71,22 +71,20 @@ fn verify_file(
 }
 
 fn text(verification: &RecordVerification) -> String {
-    let RecordVerification { rows, removed, oldest, head, too_old, problems } = verification;
+    let RecordVerification { rows, removed, oldest, keep, too_old, problems, .. } = verification;
     let oldest = oldest.map_or_else(String::new, |time| format!("oldest   {time}\n"));
-    let (id, hash, problems) = (head.id, head.hash, out::problems(problems));
+    let problems = out::problems(problems);
     let too_old = too_old.map_or_else(String::new, |id| {
         format!(
             "row {id}, of which a hash was kept, is too old to be checked: keep the head of now\n"
         )
     });
-    format!(
-        "calls    {rows}\nremoved  {removed}\n{oldest}head     {id} {hash}\n{too_old}{problems}"
-    )
+    format!("calls    {rows}\nremoved  {removed}\n{oldest}head     {keep}\n{too_old}{problems}")
 }
 
 #[cfg(test)]
 mod tests {
-    use toolcrib::RecordLink;
+    use toolcrib::KeptHead;
 
     use super::*;
 
@@ -100,15 +98,17 @@ mod tests {
 
     #[test]
     fn a_head_that_is_too_old_is_told_and_is_no_problem() {
-        let head: RecordLink = format!("9:{}", "0".repeat(64)).parse().unwrap();
-        let oldest = "2026-05-01T09:00:00Z".parse().ok();
+        let keep = format!("9:{}@2026-05-02T09:00:00Z", "0".repeat(64));
+        let keep: KeptHead = keep.parse().unwrap();
+        let (head, oldest) = (keep.link, "2026-05-01T09:00:00Z".parse().ok());
         let (rows, removed, too_old, problems) = (4, 5, Some(3), Vec::new());
-        let verification = RecordVerification { rows, removed, oldest, head, too_old, problems };
+        let verification =
+            RecordVerification { rows, removed, oldest, head, keep, too_old, problems };
         insta::assert_snapshot!(text(&verification), @"
         calls    4
         removed  5
         oldest   2026-05-01T09:00:00Z
-        head     9 0000000000000000000000000000000000000000000000000000000000000000
+        head     9:0000000000000000000000000000000000000000000000000000000000000000@2026-05-02T09:00:00.000000Z
         row 3, of which a hash was kept, is too old to be checked: keep the head of now
         ok
         ");

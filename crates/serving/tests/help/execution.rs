@@ -153,15 +153,15 @@ fn export() {
 
 #[test]
 fn verify() {
-    insta::assert_snapshot!(help("execution verify"), @r#"
+    insta::assert_snapshot!(help("execution verify"), @r"
     Check that every recorded call is there, and as it was recorded
 
     Usage: toolcrib execution verify [OPTIONS]
 
     Options:
           --file <FILE>       Check an exported file instead; `-` is standard input
-          --head <ID:HASH>    A head that was kept: the id of a row and its hash, which it must still
-                              have
+          --head <HEAD>       A head that was kept, as it was printed: its row must still be the same,
+                              or have been old enough to go
           --keep-days <DAYS>  How long rows are kept, as `record.keep_days` says: nothing younger may be
                               gone, and nothing at all if it is 0
           --json              Print JSON instead of text
@@ -176,8 +176,8 @@ fn verify() {
 
     Examples:
       toolcrib execution verify
-      toolcrib execution verify --json | jq -r '"\(.head.id):\(.head.hash)"' > head
-      toolcrib execution verify --head $(cat head)
+      toolcrib execution verify --json | jq -r .keep > head
+      toolcrib execution verify --keep-days 90 --head $(cat head)
       toolcrib execution export --server https://crib.example | toolcrib execution verify --file -
-    "#);
+    ");
 }
