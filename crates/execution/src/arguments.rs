@@ -24,12 +24,18 @@ pub use names::distance;
 /// How many problems are told, and how much of each, in characters.
 const PROBLEMS: usize = 20;
 const SHOWN: usize = 300;
-/// Arguments of this size are not what makes a check costly.
+/// Arguments of this size are counted only where a schema may have them looked at again.
 const SMALL: u64 = 500;
+/// Arguments of no more values, texts and depth are not what makes a check costly. Nobody gets around it by sending more.
+const FEW: u64 = 40;
+const SHORT: u64 = 64;
+const FLAT: usize = 40;
 /// So many characters of text count as one value.
 const TEXT: u64 = 64;
-/// How many visits (see `visits.rs`) a check may take: about a millisecond. Saying what is wrong takes far longer.
+/// How many visits (see `visits.rs`) a check may take: about a millisecond, and ten if there are few values. Saying what is
+/// wrong takes far longer.
 const VISITS: u64 = 100_000;
+const VISITS_OF_FEW: u64 = 1_000_000;
 const VISITS_EXPLAINED: u64 = 4_000;
 
 /// The input schema of a tool, compiled.
@@ -127,11 +133,13 @@ impl Arguments {
             false => visits::visits(&self.schema, instance, &self.patterns),
         };
         let Ok(visits) = visits else { return at_top() };
-        // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's, who must
-        // not get around the check by sending more.
-        if VISITS < visits {
+        // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's.
+        let are_few = size <= FEW && is_flat(instance, FLAT);
+        if (if are_few { VISITS_OF_FEW } else { VISITS }) < visits {
+            let of_short = || visits::of_short_texts(&self.schema, instance, &self.patterns);
+            let is_costly = are_few && of_short().is_ok_and(|visits| VISITS_OF_FEW < visits);
             let told = "the arguments are too large to be checked: send less at once";
-            return if SMALL < size { vec![Problem::new("", told)] } else { at_top() };
+            return if is_costly { at_top() } else { vec![Problem::new("", told)] };
         }
         if validator.is_valid(instance) {
             return Vec::new();
@@ -208,6 +216,12 @@ fn size(value: &Value) -> u64 {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
+}
+
+/// Whether nothing in it stands deeper than this.
+fn is_flat(value: &Value, depth: usize) -> bool {
+    let mut below = visits::children(value).peekable();
+    below.peek().is_none() || 0 < depth && below.all(|value| is_flat(value, depth - 1))
 }
 
 fn explained(validator: &Validator, instance: &Value, is_closed: bool) -> Vec<Problem> {

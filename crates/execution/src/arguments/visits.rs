@@ -21,7 +21,7 @@ const ENOUGH: u64 = 1_000_000;
 const AT_ONCE: u64 = 8;
 const FEW: usize = 15;
 /// So many bytes of text times KiB of a compiled pattern, too.
-const STEPS: u64 = 10;
+const STEPS: u64 = 13;
 /// What gives a schema a name of its own, the second one in the oldest version only.
 pub(super) const NAMES: [&str; 2] = ["$id", "id"];
 /// Looks that it takes to divide what no processor does, and where that begins, or ends if it is small.
@@ -36,8 +36,27 @@ pub(super) struct Lost;
 
 /// An upper bound for the visits of this check.
 pub(super) fn visits(schema: &Value, instance: &Value, patterns: &Patterns) -> Result<u64, Lost> {
+    counted(schema, instance, patterns, u64::MAX)
+}
+
+/// The same if all texts were short.
+pub(super) fn of_short_texts(
+    schema: &Value,
+    instance: &Value,
+    patterns: &Patterns,
+) -> Result<u64, Lost> {
+    counted(schema, instance, patterns, super::SHORT)
+}
+
+fn counted(
+    schema: &Value,
+    instance: &Value,
+    patterns: &Patterns,
+    longest: u64,
+) -> Result<u64, Lost> {
     let (known, sizes, names) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let mut count = Count { root: schema, patterns, known, sizes, names, depth: 0, is_lost: false };
+    let (depth, is_lost) = (0, false);
+    let mut count = Count { root: schema, patterns, longest, known, sizes, names, depth, is_lost };
     let visits = count.visits(schema, Part::Value(instance));
     if count.is_lost { Err(Lost) } else { Ok(visits) }
 }
@@ -124,6 +143,8 @@ impl<'a> Part<'a> {
 struct Count<'a> {
     root: &'a Value,
     patterns: &'a Patterns,
+    /// How much is counted of a text, in bytes.
+    longest: u64,
     known: HashMap<(*const Value, *const u8), u64>,
     sizes: HashMap<*const Value, u64>,
     names: HashMap<*const Value, u64>,
@@ -205,7 +226,7 @@ impl<'a> Count<'a> {
             },
             "patternProperties" => {
                 let names = part.members().into_iter().flat_map(Map::keys);
-                let names: u64 = names.map(|name| 1 + name.len() as u64).sum();
+                let names: u64 = names.map(|name| 1 + self.length(name)).sum();
                 let patterns = value.as_object().into_iter().flat_map(Map::keys);
                 let texts: u64 = patterns.map(|pattern| self.matching(pattern, names)).sum();
                 self.each(children(value), part)
@@ -230,13 +251,17 @@ impl<'a> Count<'a> {
             }
             "pattern" => {
                 let pattern = value.as_str().unwrap_or_default();
-                self.matching(pattern, part.text().map_or(0, |text| text.len() as u64))
+                self.matching(pattern, part.text().map_or(0, |text| self.length(text)))
             }
             "contentEncoding" | "contentMediaType" | "maxLength" | "minLength" => {
-                part.text().map_or(0, |text| text.len() as u64 / TEXT)
+                part.text().map_or(0, |text| self.length(text) / TEXT)
             }
             _ => 0,
         }
+    }
+
+    fn length(&self, text: &str) -> u64 {
+        (text.len() as u64).min(self.longest)
     }
 
     fn lost(&mut self) -> u64 {
