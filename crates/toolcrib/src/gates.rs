@@ -42,7 +42,9 @@ pub(crate) struct Gates {
     gates: Cache<SourceId, Arc<Gate>>,
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
     telemetry: Arc<Telemetry>,
-    shares: Cache<(SourceId, u64), Arc<Places>>,
+    /// Of each agent at each source: its places, those for looks at its work apart, and its tries after the first.
+    shares: Cache<(SourceId, u64, bool), Arc<Places>>,
+    retries: Cache<(SourceId, u64), Arc<Mutex<Retries>>>,
     turns: Cache<u64, Arc<Semaphore>>,
     jobs: Arc<Jobs>,
     /// How many calls each agent may make, whatever they are of.
@@ -122,10 +124,11 @@ impl Gates {
     pub(crate) fn new(telemetry: Arc<Telemetry>, per_agent: Limit) -> Self {
         let quotas = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let shares = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
+        let retries = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let turns = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let agents = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
-        Self { gates, quotas, shares, turns, jobs, per_agent, agents, telemetry }
+        Self { gates, quotas, telemetry, shares, retries, turns, jobs, per_agent, agents }
     }
 
     /// Whether there is a limit to what one agent does in all.
@@ -152,12 +155,19 @@ impl Gates {
         let pass = self.enter_again(wish).await?;
         // Whoever is refused has earned nothing: it costs the source nothing either.
         pass.gate.retries().earn();
+        locked(&self.retries_of(wish)).earn();
         Ok(pass)
     }
 
-    /// Whether a call may be tried once more.
-    pub(crate) fn may_try_again(&self, source: &SourceId) -> bool {
-        self.gate(source).retries().spend()
+    /// Whether a call may be tried once more. Nobody spends what others have earned.
+    pub(crate) fn may_try_again(&self, wish: Wish<'_>) -> bool {
+        let (gate, own) = (self.gate(wish.source), self.retries_of(wish));
+        let (mut of_all, mut own) = (gate.retries(), locked(&own));
+        of_all.is_enough() && own.spend() && of_all.spend()
+    }
+
+    fn retries_of(&self, wish: Wish<'_>) -> Arc<Mutex<Retries>> {
+        self.retries.get_with((wish.source.clone(), wish.agent), Arc::default)
     }
 
     /// The same for another try of a call, which is one call more to everybody but the budget for those.
@@ -212,9 +222,13 @@ impl Gates {
         ];
         let most = limits.all.concurrent.map_or(CALLS, |most| most.get() as usize);
         let own = limits.per_agent.concurrent.map(|most| most.get() as usize);
-        let share = self.shares.get_with((id.clone(), agent), Arc::default);
+        let share = self.shares.get_with((id.clone(), agent, wish.is_a_look), Arc::default);
+        let own = match wish.is_a_look {
+            true => most.div_ceil(4),
+            false => own.unwrap_or(most.div_ceil(2)),
+        };
         let asked = [
-            Asked { of: &share, most: own.unwrap_or(most.div_ceil(2)), waiting: WAITING / 2 },
+            Asked { of: &share, most: own, waiting: WAITING / 2 },
             Asked { of: &gate.places, most, waiting: WAITING },
         ];
         let places = places::of_both(asked, until).await.ok_or_else(full)?;
@@ -279,12 +293,16 @@ impl Gate {
     }
 
     fn retries(&self) -> MutexGuard<'_, Retries> {
-        self.retries.lock().expect("no one panics while holding it")
+        locked(&self.retries)
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().expect("no one panics while holding it")
+        locked(&self.breaker)
     }
+}
+
+fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().expect("no one panics while holding it")
 }
 
 impl Pass {

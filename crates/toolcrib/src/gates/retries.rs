@@ -1,5 +1,6 @@
 //! How many tries may follow a first one: a fifth of all calls, and three for a start. However many callers have reason to
-//! try again, a source that does not work is not asked more than a fifth more often for it.
+//! try again, a source that does not work is not asked more than a fifth more often for it. The same holds for each agent
+//! alone.
 
 /// What a try costs. A call earns one.
 const TRY: u32 = 5;
@@ -23,6 +24,11 @@ impl Retries {
     /// A call begins.
     pub(super) fn earn(&mut self) {
         self.earned = (self.earned + 1).min(MOST);
+    }
+
+    /// Whether there is enough for a try.
+    pub(super) fn is_enough(&self) -> bool {
+        TRY <= self.earned
     }
 
     /// Whether a call may be tried once more.

@@ -256,3 +256,34 @@ async fn who_is_refused_for_one_reason_has_used_up_nothing_else() {
     }
     assert_eq!(enter(2, None).await.err().unwrap().code, ErrorCode::RateLimited);
 }
+
+#[tokio::test(start_paused = true)]
+async fn looks_at_work_have_places_of_their_own() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let limits: SourceLimits =
+        serde_json::from_value(json!({"per_agent": {"concurrent": 1}})).unwrap();
+    let (source, start) = (id("a"), Instant::now());
+    let call = wish(&source, &limits, None, 1);
+    let look = Wish { is_a_look: true, ..call };
+    let _call = gates.enter(call).await.unwrap();
+    let mut looks = Vec::new();
+    for _ in 0..CALLS / 4 {
+        looks.push(gates.enter(look).await.unwrap());
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    // One agent takes no more of them than others need.
+    assert!(gates.enter(look).await.is_err());
+    drop(gates.enter(wish(&source, &limits, None, 2)).await.unwrap());
+}
+
+#[tokio::test]
+async fn nobody_spends_the_tries_that_others_earned() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let (source, limits) = (id("a"), SourceLimits::default());
+    let [one, other] = [1, 2].map(|agent| wish(&source, &limits, None, agent));
+    for _ in 0..100 {
+        drop(gates.enter(other).await.unwrap());
+    }
+    let again = |wish| (0..100).filter(|_| gates.may_try_again(wish)).count();
+    assert_eq!((again(one), again(other)), (3, 17));
+}
