@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use model::json_size::is_longer;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -44,6 +44,8 @@ pub(crate) struct Hearing {
     pub(crate) bell: Bell,
     /// The modern era has no questions: a call ends with them.
     pub(crate) has_no_questions: AtomicBool,
+    /// The server has begun to tell of what was subscribed to.
+    pub(crate) acknowledged: Notify,
 }
 
 /// Where a message came.
@@ -263,7 +265,7 @@ impl Hearing {
                     self.bell.ring(|changes| changes.update(uri));
                 }
             }
-            "notifications/subscriptions/acknowledged" => {}
+            "notifications/subscriptions/acknowledged" => self.acknowledged.notify_waiters(),
             _ => {
                 let call = self.open().who_is_told(on, None);
                 self.say(call, Heard::Told { method: method.into(), params });

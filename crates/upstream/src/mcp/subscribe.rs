@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::futures::Notified;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::McpError;
 use super::connection::Connection;
@@ -22,8 +23,8 @@ const GOOD: Duration = Duration::from_secs(60);
 
 /// A subscription is replaced no more often: whoever comes and goes all the time is not to keep the server busy.
 const GATHERED: Duration = Duration::from_secs(1);
-/// For so long the one before goes on, so that nothing is missed until the server has begun with the next.
-const OVERLAP: Duration = Duration::from_secs(1);
+/// The one before goes on until the server has begun with the next, so that nothing is missed; but no longer than this.
+const OVERLAP: Duration = Duration::from_secs(10);
 
 /// After so long a stream is opened again: whoever is at the other end may be gone without a word.
 const RENEWED: Duration = Duration::from_secs(10 * 60);
@@ -70,16 +71,21 @@ pub(super) async fn listen(
             }
         }
         let (begun, is_beside) = (Instant::now(), before.is_some());
+        let acknowledged = link.hearing().acknowledged.notified();
         let mut listening = listening(&link, wanted, &call);
+        let (overlaps, is_alone) = oneshot::channel::<()>();
         let answer = tokio::select! {
             answer = async {
                 if let Some(before) = before.take() {
-                    let overlap = timeout(OVERLAP, before);
-                    tokio::select! { answer = &mut listening => return answer, _ = overlap => {} }
+                    tokio::select! {
+                        answer = &mut listening => return answer,
+                        () = overlap(before, acknowledged, &link) => {}
+                    }
                 }
+                drop(overlaps);
                 (&mut listening).await
             } => Some(answer),
-            () = gathered(&mut followed, begun) => None,
+            () = gathered(&mut followed, begun, is_alone) => None,
             () = sleep(RENEWED), if matches!(link, Link::Http(_)) => None,
         };
         let Some(answer) = answer else {
@@ -113,12 +119,28 @@ fn listening(link: &Link, wanted: Map<String, Value>, call: &Call) -> Listening 
     )
 }
 
-/// Until others are wanted, and the subscription is old enough for more of that to have gathered.
-async fn gathered(followed: &mut watch::Receiver<Followed>, begun: Instant) {
-    match followed.changed().await {
-        Ok(()) => sleep_until(begun + GATHERED).await,
-        Err(_) => std::future::pending().await,
+/// Goes on with a subscription until the server has begun with the next.
+async fn overlap(before: Listening, acknowledged: Notified<'_>, link: &Link) {
+    tokio::select! {
+        () = acknowledged => return,
+        _ = before => {}
+        () = sleep(OVERLAP) => {}
     }
+    // Nobody knows whether the next has begun.
+    link.hearing().bell.ring(|changes| changes.all());
+}
+
+/// Until others are wanted, and the subscription is old enough for more of that to have gathered, and stands alone.
+async fn gathered(
+    followed: &mut watch::Receiver<Followed>,
+    begun: Instant,
+    is_alone: oneshot::Receiver<()>,
+) {
+    if followed.changed().await.is_err() {
+        return std::future::pending().await;
+    }
+    is_alone.await.ok();
+    sleep_until(begun + GATHERED).await;
 }
 
 impl Connection {

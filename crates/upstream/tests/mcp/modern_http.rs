@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use upstream::egress::Egress;
 use upstream::http::{HttpClient, HttpError};
 use upstream::mcp::{Answer, Call, Connection, Era, Heard, ListOf, ListWarning, McpError, Target};
@@ -241,12 +241,18 @@ async fn changes_are_subscribed_to_and_again_after_a_break() {
     left.wait_for(|left| *left == 1).await.unwrap();
 }
 
+/// What a subscription begins with.
+fn acknowledged() -> Piece {
+    let method = "notifications/subscriptions/acknowledged";
+    Piece::Message(json!({"jsonrpc": "2.0", "method": method, "params": {}}))
+}
+
 #[tokio::test]
 async fn resources_are_followed_by_another_subscription() {
     let (server, connection) = modern(|asked| {
         let uris = asked.body["params"]["notifications"]["resourceSubscriptions"].clone();
         let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uris[0]}});
-        Reply::Stream(vec![Piece::Message(updated), Piece::Hold])
+        Reply::Stream(vec![acknowledged(), Piece::Message(updated), Piece::Hold])
     })
     .await;
     let mut changes = connection.changes();
@@ -266,7 +272,8 @@ async fn who_comes_and_goes_leaves_the_server_in_peace_and_the_others_hear() {
     let (tell, _) = broadcast::channel::<Value>(8);
     let telling = tell.clone();
     let (server, connection) =
-        modern(move |_| Reply::Stream(vec![Piece::From(telling.subscribe())])).await;
+        modern(move |_| Reply::Stream(vec![acknowledged(), Piece::From(telling.subscribe())]))
+            .await;
     let mut changes = connection.changes();
     eventually("it listens", || server.asked().len() == 2).await;
     let begun = Instant::now();
@@ -291,6 +298,34 @@ async fn who_comes_and_goes_leaves_the_server_in_peace_and_the_others_hear() {
     );
     let mut left = server.left.clone();
     left.wait_for(|left| *left as usize + 1 == listens).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_subscription_goes_on_until_the_next_has_begun() {
+    let (begin, has_begun) = watch::channel(false);
+    let (tell, _) = broadcast::channel::<Value>(8);
+    let telling = tell.clone();
+    let (server, connection) = modern(move |asked| match asked.body["id"].as_u64() {
+        Some(2) => Reply::Stream(vec![acknowledged(), Piece::From(telling.subscribe())]),
+        _ => Reply::Stream(vec![Piece::Until(has_begun.clone()), acknowledged(), Piece::Hold]),
+    })
+    .await;
+    let mut changes = connection.changes();
+    eventually("it listens", || 0 < tell.receiver_count()).await;
+    // Whoever wants others meanwhile waits, too.
+    for uri in ["test://a", "test://b"] {
+        connection.follow([uri.into()].into(), &within(5.0)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+    }
+    tell.send(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).unwrap();
+    let heard = changes.wait_for(|changes| changes.tools == 1);
+    tokio::time::timeout(Duration::from_secs(10), heard).await.unwrap().unwrap();
+    assert_eq!(server.asked().len(), 3);
+    begin.send(true).unwrap();
+    let mut left = server.left.clone();
+    left.wait_for(|left| *left == 2).await.unwrap();
+    let last = || server.asked().last().unwrap().body["params"]["notifications"].clone();
+    assert_eq!(last()["resourceSubscriptions"], json!(["test://b"]));
 }
 
 #[tokio::test]
