@@ -1,5 +1,8 @@
 //! A call and its outcome: what the agent does, and what came of it.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -147,6 +150,9 @@ pub struct Failure {
     /// The lines of the message, where they are about arguments: for doors that tell them one by one.
     #[serde(skip)]
     pub arguments: Vec<WrongArgument>,
+    /// Why, for admins alone: it may name hosts, files and variables that are nothing for an agent.
+    #[serde(skip)]
+    pub cause: Option<Arc<str>>,
 }
 
 /// What is wrong with an argument.
@@ -161,8 +167,22 @@ pub struct WrongArgument {
 impl Failure {
     /// Without a time to come again.
     pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
-        let (message, retry_after) = (message.into(), None);
-        Self { code, message, retryable, retry_after, scopes: Vec::new(), arguments: Vec::new() }
+        let (message, retry_after, cause) = (message.into(), None, None);
+        let (scopes, arguments) = (Vec::new(), Vec::new());
+        Self { code, message, retryable, retry_after, scopes, arguments, cause }
+    }
+
+    /// With its cause, for admins.
+    pub fn because(self, cause: impl Into<Arc<str>>) -> Self {
+        Self { cause: Some(cause.into()), ..self }
+    }
+
+    /// The message and the cause, for admins.
+    pub fn in_full(&self) -> Cow<'_, str> {
+        match &self.cause {
+            Some(cause) => Cow::Owned(format!("{}: {cause}", self.message)),
+            None => Cow::Borrowed(&self.message),
+        }
     }
 
     /// What MCP has no place of its own for, under names of ours: `toolcrib/code`, `toolcrib/retryable` and, where they

@@ -105,6 +105,26 @@ fn sources_that_are_away_and_clocks_that_differ_are_found() {
 }
 
 #[test]
+fn a_place_for_tokens_that_cannot_be_used_is_found() {
+    let metadata = r#"{"issuer": "https://id.test", "token_endpoint": "https://id.test/token"}"#;
+    let upstream = Upstream::replying(move |_| ok("application/json", metadata));
+    let url = upstream.url("");
+    let folder = Folder::empty();
+    for (name, place, said) in [
+        ("other", format!("auth.issuer={url}"), "comes from another issuer, `https://id.test`"),
+        ("open", "auth.token_url=http://id.test/token".to_owned(), "is not `https`"),
+        ("fine", format!("auth.token_url={url}/token"), ""),
+    ] {
+        let auth = "auth.kind=token_exchange auth.audience=api auth.client_id=crib auth.client_secret=env:SECRET";
+        let rest = format!("url={url} settings.kind=http_manifest allow=[\"127.0.0.1\"]");
+        folder.run(&format!("source add {name} name={name} {rest} {auth} {place}")).output();
+        let seen = of_check(&folder.run("doctor"), &format!("source {name}"));
+        assert_eq!(seen.contains("of its tokens"), !said.is_empty(), "{seen}");
+        assert!(seen.contains(said), "{seen}");
+    }
+}
+
+#[test]
 fn files_of_tls_are_looked_at() {
     let folder = Folder::with_catalog();
     let (one, other) = (Certificate::new(), Certificate::new());

@@ -362,9 +362,9 @@ async fn read(
     secrets.read(reference).await.map_err(|error| unusable(source, &error))
 }
 
-/// The cause is for our log: it may name files and variables that are nothing for an agent.
+/// The cause is for admins: it may name files and variables that are nothing for an agent.
 fn unusable(source: &SourceId, cause: &dyn std::fmt::Display) -> Failure {
     tracing::error!(%source, "the credential of source `{source}` cannot be used: {cause}");
-    let message = "the credential of the source cannot be used".to_owned();
-    Failure::new(ErrorCode::InternalError, message, false)
+    let message = "the credential of the source cannot be used";
+    Failure::new(ErrorCode::InternalError, message, false).because(cause.to_string())
 }

@@ -385,7 +385,7 @@ enum NotDiscovered {
     Workflow(#[from] InvalidDocument),
     #[error(transparent)]
     Custom(#[from] InvalidCustom),
-    #[error("{}", .0.message)]
+    #[error("{}", .0.in_full())]
     Credential(Failure),
 }
 

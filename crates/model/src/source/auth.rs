@@ -52,8 +52,16 @@ pub enum Auth {
         /// Who toolcrib is, and where.
         #[serde(flatten)]
         client: TokenClient,
-        /// For whom the token is. Required: a token without an audience could be used anywhere.
-        audience: Name,
+        /// For whom the token is. One of `audience` and `resource` is required: a token that is for nobody could be used
+        /// anywhere.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audience: Option<Name>,
+        /// The same as the address of what it opens, for authorization servers that want that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resource: Option<Box<str>>,
+        /// The kind of token that agents come with; an access token unless it is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject_token_type: Option<Box<str>>,
         /// The kind of token that is asked for; an access token unless it is said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requested_token_type: Option<Box<str>>,
@@ -72,6 +80,10 @@ pub enum Auth {
         client: McpClient,
         /// Who vouches for agents, and who toolcrib is there. What the token may do is said in `scopes` beside it.
         identity_provider: TokenClient,
+        /// The kind of token that agents come with; an access token unless it is said. Some providers vouch for who shows an
+        /// ID token alone: `urn:ietf:params:oauth:token-type:id_token`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject_token_type: Option<Box<str>>,
     },
 }
 
@@ -189,7 +201,7 @@ impl Auth {
                 client.client_secret.iter().collect()
             }
             Self::McpOauth { client } => vec![&client.client_secret],
-            Self::McpEnterprise { client, identity_provider } => [&client.client_secret]
+            Self::McpEnterprise { client, identity_provider, .. } => [&client.client_secret]
                 .into_iter()
                 .chain(&identity_provider.client_secret)
                 .collect(),
@@ -236,10 +248,12 @@ impl Auth {
                 let (client, audience) = (client.clone(), Some(other.as_str().into()));
                 Cow::Owned(Self::ClientCredentials { client, audience })
             }
-            Self::TokenExchange { client, requested_token_type, .. } => {
-                let (client, audience) = (client.clone(), other.clone());
-                let requested_token_type = requested_token_type.clone();
-                Cow::Owned(Self::TokenExchange { client, audience, requested_token_type })
+            Self::TokenExchange { .. } => {
+                let mut auth = self.clone();
+                if let Self::TokenExchange { audience, .. } = &mut auth {
+                    *audience = Some(other.clone());
+                }
+                Cow::Owned(auth)
             }
             Self::None
             | Self::ApiKey { .. }
@@ -280,12 +294,20 @@ impl Auth {
                 let fits = !username.contains(|c: char| c == ':' || c.is_control());
                 say(fits, "username", "has a colon or a control character");
             }
-            Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
+            Self::ClientCredentials { client, .. } => {
                 check_place(client, ["token_url", "issuer"], &mut say);
                 check_scopes(&client.scopes, &mut say);
             }
+            Self::TokenExchange { client, audience, resource, .. } => {
+                check_place(client, ["token_url", "issuer"], &mut say);
+                check_scopes(&client.scopes, &mut say);
+                let is_for_somebody = audience.is_some() || resource.is_some();
+                say(is_for_somebody, "audience", "is missing, and so is `resource`: give one");
+                let fits = resource.as_deref().is_none_or(is_resource);
+                say(fits, "resource", "is no absolute URI without a fragment");
+            }
             Self::McpOauth { client } => check_of_mcp(client, &mut say),
-            Self::McpEnterprise { client, identity_provider } => {
+            Self::McpEnterprise { client, identity_provider, .. } => {
                 check_of_mcp(client, &mut say);
                 let members = ["identity_provider.token_url", "identity_provider.issuer"];
                 check_place(identity_provider, members, &mut say);
@@ -319,6 +341,11 @@ fn check_of_mcp(client: &McpClient, say: Say<'_>) {
 fn check_scopes(scopes: &[Box<str>], say: Say<'_>) {
     let fits = scopes.iter().all(|scope| is_scope(scope));
     say(fits, "scopes", "has one with characters that no scope has");
+}
+
+/// As RFC 8707 has it, section 2.
+fn is_resource(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.fragment().is_none())
 }
 
 const NO_ISSUER: &str = "is no `http` or `https` URL without credentials and query";

@@ -9,11 +9,12 @@ use catalog::source::Source;
 use futures_util::future::join_all;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
-use model::{Health, Settings, SpecificationPlace};
+use model::{Auth, Health, Settings, SourceUrl, SpecificationPlace};
 use toolcrib::{Authenticator, IssuerConfig, Secrets, Snapshot, SystemClock, Timing};
-use upstream::egress::{Egress, EgressError};
+use upstream::egress::{Allowed, Egress, EgressError};
 use upstream::http::header::{DATE, HeaderMap};
 use upstream::http::{HttpClient, HttpError, Limits, Method, Request, Url};
+use upstream::mcp::oauth::{Grants, OAuthLimits};
 use upstream::stdio::Program;
 
 use super::Finding;
@@ -130,6 +131,7 @@ async fn upstream(
                 let asked = called.iter().take(MAX_DESTINATIONS);
                 let asked = asked.map(|url| reached(&client, source, url, now));
                 findings.extend(join_all(asked).await.into_iter().flatten());
+                findings.extend(giver_of_tokens(&client, source).await);
             }
         }
         Err(error) => {
@@ -196,6 +198,33 @@ async fn reached(client: &HttpClient, source: &Source, url: &Url, now: Timestamp
         findings.push(Finding::warning("clock", says, advice));
     }
     findings
+}
+
+/// Whether there are tokens for calls where the source says, as far as that can be said without asking for one.
+async fn giver_of_tokens(client: &HttpClient, source: &Source) -> Option<Finding> {
+    let giver = match &source.profile.auth {
+        Auth::ClientCredentials { client, .. } | Auth::TokenExchange { client, .. } => client,
+        Auth::McpEnterprise { identity_provider, .. } => identity_provider,
+        Auth::None
+        | Auth::ApiKey { .. }
+        | Auth::Basic { .. }
+        | Auth::Bearer { .. }
+        | Auth::McpOauth { .. } => return None,
+    };
+    let url = giver.token_url.as_ref().map(SourceUrl::as_url);
+    let issuer = giver.issuer.as_deref().unwrap_or_default();
+    let to = url.cloned().or_else(|| issuer.parse().ok());
+    let allowed = source.profile.allow.iter().filter_map(|text| text.parse::<Allowed>().ok());
+    let trusts_plain_http = to.is_some_and(|url| allowed.into_iter().any(|it| it.names(&url)));
+    let grants =
+        Grants { client: client.clone(), limits: OAuthLimits::default(), trusts_plain_http };
+    let place = match url {
+        Some(url) => grants.place(url),
+        None => grants.find(issuer).await,
+    };
+    let error = place.err()?;
+    let advice = "its calls have no token until then: mend its `auth`, or look at the authorization server";
+    Some(Finding::problem("source", format!("of its tokens: {}", model::sentence(&error)), advice))
 }
 
 fn found(program: &str) -> Finding {

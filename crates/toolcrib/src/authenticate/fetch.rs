@@ -129,15 +129,13 @@ async fn discover(
     deadline: Duration,
 ) -> Result<Url, FetchError> {
     let [openid, oauth] = well_known(url);
-    let document = match get(client, &openid, deadline).await {
-        Err(FetchError::Status { status: 404, .. }) => get(client, &oauth, deadline).await?,
-        other => other?,
+    let document = match about(issuer, &openid, client, deadline).await {
+        // Nobody is there, at all.
+        Err(error @ FetchError::Http(_)) => return Err(error),
+        // What is in the way matters if there is none elsewhere.
+        Err(error) => about(issuer, &oauth, client, deadline).await.map_err(|_| error)?,
+        Ok(document) => document,
     };
-    let document: Document =
-        serde_json::from_slice(&document).map_err(|_| FetchError::NotADocument)?;
-    if document.issuer != issuer {
-        return Err(FetchError::OtherIssuer);
-    }
     let keys = document.jwks_uri;
     // An issuer without TLS, which only a private one is, has its keys beside it.
     let beside = url.scheme() == "http" && keys.scheme() == "http" && keys.host() == url.host();
@@ -145,6 +143,21 @@ async fn discover(
         return Err(FetchError::NotSecure);
     }
     Ok(keys)
+}
+
+async fn about(
+    issuer: &str,
+    url: &Url,
+    client: &HttpClient,
+    deadline: Duration,
+) -> Result<Document, FetchError> {
+    let document = get(client, url, deadline).await?;
+    let document: Document =
+        serde_json::from_slice(&document).map_err(|_| FetchError::NotADocument)?;
+    match document.issuer == issuer {
+        true => Ok(document),
+        false => Err(FetchError::OtherIssuer),
+    }
 }
 
 /// OpenID Connect writes it after the path, RFC 8414 before.

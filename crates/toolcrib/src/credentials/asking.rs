@@ -5,10 +5,12 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 use upstream::egress::Allowed;
 use upstream::http::{HttpClient, Url};
-use upstream::mcp::oauth::{Grant, Granted, Grants, ID_JAG, OAuthError, OAuthLimits, Offered};
+use upstream::mcp::oauth::{
+    ACCESS_TOKEN, Grant, Granted, Grants, ID_JAG, OAuthError, OAuthLimits, Offered,
+};
 
 use super::tokens::Tokens;
-use super::wish::{Giver, Proofs, Wish};
+use super::wish::{Giver, Kinds, Proofs, Whom, Wish};
 
 /// All that one question needs.
 pub(super) struct Asking<'a> {
@@ -24,10 +26,10 @@ pub(super) struct Asking<'a> {
 impl Asking<'_> {
     pub(super) async fn granted(&self) -> Result<Granted, OAuthError> {
         match self.wish.giver {
-            Giver::Named { client, audience, requested } => {
-                let offered = self.exchanged(requested).unwrap_or(Offered::Nothing);
+            Giver::Named { client, whom: Whom { audience, resource }, kinds } => {
+                let offered = self.exchanged(kinds).unwrap_or(Offered::Nothing);
                 let (client_secret, _) = self.proofs.texts();
-                let grant = Grant { client_secret, audience, ..by(client, offered) };
+                let grant = Grant { client_secret, audience, resource, ..by(client, offered) };
                 self.named(client, grant).await
             }
             Giver::OfServer { url, client, vouching } => {
@@ -42,9 +44,9 @@ impl Asking<'_> {
     }
 
     /// The agent's token, if it is for an agent.
-    fn exchanged<'a>(&'a self, requested: &'a str) -> Option<Offered<'a>> {
+    fn exchanged<'a>(&'a self, Kinds { given, requested }: Kinds<'a>) -> Option<Offered<'a>> {
         let (_, token) = self.wish.subject?;
-        Some(Offered::Token { token: token.expose_secret(), requested })
+        Some(Offered::Token { token: token.expose_secret(), given, requested })
     }
 
     async fn named(&self, client: &TokenClient, grant: Grant<'_>) -> Result<Granted, OAuthError> {
@@ -65,7 +67,7 @@ impl Asking<'_> {
         &self,
         url: &Url,
         client: &McpClient,
-        vouching: Option<&TokenClient>,
+        vouching: Option<(&TokenClient, &str)>,
     ) -> Result<Granted, OAuthError> {
         let (client_secret, vouching_secret) = self.proofs.texts();
         let limits = OAuthLimits::default();
@@ -85,8 +87,10 @@ impl Asking<'_> {
                 scopes => scopes,
             },
         );
-        let assertion = match (vouching.zip(vouching_secret), self.exchanged(ID_JAG)) {
-            (Some((provider, secret)), Some(offered)) => {
+        let given = vouching.map_or(ACCESS_TOKEN, |(_, given)| given);
+        let offered = self.exchanged(Kinds { given, requested: ID_JAG });
+        let assertion = match (vouching.zip(vouching_secret), offered) {
+            (Some(((provider, _), secret)), Some(offered)) => {
                 let (client_secret, audience) = (Some(secret), Some(issuer));
                 let by = by(provider, offered);
                 let grant = Grant { client_secret, audience, resource, scopes, ..by };
@@ -139,7 +143,12 @@ const OF_ONE_AGENT: [&str; 8] = [
 ];
 
 fn may_have_moved(error: &OAuthError) -> bool {
-    !matches!(error, OAuthError::Refused { code, .. } if OF_ONE_AGENT.contains(&&**code))
+    match error {
+        OAuthError::Refused { code, .. } => !OF_ONE_AGENT.contains(&&**code),
+        // It is there, and has too much to do.
+        OAuthError::InTrouble { status: 408 | 425 | 429, .. } => false,
+        _ => true,
+    }
 }
 
 /// By this client, without its secret.

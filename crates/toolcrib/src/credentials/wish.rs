@@ -1,6 +1,8 @@
 //! A token that is wished for: from whom, for whom, and what to say if there is none.
 
-use model::{Agent, Auth, Digest, ErrorCode, Failure, McpClient, SecretRef, Settings, SourceId};
+use model::{
+    Agent, Auth, Digest, ErrorCode, Failure, McpClient, Name, SecretRef, Settings, SourceId,
+};
 use model::{SourceProfile, TokenClient};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
@@ -23,9 +25,23 @@ pub(super) struct Wish<'a> {
 /// From whom it is, and what it is asked for with.
 pub(super) enum Giver<'a> {
     /// Whom an admin says.
-    Named { client: &'a TokenClient, audience: Option<&'a str>, requested: &'a str },
-    /// Whom the MCP server at this url names; with who vouches for agents there.
-    OfServer { url: &'a Url, client: &'a McpClient, vouching: Option<&'a TokenClient> },
+    Named { client: &'a TokenClient, whom: Whom<'a>, kinds: Kinds<'a> },
+    /// Whom the MCP server at this url names; with who vouches for agents there, and the kind of token it takes.
+    OfServer { url: &'a Url, client: &'a McpClient, vouching: Option<(&'a TokenClient, &'a str)> },
+}
+
+/// For whom a token is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Whom<'a> {
+    pub(super) audience: Option<&'a str>,
+    pub(super) resource: Option<&'a str>,
+}
+
+/// Which kind of token is given for which.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds<'a> {
+    pub(super) given: &'a str,
+    pub(super) requested: &'a str,
 }
 
 /// How we prove who we are.
@@ -51,16 +67,25 @@ impl<'a> Wish<'a> {
         let giver = match auth {
             Auth::None | Auth::ApiKey { .. } | Auth::Basic { .. } | Auth::Bearer { .. } => None,
             Auth::ClientCredentials { client, audience } => {
-                let (audience, requested) = (audience.as_deref(), ACCESS_TOKEN);
-                Some(Giver::Named { client, audience, requested })
+                let whom = Whom { audience: audience.as_deref(), resource: None };
+                Some(Giver::Named { client, whom, kinds: kinds(None, None) })
             }
-            Auth::TokenExchange { client, audience, requested_token_type } => {
-                let requested = requested_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
-                Some(Giver::Named { client, audience: Some(audience.as_str()), requested })
+            Auth::TokenExchange {
+                client,
+                audience,
+                resource,
+                subject_token_type: given,
+                requested_token_type: requested,
+            } => {
+                let audience = audience.as_ref().map(Name::as_str);
+                let whom = Whom { audience, resource: resource.as_deref() };
+                let kinds = kinds(given.as_deref(), requested.as_deref());
+                Some(Giver::Named { client, whom, kinds })
             }
             Auth::McpOauth { client } => of_server(client, None),
-            Auth::McpEnterprise { client, identity_provider } => {
-                of_server(client, Some(identity_provider))
+            Auth::McpEnterprise { client, identity_provider, subject_token_type } => {
+                let given = subject_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
+                of_server(client, Some((identity_provider, given)))
             }
         };
         Some(Self { auth, giver: giver?, subject })
@@ -74,7 +99,8 @@ impl<'a> Wish<'a> {
         let (own, vouching) = match self.giver {
             Giver::Named { client, .. } => (client.client_secret.as_ref(), None),
             Giver::OfServer { client, vouching, .. } => {
-                let of_provider = vouching.and_then(|provider| provider.client_secret.as_ref());
+                let of_provider =
+                    vouching.and_then(|(provider, _)| provider.client_secret.as_ref());
                 (Some(&client.client_secret), of_provider)
             }
         };
@@ -129,10 +155,11 @@ impl<'a> Wish<'a> {
         is_exchange && self.subject.is_none() && is_refused
     }
 
-    /// The cause is for our log.
+    /// The cause is for admins.
     pub(super) fn failed(&self, source: &SourceId, cause: &dyn std::error::Error) -> Failure {
-        tracing::warn!(%source, "{} `{source}`: {}", self.what(), model::sentence(cause));
-        Failure::new(self.code(), self.what(), false)
+        let cause = model::plain_line(&model::sentence(cause));
+        tracing::warn!(%source, "{} `{source}`: {cause}", self.what());
+        Failure::new(self.code(), self.what(), false).because(cause)
     }
 
     pub(super) fn refused(&self, source: &SourceId, error: &OAuthError) -> Failure {
@@ -143,6 +170,10 @@ impl<'a> Wish<'a> {
                 let message = format!("{what}: the authorization server says `{code}`");
                 let retryable = matches!(&**code, "temporarily_unavailable" | "server_error");
                 Failure { message, retryable, ..failure }
+            }
+            OAuthError::Status { status, .. } => {
+                let message = format!("{what}: the authorization server answers with {status}");
+                Failure { message, ..failure }
             }
             OAuthError::InTrouble { status, retry_after, .. } => {
                 let message = format!("{what}: the authorization server answers with {status}");
@@ -157,6 +188,11 @@ impl<'a> Wish<'a> {
             _ => failure,
         }
     }
+}
+
+fn kinds<'a>(given: Option<&'a str>, requested: Option<&'a str>) -> Kinds<'a> {
+    let [given, requested] = [given, requested].map(|kind| kind.unwrap_or(ACCESS_TOKEN));
+    Kinds { given, requested }
 }
 
 impl Proofs {

@@ -381,8 +381,8 @@ pub(super) fn refused(message: &str) -> Failure {
     Failure::new(ErrorCode::InternalError, message.to_owned(), false)
 }
 
-/// The cause is for our log: it may name files, variables and addresses that are nothing for an agent.
+/// The cause is for admins: it may name files, variables and addresses that are nothing for an agent.
 pub(super) fn unusable(what: &impl Display, cause: &dyn Error, message: &str) -> Failure {
     tracing::error!(%what, %cause, "`{what}` cannot be used: {cause}");
-    refused(message)
+    refused(message).because(model::sentence(cause))
 }

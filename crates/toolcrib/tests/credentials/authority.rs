@@ -13,7 +13,7 @@ use crate::wire::{Asked, Reply, Server};
 
 pub(crate) const CLIENT: &str = "tool crib";
 const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
-const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+pub(crate) const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -23,6 +23,10 @@ pub(crate) struct Known {
     pub(crate) secret: String,
     /// Whose tokens it takes.
     pub(crate) subjects: HashMap<String, String>,
+    /// Which kind they must be called.
+    pub(crate) takes: &'static str,
+    /// What stands where its metadata is looked for first, if anything does.
+    pub(crate) beside: Option<Reply>,
     pub(crate) audiences: Vec<String>,
     /// What it gives tokens for (RFC 8707).
     pub(crate) resources: Vec<String>,
@@ -53,6 +57,8 @@ impl Authority {
         let known = Arc::new(Mutex::new(Known {
             secret: "a secret: %/+".to_owned(),
             subjects: HashMap::new(),
+            takes: ACCESS,
+            beside: None,
             audiences: vec!["api".to_owned()],
             resources: Vec::new(),
             vouches_at: Vec::new(),
@@ -83,6 +89,9 @@ impl Known {
     fn reply(&mut self, asked: &Asked) -> Reply {
         let base = format!("http://{}", asked.header("host").unwrap());
         match (asked.method.as_str(), asked.path.as_str()) {
+            ("GET", "/.well-known/oauth-authorization-server") if self.beside.is_some() => {
+                self.beside.clone().expect("it is there")
+            }
             ("GET", "/.well-known/oauth-authorization-server") if self.resources.is_empty() => {
                 (404, json!({})).into()
             }
@@ -153,7 +162,7 @@ impl Known {
             Some(EXCHANGE) => {
                 let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
                 let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
-                let (Some(subject), true) = (subject, is("subject_token_type", ACCESS)) else {
+                let (Some(subject), true) = (subject, is("subject_token_type", self.takes)) else {
                     return Err(invalid());
                 };
                 if form.contains_key("actor_token") || form.contains_key("actor_token_type") {
@@ -188,7 +197,7 @@ impl Known {
         let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
         let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
         let (Some(subject), true, true) =
-            (subject, is("subject_token_type", ACCESS), is("grant_type", EXCHANGE))
+            (subject, is("subject_token_type", self.takes), is("grant_type", EXCHANGE))
         else {
             return Err((400, "invalid_request"));
         };

@@ -2,16 +2,17 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::tool::{Amendment, ToolCommand};
-use model::ErrorCode;
+use model::{Auth, ErrorCode};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolcrib::upstream::http::header::HeaderMap;
 use toolcrib::{CameWith, Command, Context};
 
+use crate::authority::ID_TOKEN;
 use crate::mcp::telling;
 use crate::wire::{Asked, Reply};
 use crate::world::{World, agent, code, echo, read, token_of};
@@ -258,7 +259,9 @@ async fn a_token_that_cannot_be_renewed_once_is_no_end_of_a_job() {
 
 /// Waits until something has happened.
 async fn until(has_happened: impl Fn() -> bool) {
+    let begun = Instant::now();
     while !has_happened() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it has not happened");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -291,6 +294,72 @@ async fn a_token_of_the_type_that_was_asked_for_is_shown() {
     world.register(&json!({"auth": auth})).await;
     assert_eq!(code(&world.call("ada", "look").await), None);
     assert!(shown(&world).starts_with("Bearer for.api.of.ada."), "{}", shown(&world));
+}
+
+#[tokio::test]
+async fn what_is_given_and_for_whom_is_said_in_the_words_of_the_authorization_server() {
+    let world = World::new().await;
+    let api = "https://api.test/orders";
+    world.authority.know(|known| {
+        (known.takes, known.resources) = (ID_TOKEN, vec![api.to_owned()]);
+    });
+    let more = json!({"audience": null, "resource": api, "subject_token_type": ID_TOKEN});
+    world.register(&json!({"auth": world.exchange(&more)})).await;
+    assert_eq!(code(&world.call("ada", "look").await), None);
+    assert_eq!(shown(&world), format!("Bearer for.{api}.of.ada..1"));
+    for nobody in [json!({"audience": null}), json!({"resource": "orders"})] {
+        let auth: Auth = read(world.exchange(&nobody));
+        assert_eq!(auth.problems().len(), 1, "{nobody}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_without_a_type_is_its_bearers() {
+    for word in [json!(null), json!("bearer"), json!("BearerToken"), json!("access_token")] {
+        let world = World::new().await;
+        world.authority.know(|known| known.answer = json!({"token_type": word}));
+        world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+        assert_eq!(code(&world.call("ada", "look").await), None, "{word}");
+    }
+}
+
+#[tokio::test]
+async fn an_admin_is_told_why_there_is_no_token_and_an_agent_is_not() {
+    type Change = fn(&World) -> Value;
+    let elsewhere: Change = |world| {
+        let issuer = format!("{}/", world.authority.server.url(""));
+        json!({"token_url": null, "issuer": issuer})
+    };
+    let nowhere: Change = |world| {
+        world.authority.know(|known| known.refuses = Some(Reply::page(404)));
+        json!({})
+    };
+    let refused: Change = |world| {
+        let secret = world.authority.know(|known| known.secret.clone());
+        let why = format!("the client {secret} has no such audience\n");
+        let why = json!({"error": "invalid_target", "error_description": why});
+        world.authority.know(|known| known.refuses = Some((200, why).into()));
+        json!({})
+    };
+    for (change, told) in [
+        (elsewhere, "comes from another issuer, `http://127.0.0.1:"),
+        (nowhere, "answered 404: is the place for tokens there?"),
+        (|_| json!({"client_secret": "env:NOT_THERE"}), "NOT_THERE"),
+        (refused, "`invalid_target`, and says: the client *** has no such audience"),
+    ] {
+        let world = World::new().await;
+        let source = |auth| json!({"auth": auth, "settings": {"kind": "http_manifest"}});
+        assert!(world.register(&source(world.own_token())).await.success);
+        world.pass(300);
+        let mut auth = world.own_token();
+        auth.as_object_mut().unwrap().extend(change(&world).as_object().cloned().unwrap());
+        let failed = world.register(&source(auth)).await.error.unwrap();
+        assert!(failed.message.contains(told), "{failed:?}");
+        world.pass(2);
+        let failure = world.call("ada", "look").await.error.unwrap();
+        assert!(!failure.message.contains(told), "{}", failure.message);
+        assert!(failure.in_full().contains(told), "{}", failure.in_full());
+    }
 }
 
 #[tokio::test]
@@ -489,6 +558,24 @@ async fn an_issuer_says_where_and_how() {
 }
 
 #[tokio::test]
+async fn metadata_is_found_although_something_else_stands_in_the_other_place() {
+    for beside in [
+        Reply::page(503),
+        Reply::page(403),
+        (200, json!({"issuer": "https://other.test", "token_endpoint": "https://other.test/t"}))
+            .into(),
+        (200, json!({"nothing": "of it"})).into(),
+    ] {
+        let world = World::new().await;
+        let issuer = world.authority.server.url("");
+        world.authority.know(|known| known.beside = Some(beside));
+        let exchange = world.exchange(&json!({"token_url": null, "issuer": issuer}));
+        world.register(&json!({"auth": exchange})).await;
+        assert_eq!(code(&world.call("ada", "look").await), None);
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
     let world = World::new().await;
     let issuer = world.authority.server.url("");
@@ -506,6 +593,11 @@ async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
         assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed));
         world.pass(2);
     }
+    assert_eq!(looked(), before);
+    // One that has too much to do is there.
+    world.authority.know(|known| known.refuses = Some((429, json!({})).into()));
+    assert!(world.call("bob", "look").await.error.is_some());
+    world.pass(2);
     assert_eq!(looked(), before);
     // One that has trouble may be somewhere else by now.
     world.authority.know(|known| known.refuses = Some((503, json!({})).into()));

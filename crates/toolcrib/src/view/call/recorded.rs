@@ -153,12 +153,12 @@ pub(super) fn outcome(called: &Called) -> CallOutcome {
 
 fn fate(done: &Done) -> Fate {
     match &done.by {
-        DoneBy::Nobody(failure) => Fate::failed(failure.code, &failure.message),
+        DoneBy::Nobody(failure) => Fate::failed(failure.code, &failure.in_full()),
         DoneBy::Upstream(outcome, _) => {
             let result = outcome.result.as_ref().map_or(0, size);
             let content = if outcome.content.is_empty() { 0 } else { size(&outcome.content) };
             let fate = match (&outcome.error, outcome.status) {
-                (Some(failure), _) => Fate::failed(failure.code, &failure.message),
+                (Some(failure), _) => Fate::failed(failure.code, &failure.in_full()),
                 (None, CallStatus::Completed) => Fate::completed(0),
                 (None, CallStatus::Failed) => {
                     Fate { status: CallEnd::Failed, ..Fate::completed(0) }

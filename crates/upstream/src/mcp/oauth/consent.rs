@@ -115,21 +115,32 @@ fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthEr
         None => !must,
     };
     if !is_theirs {
-        let origin = server.origin.clone();
-        return Err(OAuthError::WrongIssuer { what: "the answer to the consent", origin });
+        let (what, origin) = ("the answer to the consent", server.origin.clone());
+        let found = plain(only("iss")?.unwrap_or_default());
+        return Err(OAuthError::WrongIssuer { what, origin, found });
     }
     if let Some(code) = only("error")? {
-        return Err(refused(&server.origin, code));
+        return Err(refused(&server.origin, code, None));
     }
     let code = only("code")?.filter(|code| !code.is_empty());
     code.map(str::to_owned).ok_or_else(|| refuse("there is no code in it"))
 }
 
+/// Words from outside that people read: so many of them, on one line, and none that may be a secret.
+pub(super) fn plain(text: &str) -> String {
+    const LONGEST: usize = 300;
+    const WORD: usize = 100;
+    let words = text.split_whitespace().map(|word| if word.len() <= WORD { word } else { "…" });
+    let line: String = words.collect::<Vec<_>>().join(" ");
+    line.chars().take(LONGEST).flat_map(char::escape_debug).collect()
+}
+
 /// With the code if it looks like one: it comes from outside (RFC 6749, section 5.2).
-pub(super) fn refused(origin: &str, code: &str) -> OAuthError {
+pub(super) fn refused(origin: &str, code: &str, description: Option<String>) -> OAuthError {
     const LONGEST: usize = 64;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_code = !code.is_empty() && code.len() <= LONGEST && code.chars().all(is_plain);
     let code = if is_code { code } else { "an unknown error" };
-    OAuthError::Refused { origin: origin.to_owned(), code: code.into() }
+    let description = description.map(|text| plain(&text).into());
+    OAuthError::Refused { origin: origin.to_owned(), code: code.into(), description }
 }

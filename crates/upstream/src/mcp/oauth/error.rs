@@ -59,12 +59,16 @@ pub enum OAuthError {
         origin: String,
     },
     /// The metadata is that of another issuer (RFC 8414, section 3.3), or the answer to a user's consent is (RFC 9207).
-    #[error("{what} of `{origin}` comes from another issuer: somebody may be mixing them up")]
+    #[error(
+        "{what} of `{origin}` comes from another issuer, `{found}`: the names must be the same, letter by letter"
+    )]
     WrongIssuer {
         /// What came.
         what: &'static str,
         /// Of the authorization server that was meant.
         origin: String,
+        /// From whom it says that it is.
+        found: String,
     },
     /// It does not protect codes against theft.
     #[error("`{origin}` does not offer PKCE with `S256`: it must, tell whoever runs it")]
@@ -99,12 +103,22 @@ pub enum OAuthError {
         why: &'static str,
     },
     /// The authorization server said no.
-    #[error("`{origin}` refused with `{code}`")]
+    #[error("`{origin}` refused with `{code}`{}", said(description))]
     Refused {
         /// Of the authorization server.
         origin: String,
         /// One of the codes of OAuth.
         code: Box<str>,
+        /// What else it says, for those who run toolcrib: it may speak of others.
+        description: Option<Box<str>>,
+    },
+    /// What came is no answer of a place for tokens.
+    #[error("`{origin}` answered {status}: is the place for tokens there?")]
+    Status {
+        /// Of the authorization server.
+        origin: String,
+        /// The status code.
+        status: u16,
     },
     /// It is in trouble or has too much to do, as its status says: that passes.
     #[error("`{origin}` answered {status}, which passes: try again later")]
@@ -136,6 +150,10 @@ pub enum OAuthError {
     /// The work on it was ended with the program.
     #[error("the program is ending")]
     Ending,
+}
+
+fn said(description: &Option<Box<str>>) -> String {
+    description.as_ref().map_or_else(String::new, |said| format!(", and says: {said}"))
 }
 
 impl OAuthError {

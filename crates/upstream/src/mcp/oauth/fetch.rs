@@ -42,7 +42,7 @@ impl Way<'_> {
     ) -> Result<Option<Value>, OAuthError> {
         match self.client.get_document(url, self.limits()).await {
             Ok(answer) if answer.status == 200 => Ok(strict_json::tolerant(&answer.body).ok()),
-            // A server in trouble may have one all the same: another one in its place would be a guess.
+            // A server in trouble may have one all the same.
             Ok(answer) => in_trouble(&origin(url), &answer).map_or(Ok(None), Err),
             Err(HttpError::Redirected { .. }) => Ok(None),
             Err(error) => Err(failed(what, url, error)),

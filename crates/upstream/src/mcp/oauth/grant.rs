@@ -11,7 +11,7 @@ use url::form_urlencoded::Serializer;
 
 use super::fetch::{Way, parsed, unusable};
 use super::settings::OAuthLimits;
-use super::token::{WHAT, basic, is_token, post, seconds};
+use super::token::{Sent, WHAT, basic, is_token, post, seconds, secrets};
 use super::{HttpClient, OAuthError, Url, server};
 use crate::http::header::{AUTHORIZATION, HeaderMap};
 use crate::http::origin;
@@ -65,6 +65,8 @@ pub enum Offered<'a> {
     Token {
         /// The token.
         token: &'a str,
+        /// The kind that it is.
+        given: &'a str,
         /// The kind of token that is asked for.
         requested: &'a str,
     },
@@ -98,7 +100,7 @@ impl fmt::Debug for Granted {
 #[derive(Deserialize)]
 struct Answer {
     access_token: String,
-    token_type: String,
+    token_type: Option<String>,
     issued_token_type: Option<String>,
     expires_in: Option<Value>,
 }
@@ -142,7 +144,10 @@ impl Grants {
     pub async fn ask(&self, place: &TokenPlace, grant: Grant<'_>) -> Result<Granted, OAuthError> {
         let url = self.url(place)?;
         let (headers, form) = form(place, grant)?;
-        let document = post(self.way(), &url, &origin(&url), headers, form).await?;
+        let mut secrets = secrets(grant.client_secret);
+        secrets.extend(grant.offered.token().map(str::to_owned));
+        let sent = Sent { headers, form, secrets };
+        let document = post(self.way(), &url, &origin(&url), sent).await?;
         granted(&url, parsed(WHAT, &url, document)?, grant.offered)
     }
 
@@ -163,10 +168,10 @@ fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAu
         Offered::Nothing => {
             form.append_pair("grant_type", "client_credentials");
         }
-        Offered::Token { token, requested } => {
+        Offered::Token { token, given, requested } => {
             form.append_pair("grant_type", EXCHANGE);
             form.append_pair("subject_token", token);
-            form.append_pair("subject_token_type", ACCESS_TOKEN);
+            form.append_pair("subject_token_type", given);
             form.append_pair("requested_token_type", requested);
         }
         Offered::Assertion(assertion) => {
@@ -204,9 +209,13 @@ fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted,
         Offered::Nothing | Offered::Assertion(_) => None,
     };
     // One of another kind must be shown in another way. What is no access token says so (RFC 8693, section 2.2.1), and goes
-    // where an admin wants it to, if one of that type was asked for.
-    let is_bearer = answer.token_type.eq_ignore_ascii_case("bearer") && requested != Some(ID_JAG);
-    let is_no_access_token = answer.token_type.eq_ignore_ascii_case("n_a")
+    // where an admin wants it to, if one of that type was asked for. Some leave it out, or have words of their own for it.
+    let says = |words: &[&str]| {
+        let said = answer.token_type.as_deref().unwrap_or("bearer");
+        words.iter().any(|word| said.eq_ignore_ascii_case(word))
+    };
+    let is_bearer = says(&["bearer", "bearertoken", "access_token"]) && requested != Some(ID_JAG);
+    let is_no_access_token = says(&["n_a"])
         && answer.issued_token_type.as_deref().is_some_and(|issued| issued != ACCESS_TOKEN)
         && requested.is_some_and(|requested| requested != ACCESS_TOKEN);
     if !is_bearer && !is_no_access_token {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::consent::plain;
 use super::fetch::{Way, parsed, unusable};
 use super::{OAuthError, Url};
 use crate::http::origin;
@@ -52,17 +53,35 @@ pub(super) async fn find(way: Way<'_>, issuer: &str) -> Result<Server, OAuthErro
     if place.query().is_some() {
         return Err(unusable(WHAT, &place, "the issuer has a query"));
     }
+    // One of this very issuer is its own, wherever it stands; what is in the way elsewhere matters if there is none.
+    let mut amiss = None;
     for well_known in places(&place) {
-        let Some(document) = way.document(WHAT, &well_known).await? else { continue };
-        let metadata: Metadata = parsed(WHAT, &well_known, document)?;
-        // Letter by letter: what is nearly the same may be somebody else's.
-        if metadata.issuer != issuer {
-            return Err(OAuthError::WrongIssuer { what: WHAT, origin: origin(&place) });
+        match at(way, &well_known, issuer).await {
+            Ok(Some(metadata)) => {
+                let token = way.place("the place for tokens", &metadata.token_endpoint)?;
+                let (issuer, origin) = (issuer.to_owned(), origin(&place));
+                return Ok(Server { issuer, origin, token, metadata });
+            }
+            // Nobody is there, at all.
+            Err(error @ OAuthError::Http { .. }) => return Err(error),
+            Ok(None) => {}
+            Err(error) => amiss = amiss.or(Some(error)),
         }
-        let token = way.place("the place for tokens", &metadata.token_endpoint)?;
-        return Ok(Server { issuer: issuer.to_owned(), origin: origin(&place), token, metadata });
     }
-    Err(unusable(WHAT, &place, "there is none"))
+    Err(amiss.unwrap_or_else(|| unusable(WHAT, &place, "there is none")))
+}
+
+async fn at(way: Way<'_>, url: &Url, issuer: &str) -> Result<Option<Metadata>, OAuthError> {
+    let Some(document) = way.document(WHAT, url).await? else { return Ok(None) };
+    let metadata: Metadata = parsed(WHAT, url, document)?;
+    // Letter by letter: what is nearly the same may be somebody else's.
+    match metadata.issuer == issuer {
+        true => Ok(Some(metadata)),
+        false => {
+            let (origin, found) = (origin(url), plain(&metadata.issuer));
+            Err(OAuthError::WrongIssuer { what: WHAT, origin, found })
+        }
+    }
 }
 
 fn places(issuer: &Url) -> Vec<Url> {

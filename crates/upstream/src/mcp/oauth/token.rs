@@ -61,7 +61,8 @@ pub(super) async fn exchange(
     given: Given<'_>,
 ) -> Result<Tokens, OAuthError> {
     let (headers, form) = form(fetch, server, wish, &given)?;
-    let document = post(fetch.way(), &server.token, &server.origin, headers, form).await?;
+    let sent = Sent { headers, form, secrets: secrets(wish.client.secret.as_deref()) };
+    let document = post(fetch.way(), &server.token, &server.origin, sent).await?;
     let older = match given {
         Given::Refresh(token) => Some(token),
         Given::Code { .. } | Given::Nothing => None,
@@ -69,23 +70,46 @@ pub(super) async fn exchange(
     tokens(parsed(WHAT, &server.token, document)?, server, wish, (fetch.oauth.now)(), older)
 }
 
+/// What is sent to a place for tokens, and what of it must not come back in its words.
+pub(super) struct Sent {
+    pub(super) headers: HeaderMap,
+    pub(super) form: String,
+    pub(super) secrets: Vec<String>,
+}
+
+/// A secret in the ways it is written in a request.
+pub(super) fn secrets(secret: Option<&str>) -> Vec<String> {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect();
+    secret.into_iter().flat_map(|secret| [secret.to_owned(), encoded(secret)]).collect()
+}
+
 /// Sends a form to a place for tokens. What comes back is a document, or why there is none.
 pub(super) async fn post(
     way: Way<'_>,
     place: &Url,
     origin: &str,
-    headers: HeaderMap,
-    form: String,
+    sent: Sent,
 ) -> Result<Value, OAuthError> {
+    let Sent { headers, form, mut secrets } = sent;
+    let shown = headers.get(AUTHORIZATION).and_then(|shown| shown.to_str().ok());
+    secrets.extend(shown.and_then(|shown| shown.split(' ').next_back()).map(str::to_owned));
     let kind = "application/x-www-form-urlencoded";
     let answer = way.post(WHAT, place, headers, kind, form).await?;
     if let Some(error) = in_trouble(origin, &answer) {
         return Err(error);
     }
     let document = strict_json::tolerant(&answer.body).ok();
+    let member = |name| document.as_ref().and_then(|it| it.get(name)?.as_str());
+    // Some say so with 200.
+    if let Some(code) = member("error") {
+        let description = member("error_description").map(|text| {
+            let hide = |text: String, secret: &String| text.replace(secret.as_str(), "***");
+            secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), hide)
+        });
+        return Err(refused(origin, code, description));
+    }
     if answer.status != 200 {
-        let code = document.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or_default();
-        return Err(refused(origin, code));
+        return Err(OAuthError::Status { origin: origin.to_owned(), status: answer.status });
     }
     document.ok_or_else(|| unusable(WHAT, place, "it is no JSON"))
 }
