@@ -23,6 +23,7 @@ pub(crate) use self::quota::Counted;
 use self::quota::{Exceeded, Quota};
 use self::retries::Retries;
 pub(crate) use self::stay::Stay;
+use crate::ready::LONG_ANSWERS;
 use crate::telemetry::Telemetry;
 
 /// Calls to one source that are under way, and that wait to be. One agent has at most half of either, so that there is
@@ -45,6 +46,7 @@ pub(crate) struct Gates {
     /// Of each agent at each source: its places, those for looks at its work apart, and its tries after the first.
     shares: Cache<(SourceId, u64, bool), Arc<Places>>,
     retries: Cache<(SourceId, u64), Arc<Mutex<Retries>>>,
+    long_answers: Cache<(SourceId, u64), Arc<Semaphore>>,
     turns: Cache<u64, Arc<Semaphore>>,
     jobs: Arc<Jobs>,
     /// How many calls each agent may make, whatever they are of.
@@ -125,10 +127,22 @@ impl Gates {
         let quotas = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let shares = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let retries = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
+        let long_answers = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let turns = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let agents = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
-        Self { gates, quotas, telemetry, shares, retries, turns, jobs, per_agent, agents }
+        Self {
+            gates,
+            quotas,
+            telemetry,
+            shares,
+            retries,
+            long_answers,
+            turns,
+            jobs,
+            per_agent,
+            agents,
+        }
     }
 
     /// Whether there is a limit to what one agent does in all.
@@ -143,6 +157,12 @@ impl Gates {
         let mut counted = counted.map_err(|exceeded| too_many("this agent's calls", exceeded))?;
         counted.spend();
         Ok(counted)
+    }
+
+    /// Places for the long answers of a source to one agent: half of those there are.
+    pub(crate) fn long_answers_of(&self, source: &SourceId, agent: u64) -> Arc<Semaphore> {
+        let places = || Arc::new(Semaphore::new(LONG_ANSWERS.div_ceil(2)));
+        self.long_answers.get_with((source.clone(), agent), places)
     }
 
     /// An agent's turn at what takes long here: one at a time.

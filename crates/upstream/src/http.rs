@@ -13,6 +13,8 @@ pub use url::{Host, Origin, Url};
 
 use crate::aside::{LONG, aside};
 use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
+use tokio::sync::Semaphore;
+
 use crate::large::{LARGE, Large, Room};
 use crate::resolver::Lookups;
 use connections::Connections;
@@ -39,7 +41,9 @@ pub struct HttpClient {
     shown: Option<Arc<Shown>>,
     identified: Option<Arc<Identified>>,
     room: Option<Room>,
-    /// How long an answer may take to begin, unless half of all its time is longer.
+    /// How many long answers of the room one caller may have.
+    share: Option<Arc<Semaphore>>,
+    /// How long an answer may take to begin.
     first: Duration,
     silence: Duration,
 }
@@ -100,7 +104,7 @@ enum Redirects {
 
 const MAX_REDIRECTS: usize = 3;
 
-/// How long an answer of the API of a source may take to begin.
+/// How long an answer of the API of a source may take to begin, unless half of the time of a call is longer.
 const FIRST: Duration = Duration::from_secs(15);
 /// The longest silence in an answer, unless a third of all its time is longer: who has minutes may think for one.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -116,9 +120,9 @@ impl HttpClient {
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), Lookups::of_the_system());
-        let (shown, identified, room) = (None, None, None);
+        let (shown, identified, room, share) = (None, None, None, None);
         let (first, silence) = (Duration::MAX, SILENCE);
-        Self { egress, connections, shown, identified, room, first, silence }
+        Self { egress, connections, shown, identified, room, share, first, silence }
     }
 
     /// The same for another policy.
@@ -164,9 +168,14 @@ impl HttpClient {
         Self { shown: Some(Arc::new(shown)), ..self.clone() }
     }
 
-    /// The same for one upstream: how many of its long answers are read at once.
-    pub fn within(&self, room: Room) -> Self {
-        Self { room: Some(room), first: FIRST, ..self.clone() }
+    /// The same for one upstream: how many of its long answers are read at once, and how long a call may take.
+    pub fn within(&self, room: Room, time: Duration) -> Self {
+        Self { room: Some(room), first: FIRST.max(time / 2), ..self.clone() }
+    }
+
+    /// The same for one caller: as many of those are its own as there are places here.
+    pub fn sharing(&self, share: Arc<Semaphore>) -> Self {
+        Self { share: Some(share), ..self.clone() }
     }
 
     /// The same for the upstream of another client.
@@ -265,13 +274,13 @@ impl HttpClient {
         sent: &Arc<AtomicBool>,
     ) -> Result<Answer, HttpError> {
         // A little before all of its time is over, so that what is said is why.
-        let until = tokio::time::Instant::now() + limits.deadline.mul_f64(0.99);
+        let until = tokio::time::Instant::now() + limits.deadline.mul_f64(0.95);
         self.egress.check_url(&request.url)?;
         let url = request.url.clone();
         let method = request.method.clone();
         let client = self.connections_to(&url).to(&url).await?;
         let empty = request.body.as_ref().is_none_or(Vec::is_empty);
-        let first = self.first.max(limits.deadline / 2);
+        let first = self.first;
         let begun = tokio::time::timeout(first, client.execute(request.prepare(sent.clone())));
         let response = begun.await.map_err(|_| HttpError::Timeout {
             origin: origin(&url),
@@ -281,7 +290,7 @@ impl HttpClient {
         })?;
         let mut response =
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
-        let mut large = Large::not_yet(self.room.as_ref());
+        let mut large = Large::not_yet(self.room.as_ref(), self.share.as_ref());
         let silence = self.silence.max(limits.deadline / 3);
         let status = response.status().as_u16();
         let enough = if response.status().is_success() { usize::MAX } else { of_failure };

@@ -58,6 +58,9 @@ impl Places {
 /// answer holds this too.
 pub struct Large {
     room: Option<Room>,
+    /// How many one caller may have, and one of them.
+    share: Option<Arc<Semaphore>>,
+    own: Option<OwnedSemaphorePermit>,
     long: Option<OwnedSemaphorePermit>,
     large: Option<OwnedSemaphorePermit>,
     /// So much of it is paid for.
@@ -68,17 +71,23 @@ pub struct Large {
 
 impl Large {
     /// Without a room, nobody waits for anything.
-    pub(crate) fn not_yet(room: Option<&Room>) -> Self {
-        Self { room: room.cloned(), long: None, large: None, paid: LARGE, has_waited: false }
+    pub(crate) fn not_yet(room: Option<&Room>, share: Option<&Arc<Semaphore>>) -> Self {
+        let (room, share) = (room.cloned(), share.cloned());
+        let (own, long, large) = (None, None, None);
+        Self { room, share, own, long, large, paid: LARGE, has_waited: false }
     }
 
     /// So much of it is held now.
     pub(crate) async fn holds(&mut self, bytes: usize) {
         if bytes <= LONG {
-            (self.long, self.large, self.paid) = (None, None, LARGE);
+            (self.own, self.long, self.large, self.paid) = (None, None, None, LARGE);
             return;
         }
         let Some(Room(places)) = self.room.clone() else { return };
+        if let Some(share) = self.share.as_ref().filter(|_| self.own.is_none()) {
+            self.has_waited |= share.available_permits() == 0;
+            self.own = place(share).await;
+        }
         if self.long.is_none() {
             self.has_waited |= places.long.available_permits() == 0;
             self.long = place(&places.long).await;
@@ -121,7 +130,7 @@ mod tests {
 
     /// Answers of these lengths, one after the other, and whether each may be read on.
     async fn read_on<const N: usize>(room: &Room, lengths: [usize; N]) -> [bool; N] {
-        let mut answers = lengths.map(|length| (Large::not_yet(Some(room)), length, false));
+        let mut answers = lengths.map(|length| (Large::not_yet(Some(room), None), length, false));
         for (answer, length, goes_on) in &mut answers {
             *goes_on = timeout(Duration::from_secs(1), answer.holds(*length)).await.is_ok();
         }
@@ -139,13 +148,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn one_caller_leaves_places_to_the_others() {
+        let (room, share) = (Room::of(3), Arc::new(Semaphore::new(2)));
+        let of = |share| Large::not_yet(Some(&room), share);
+        let mut own = [of(Some(&share)), of(Some(&share)), of(Some(&share))];
+        for (answer, goes_on) in own.iter_mut().zip([true, true, false]) {
+            let held = timeout(Duration::from_secs(1), answer.holds(LONG + 1)).await;
+            assert_eq!((held.is_ok(), answer.has_waited()), (goes_on, !goes_on));
+        }
+        let mut other = of(None);
+        assert!(timeout(Duration::from_secs(1), other.holds(LONG + 1)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn another_upstream_has_a_room_of_its_own_and_who_has_none_waits_for_nobody() {
         let (one, other) = (Room::of(1), Room::of(1));
-        let mut large = Large::not_yet(Some(&one));
+        let mut large = Large::not_yet(Some(&one), None);
         large.holds(2 * LARGE).await;
         assert_eq!(read_on(&one, [LONG + 1]).await, [false]);
         assert_eq!(read_on(&other, [2 * LARGE]).await, [true]);
-        Large::not_yet(None).holds(2 * LARGE).await;
+        Large::not_yet(None, None).holds(2 * LARGE).await;
         large.holds(0).await;
         assert_eq!(read_on(&one, [2 * LARGE]).await, [true], "what follows is another answer");
     }
@@ -154,7 +176,7 @@ mod tests {
     async fn read(room: &Room, answers: usize, length: usize, piece: usize) -> u128 {
         let start = Instant::now();
         for _ in 0..answers {
-            let mut answer = Large::not_yet(Some(room));
+            let mut answer = Large::not_yet(Some(room), None);
             for held in (piece..=length).step_by(piece) {
                 answer.holds(held).await;
             }

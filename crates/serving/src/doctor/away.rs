@@ -223,7 +223,8 @@ async fn giver_of_tokens(client: &HttpClient, source: &Source) -> Option<Finding
         None => grants.find(issuer).await,
     };
     let error = place.err()?;
-    let advice = "its calls have no token until then: mend its `auth`, or look at the authorization server";
+    let advice =
+        "its calls have no token until then: mend its `auth`, or look at the authorization server";
     Some(Finding::problem("source", format!("of its tokens: {}", model::sentence(&error)), advice))
 }
 

@@ -50,7 +50,8 @@ impl Wire {
     pub(super) fn new(options: OpenApiOptions, origin: Option<Origin>) -> Self {
         let OpenApiOptions { credentials, own, egress, limits, .. } = options;
         let given = Given { credentials, own, ..Given::default() };
-        let client = HttpClient::new(egress).within(Room::of(LONG_ANSWERS));
+        let client =
+            HttpClient::new(egress).within(Room::of(LONG_ANSWERS), Limits::default().deadline);
         Self { client, limits, given, origin }
     }
 }

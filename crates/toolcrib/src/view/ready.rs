@@ -13,7 +13,7 @@ use model::{
 use serde_json::{Map, Value};
 use upstream::Room;
 use upstream::egress::Egress;
-use upstream::http::{self, HttpClient};
+use upstream::http::{self, HttpClient, Limits};
 use workflow::Workflow;
 
 use super::call::{refused, unusable};
@@ -165,7 +165,8 @@ impl Ready {
             let ready = BuiltinReady { builtin, arguments, projection, client };
             return Ok(Self::Builtin(Box::new(ready)));
         }
-        let client = allowing(client)?.within(room);
+        let time = source.profile.limits.timeout().unwrap_or(Limits::default().deadline);
+        let client = allowing(client)?.within(room, time);
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
             Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {

@@ -58,6 +58,11 @@ impl Opened {
         Ok(Some(chunk))
     }
 
+    /// Whose it is.
+    pub(crate) fn origin(&self) -> String {
+        origin(&self.url)
+    }
+
     /// How long it says it is.
     pub(crate) fn announced(&self) -> Option<u64> {
         self.response.content_length()

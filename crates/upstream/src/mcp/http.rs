@@ -33,8 +33,8 @@ use session::Session;
 const MAX_REPLIES: usize = 16;
 /// Calls that the server is told at the same time not to go on with. It is not told of more.
 pub(super) const MAX_CANCELLED: usize = 64;
-/// Long answers that are read at the same time.
-const LONG_ANSWERS: usize = 1;
+/// Long answers that are read at the same time, of which one may be large.
+const LONG_ANSWERS: usize = 8;
 /// For what nobody waits for.
 const ASIDE: Duration = Duration::from_secs(10);
 

@@ -70,7 +70,7 @@ impl SseLink {
         }
         let sse = Sse::new(settings.limits.message());
         let pace = Pace::new(settings.limits.max_unasked);
-        let large = Large::not_yet(Some(&Room::of(1)));
+        let large = Large::not_yet(Some(&Room::of(1)), None);
         let mut reading = Reading { opened, sse, pace, large, chunk: Box::new([]), at: 0 };
         let first = reading.next().await.filter(|it| it.name == "endpoint" && it.len() <= MAX_URL);
         let endpoint =

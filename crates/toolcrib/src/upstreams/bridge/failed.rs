@@ -15,9 +15,11 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
             | HttpError::Timeout { .. }
             | HttpError::Stalled { .. }
             | HttpError::Broken { .. } => Verdict::Fails,
-            HttpError::TooLarge { .. } | HttpError::Encoded | HttpError::Redirected { .. } => {
-                Verdict::Answers
-            }
+            HttpError::TooLarge { .. }
+            | HttpError::Lengthy { .. }
+            | HttpError::Crowded { .. }
+            | HttpError::Encoded
+            | HttpError::Redirected { .. } => Verdict::Answers,
             _ => Verdict::Nothing,
         },
         McpError::Unauthorized { .. }

@@ -184,6 +184,8 @@ impl AgentView {
         let late = |_| late(&source.profile.auth);
         let client = keyring.identified(&http.client, at, http.origin.clone(), secrets);
         let client = timeout_at(tries.until, client).await.map_err(late)??;
+        let client =
+            client.sharing(self.crib.gates().long_answers_of(&source.id, tries.wish.agent));
         let wanted = For::tool(source, http.audience.as_ref());
         let send = async |request| {
             let given = keyring.given(&wanted, whose, secrets);

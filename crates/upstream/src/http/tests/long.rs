@@ -17,6 +17,7 @@ use super::identity::{acceptor, trusting};
 use super::*;
 
 const MUCH: usize = 2 * LARGE;
+const TIME: Duration = Duration::from_secs(30);
 
 fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send + use<> {
     let wait = Arc::clone(wait);
@@ -26,7 +27,7 @@ fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send 
 #[tokio::test]
 async fn a_large_answer_waits_until_the_one_before_is_gone() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
-    let (one, other) = (client().within(Room::of(8)), client().within(Room::of(8)));
+    let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
     let ask = |client: &HttpClient| {
         let client = client.clone();
         let request = Request::get(server.url("/"));
@@ -45,7 +46,7 @@ async fn a_large_answer_waits_until_the_one_before_is_gone() {
 #[tokio::test]
 async fn one_upstream_does_not_hold_up_what_others_have_read_aside() {
     let server = Server::replying([ok("x")]).await;
-    let (one, other) = (client().within(Room::of(8)), client().within(Room::of(8)));
+    let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
     let (go, wait) = mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
     let mut works = Vec::new();
@@ -65,7 +66,7 @@ async fn one_upstream_does_not_hold_up_what_others_have_read_aside() {
 #[tokio::test]
 async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
-    let client = client().within(Room::of(8));
+    let client = client().within(Room::of(8), TIME);
     let (go, wait) = mpsc::channel::<()>();
     let answer = get(&client, server.url("/")).await.ok().unwrap();
     let read = answer.read_aside(soon().deadline, blocked(&Arc::new(Mutex::new(wait)))).await;
@@ -80,13 +81,13 @@ async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
 
 #[tokio::test]
 async fn who_asked_for_more_than_can_be_read_in_time_is_told_that_and_nothing_of_others() {
-    let server = Server::replying([ok(&"x".repeat(32 * LARGE))]).await;
+    let server = Server::replying([ok(&"x".repeat(48 * LARGE))]).await;
     let room = Room::of(8);
-    let client = client().within(room.clone());
-    let limits = Limits { deadline: Duration::from_secs(2), max_bytes: u64::MAX };
+    let client = client().within(room.clone(), TIME);
+    let limits = Limits { deadline: Duration::from_secs(4), max_bytes: u64::MAX };
     let sent = || client.send(Request::get(server.url("/")), limits);
     assert!(matches!(sent().await, Err(HttpError::Lengthy { repeatable: true, .. })));
-    let mut other = Large::not_yet(Some(&room));
+    let mut other = Large::not_yet(Some(&room), None);
     other.holds(LARGE + 1).await;
     assert!(matches!(sent().await, Err(HttpError::Crowded { repeatable: true, .. })));
 }
@@ -114,7 +115,7 @@ async fn server_of_streams(own: &Certificate, answer: String) -> Url {
 async fn those_that_wait_on_a_connection_leave_room_for_the_one_that_is_read() {
     let own = Certificate::new();
     let asked = server_of_streams(&own, "x".repeat(2 * MUCH)).await;
-    let client = trusting(&own).within(Room::of(8));
+    let client = trusting(&own).within(Room::of(8), TIME);
     let limits = Limits { deadline: Duration::from_secs(120), ..Limits::default() };
     let ask = || async {
         let answer = client.send(Request::get(asked.clone()), limits).await;

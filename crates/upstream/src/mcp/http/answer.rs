@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::{HttpLink, Session, refused};
+use crate::aside::LONG;
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
 use crate::large::Large;
 use crate::mcp::McpError;
+use crate::mcp::Pauses;
 use crate::mcp::hearing::{Next, Stream};
 use crate::mcp::message::{self, Answer, Answers, Incoming, NoMessage};
 use crate::mcp::settings::Call;
@@ -23,6 +25,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const MIN_RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
+/// The longest silence in a long answer, unless a third of the time of its call is longer.
+const SILENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const MAX_LAST_WORDS: u64 = 64 * 1024;
 
@@ -55,8 +59,8 @@ pub(super) async fn read(
         });
     }
     let bounds = link.settings.limits.message();
-    let mut large = Large::not_yet(Some(&link.room));
-    let body = match whole(&mut opened, bounds, method, &mut large).await {
+    let mut large = Large::not_yet(Some(&link.room), None);
+    let body = match whole(&mut opened, bounds, method, &mut large, call).await {
         Err(McpError::TooMuch { .. }) if !is_fine => return Err(refused(&opened, &link.url)),
         body => body?,
     };
@@ -80,16 +84,48 @@ async fn whole(
     bounds: Bounds,
     method: &str,
     large: &mut Large,
+    call: &Call,
 ) -> Result<Pieces, McpError> {
+    let begun = Instant::now();
     let too_much = |too_much| McpError::too_much(method, too_much);
     let announced = opened.announced().unwrap_or_default();
     bounds.take(usize::try_from(announced).unwrap_or(usize::MAX)).map_err(too_much)?;
     let mut body = Pieces::default();
-    while let Some(chunk) = opened.chunk().await? {
+    while let Some(chunk) = piece(opened, body.len(), call).await? {
         body.extend(chunk.as_ref(), bounds).map_err(too_much)?;
-        large.holds(body.len()).await;
+        hold(large, body.len(), opened, (begun, call)).await?;
     }
     Ok(body)
+}
+
+/// What comes next. Who has a place for long answers may not keep it without a word.
+async fn piece(
+    opened: &mut Opened,
+    held: usize,
+    call: &Call,
+) -> Result<Option<impl AsRef<[u8]> + Send + use<>>, HttpError> {
+    let silence = if held <= LONG { Duration::MAX } else { SILENCE.max(call.time() / 3) };
+    let next = timeout(silence, opened.chunk()).await;
+    next.unwrap_or_else(|_| {
+        Err(HttpError::Stalled { origin: opened.origin(), silence, repeatable: false })
+    })
+}
+
+/// Takes the places for so much of an answer, in the time of the call. Who waits for other answers of the server has not
+/// found out that it does not work.
+async fn hold(
+    large: &mut Large,
+    held: usize,
+    opened: &Opened,
+    (begun, call): (Instant, &Call),
+) -> Result<(), HttpError> {
+    let asked = call.pauses.as_ref().map_or(Duration::ZERO, Pauses::taken);
+    let until = begun + call.time().mul_f64(0.95) + asked;
+    let (origin, repeatable) = (opened.origin(), false);
+    timeout_at(until, large.holds(held)).await.map_err(|_| match large.has_waited() {
+        true => HttpError::Crowded { origin, repeatable },
+        false => HttpError::Lengthy { origin, repeatable },
+    })
 }
 
 pub(super) fn is_stream(opened: &Opened) -> bool {
@@ -116,9 +152,10 @@ async fn read_stream(
 ) -> Result<Answer, McpError> {
     let mut sse = Sse::new(link.settings.limits.message());
     let (mut resumed, mut left) = (0, link.settings.limits.max_stream);
-    let mut large = Large::not_yet(Some(&link.room));
+    let mut large = Large::not_yet(Some(&link.room), None);
+    let begun = Instant::now();
     loop {
-        match opened.chunk().await {
+        match piece(&mut opened, sse.held(), call).await {
             Ok(Some(chunk)) => {
                 let before = sse.last_id.clone();
                 let chunk = chunk.as_ref();
@@ -130,8 +167,9 @@ async fn read_stream(
                 if before != sse.last_id {
                     resumed = 0;
                 }
-                large.holds(sse.held()).await;
+                hold(&mut large, sse.held(), &opened, (begun, call)).await?;
             }
+            Err(stalled @ HttpError::Stalled { .. }) => return Err(stalled.into()),
             Err(HttpError::TooLarge { .. }) => {
                 let limit = usize::try_from(link.settings.limits.max_stream).unwrap_or(usize::MAX);
                 return Err(McpError::too_much(method, TooMuch { what: "bytes", limit }));
