@@ -37,7 +37,11 @@ impl Agent {
     /// Who it is by its token, in one word that nobody else has. The application counts as well as whom it acts for.
     pub fn identity(&self) -> String {
         let (by, own) = (CLIENT.iter().chain([&ACTOR]), self.own());
-        let by = by.filter_map(|name| Some(((*name).to_owned(), own.get(name)?.clone())));
+        let told = |name: &&str, claim: &Value| match *name {
+            ACTOR => actor(claim),
+            _ => claim.clone(),
+        };
+        let by = by.filter_map(|name| Some(((*name).to_owned(), told(name, own.get(name)?))));
         let by = Some(by.collect::<Map<_, _>>()).filter(|by| !by.is_empty());
         // As JSON, so that no two can be written alike, and one in one way alone.
         Digest::sorted(&json!([own.get("iss"), self.subject, by]))
@@ -56,6 +60,15 @@ impl Agent {
     fn own(&self) -> &Claims {
         self.named_by.as_ref().unwrap_or(&self.claims)
     }
+}
+
+/// What of an actor says who it is, with those it acts for in turn: when it signed in is new with each token.
+fn actor(claim: &Value) -> Value {
+    let Value::Object(members) = claim else { return claim.clone() };
+    let names = ["iss", "sub"].into_iter().chain(CLIENT);
+    let own = names.filter_map(|name| Some((name.to_owned(), members.get(name)?.clone())));
+    let before = members.get(ACTOR).map(|before| (ACTOR.to_owned(), actor(before)));
+    Value::Object(own.chain(before).collect())
 }
 
 /// The longest name of an actor, in characters.
@@ -126,6 +139,8 @@ mod tests {
         assert_eq!(different.len(), all.len(), "{all:?}");
         let turned = agent(json!({"act": {"iss": "a", "sub": "desk"}}));
         assert!(all.contains(&turned.identity()), "the order of members says nothing");
+        let again = agent(json!({"act": {"sub": "desk", "iss": "a", "iat": 7, "jti": "x"}}));
+        assert_eq!(again.identity(), turned.identity(), "each token has other ones");
         assert_eq!(agent(json!({"cid": "desk", "scope": "a"})).client(), Some("desk"));
     }
 

@@ -74,7 +74,7 @@ async fn stream(
 
 /// A place among the streams.
 pub(crate) fn seat(app: &App, who: &Standing) -> Result<Seat, Problem> {
-    let busy = || Problem::new(Code::Busy, "too many streams are open: try again later");
+    let busy = || Problem::later(Code::Busy, "too many streams are open: try again later", 1);
     app.seat_for_stream(&who.principal()).ok_or_else(busy)
 }
 

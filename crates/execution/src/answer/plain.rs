@@ -23,19 +23,35 @@ pub fn text(text: &str) -> String {
 
 /// The same for text that is passed on as it came, file by file perhaps: only what a terminal obeys, what turns the direction
 /// of writing around and the tag characters, which nobody sees but a model, are written out. Line ends of any kind stay, and
-/// so do marks that whole scripts are written with.
+/// so do marks that whole scripts are written with, and the flags that are written with tags.
 pub fn tame(text: &mut String) {
     if !text.chars().any(is_untame) {
         return;
     }
     let mut tame = String::with_capacity(text.len());
-    for character in text.chars() {
+    let mut rest = &**text;
+    while let Some(character) = rest.chars().next() {
+        let length = flag(rest).unwrap_or_else(|| character.len_utf8());
+        let (piece, behind) = rest.split_at(length);
         match is_untame(character) {
             true => tame.extend(character.escape_unicode()),
-            false => tame.push(character),
+            false => tame.push_str(piece),
         }
+        rest = behind;
     }
     *text = tame;
+}
+
+/// The flags that are written with tags, all there are: of England, Scotland and Wales. Others could say something.
+const FLAGS: [&str; 3] = [
+    "\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+    "\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
+    "\u{1f3f4}\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
+];
+
+/// How long the flag is that a text begins with.
+fn flag(text: &str) -> Option<usize> {
+    FLAGS.iter().find(|flag| text.starts_with(**flag)).map(|flag| flag.len())
 }
 
 fn is_untame(character: char) -> bool {
@@ -112,6 +128,10 @@ mod tests {
         };
         let osc = "\u{1b}]0;a\u{7}\u{9b}2J\u{7f}";
         assert_eq!(tamed(osc), r"\u{1b}]0;a\u{7}\u{9b}2J\u{7f}");
+        assert_eq!(tamed(&FLAGS.concat()), FLAGS.concat());
+        assert!(
+            tamed("\u{1f3f4}\u{e0068}\u{e0069}\u{e007f}").ends_with(r"\u{e0068}\u{e0069}\u{e007f}")
+        );
         assert_eq!(tamed("\u{202e}gnp\u{2069}.exe\u{e0041}"), r"\u{202e}gnp\u{2069}.exe\u{e0041}");
         let usual = "\u{feff}a\r\nb\tc\rd ☕ 👩‍🚀 \u{200f}عربي \\u{1b}";
         assert_eq!(tamed(usual), usual);

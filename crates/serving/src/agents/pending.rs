@@ -162,7 +162,7 @@ impl PendingCalls {
         let (now, principal) = (SystemClock.now(), principal(identity));
         let found = self.all().get(id).filter(|call| !call.is_over(now)).cloned();
         let found = found.filter(|call| *call.principal == *principal);
-        let has = |tool: &ToolId| app.crib.view_of(identity).find_id(tool).is_ok();
+        let has = |tool: &ToolId| app.crib.view_of(identity).may_read_of(tool);
         let found = found.filter(|call| call.tool.as_ref().is_none_or(has));
         found.ok_or_else(|| Problem::not_found("call", id))
     }

@@ -106,13 +106,14 @@ impl RpcError {
     /// There is too much at once.
     pub(crate) fn busy(why: impl Into<String>) -> Self {
         Self::new(-32000, 503, why)
+            .with(json!({"toolcrib/retryable": true, "toolcrib/retry_after": 1}))
     }
 
     /// The client takes no stream, and nobody waits for ever.
     pub(crate) fn too_late(within: Duration) -> Self {
         let within = within.as_secs();
         let why = format!("no answer within {within} s: accept `text/event-stream` to wait longer");
-        Self::new(-32000, 503, why)
+        Self::new(-32000, 503, why).with(json!({"toolcrib/retryable": false}))
     }
 
     /// Nobody wants the answer any more.

@@ -137,7 +137,7 @@ impl Asking {
             return Err(RpcError::unable(Ability::Tasks));
         }
         let (tasks, view) = (&self.mcp.tasks, self.view()?);
-        let has = |tool: &ToolId| view.find_id(tool).is_ok();
+        let has = |tool: &ToolId| view.may_read_of(tool);
         let owner = Owner { principal: &self.principal, has: &has };
         let result = match method {
             "tasks/update" => tasks.update(owner, params),

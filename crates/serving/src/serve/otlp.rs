@@ -27,6 +27,8 @@ struct Signal {
     path: &'static str,
     endpoint: &'static str,
     protocol: &'static str,
+    headers: &'static str,
+    timeout: &'static str,
     exporter: &'static str,
 }
 
@@ -35,6 +37,8 @@ static METRICS: Signal = Signal {
     path: "v1/metrics",
     endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    timeout: "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
     exporter: "OTEL_METRICS_EXPORTER",
 };
 static TRACES: Signal = Signal {
@@ -42,8 +46,22 @@ static TRACES: Signal = Signal {
     path: "v1/traces",
     endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    timeout: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
     exporter: "OTEL_TRACES_EXPORTER",
 };
+
+/// What else OpenTelemetry has, and what is done in any case.
+const IGNORED: [(&str, &[&str]); 8] = [
+    ("OTEL_EXPORTER_OTLP_CERTIFICATE", &[]),
+    ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &[]),
+    ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &[]),
+    ("OTEL_EXPORTER_OTLP_COMPRESSION", &["none"]),
+    ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", &["cumulative"]),
+    ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", &["explicit_bucket_histogram"]),
+    ("OTEL_PROPAGATORS", &["tracecontext", "tracecontext,baggage"]),
+    ("OTEL_TRACES_SAMPLER", &["always_on", "parentbased_always_on"]),
+];
 
 /// In milliseconds, as OpenTelemetry has them.
 const USUAL_TIMEOUT: u64 = 10_000;
@@ -62,13 +80,15 @@ pub(super) fn read(
     if metrics.is_none() && traces.is_none() {
         return Ok(None);
     }
-    let time = |name: &'static str, usual: u64| {
-        let text = variable(name)?;
-        let time = text.map_or(Ok(usual), |text| text.parse());
-        let time = time.ok().filter(|time| 0 < *time);
-        let time = time.ok_or_else(|| unusable(name, "give milliseconds".to_owned()))?;
-        Ok::<_, Failure>(Duration::from_millis(time))
-    };
+    let ignored: Vec<_> = IGNORED
+        .into_iter()
+        .filter_map(|(name, usual)| Some((name, variable(name).ok()??, usual)))
+        .filter(|(_, text, usual)| !usual.contains(&text.as_str()))
+        .map(|(name, ..)| name)
+        .collect();
+    if !ignored.is_empty() {
+        tracing::warn!("these variables are set, and not heeded here: {}", ignored.join(", "));
+    }
     let mut resource = pairs(RESOURCE, variable(RESOURCE)?.as_deref())?;
     let service = variable(SERVICE)?;
     if service.is_some() || !resource.iter().any(|(name, _)| name == "service.name") {
@@ -81,11 +101,16 @@ pub(super) fn read(
     Ok(Some(Otlp {
         metrics,
         traces,
-        headers: headers(variable(HEADERS)?.as_deref())?,
-        timeout: time(TIMEOUT, USUAL_TIMEOUT)?,
-        every: time(INTERVAL, USUAL_INTERVAL)?,
+        every: time(INTERVAL, variable(INTERVAL)?, USUAL_INTERVAL)?,
         resource,
     }))
+}
+
+fn time(name: &'static str, text: Option<String>, usual: u64) -> Result<Duration, Failure> {
+    let time = text.map_or(Ok(usual), |text| text.parse());
+    let time = time.ok().filter(|time| 0 < *time);
+    let time = time.ok_or_else(|| unusable(name, "give milliseconds".to_owned()))?;
+    Ok(Duration::from_millis(time))
 }
 
 /// Where one signal goes, if it goes anywhere.
@@ -94,24 +119,24 @@ fn collector(
     option: Option<&Url>,
     variable: impl Fn(&'static str) -> Result<Option<String>, Failure>,
 ) -> Result<Option<Collector>, Failure> {
-    if variable(signal.exporter)?.is_some_and(|text| text == "none") {
+    let exporters = variable(signal.exporter)?.unwrap_or_else(|| "otlp".to_owned());
+    if exporters.split(',').all(|exporter| exporter.trim() != "otlp") {
         return Ok(None);
     }
+    let own = |own, of_all| match variable(own)? {
+        Some(text) => Ok::<_, Failure>((own, Some(text))),
+        None => Ok((of_all, variable(of_all)?)),
+    };
     let url = match (variable(signal.endpoint)?, option, variable(ENDPOINT)?) {
         (Some(own), _, _) => url(signal.endpoint, &own),
         (None, Some(base), _) => Ok(below(base, signal.path)),
         (None, None, Some(base)) => url(ENDPOINT, &base).map(|base| below(&base, signal.path)),
         (None, None, None) => return Ok(None),
     };
-    let (asked_by, asked) = match variable(signal.protocol)? {
-        Some(own) => (signal.protocol, Some(own)),
-        None => (PROTOCOL, variable(PROTOCOL)?),
-    };
-    match asked.as_deref() {
-        None | Some("http/protobuf") => {
-            Ok(Some(Collector { url: url?, protocol: Protocol::Protobuf }))
-        }
-        Some("http/json") => Ok(Some(Collector { url: url?, protocol: Protocol::Json })),
+    let (asked_by, asked) = own(signal.protocol, PROTOCOL)?;
+    let protocol = match asked.as_deref() {
+        None | Some("http/protobuf") => Protocol::Protobuf,
+        Some("http/json") => Protocol::Json,
         // Its endpoint may be none of HTTP, and need not be read.
         Some(other) => {
             let other: String = other.chars().take(40).collect();
@@ -120,9 +145,14 @@ fn collector(
                  and `http/json` are spoken here",
                 signal.name
             );
-            Ok(None)
+            return Ok(None);
         }
-    }
+    };
+    let (name, text) = own(signal.headers, HEADERS)?;
+    let headers = headers(name, text.as_deref())?;
+    let (name, text) = own(signal.timeout, TIMEOUT)?;
+    let timeout = time(name, text, USUAL_TIMEOUT)?;
+    Ok(Some(Collector { url: url?, protocol, headers, timeout }))
 }
 
 fn url(name: &'static str, text: &str) -> Result<Url, Failure> {
@@ -150,10 +180,10 @@ fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>
     members.collect()
 }
 
-fn headers(text: Option<&str>) -> Result<HeaderMap, Failure> {
+fn headers(variable: &'static str, text: Option<&str>) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
-    for (name, value) in pairs(HEADERS, text)? {
-        let wrong = || unusable(HEADERS, "a header cannot be sent".to_owned());
+    for (name, value) in pairs(variable, text)? {
+        let wrong = || unusable(variable, "a header cannot be sent".to_owned());
         let name = HeaderName::try_from(name).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -187,7 +217,9 @@ mod tests {
             endpoint,
             (TRACES.endpoint, "https://traces.example/take"),
             (HEADERS, "authorization=Bearer%20t, x-tenant=a"),
+            (TRACES.headers, "api-key=other"),
             (TIMEOUT, "500"),
+            (METRICS.timeout, "700"),
             (RESOURCE, "service.name=ignored,deployment.environment.name=test"),
             (SERVICE, "crib"),
         ]);
@@ -195,12 +227,23 @@ mod tests {
         let (metrics, traces) = (otlp.metrics.unwrap(), otlp.traces.unwrap());
         assert_eq!(metrics.url.as_str(), "http://collector:4318/base/v1/metrics");
         assert_eq!(traces.url.as_str(), "https://traces.example/take");
-        assert_eq!(otlp.headers["authorization"], "Bearer t");
-        assert_eq!((otlp.timeout.as_millis(), otlp.every.as_secs()), (500, 60));
+        assert_eq!(
+            (metrics.headers.len(), &metrics.headers["authorization"]),
+            (2, &"Bearer t".parse().unwrap())
+        );
+        assert_eq!(
+            (traces.headers.len(), &traces.headers["api-key"]),
+            (1, &"other".parse().unwrap())
+        );
+        let times = [metrics.timeout, traces.timeout].map(|time| time.as_millis());
+        assert_eq!((times, otlp.every.as_secs()), ([700, 500], 60));
         assert_eq!(otlp.resource[0].1, "test");
         assert_eq!(otlp.resource[1], ("service.name".to_owned(), "crib".to_owned()));
         let quiet = given(&[endpoint, (TRACES.exporter, "none")]).unwrap().unwrap();
         assert!(quiet.traces.is_none() && quiet.metrics.is_some());
+        let asked = [(TRACES.exporter, "console, otlp"), (METRICS.exporter, "prometheus")];
+        let asked = given(&[endpoint, asked[0], asked[1]]).unwrap().unwrap();
+        assert!(asked.traces.is_some() && asked.metrics.is_none());
     }
 
     #[test]

@@ -216,6 +216,11 @@ fn nobody_else_reads_on_nor_who_lost_the_tool() {
     }
     assert_eq!(shop.server.get_as(&shop.key, &format!("{path}?offset=999999999")).status, 404);
     assert_eq!(shop.server.get_as(&shop.key, "/api/agents/results/none").status, 404);
+    // Who may not call it any more may not read what came of it either.
+    for (scopes, expected) in [(json!(["orders:read"]), 404), (json!([]), 200)] {
+        shop.patch(&json!({"required_scopes": scopes})).ok();
+        assert_eq!(status(&shop.key), expected);
+    }
     shop.server.post(&format!("{TOOL}/disable"), &json!(null)).ok();
     assert_eq!(status(&shop.key), 404);
 }

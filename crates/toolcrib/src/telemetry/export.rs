@@ -1,13 +1,15 @@
 //! Pushes what was measured and done to a collector. One that hangs, refuses or is not there costs nothing but what it
-//! misses: numbers are sums, so the next push says it all, and spans that do not fit are dropped.
+//! misses: numbers are sums, so the next push says it all, spans are pushed again for a while where that may help, and those
+//! that do not fit are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::clock::Clock;
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
 use upstream::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use upstream::http::{HttpClient, Limits, Method, Request, Url};
+use upstream::http::{HttpClient, Limits, Method, Request, Url, retry_after};
 
 use super::otlp::{Message, Protocol, Teller};
 use super::reading::{Metric, MetricKind, Reading};
@@ -17,6 +19,9 @@ use model::meter::Counter;
 /// How many spans are pushed at once, and how long they are collected.
 const GROUP: usize = 512;
 const COLLECTED: Duration = Duration::from_secs(2);
+/// How long spans are kept that a collector may take later, and the first rest before it is asked again, which doubles.
+const KEPT: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_secs(1);
 /// More than any collector has to say.
 const ANSWER: u64 = 64 << 10;
 
@@ -36,26 +41,26 @@ static DROPPED: Metric = Metric {
 /// What exporters tell of themselves.
 pub static EXPORT_METRICS: [&Metric; 2] = [&EXPORTS, &DROPPED];
 
-/// Where one signal is pushed to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where one signal is pushed to. It cannot be printed: headers hold secrets.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Collector {
     /// With its path.
     pub url: Url,
     /// What it is told in.
     pub protocol: Protocol,
+    /// With every push, credentials among them.
+    pub headers: HeaderMap,
+    /// How long a push may take.
+    pub timeout: Duration,
 }
 
-/// Where to push, and how. It cannot be printed: headers hold secrets.
+/// Where to push, and how.
 #[derive(Clone)]
 pub struct Otlp {
     /// Where metrics go, if they go anywhere.
     pub metrics: Option<Collector>,
     /// Where spans go, if they go anywhere.
     pub traces: Option<Collector>,
-    /// With every push, credentials among them.
-    pub headers: HeaderMap,
-    /// How long a push may take.
-    pub timeout: Duration,
     /// How often metrics are pushed.
     pub every: Duration,
     /// Attributes of the resource, `service.name` among them.
@@ -118,7 +123,9 @@ impl Exporter {
         let all = async {
             tokio::join!(self.push_metrics(reading), spans);
         };
-        if tokio::time::timeout(self.otlp.timeout, all).await.is_err() {
+        let collectors = [&self.otlp.metrics, &self.otlp.traces];
+        let longest = collectors.into_iter().flatten().map(|it| it.timeout).max();
+        if tokio::time::timeout(longest.unwrap_or_default(), all).await.is_err() {
             let spans = self.spans.try_lock();
             let left = spans.map_or(0, |spans| spans.group.len() + spans.coming.len());
             self.lost(left);
@@ -143,7 +150,7 @@ impl Exporter {
         let Some(collector) = &self.otlp.metrics else { return };
         let message = self.teller.metrics(reading, nanos(self.clock.now()));
         let [metrics, _] = &self.exports;
-        self.send(collector, &message, metrics).await;
+        drop(self.send(collector, &message, metrics).await);
     }
 
     /// One group of spans, when there is one, or what there is now. Says whether there was any.
@@ -167,8 +174,16 @@ impl Exporter {
             return false;
         };
         let [_, traces] = &self.exports;
-        if !self.send(collector, &self.teller.spans(group), traces).await {
-            self.lost(group.len());
+        let (until, mut rest) = (Instant::now() + KEPT, REST);
+        while let Err(not_taken) = self.send(collector, &self.teller.spans(group), traces).await {
+            let wished = not_taken.again_in.map(|wished| wished.max(rest));
+            let Some(at) = wished.map(|wished| Instant::now() + wished).filter(|at| *at < until)
+            else {
+                self.lost(group.len());
+                break;
+            };
+            tokio::time::sleep_until(at).await;
+            rest *= 2;
         }
         group.clear();
         true
@@ -178,37 +193,46 @@ impl Exporter {
         self.tracer.dropped.add(u64::try_from(spans).unwrap_or(u64::MAX));
     }
 
-    /// Says whether it was taken.
     async fn send(
         &self,
-        Collector { url, protocol }: &Collector,
+        Collector { url, protocol, headers, timeout }: &Collector,
         message: &Message<'_>,
         counters: &[Counter; 2],
-    ) -> bool {
-        let mut headers = self.otlp.headers.clone();
+    ) -> Result<(), NotTaken> {
+        let mut headers = headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(protocol.media_type()));
         let (url, body) = (url.clone(), Some(protocol.write(message)));
         let request = Request { method: Method::POST, url, headers, body };
-        let limits = Limits { deadline: self.otlp.timeout, max_bytes: ANSWER };
-        let problem = match self.client.send(request, limits).await {
-            Ok(answer) if (200..300).contains(&answer.status) => None,
-            Ok(answer) => Some(format!("it answers with status {}", answer.status)),
-            Err(error) => Some(model::sentence(&error)),
-        };
+        let limits = Limits { deadline: *timeout, max_bytes: ANSWER };
         let [taken, failed] = counters;
-        let is_taken = problem.is_none();
-        match problem {
-            None => taken.one(),
-            Some(problem) => {
-                // Once is enough to know; the counter has the rest.
-                if failed.read() == 0 {
-                    tracing::warn!("a collector does not take what was measured: {problem}");
-                }
-                failed.one();
+        let (problem, again_in) = match self.client.send(request, limits).await {
+            Ok(answer) if (200..300).contains(&answer.status) => {
+                taken.one();
+                return Ok(());
             }
+            Ok(answer) => {
+                // As OTLP has it: all others stay as they are.
+                let may_pass = matches!(answer.status, 429 | 502..=504);
+                let wished =
+                    retry_after(&answer.headers).map_or(Duration::ZERO, Duration::from_secs);
+                let problem = format!("it answers with status {}", answer.status);
+                (problem, may_pass.then_some(wished))
+            }
+            Err(error) => (model::sentence(&error), Some(Duration::ZERO)),
+        };
+        // Once is enough to know; the counter has the rest.
+        if failed.read() == 0 {
+            tracing::warn!("a collector does not take what was measured: {problem}");
         }
-        is_taken
+        failed.one();
+        Err(NotTaken { again_in })
     }
+}
+
+/// What a collector did not take.
+struct NotTaken {
+    /// After how long it may take it, if it may at all.
+    again_in: Option<Duration>,
 }
 
 #[cfg(test)]
@@ -225,12 +249,20 @@ mod tests {
 
     /// A collector that answers with this status, or never, and how many spans it was told of.
     async fn collector(status: Option<u16>) -> (Url, Arc<AtomicUsize>) {
+        collector_of(move |_| status).await
+    }
+
+    /// The same; each push may be answered in another way.
+    async fn collector_of(
+        status: impl Fn(usize) -> Option<u16> + Send + 'static,
+    ) -> (Url, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
         let told = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&told);
         tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
+            for number in 0.. {
+                let (mut stream, _) = listener.accept().await.unwrap();
                 let mut text = String::new();
                 while !is_whole(&text) {
                     let mut bytes = [0; 64 << 10];
@@ -238,7 +270,7 @@ mod tests {
                     text.push_str(std::str::from_utf8(bytes.get(..read).unwrap()).unwrap());
                 }
                 counted.fetch_add(text.matches("\"spanId\"").count(), Ordering::Relaxed);
-                let Some(status) = status else { return std::future::pending().await };
+                let Some(status) = status(number) else { return std::future::pending().await };
                 let answer = format!(
                     "HTTP/1.1 {status} Said\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
                 );
@@ -257,9 +289,12 @@ mod tests {
     fn exporter(traces: Url, timeout: Duration) -> Arc<Exporter> {
         let otlp = Otlp {
             metrics: None,
-            traces: Some(Collector { url: traces, protocol: Protocol::Json }),
-            headers: HeaderMap::new(),
-            timeout,
+            traces: Some(Collector {
+                url: traces,
+                protocol: Protocol::Json,
+                headers: HeaderMap::new(),
+                timeout,
+            }),
             every: Duration::from_secs(60),
             resource: Vec::new(),
         };
@@ -284,6 +319,22 @@ mod tests {
         exporter.push_last(&Reading::default()).await;
         assert_eq!(told.load(Ordering::Relaxed), 3 + 2 * GROUP);
         assert_eq!(exporter.tracer.dropped.read(), 0);
+    }
+
+    #[tokio::test]
+    async fn spans_that_a_collector_may_take_later_are_pushed_again() {
+        for status in [429, 502, 503, 504] {
+            let (url, told) = collector_of(move |number| Some([status, 200][number.min(1)])).await;
+            let exporter = exporter(url, Duration::from_secs(20));
+            done(&exporter, 3);
+            assert!(exporter.push_spans(false).await);
+            assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (6, 0));
+        }
+        let (url, told) = collector(Some(400)).await;
+        let exporter = exporter(url, Duration::from_secs(20));
+        done(&exporter, 3);
+        assert!(exporter.push_spans(false).await);
+        assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (3, 3));
     }
 
     #[tokio::test]

@@ -14,8 +14,9 @@ use model::{
     RawJson, SchemaRef,
 };
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use upstream::files::FileError;
 
 use super::AgentView;
@@ -28,6 +29,8 @@ use crate::gates::Verdict;
 /// What is taken of a file, in bytes, and how long it may take.
 const FILE: usize = 4 << 20;
 const TIME: Duration = Duration::from_secs(10);
+/// Files that are read at the same time: one that hangs takes a thread for as long as it does.
+static READING: Semaphore = Semaphore::const_new(16);
 
 /// What stands for the names in the address of a resource.
 type Values<'a> = Vec<(&'a str, String)>;
@@ -139,11 +142,20 @@ impl AgentView {
             return Err(Got::Missing);
         }
         let folders = self.crib.resource_folders().clone();
-        let reading = spawn_blocking(move || folders.read(Path::new(&path), FILE));
+        let (place, by) = (READING.acquire(), Instant::now() + TIME);
+        let reading = async {
+            // As long as it is read, also if nobody waits for it any more: a folder may be on a machine that is gone.
+            let place = place.await.ok();
+            let read = move || {
+                let _place = place;
+                folders.read(Path::new(&path), FILE)
+            };
+            spawn_blocking(read).await
+        };
         let failed = |message: String, retryable| {
             Got::Failed(Failure::new(ErrorCode::UpstreamError, message, retryable))
         };
-        match timeout(TIME, reading).await {
+        match timeout_at(by, reading).await {
             Ok(Ok(Ok(bytes))) => Ok(match String::from_utf8(bytes) {
                 Ok(text) => ("text", text),
                 Err(error) => ("blob", STANDARD.encode(error.into_bytes())),

@@ -189,11 +189,11 @@ async fn all_tries_have_one_deadline_and_an_agent_may_have_less_time() {
 async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() {
     let asked = AtomicUsize::new(0);
     let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < 5 {
-        true => status(404).after(Duration::from_millis(700)),
+        true => status(404).after(Duration::from_millis(2_100)),
         false => status(200).after(Duration::from_secs(20)),
     })
     .await;
-    let limits = json!({"timeout": 1, "all": {"concurrent": 5}, "per_agent": {"concurrent": 10}});
+    let limits = json!({"timeout": 3, "all": {"concurrent": 5}, "per_agent": {"concurrent": 10}});
     register(&world, limits).await;
     let calls = (0..10).map(|_| call(&world, "look", json!({})));
     let ended = futures_util::future::join_all(calls).await;
@@ -206,12 +206,12 @@ async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() 
 #[tokio::test]
 async fn a_source_that_answers_nobody_is_left_alone_however_long_places_were_waited_for() {
     let world = World::with(|_: &Asked| status(200).after(Duration::from_secs(20))).await;
-    let limits = json!({"timeout": 1, "all": {"concurrent": 2}, "per_agent": {"concurrent": 10}});
+    let limits = json!({"timeout": 3, "all": {"concurrent": 2}, "per_agent": {"concurrent": 10}});
     register(&world, limits).await;
     let two = || futures_util::future::join_all((0..2).map(|_| call(&world, "look", json!({}))));
     // Those that come later wait for a place most of their time.
     let later = async || {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_millis(900)).await;
         two().await
     };
     for _ in 0..2 {

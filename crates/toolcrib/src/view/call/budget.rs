@@ -3,7 +3,7 @@
 use catalog::tool::Tool;
 use model::json_size::is_longer;
 use model::strict_json::Parts;
-use model::{Content, Outcome};
+use model::{Content, Outcome, ToolId};
 use serde_json::{Map, Value, json};
 use upstream::aside;
 
@@ -11,6 +11,7 @@ use super::shaped::text_of;
 use crate::kept_results::{self, ResultPart};
 use crate::upstreams::whose;
 use crate::view::AgentView;
+use crate::view::tool::Origin;
 
 /// For tools of which nothing else is said.
 const BYTES: u32 = 256 << 10;
@@ -104,7 +105,15 @@ impl AgentView {
     pub fn result_part(&self, id: &str, offset: usize) -> Option<ResultPart> {
         let (owner, now) = (whose(&self.agent), self.crib.now());
         let (tool, part) = self.crib.results().part(&owner, id, offset, now)?;
-        self.find_id(&tool).ok().map(|_| part)
+        self.may_read_of(&tool).then_some(part)
+    }
+
+    /// Whether what came of a call of a tool may be handed out: the agent still has it, and its token still allows it.
+    pub fn may_read_of(&self, tool: &ToolId) -> bool {
+        let Ok(found) = self.find_id(tool) else { return false };
+        let Origin::Catalog(entry) = found.origin() else { return true };
+        let source = self.snapshot.source(&entry.tool.source);
+        source.is_some_and(|it| self.check_scopes(&it.source, Some(&entry.tool)).is_ok())
     }
 
     /// The same as a resource of MCP: the part, and where to go on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use execution::Projection;
+use execution::{Projection, ProjectionError};
 use model::json_size::is_longer;
 use model::strict_json::{self, Parts};
 use model::{Content, ErrorCode, Failure, Outcome, SourceId};
@@ -12,6 +12,9 @@ use upstream::{LONG, aside_if_long};
 
 /// JSON in a text that has more values is not read; an object counts for four.
 const MAX_VALUES: usize = 500_000;
+
+/// How much work is done at once, in bytes that are gone over.
+const LITTLE: usize = 4 << 20;
 
 /// What came of a request, projected if it is JSON and there is a projection.
 pub(super) async fn outcome(
@@ -100,9 +103,11 @@ pub(in crate::view) fn offer_of_server(source: &SourceId, result: &mut Map<Strin
         execution::tame(description);
     }
     for message in members(result, "messages") {
-        match &mut message["content"] {
-            Value::Array(parts) => parts.iter_mut().for_each(tame_part),
-            part => tame_part(part),
+        match message.get_mut("content") {
+            Some(Value::Array(parts)) => parts.iter_mut().for_each(tame_part),
+            Some(Value::String(text)) => execution::tame(text),
+            Some(part) => tame_part(part),
+            None => {}
         }
     }
     members(result, "contents").for_each(tame_text);
@@ -154,9 +159,15 @@ fn tame_text(part: &mut Value) {
 }
 
 async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {
+    if !is_longer(&answer, LONG) {
+        match projection.apply_within(&answer, LITTLE) {
+            // It multiplies what is there.
+            Err(ProjectionError::TooMuchWork) => {}
+            projected => return projected.map_err(|error| unshapable(&error.to_string())),
+        }
+    }
     let projection = Arc::clone(projection);
-    let bytes = if is_longer(&answer, LONG) { usize::MAX } else { 0 };
-    let projected = aside_if_long(bytes, move || projection.apply(&answer)).await;
+    let projected = aside_if_long(usize::MAX, move || projection.apply(&answer)).await;
     projected.map_err(|error| unshapable(&error.to_string()))
 }
 
