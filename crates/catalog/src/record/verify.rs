@@ -219,7 +219,7 @@ impl Looking {
     /// Everything up to there has gone since we began. It may have grown old enough only then.
     fn begin_at(&mut self, anchor: Link) {
         self.begins_after = anchor.id;
-        self.removed_before = self.removed_before.map(|time| later(time));
+        self.removed_before = self.removed_before.map(later);
         self.is_age_due = true;
         self.reach(anchor);
     }
