@@ -3,7 +3,8 @@
 //! Where every core is always busy, the first get next to nothing: what they began would be done after seconds, and with it
 //! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other. Whoever lines
 //! something up shares no queue with those that go last, as they may be kept from the processor while they hold its lock: a
-//! thread that does nothing else hands on.
+//! thread that does nothing else hands on. When they are done they wake who waits and give places back, with locks that are held for
+//! a moment: that much is left.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -57,9 +58,10 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) {
 fn hand_on(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>, leave: &Sender<Turn>) {
     let mut handed: VecDeque<Waiting> = VecDeque::new();
     loop {
-        let next = match handed.front() {
+        let next = match handed.front().map(|first| SOON.saturating_sub(first.since.elapsed())) {
             None => lined_up.recv().map_err(RecvTimeoutError::from),
-            Some(first) => lined_up.recv_timeout(SOON.saturating_sub(first.since.elapsed())),
+            Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
+            Some(left) => lined_up.recv_timeout(left),
         };
         match next {
             Ok(waiting) => {
@@ -68,7 +70,9 @@ fn hand_on(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>, leave: &Sender<
             }
             Err(RecvTimeoutError::Timeout) => {
                 let late = handed.pop_front().expect("it was waited for");
-                leave.send(late.turn).expect("the thread for what is late never ends");
+                if !late.turn.has_begun() {
+                    leave.send(late.turn).expect("the thread for what is late never ends");
+                }
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
