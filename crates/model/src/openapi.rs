@@ -24,6 +24,10 @@ pub struct OpenapiSettings {
     /// Whether documents of the specification's own origin are fetched if it refers to them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follow_references: bool,
+    /// Whether agents need the scopes that the specification names. Without a word they do where calls are made with their own
+    /// rights (`token_exchange`); elsewhere the scopes are those of a token of ours.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_scopes: bool,
     /// The credentials by the name of the security scheme they are for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<Box<str>, SecretRef>,
@@ -82,7 +86,7 @@ mod tests {
     fn settings_are_written_and_read_back() {
         let written = json!({
             "kind": "openapi", "specification": {"file": "/etc/pets.yaml"}, "describe": "both",
-            "media_type": "application/xml", "follow_references": true, "credentials": {"key": "env:KEY"},
+            "media_type": "application/xml", "follow_references": true, "require_scopes": true, "credentials": {"key": "env:KEY"},
             "polling": {"begin": {"status_url": "/jobs/{answer.id}", "status_path": "state", "completed": ["done"]}},
         });
         let settings: Settings = serde_json::from_value(written.clone()).unwrap();

@@ -1,14 +1,15 @@
 //! Scopes: what an agent's token must allow for something to be called.
 //!
 //! What an admin says of the tool comes first, then what they say of the source, then the specification. That one counts
-//! only where the agent's own rights are used, by token exchange: everywhere else its scopes are those of a token of ours.
+//! where the agent's own rights are used, by token exchange, or an admin wants it to: everywhere else its scopes are those of a
+//! token of ours.
 //! Whoever runs the server may say of an issuer that its scopes include others.
 
 use std::collections::BTreeSet;
 
 use catalog::source::Source;
 use catalog::tool::Tool;
-use model::{Agent, ErrorCode, Failure};
+use model::{Agent, ErrorCode, Failure, Settings};
 use serde_json::{Map, Value};
 
 use super::AgentView;
@@ -47,8 +48,14 @@ fn required(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
     }
     let manifest = tool.and_then(Tool::served_manifest);
     let security = manifest.and_then(|manifest| manifest.security.as_ref());
+    let is_wanted = match &source.profile.settings {
+        Settings::Openapi(settings) => settings.require_scopes,
+        _ => false,
+    };
     match security {
-        Some(security) if source.profile.auth.is_per_agent() => of_specification(security.as_str()),
+        Some(security) if is_wanted || source.profile.auth.is_per_agent() => {
+            of_specification(security.as_str())
+        }
         _ => Vec::new(),
     }
 }

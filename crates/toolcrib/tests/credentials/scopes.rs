@@ -8,7 +8,7 @@ use model::{Agent, ErrorCode};
 use serde_json::{Map, Value, json};
 use toolcrib::{CameWith, Command, Context};
 
-use crate::world::{World, code, read, token_of};
+use crate::world::{World, code, read, specification, token_of};
 
 fn with_scopes(scopes: &str) -> Agent {
     Agent::new("ada", Arc::new(read(json!({"sub": "ada", "scp": scopes}))))
@@ -62,6 +62,14 @@ async fn a_specification_says_nothing_about_agents_where_the_token_is_ours() {
         assert_eq!(refusal(&world, "").await, None);
         world.register(&json!({"auth": auth, "required_scopes": ["a"]})).await;
         assert_eq!(refusal(&world, "").await, takes("`a`"));
+        // An admin may want it all the same.
+        let text = specification(None);
+        let settings =
+            json!({"kind": "openapi", "specification": {"text": text}, "require_scopes": true});
+        let source = json!({"auth": auth, "required_scopes": null, "settings": settings});
+        world.register(&source).await;
+        assert_eq!(refusal(&world, "other").await, takes("`pets:read`"));
+        assert_eq!(refusal(&world, "pets:read").await, None);
     }
 }
 

@@ -42,7 +42,7 @@ fn a_member_that_is_not_known_is_named_with_what_was_meant() {
         json!({"name": "s", "settings": {"kind": "openapi", "describ": "both", "zzzzzzzz": 1}});
     insta::assert_snapshot!(wrong::<SourceProfile>(body).join("\n"), @"
     settings.describ: is not known here; did you mean `describe`?
-    settings.zzzzzzzz: is not known here; there is `kind`, `specification`, `describe`, `media_type`, `follow_references`, `credentials`, `polling`
+    settings.zzzzzzzz: is not known here; there is `kind`, `specification`, `describe`, `media_type`, `follow_references`, `require_scopes`, `credentials`, `polling`
     ");
 }
 
