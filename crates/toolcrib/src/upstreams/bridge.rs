@@ -19,8 +19,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 use upstream::mcp::{Answer, McpError, RpcError};
 
-pub(crate) use self::failed::{failure, verdict};
-use self::failed::{is_lost, is_put_off};
+pub(crate) use self::failed::{Failed, Retry};
 pub(crate) use self::running::trace_headers;
 use self::running::{Next, Running, question};
 use super::parking::Parking;
@@ -49,50 +48,36 @@ pub(crate) enum Bridged {
     Asks,
     /// The caller cannot do what the server needs.
     Unable(Ability),
-    Failed(Failure),
-    /// The same, but the server has answered: it may work for others.
-    Denied(Failure),
-    /// The same: the server did not take the credential and has done nothing.
-    Refused(Failure),
-    /// The same, and the server is at fault: it may not work for others either.
-    Broken(Failure),
-    /// The same, and it has not answered: asked again, it may.
-    Lost(Failure),
-    /// The same, but for the fault: it has too much to do, and says when it may be asked again.
-    Later(Failure),
+    Failed(Failed),
 }
 
 impl Bridged {
-    /// Why a server gave no answer, and what that says about it.
-    pub(crate) fn after(error: &McpError) -> Self {
-        match (verdict(error), failure(error)) {
-            (Verdict::Fails, failure) if is_lost(error) => Self::Lost(failure),
-            (Verdict::Fails, failure) => Self::Broken(failure),
-            (_, failure) if is_put_off(error) => Self::Later(failure),
-            (Verdict::Works | Verdict::Answers, failure) => Self::Denied(failure),
-            (Verdict::Nothing, failure) => Self::Failed(failure),
-        }
-    }
-
+    /// What that says about the server.
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
-            Self::Broken(_) | Self::Lost(_) => Verdict::Fails,
-            Self::Denied(_) | Self::Refused(_) | Self::Later(_) => Verdict::Answers,
-            Self::Failed(_) => Verdict::Nothing,
+            Self::Failed(failed) => failed.verdict,
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => Verdict::Works,
         }
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match self {
-            Self::Broken(failure)
-            | Self::Lost(failure)
-            | Self::Later(failure)
-            | Self::Failed(failure)
-            | Self::Denied(failure)
-            | Self::Refused(failure) => Some(failure),
+            Self::Failed(failed) => Some(&failed.failure),
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => None,
         }
+    }
+}
+
+impl From<Failed> for Bridged {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+/// Of which the server is not at fault, as far as anybody knows.
+impl From<Failure> for Bridged {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.into())
     }
 }
 
@@ -175,7 +160,7 @@ impl ParkedRequests {
         let Some(Memory::Parked(id)) = memory(call) else { return None };
         let method = wanted.what.method();
         let parked = self.0.take(&id, &whose(agent), |it| it.method == method);
-        Some(parked.ok_or_else(|| Bridged::Failed(gone())))
+        Some(parked.ok_or_else(|| gone().into()))
     }
 }
 
@@ -219,7 +204,7 @@ pub(crate) async fn bridge(
             });
             begin(Some(again(answers.collect(), state)), due)
         }
-        (None, Some(Memory::Parked(_))) => return Bridged::Failed(gone()),
+        (None, Some(Memory::Parked(_))) => return gone().into(),
     };
     for round in rounds + 1..=rounds + ROUNDS {
         let answer = match running.next(call, stay).await {
@@ -227,30 +212,24 @@ pub(crate) async fn bridge(
             Next::Answered(Err(error @ McpError::Unauthorized { status: 401, .. }))
                 if round == rounds + 1 && !is_parked && !running.has_begun() =>
             {
-                return Bridged::Refused(failure(&error));
+                return Failed { retry: Retry::WithAnotherToken, ..Failed::after(&error) }.into();
             }
             Next::Answered(Err(error)) => {
                 let has_begun = !is_new || 1 < round || running.has_begun();
-                let in_vain = |failure| Failure { retryable: false, retry_after: None, ..failure };
+                let failed = Failed::after(&error);
+                if !has_begun {
+                    return failed.into();
+                }
                 // Nobody is asked the same again, and nothing is done twice.
-                return match Bridged::after(&error) {
-                    failed if !has_begun => failed,
-                    Bridged::Lost(failure) | Bridged::Broken(failure) => {
-                        Bridged::Broken(in_vain(failure))
-                    }
-                    Bridged::Later(failure) | Bridged::Denied(failure) => {
-                        Bridged::Denied(in_vain(failure))
-                    }
-                    Bridged::Failed(failure) => Bridged::Failed(in_vain(failure)),
-                    failed => failed,
-                };
+                let failure = Failure { retryable: false, retry_after: None, ..failed.failure };
+                return Failed { failure, retry: Retry::InVain, ..failed }.into();
             }
             Next::Later => {
                 let running = running.aside();
                 let id = parked.put(agent, Parked { method, running });
                 return asks(call, &Memory::Parked(id));
             }
-            Next::TooLong(failure) => return Bridged::Failed(failure),
+            Next::TooLong(failure) => return failure.into(),
         };
         let mut result = match answer {
             Answer::Error(mut error) => {
@@ -268,7 +247,7 @@ pub(crate) async fn bridge(
         let state = result.shift_remove("requestState");
         running.mask.members(&mut result);
         let Some(questions) = questions(result, upstream.may_see_roots()) else {
-            return Bridged::Broken(unreadable("it asks for something that is not known"));
+            return Failed::broken(unreadable("it asks for something that is not known")).into();
         };
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
         let questions = questions.into_iter();
@@ -280,7 +259,7 @@ pub(crate) async fn bridge(
             && questions.iter().all(reaches)
             && let Err(failure) = stay.step_aside()
         {
-            return Bridged::Failed(of_upstream(failure.message, false));
+            return of_upstream(failure.message, false).into();
         }
         let (asked_at, is_anybody_asked) = (Instant::now(), !questions.is_empty());
         match call.ask_all(questions).await {
@@ -294,10 +273,10 @@ pub(crate) async fn bridge(
             }
             Err(NoAnswer::Later) => return asks(call, &Memory::Asked { round, keys, state }),
             Err(NoAnswer::Unable(ability)) => return Bridged::Unable(ability),
-            Err(NoAnswer::Refused(why)) => return Bridged::Failed(of_upstream(why, false)),
+            Err(NoAnswer::Refused(why)) => return of_upstream(why, false).into(),
         }
     }
-    Bridged::Broken(unreadable("it asks again and again"))
+    Failed::broken(unreadable("it asks again and again")).into()
 }
 
 /// An error is told in a few words: results have a budget, and this is none.

@@ -321,12 +321,7 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         }
         Bridged::Asks => Got::Asks(call.take_open()),
         Bridged::Unable(ability) => Got::Unable(ability),
-        Bridged::Failed(failure)
-        | Bridged::Denied(failure)
-        | Bridged::Refused(failure)
-        | Bridged::Lost(failure)
-        | Bridged::Later(failure)
-        | Bridged::Broken(failure) => Got::Failed(failure),
+        Bridged::Failed(failed) => Got::Failed(failed.failure),
         // Its own words for what is not there, or was asked for in a wrong way.
         Bridged::Error(error) => {
             let mut message = error.message().to_owned();

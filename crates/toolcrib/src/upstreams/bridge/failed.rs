@@ -6,9 +6,49 @@ use upstream::mcp::McpError;
 
 use crate::gates::Verdict;
 
+/// Why a request came to nothing, and what that says.
+pub(crate) struct Failed {
+    pub(crate) failure: Failure,
+    /// About the server.
+    pub(crate) verdict: Verdict,
+    pub(crate) retry: Retry,
+}
+
+/// What may come of asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    InVain,
+    /// The server did not take the credential and has done nothing.
+    WithAnotherToken,
+    /// It has not answered, or says when it may be asked again.
+    IfHarmless,
+}
+
+impl Failed {
+    /// The server gave no answer.
+    pub(crate) fn after(error: &McpError) -> Self {
+        let retry = match is_lost(error) || is_put_off(error) {
+            true => Retry::IfHarmless,
+            false => Retry::InVain,
+        };
+        Self { failure: failure(error), verdict: verdict(error), retry }
+    }
+
+    /// The server is at fault.
+    pub(crate) fn broken(failure: Failure) -> Self {
+        Self { failure, verdict: Verdict::Fails, retry: Retry::InVain }
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, verdict: Verdict::Nothing, retry: Retry::InVain }
+    }
+}
+
 /// What it says about a server that it gave no answer. A program that ends is started again after a rest, which is rest
 /// enough; one that answers more than is read may answer less to others.
-pub(crate) fn verdict(error: &McpError) -> Verdict {
+fn verdict(error: &McpError) -> Verdict {
     match error {
         McpError::Http(error) => match **error {
             HttpError::Connect { .. }
@@ -35,7 +75,7 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
 }
 
 /// Whether there was no connection, or it was lost, or whoever stands before the server has not reached it.
-pub(super) fn is_lost(error: &McpError) -> bool {
+fn is_lost(error: &McpError) -> bool {
     match error {
         McpError::Http(error) => {
             matches!(**error, HttpError::Connect { .. } | HttpError::Broken { .. })
@@ -47,12 +87,12 @@ pub(super) fn is_lost(error: &McpError) -> bool {
 }
 
 /// Whether whoever was asked has done nothing, and says when to come again.
-pub(super) fn is_put_off(error: &McpError) -> bool {
+fn is_put_off(error: &McpError) -> bool {
     matches!(error, McpError::Status { status: 429, retry_after: Some(_), .. })
 }
 
 /// Why a server gave no answer.
-pub(crate) fn failure(error: &McpError) -> Failure {
+fn failure(error: &McpError) -> Failure {
     let (code, retryable) = match error {
         McpError::Http(error) => execution::code_of(error),
         // It may have been done.

@@ -10,7 +10,7 @@ use super::{Called, Stopped, tries, unusable, without_our_words};
 use crate::call::CallContext;
 use crate::credentials::{Carried, For, Whose};
 use crate::gates::Stay;
-use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
+use crate::upstreams::bridge::{self, Begun, Bridged, Failed, Retry, Wanted};
 use crate::upstreams::{Upstream, UpstreamError};
 use crate::view::AgentView;
 
@@ -32,7 +32,7 @@ impl AgentView {
         let held = upstream.carried.token.clone();
         let bridged = self.ask(upstream, wanted.clone(), call, stay).await;
         match held {
-            Some(held) if matches!(bridged, Bridged::Refused(_)) => {
+            Some(held) if wants_another_token(&bridged) => {
                 if !self.crib.keyring().refused(&held).await {
                     return Ok(bridged);
                 }
@@ -74,12 +74,12 @@ impl AgentView {
             (opened, _) => opened,
         };
         opened.map_err(|error| match error {
-            UpstreamError::Mcp(error) => Bridged::after(&error),
+            UpstreamError::Mcp(error) => Failed::after(&error).into(),
             UpstreamError::Busy | UpstreamError::Full => {
                 let failure = Failure::new(ErrorCode::RateLimited, error.to_string(), true);
-                Bridged::Failed(Failure { retry_after: Some(1), ..failure })
+                Failure { retry_after: Some(1), ..failure }.into()
             }
-            error => Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached")),
+            error => unusable(&source.id, &error, "the source cannot be reached").into(),
         })
     }
 
@@ -95,7 +95,7 @@ impl AgentView {
         let carried = keyring.carried(&wanted, whose, secrets);
         let carried = timeout_at(until, carried).await;
         let late = |_| Err(tries::late(&source.profile.auth));
-        carried.unwrap_or_else(late).map_err(Bridged::Failed)
+        carried.unwrap_or_else(late).map_err(Bridged::from)
     }
 
     async fn open(
@@ -109,9 +109,13 @@ impl AgentView {
         // Nothing was asked of it yet.
         timeout_at(until, opened).await.map_err(|_| {
             let message = "the server of the source could not be connected to in time";
-            Bridged::Broken(Failure::new(ErrorCode::UpstreamTimeout, message, true))
+            Failed::broken(Failure::new(ErrorCode::UpstreamTimeout, message, true)).into()
         })
     }
+}
+
+fn wants_another_token(bridged: &Bridged) -> bool {
+    matches!(bridged, Bridged::Failed(failed) if failed.retry == Retry::WithAnotherToken)
 }
 
 /// What a server answered, unless that is no result.
@@ -121,12 +125,7 @@ pub(super) fn result_of_server(
 ) -> Result<Map<String, Value>, Stopped> {
     match bridged {
         Bridged::Result(result) => Ok(result),
-        Bridged::Failed(failure)
-        | Bridged::Denied(failure)
-        | Bridged::Refused(failure)
-        | Bridged::Lost(failure)
-        | Bridged::Later(failure)
-        | Bridged::Broken(failure) => Err(failure.into()),
+        Bridged::Failed(failed) => Err(failed.failure.into()),
         Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
         Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
         Bridged::Error(mut error) => {

@@ -13,7 +13,7 @@ use super::traced;
 use crate::call::CallContext;
 use crate::credentials::{For, Whose};
 use crate::gates::{Pass, Stay, Verdict, Wish, verdict};
-use crate::upstreams::bridge::{self, Bridged, Wanted};
+use crate::upstreams::bridge::{self, Bridged, Failed, Retry, Wanted};
 use crate::upstreams::{number, number_of_subject};
 use crate::view::AgentView;
 use crate::view::ready::HttpReady;
@@ -264,7 +264,7 @@ impl AgentView {
         let mut tries = Tries::new(self, source, tool, time);
         let mut stay = match tries.first().await {
             Ok(pass) => tries.stay(pass),
-            Err(failure) => return Bridged::Failed(failure),
+            Err(failure) => return failure.into(),
         };
         wanted.due = Some(tries.until);
         // Without one of the agent's own, the time in which somebody is asked on the way does not count.
@@ -273,7 +273,8 @@ impl AgentView {
             let asked = self.ask_with_token(source, wanted.clone(), (tries.until, &mut stay), call);
             let mut bridged = asked.await.unwrap_or_else(|failed| failed);
             stay.end(tries.verdict(bridged.verdict(), bridged.failure()));
-            if let Bridged::Lost(failure) | Bridged::Later(failure) = &mut bridged {
+            if let Bridged::Failed(Failed { failure, retry: Retry::IfHarmless, .. }) = &mut bridged
+            {
                 failure.retryable |= wanted.is_repeatable;
                 if wanted.is_repeatable
                     && let Some(next) = tries.next(failure.retry_after).await
