@@ -97,6 +97,7 @@ impl App {
 
     pub(crate) fn new(crib: Toolcrib, options: Options, doors: Doors, has_rest: bool) -> Self {
         let seal = options.seal.clone().unwrap_or_else(Seal::random);
+        let pressure = Pressure::telling(crib.crowd());
         Self(Arc::new(Shared {
             crib,
             options,
@@ -110,7 +111,7 @@ impl App {
             health: Health::default(),
             streams: Seats::new(STREAMS, FOR_OTHERS),
             doors,
-            pressure: Arc::default(),
+            pressure: Arc::new(pressure),
             followed: OnceLock::new(),
         }))
     }

@@ -1,5 +1,6 @@
 //! The crib: one catalog with everything that works on it. What doors and embedders hold.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -340,6 +341,11 @@ impl Toolcrib {
     /// How calls to a source are doing; none if there were none yet.
     pub fn gate_of(&self, source: &SourceId) -> Option<GateState> {
         self.0.gates.state(source)
+    }
+
+    /// Where a server says whether it has time for all who come: while it has not, more calls wait for a place at a source.
+    pub fn crowd(&self) -> Arc<AtomicBool> {
+        self.0.gates.crowd()
     }
 
     /// Has a source called again that was left alone.

@@ -8,6 +8,7 @@ mod quota;
 mod retries;
 mod stay;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ use crate::telemetry::Telemetry;
 /// always something left for the others.
 const CALLS: usize = 64;
 const WAITING: usize = 128;
+/// So many times as many wait while the machine has no time for all who come: an upstream on it pauses like everybody else,
+/// and who has waited for their turn already is not to have waited for nothing.
+const WAITING_IN_A_CROWD: usize = 16;
 /// Of how many sources something is remembered.
 const SOURCES: u64 = 10_000;
 
@@ -49,6 +53,7 @@ pub(crate) struct Gates {
     long_answers: Cache<(SourceId, u64), Arc<Semaphore>>,
     turns: Cache<u64, Arc<Semaphore>>,
     jobs: Arc<Jobs>,
+    is_crowded: Arc<AtomicBool>,
     /// How many calls each agent may make, whatever they are of.
     per_agent: Limit,
     agents: Cache<u64, Arc<Quota>>,
@@ -140,9 +145,15 @@ impl Gates {
             long_answers,
             turns,
             jobs,
+            is_crowded: Arc::default(),
             per_agent,
             agents,
         }
+    }
+
+    /// Where it is said whether the machine has time for all who come.
+    pub(crate) fn crowd(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_crowded)
     }
 
     /// Whether there is a limit to what one agent does in all.
@@ -247,9 +258,10 @@ impl Gates {
             true => most.div_ceil(4),
             false => own.unwrap_or(most.div_ceil(2)),
         };
+        let crowd = if self.is_crowded.load(Relaxed) { WAITING_IN_A_CROWD } else { 1 };
         let asked = [
-            Asked { of: &share, most: own, waiting: WAITING / 2 },
-            Asked { of: &gate.places, most, waiting: WAITING },
+            Asked { of: &share, most: own, waiting: crowd * WAITING / 2 },
+            Asked { of: &gate.places, most, waiting: crowd * WAITING },
         ];
         let places = places::of_both(asked, until).await.ok_or_else(full)?;
         Ok(Taken { counted, _places: places })

@@ -17,7 +17,7 @@ mod turn;
 mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::http::{Method, Request};
@@ -39,12 +39,11 @@ const BUSY: f64 = 0.95;
 const AGAIN: usize = 3;
 const WELL: usize = 50;
 /// For each thread, fewer than the first are never too many. The second are not, if they end within this time; so many are
-/// let in without a look, and no more, as the gates of sources refuse what is beyond their own places.
+/// let in without a look, and no more, as the gates of sources refuse what is beyond their own places, unless it has waited here.
 const FEW: usize = 16;
 const SOME: usize = 64;
 const SOON: Duration = Duration::from_millis(10);
-/// By so much more are let in at a look that finds nothing to do, while others wait. An upstream that pauses for some looks is
-/// no reason to let in more than its gate takes: those would have waited for nothing.
+/// By so much more are let in at a look that finds nothing to do, while others wait.
 const MORE: f64 = 0.25;
 /// For how long one may expect to wait; and for how long at most, if it was expected wrongly.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -70,6 +69,8 @@ pub(crate) struct Pressure {
     /// How many calls have ended.
     ended: AtomicUsize,
     refused: Counter,
+    /// Whether calls have waited here for want of time, a moment ago: then they wait before sources, too.
+    is_crowded: Arc<AtomicBool>,
 }
 
 /// A call under way, for as long as this lives.
@@ -93,11 +94,17 @@ impl Default for Pressure {
             begins: Semaphore::new(1),
             ended: AtomicUsize::new(0),
             refused: Counter::default(),
+            is_crowded: Arc::default(),
         }
     }
 }
 
 impl Pressure {
+    /// One that says there whether calls wait for want of time.
+    pub(crate) fn telling(is_crowded: Arc<AtomicBool>) -> Self {
+        Self { is_crowded, ..Self::default() }
+    }
+
     /// Looks for as long as it is polled.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut workers = Workers::here();
@@ -113,6 +120,7 @@ impl Pressure {
             let before = std::mem::replace(&mut ended, self.ended.load(Relaxed));
             let pace = ended.wrapping_sub(before) as f64 / time.as_secs_f64();
             crowd.look(waiting, busy, pace);
+            self.is_crowded.store(crowd.is_crowded(), Relaxed);
             let at_most = workers.number() as f64 / self.cost.of_one().as_secs_f64();
             self.may_wait.store(crowd.may_wait(few, at_most), Relaxed);
             let soon = within(SOON, crowd.pace.unwrap_or(pace));
@@ -225,6 +233,8 @@ impl Drop for UnderWay {
 #[derive(Default)]
 struct Crowd {
     busy: usize,
+    /// For so many more looks it counts that some waited for want of time.
+    lately: usize,
     well: usize,
     is_told: bool,
     pace: Option<f64>,
@@ -235,6 +245,7 @@ impl Crowd {
         let is_crowded = waiting != 0 && BUSY <= busy;
         self.well = if waiting == 0 { self.well + 1 } else { 0 };
         self.busy = if is_crowded { self.busy + 1 } else { 0 };
+        self.lately = if is_crowded { WELL } else { self.lately.saturating_sub(1) };
         if is_crowded {
             // A quarter of what is new: one look is short.
             let before = self.pace.unwrap_or(ended_in_a_second);
@@ -250,6 +261,11 @@ impl Crowd {
                 tracing::info!("no call has to wait any more");
             }
         }
+    }
+
+    /// Whether some waited for want of time, a moment ago.
+    fn is_crowded(&self) -> bool {
+        self.lately != 0
     }
 
     /// As many as come to their turn in time, as far as that is known; `at_most` so many can end in a second.
@@ -386,10 +402,14 @@ mod tests {
             crowd.look(1, 1.0, 1.0);
         }
         assert_eq!(crowd.may_wait(SOME, 2_000.0), SOME);
+        assert!(crowd.is_crowded());
         for _ in 0..WELL {
             crowd.look(0, 0.1, 1.0);
         }
         assert_eq!(crowd.may_wait(SOME, 2_000.0), 2_000, "that is long ago");
+        assert!(!crowd.is_crowded());
+        crowd.look(1, 0.5, 1.0);
+        assert!(!crowd.is_crowded(), "they wait for something else");
     }
 
     /// A server with one thread, on which so many calls are under way and wait for others.

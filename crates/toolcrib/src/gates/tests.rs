@@ -287,3 +287,22 @@ async fn nobody_spends_the_tries_that_others_earned() {
     let again = |wish| (0..100).filter(|_| gates.may_try_again(wish)).count();
     assert_eq!((again(one), again(other)), (3, 17));
 }
+
+#[tokio::test(start_paused = true)]
+async fn more_wait_while_there_is_no_time_for_all() {
+    let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
+    let (passes, mut waiting) = taken(&gates, 1).await;
+    let refused = enter(&gates, "a", 1).await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::RateLimited);
+    gates.crowd().store(true, Relaxed);
+    let more = (0..WAITING).map(|_| {
+        let gates = Arc::clone(&gates);
+        tokio::spawn(async move { enter(&gates, "a", 1).await.map(drop) })
+    });
+    waiting.extend(more);
+    tokio::task::yield_now().await;
+    drop(passes);
+    for one in waiting {
+        one.await.unwrap().unwrap();
+    }
+}
