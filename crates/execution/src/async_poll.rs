@@ -199,7 +199,7 @@ impl Follow {
         let status = match address(&self.status) {
             Ok(status) => status,
             // An API that is quick may have the result at once, and nothing to follow.
-            Err(TemplateError::Argument { .. })
+            Err(TemplateError::Untold { .. })
                 if known.word.is_empty() && known.upstream_status != Some(202) =>
             {
                 return Begun::Over(Box::new(reply.outcome), reply.large);

@@ -67,8 +67,13 @@ fn actor(claim: &Value) -> Value {
     let Value::Object(members) = claim else { return claim.clone() };
     let names = ["iss", "sub"].into_iter().chain(CLIENT);
     let own = names.filter_map(|name| Some((name.to_owned(), members.get(name)?.clone())));
+    let own: Map<_, _> = own.collect();
+    if own.is_empty() {
+        // It says who it is in words of its own.
+        return claim.clone();
+    }
     let before = members.get(ACTOR).map(|before| (ACTOR.to_owned(), actor(before)));
-    Value::Object(own.chain(before).collect())
+    Value::Object(own.into_iter().chain(before).collect())
 }
 
 /// The longest name of an actor, in characters.
@@ -133,6 +138,8 @@ mod tests {
             json!({"act": {"sub": "phone", "iss": "a"}}),
             json!({"act": {"sub": "phone", "iss": "a", "act": desk}}),
             json!({"client_id": "desk", "act": desk}),
+            json!({"act": {"email": "desk@id.example"}}),
+            json!({"act": {"email": "phone@id.example"}}),
         ]
         .map(|claims| agent(claims).identity());
         let different: std::collections::BTreeSet<_> = all.iter().collect();

@@ -27,8 +27,8 @@ pub(crate) use self::stay::Stay;
 use crate::ready::LONG_ANSWERS;
 use crate::telemetry::Telemetry;
 
-/// Calls to one source that are under way, and that wait to be. One agent has at most half of either, so that there is
-/// always something left for the others.
+/// Calls to one source that are under way, and that wait to be. One agent has at most half of either, and for looks at its work
+/// a quarter of the first and an eighth of the second, so that there is always something left for the others.
 const CALLS: usize = 64;
 const WAITING: usize = 128;
 /// So many times as many wait while the machine has no time for all who come: an upstream on it pauses like everybody else,
@@ -254,13 +254,13 @@ impl Gates {
         let most = limits.all.concurrent.map_or(CALLS, |most| most.get() as usize);
         let own = limits.per_agent.concurrent.map(|most| most.get() as usize);
         let share = self.shares.get_with((id.clone(), agent, wish.is_a_look), Arc::default);
-        let own = match wish.is_a_look {
-            true => most.div_ceil(4),
-            false => own.unwrap_or(most.div_ceil(2)),
+        let (own, waiting) = match wish.is_a_look {
+            true => (most.div_ceil(4), WAITING / 8),
+            false => (own.unwrap_or(most.div_ceil(2)), WAITING / 2),
         };
         let crowd = if self.is_crowded.load(Relaxed) { WAITING_IN_A_CROWD } else { 1 };
         let asked = [
-            Asked { of: &share, most: own, waiting: crowd * WAITING / 2 },
+            Asked { of: &share, most: own, waiting: crowd * waiting },
             Asked { of: &gate.places, most, waiting: crowd * WAITING },
         ];
         let places = places::of_both(asked, until).await.ok_or_else(full)?;

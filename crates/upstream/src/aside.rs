@@ -32,11 +32,6 @@ impl Turn {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether it was taken, as far as that can be seen without waiting.
-    fn has_begun(&self) -> bool {
-        self.0.try_lock().is_ok_and(|work| work.is_none())
-    }
-
     fn work(&self) {
         if let Some(work) = self.take() {
             work();

@@ -188,6 +188,8 @@ struct Looking {
     begins_after: u64,
     /// All of that must be older.
     removed_before: Option<Timestamp>,
+    /// By how much it may be younger.
+    allowance: SignedDuration,
     /// Whether that is to be seen from the next row.
     is_age_due: bool,
     oldest: Option<Timestamp>,
@@ -204,6 +206,7 @@ impl Looking {
         let mut looking = Self {
             begins_after: first.id,
             removed_before,
+            allowance: SignedDuration::ZERO,
             is_age_due: first.id != 0,
             oldest: None,
             newest: None,
@@ -219,8 +222,9 @@ impl Looking {
     /// Everything up to there has gone since we began. It may have grown old enough only then.
     fn begin_at(&mut self, anchor: Link) {
         self.begins_after = anchor.id;
-        self.removed_before = self.removed_before.map(later);
+        self.allowance = ALLOWANCE;
         self.is_age_due = true;
+        self.newest = None;
         self.reach(anchor);
     }
 
@@ -239,7 +243,7 @@ impl Looking {
     fn look_at_age(&mut self, first: Option<Timestamp>) {
         let is_due = std::mem::take(&mut self.is_age_due);
         let Some(removed_before) = self.removed_before.filter(|_| is_due) else { return };
-        if first.is_none_or(|first| removed_before <= first) {
+        if first.is_none_or(|first| later(removed_before, self.allowance) <= first) {
             let (removed, oldest) = (self.begins_after, first.map(super::written));
             let left = oldest.unwrap_or_else(|| "of no time".to_owned());
             self.problems.push(format!(
@@ -263,7 +267,7 @@ impl Looking {
     fn look_at_age_of(&mut self, kept: KeptHead) {
         let KeptHead { link: Link { id, .. }, time } = kept;
         let Some((time, boundary)) = time.zip(self.removed_before) else { return };
-        if id != 0 && id <= self.begins_after && later(boundary) <= time {
+        if id != 0 && id <= self.begins_after && later(boundary, ALLOWANCE) <= time {
             let time = super::written(time);
             self.problems.push(format!(
                 "row {id}, of which a hash was kept, was removed, and was not old enough: it is of {time}"
@@ -297,8 +301,8 @@ impl Looking {
     }
 }
 
-fn later(time: Timestamp) -> Timestamp {
-    time.checked_add(ALLOWANCE).unwrap_or(Timestamp::MAX)
+fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// What is wrong with a row that follows another.

@@ -119,6 +119,16 @@ fn an_api_may_have_the_result_at_once() {
         };
         assert_eq!((outcome.error, outcome.result), (None, Some(json!({"rows": 2}))));
     }
+    // What is missing of the arguments says nothing of that.
+    let url = "https://api.test/{{ args.shop }}/jobs/{{ answer.id }}";
+    let of_shop =
+        super::tests::follow("POST", &Polling { status_url_template: url.into(), ..polling() });
+    let Begun::Over(outcome, _) =
+        of_shop.begun(Instant::now(), &Map::new(), reply(200, json!({"id": 7})))
+    else {
+        panic!("it goes on")
+    };
+    assert!(outcome.error.unwrap().message.starts_with("the work was begun"));
     // A word of it, or an address, and it goes on.
     let begun = |answer| follow.begun(Instant::now(), &Map::new(), reply(200, answer));
     assert!(matches!(begun(json!({"id": 7})), Begun::Goes(_)));

@@ -20,6 +20,8 @@ pub(super) const LOCATION: &str = "location";
 /// Out of reach for templates: they may only use the names they know.
 const BUDGET: &str = "budget";
 
+/// What is said of a value that is not there.
+pub(super) const MISSING: &str = "is missing";
 const TOO_LARGE: &str = "is too large to send";
 
 /// The arguments of a call, in the engine's own form too if that is asked for; it is cheap to share.
@@ -174,7 +176,7 @@ fn size(value: &Value, limit: usize) -> Result<usize, Error> {
                 size += self::size(&value.get_item(&name)?, limit.saturating_sub(size))?;
             }
         }
-        ValueKind::Undefined => return Err(failed("is missing")),
+        ValueKind::Undefined => return Err(failed(MISSING)),
         _ if Piece::of(value).is_some() => return Err(failed("is already encoded")),
         _ => return Err(failed("is not a value")),
     }

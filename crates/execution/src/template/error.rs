@@ -62,6 +62,12 @@ pub enum TemplateError {
         /// What was given instead.
         method: String,
     },
+    /// The first answer does not tell it.
+    #[error("{what} is not in the first answer")]
+    Untold {
+        /// What it should tell.
+        what: String,
+    },
     /// An argument that cannot be sent in its place.
     #[error("{argument} {problem}")]
     Argument {
@@ -83,6 +89,7 @@ impl TemplateError {
             | Self::Expression { .. }
             | Self::UnknownName { .. }
             | Self::Address { .. }
+            | Self::Untold { .. }
             | Self::Header { .. }
             | Self::Body { .. }
             | Self::Method { .. } => ErrorCode::TemplateError,

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::TemplateError;
 use super::address::{self, Address};
-use super::context::{ANSWER, Before, HEADERS, LOCATION, Shared};
+use super::context::{ANSWER, Before, HEADERS, LOCATION, MISSING, Shared};
 use super::functions::VOCABULARY;
 use super::piece::Place;
 use super::scan::{Span, spans};
@@ -48,7 +48,8 @@ impl NextAddress {
         match &self.0 {
             Way::Filled(address) => {
                 let shared = Shared::after(arguments, before);
-                of_same_origin(address.render(&shared.within(address::BUDGET))?, from)
+                let filled = address.render(&shared.within(address::BUDGET));
+                of_same_origin(filled.map_err(untold)?, from)
             }
             Way::Told(expression) => resolved(expression, before, from),
         }
@@ -80,6 +81,19 @@ pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError
     }
 }
 
+/// What is missing and is no argument is a place of the answer.
+fn untold(error: TemplateError) -> TemplateError {
+    match error {
+        TemplateError::Argument { argument: what, problem }
+            if problem == MISSING
+                && [ANSWER, HEADERS].iter().any(|it| what.starts_with(&format!("`{it}"))) =>
+        {
+            TemplateError::Untold { what }
+        }
+        other => other,
+    }
+}
+
 fn of_same_origin(url: Url, from: &Url) -> Result<Url, TemplateError> {
     match url.origin() == from.origin() {
         true => Ok(url),
@@ -107,10 +121,7 @@ fn resolved(
 ) -> Result<Url, TemplateError> {
     let value = expression.eval(before.context()).ok();
     let text = value.as_ref().and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| TemplateError::Argument {
-        argument: "the address".to_owned(),
-        problem: "is not in the first answer".to_owned(),
-    })?;
+    let text = text.ok_or_else(|| TemplateError::Untold { what: "the address".to_owned() })?;
     within_origin(from, text)
 }
 

@@ -250,8 +250,8 @@ impl Auth {
             }
             Self::TokenExchange { .. } => {
                 let mut auth = self.clone();
-                if let Self::TokenExchange { audience, .. } = &mut auth {
-                    *audience = Some(other.clone());
+                if let Self::TokenExchange { audience, resource, .. } = &mut auth {
+                    (*audience, *resource) = (Some(other.clone()), None);
                 }
                 Cow::Owned(auth)
             }

@@ -52,15 +52,24 @@ static TRACES: Signal = Signal {
 };
 
 /// What else OpenTelemetry has, and what is done in any case.
-const IGNORED: [(&str, &[&str]); 8] = [
+const IGNORED: [(&str, &[&str]); 17] = [
     ("OTEL_EXPORTER_OTLP_CERTIFICATE", &[]),
     ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &[]),
     ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &[]),
     ("OTEL_EXPORTER_OTLP_COMPRESSION", &["none"]),
+    ("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", &[]),
+    ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE", &[]),
+    ("OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", &[]),
+    ("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", &["none"]),
+    ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", &[]),
+    ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", &[]),
+    ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", &[]),
+    ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", &["none"]),
     ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", &["cumulative"]),
     ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", &["explicit_bucket_histogram"]),
     ("OTEL_PROPAGATORS", &["tracecontext", "tracecontext,baggage"]),
     ("OTEL_TRACES_SAMPLER", &["always_on", "parentbased_always_on"]),
+    ("OTEL_TRACES_SAMPLER_ARG", &[]),
 ];
 
 /// In milliseconds, as OpenTelemetry has them.

@@ -131,7 +131,11 @@ async fn discover(
     let [openid, oauth] = well_known(url);
     let document = match about(issuer, &openid, client, deadline).await {
         // Nobody is there, at all.
-        Err(error @ FetchError::Http(_)) => return Err(error),
+        Err(
+            error @ FetchError::Http(
+                HttpError::Connect { .. } | HttpError::Timeout { .. } | HttpError::Refused(_),
+            ),
+        ) => return Err(error),
         // What is in the way matters if there is none elsewhere.
         Err(error) => about(issuer, &oauth, client, deadline).await.map_err(|_| error)?,
         Ok(document) => document,

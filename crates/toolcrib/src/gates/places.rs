@@ -1,4 +1,4 @@
-//! Places for calls under way, and who waits for one. Who would wait in vain is refused at once.
+//! Places for calls under way, and who waits for one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,35 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Places {
     free: Arc<Mutex<Free>>,
-    waiting: Arc<AtomicUsize>,
-}
-
-/// How often a place is given back while somebody waits for one.
-#[derive(Default)]
-struct Pace {
-    last: Option<Instant>,
-    between: Option<Duration>,
-}
-
-impl Pace {
-    fn given_back(&mut self, somebody_waits: bool, now: Instant) {
-        let since = self.last.map(|last| now.saturating_duration_since(last));
-        self.last = somebody_waits.then_some(now);
-        self.between = match (self.between, since) {
-            _ if !somebody_waits => None,
-            (Some(between), Some(since)) => Some((between * 3 + since) / 4),
-            (between, since) => between.or(since),
-        };
-    }
-
-    /// How long it takes until so many places are given back, as far as that can be told: one that has become slow tells
-    /// nothing for long.
-    fn until(&self, places: usize, now: Instant) -> Duration {
-        let (Some(between), Some(last)) = (self.between, self.last) else { return Duration::ZERO };
-        let since = now.saturating_duration_since(last);
-        let places = u32::try_from(places).unwrap_or(u32::MAX);
-        between.max(since / 2).saturating_mul(places).saturating_sub(since.min(between))
-    }
+    waiting: AtomicUsize,
 }
 
 /// How many places there are, and which of them are free.
@@ -50,12 +22,11 @@ struct Free {
     /// Taken under a higher limit, and gone when they are given back.
     owed: usize,
     places: Arc<Semaphore>,
-    pace: Pace,
 }
 
 impl Default for Free {
     fn default() -> Self {
-        Self { most: 0, owed: 0, places: Arc::new(Semaphore::new(0)), pace: Pace::default() }
+        Self { most: 0, owed: 0, places: Arc::new(Semaphore::new(0)) }
     }
 }
 
@@ -83,20 +54,17 @@ impl Free {
 pub(super) struct Place {
     permit: Option<OwnedSemaphorePermit>,
     of: Arc<Mutex<Free>>,
-    waiting: Arc<AtomicUsize>,
 }
 
 impl Place {
-    fn new(permit: OwnedSemaphorePermit, of: &Places) -> Self {
-        let (of, waiting) = (Arc::clone(&of.free), Arc::clone(&of.waiting));
-        Self { permit: Some(permit), of, waiting }
+    fn new(permit: OwnedSemaphorePermit, of: &Arc<Mutex<Free>>) -> Self {
+        Self { permit: Some(permit), of: Arc::clone(of) }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut free = self.of.lock().expect("no one panics while holding it");
-        free.pace.given_back(0 < self.waiting.load(Ordering::Relaxed), Instant::now());
         if let Some(owed) = free.owed.checked_sub(1)
             && let Some(permit) = self.permit.take()
         {
@@ -120,34 +88,22 @@ pub(super) async fn of_both(asked: [Asked<'_>; 2], until: Option<Instant>) -> Op
     if let Ok(first) = Arc::clone(&one).try_acquire_owned()
         && let Ok(second) = Arc::clone(&two).try_acquire_owned()
     {
-        return Some([Place::new(first, asked[0].of), Place::new(second, asked[1].of)]);
+        return Some([Place::new(first, &asked[0].of.free), Place::new(second, &asked[1].of.free)]);
     }
     let waits = asked.map(|asked| Waits::new(&asked.of.waiting));
-    let now = Instant::now();
-    let patience = until.map_or(now + PATIENCE, |until| until.min(now + PATIENCE));
-    let is_in_vain = |(asked, waits): (&Asked<'_>, &Waits<'_>)| {
-        asked.waiting < waits.number || patience < now + asked.until(waits.number, now)
-    };
-    if asked.iter().zip(&waits).any(is_in_vain) {
+    if asked.iter().zip(&waits).any(|(asked, waits)| asked.waiting < waits.number) {
         return None;
     }
+    let patience = Instant::now() + PATIENCE;
+    let patience = until.map_or(patience, |until| until.min(patience));
     let both = async {
-        let first = Place::new(one.acquire_owned().await.ok()?, asked[0].of);
-        Some([first, Place::new(two.acquire_owned().await.ok()?, asked[1].of)])
+        let first = Place::new(one.acquire_owned().await.ok()?, &asked[0].of.free);
+        Some([first, Place::new(two.acquire_owned().await.ok()?, &asked[1].of.free)])
     };
     timeout_at(patience, both).await.ok().flatten()
 }
 
 impl Asked<'_> {
-    /// How long it takes until so many places are given back; nothing, if one is free.
-    fn until(self, places: usize, now: Instant) -> Duration {
-        let free = self.of.free.lock().expect("no one panics while holding it");
-        match free.places.available_permits() {
-            0 => free.pace.until(places, now),
-            _ => Duration::ZERO,
-        }
-    }
-
     fn free(self) -> Arc<Semaphore> {
         let mut free = self.of.free.lock().expect("no one panics while holding it");
         free.limit(self.most);
@@ -228,39 +184,5 @@ mod tests {
         through.clear();
         assert!(waiting.await.is_some());
         assert_eq!((all.taken(), own.taken()), ((0, 0), (0, 0)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_would_wait_in_vain_is_refused_at_once() {
-        let (all, own) = (Arc::new(Places::default()), Arc::new(Places::default()));
-        let ask = || {
-            let (all, own) = (Arc::clone(&all), Arc::clone(&own));
-            tokio::spawn(async move {
-                let asked = |of| Asked { of, most: 2, waiting: 64 };
-                of_both([asked(&all), asked(&own)], None).await
-            })
-        };
-        let mut through = vec![ask().await.unwrap().unwrap(), ask().await.unwrap().unwrap()];
-        let mut waiting: Vec<_> = (0..6).map(|_| ask()).collect();
-        tokio::task::yield_now().await;
-        // One is given back every two seconds: so many wait ten.
-        for _ in 0..3 {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            through.remove(0);
-            through.push(waiting.remove(0).await.unwrap().unwrap());
-        }
-        waiting.extend([ask(), ask()]);
-        tokio::task::yield_now().await;
-        assert!(waiting.iter().all(|one| !one.is_finished()));
-        let start = Instant::now();
-        let refused = ask().await.unwrap();
-        assert_eq!((refused.is_none(), start.elapsed()), (true, Duration::ZERO));
-        // Whoever waited still has a place in the end, and then nothing is known of the pace any more.
-        drop(through);
-        waiting.truncate(2);
-        for one in waiting {
-            assert!(one.await.unwrap().is_some());
-        }
-        assert!(ask().await.unwrap().is_some());
     }
 }

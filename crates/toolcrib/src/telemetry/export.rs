@@ -9,7 +9,7 @@ use catalog::clock::Clock;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 use upstream::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use upstream::http::{HttpClient, Limits, Method, Request, Url, retry_after};
+use upstream::http::{HttpClient, HttpError, Limits, Method, Request, Url, retry_after};
 
 use super::otlp::{Message, Protocol, Teller};
 use super::reading::{Metric, MetricKind, Reading};
@@ -177,8 +177,8 @@ impl Exporter {
         let (until, mut rest) = (Instant::now() + KEPT, REST);
         while let Err(not_taken) = self.send(collector, &self.teller.spans(group), traces).await {
             let wished = not_taken.again_in.map(|wished| wished.max(rest));
-            let Some(at) = wished.map(|wished| Instant::now() + wished).filter(|at| *at < until)
-            else {
+            let at = wished.and_then(|wished| Instant::now().checked_add(wished));
+            let Some(at) = at.filter(|at| *at < until) else {
                 self.lost(group.len());
                 break;
             };
@@ -218,7 +218,16 @@ impl Exporter {
                 let problem = format!("it answers with status {}", answer.status);
                 (problem, may_pass.then_some(wished))
             }
-            Err(error) => (model::sentence(&error), Some(Duration::ZERO)),
+            Err(error) => {
+                // All else was taken, perhaps, or is not for us to reach.
+                let may_pass = matches!(
+                    error,
+                    HttpError::Connect { .. }
+                        | HttpError::Broken { .. }
+                        | HttpError::Timeout { .. }
+                );
+                (model::sentence(&error), may_pass.then_some(Duration::ZERO))
+            }
         };
         // Once is enough to know; the counter has the rest.
         if failed.read() == 0 {
@@ -330,6 +339,8 @@ mod tests {
             assert!(exporter.push_spans(false).await);
             assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (6, 0));
         }
+        let at = Instant::now().checked_add(Duration::from_secs(u64::MAX));
+        assert!(at.is_none(), "a collector may say so in `Retry-After`");
         let (url, told) = collector(Some(400)).await;
         let exporter = exporter(url, Duration::from_secs(20));
         done(&exporter, 3);

@@ -186,20 +186,6 @@ async fn all_tries_have_one_deadline_and_an_agent_may_have_less_time() {
 }
 
 #[tokio::test]
-async fn another_crib_is_told_how_long_is_waited() {
-    let manifest = json!({"settings": {"kind": "http_manifest"}});
-    for (source, told) in [(manifest, true), (json!({}), false)] {
-        let world = World::new().await;
-        assert!(world.register(&source).await.success);
-        let view = world.crib.view(&agent("ada")).within(Some(Duration::from_secs(7)));
-        assert_eq!(view.call("look", Map::new()).await.unwrap().error, None);
-        let prefer = world.last().header("prefer").map(str::to_owned);
-        assert_eq!(prefer.is_some(), told, "{source}");
-        assert!(prefer.is_none_or(|it| ["wait=6", "wait=7"].contains(&it.as_str())));
-    }
-}
-
-#[tokio::test]
 async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() {
     let asked = AtomicUsize::new(0);
     let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < 5 {

@@ -3,8 +3,7 @@
 //! Where every core is always busy, the first get next to nothing: what they began would be done after seconds, and with it
 //! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other. Whoever lines
 //! something up shares no queue with those that go last, as they may be kept from the processor while they hold its lock: a
-//! thread that does nothing else hands on. When they are done they wake who waits and give places back, with locks that are held for
-//! a moment: that much is left.
+//! thread that does nothing else hands on.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -58,10 +57,9 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) {
 fn hand_on(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>, leave: &Sender<Turn>) {
     let mut handed: VecDeque<Waiting> = VecDeque::new();
     loop {
-        let next = match handed.front().map(|first| SOON.saturating_sub(first.since.elapsed())) {
+        let next = match handed.front() {
             None => lined_up.recv().map_err(RecvTimeoutError::from),
-            Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
-            Some(left) => lined_up.recv_timeout(left),
+            Some(first) => lined_up.recv_timeout(SOON.saturating_sub(first.since.elapsed())),
         };
         match next {
             Ok(waiting) => {
@@ -70,9 +68,7 @@ fn hand_on(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>, leave: &Sender<
             }
             Err(RecvTimeoutError::Timeout) => {
                 let late = handed.pop_front().expect("it was waited for");
-                if !late.turn.has_begun() {
-                    leave.send(late.turn).expect("the thread for what is late never ends");
-                }
+                leave.send(late.turn).expect("the thread for what is late never ends");
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }

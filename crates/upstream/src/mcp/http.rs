@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
 use super::McpError;
 use super::headers::{self, SESSION, VERSION};
@@ -130,7 +131,7 @@ impl HttpLink {
         if session.is_modern {
             head.extend(headers::modern(method, params, call.schema.as_deref())?);
         }
-        let body = message::request(id, method, params);
+        let (body, asked) = (message::request(id, method, params), Instant::now());
         let opened = self.post(head, body, call.longest()).await.inspect_err(|_| {
             running.tells = false;
         })?;
@@ -141,7 +142,7 @@ impl HttpLink {
         // What is refused for want of a token was not begun.
         running.tells &= !matches!(opened.status, 401 | 403);
         let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
-        let said = answer::read(self, opened, &session, id, method, call).await?;
+        let said = answer::read(self, opened, &session, id, method, (asked, call)).await?;
         running.tells = false;
         let (answer, is_numbered) = (said.answer, said.is_numbered);
         match session.id.is_some() && status == 400 && misses_the_session(&answer) {

@@ -7,7 +7,7 @@ use minijinja::{Environment, Error, State, Value};
 use serde_json::Value as Json;
 
 use super::flag;
-use crate::template::context::{failed, given};
+use crate::template::context::{MISSING, failed, given};
 use crate::template::piece::{Piece, Place};
 use crate::template::style::{Encoding, Shape};
 
@@ -64,7 +64,7 @@ fn shape(state: &State<'_, '_>, value: &Value) -> Result<Shape, Error> {
 }
 
 fn shape_of(value: Option<&Json>) -> Result<Shape, &'static str> {
-    let value = value.ok_or("is missing")?;
+    let value = value.ok_or(MISSING)?;
     match Shape::of(Some(value), Encoding::Percent) {
         Shape::Nothing => Err("is empty"),
         Shape::One(text) if text.is_empty() => Err("is empty"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::source::Source;
 use execution::{Again, Reply, Request};
-use model::{Auth, ErrorCode, Failure, Settings, ToolId, TraceContext};
+use model::{Auth, ErrorCode, Failure, ToolId, TraceContext};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::http::Limits;
 
@@ -190,12 +190,7 @@ impl AgentView {
         let send = async |request| {
             let given = keyring.given(&wanted, whose, secrets);
             let (given, held) = timeout_at(tries.until, given).await.map_err(late)??;
-            let mut given = traced(given, trace);
-            if matches!(source.profile.settings, Settings::HttpManifest {}) {
-                // There is another of us: it does not work for longer than anybody waits.
-                let wait = format!("wait={}", tries.left().as_secs().max(1));
-                given.trace.push(("prefer".to_owned(), wait));
-            }
+            let given = traced(given, trace);
             let max_bytes = source.profile.limits.max_answer();
             let max_bytes = max_bytes.unwrap_or(Limits::default().max_bytes);
             let limits = Limits { deadline: tries.left(), max_bytes };

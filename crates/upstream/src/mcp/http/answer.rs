@@ -45,11 +45,11 @@ pub(super) async fn read(
     session: &Session,
     id: u64,
     method: &str,
-    call: &Call,
+    (begun, call): (Instant, &Call),
 ) -> Result<Said, McpError> {
     let is_fine = (200..300).contains(&opened.status);
     if is_stream(&opened) && is_fine {
-        let answer = read_stream(link, opened, session, id, method, call).await?;
+        let answer = read_stream(link, opened, session, id, method, (begun, call)).await?;
         return Ok(Said { answer, is_numbered: true });
     }
     if matches!(opened.status, 401 | 403) || !is_json(&opened) {
@@ -60,7 +60,7 @@ pub(super) async fn read(
     }
     let bounds = link.settings.limits.message();
     let mut large = Large::not_yet(Some(&link.room), None);
-    let body = match whole(&mut opened, bounds, method, &mut large, call).await {
+    let body = match whole(&mut opened, bounds, method, &mut large, (begun, call)).await {
         Err(McpError::TooMuch { .. }) if !is_fine => return Err(refused(&opened, &link.url)),
         body => body?,
     };
@@ -84,9 +84,8 @@ async fn whole(
     bounds: Bounds,
     method: &str,
     large: &mut Large,
-    call: &Call,
+    (begun, call): (Instant, &Call),
 ) -> Result<Pieces, McpError> {
-    let begun = Instant::now();
     let too_much = |too_much| McpError::too_much(method, too_much);
     let announced = opened.announced().unwrap_or_default();
     bounds.take(usize::try_from(announced).unwrap_or(usize::MAX)).map_err(too_much)?;
@@ -148,12 +147,11 @@ async fn read_stream(
     session: &Session,
     id: u64,
     method: &str,
-    call: &Call,
+    (begun, call): (Instant, &Call),
 ) -> Result<Answer, McpError> {
     let mut sse = Sse::new(link.settings.limits.message());
     let (mut resumed, mut left) = (0, link.settings.limits.max_stream);
     let mut large = Large::not_yet(Some(&link.room), None);
-    let begun = Instant::now();
     loop {
         match piece(&mut opened, sse.held(), call).await {
             Ok(Some(chunk)) => {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::consent::plain;
 use super::fetch::{Way, parsed, unusable};
 use super::{OAuthError, Url};
-use crate::http::origin;
+use crate::http::{HttpError, origin};
 
 const WHAT: &str = "the metadata of the authorization server";
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
@@ -63,12 +63,18 @@ pub(super) async fn find(way: Way<'_>, issuer: &str) -> Result<Server, OAuthErro
                 return Ok(Server { issuer, origin, token, metadata });
             }
             // Nobody is there, at all.
-            Err(error @ OAuthError::Http { .. }) => return Err(error),
+            Err(OAuthError::Http { what, origin, source }) if is_nobody_there(&source) => {
+                return Err(OAuthError::Http { what, origin, source });
+            }
             Ok(None) => {}
             Err(error) => amiss = amiss.or(Some(error)),
         }
     }
     Err(amiss.unwrap_or_else(|| unusable(WHAT, &place, "there is none")))
+}
+
+fn is_nobody_there(error: &HttpError) -> bool {
+    matches!(error, HttpError::Connect { .. } | HttpError::Timeout { .. } | HttpError::Refused(_))
 }
 
 async fn at(way: Way<'_>, url: &Url, issuer: &str) -> Result<Option<Metadata>, OAuthError> {

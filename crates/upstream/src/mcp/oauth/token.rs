@@ -101,7 +101,7 @@ pub(super) async fn post(
     let document = strict_json::tolerant(&answer.body).ok();
     let member = |name| document.as_ref().and_then(|it| it.get(name)?.as_str());
     // Some say so with 200.
-    if let Some(code) = member("error") {
+    if let Some(code) = member("error").filter(|code| answer.status != 200 || !code.is_empty()) {
         let description = member("error_description").map(|text| {
             let hide = |text: String, secret: &String| text.replace(secret.as_str(), "***");
             secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), hide)
