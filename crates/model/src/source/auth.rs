@@ -377,10 +377,21 @@ mod tests {
     }
 
     #[test]
-    fn token_exchange_without_an_audience_is_refused() {
-        let text = r#"{"kind":"token_exchange","token_url":"https://id.example","client_id":"t","client_secret":"env:S"}"#;
-        let error = serde_json::from_str::<Auth>(text).unwrap_err().to_string();
-        assert!(error.contains("audience"), "{error}");
+    fn token_exchange_for_nobody_is_refused_and_a_tool_names_nobody_twice() {
+        let auth = |more: Value| -> Auth {
+            let mut auth = json!({"kind": "token_exchange", "token_url": "https://id.example",
+                "client_id": "t", "client_secret": "env:S"});
+            auth.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            serde_json::from_value(auth).unwrap()
+        };
+        let problems = auth(json!({})).problems();
+        assert!(problems[0].to_string().contains("`auth.audience` is missing"), "{problems:?}");
+        for whom in [json!({"audience": "a"}), json!({"resource": "https://api.example/"})] {
+            assert_eq!(auth(whom.clone()).problems(), [], "{whom}");
+            let other = "vet".parse().unwrap();
+            let of_tool = auth(whom).for_audience(Some(&other)).into_owned();
+            assert_eq!(of_tool, auth(json!({"audience": "vet"})));
+        }
     }
 
     #[test]

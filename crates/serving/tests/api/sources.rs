@@ -267,7 +267,7 @@ fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
         auth.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         wrong(json!({"auth": auth}))
     };
-    insta::assert_snapshot!(exchange(json!({"audience": null})), @"auth.audience: is missing");
+    insta::assert_snapshot!(exchange(json!({"audience": null})), @"auth.audience: is missing, and so is `resource`: give one");
     insta::assert_snapshot!(exchange(json!({"client_secret": null})), @"auth.client_secret: is missing: give it, or a `client_certificate` with `for_tokens`");
     insta::assert_snapshot!(exchange(json!({"token_url": null})), @"auth.token_url: is missing, and so is `issuer`: give one");
     insta::assert_snapshot!(exchange(json!({"issuer": "https://me:hunter2@id.example", "scopes": ["a b"]})), @"
