@@ -157,7 +157,8 @@ fn address(base: &str, text: &str) -> Result<String, String> {
     let whole = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     if let Some(place) = whole.filter(|place| !place.contains(['{', '}'])) {
         let place = told(place).ok_or_else(|| {
-            format!("{} is neither `{{location}}` nor a place like `{{answer.url}}` or `{{header.operation-location}}`", shown())
+            let places = "`{answer.url}` or `{header.operation-location}`";
+            format!("{} is neither `{{location}}` nor a place like {places}", shown())
         })?;
         push_expression(&mut template, &place);
         return Ok(template);

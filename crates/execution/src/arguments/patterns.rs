@@ -47,9 +47,7 @@ impl Patterns {
             return false;
         }
         self.bytes_left -= pattern.len();
-        let (classes, reading) =
-            (classes(pattern), |classes| (1 + classes) * (pattern.len() + GROWTH * classes / 2));
-        let Some(left) = self.reading_left.checked_sub(reading(classes)) else { return false };
+        let Some(left) = self.reading_left.checked_sub(reading(pattern)) else { return false };
         self.reading_left = left;
         let size = match self.sizes.get(pattern) {
             Some(size) => *size,
@@ -99,10 +97,11 @@ fn size_of(pattern: &str) -> Option<usize> {
     Some((1 + BUILDING * size.div_ceil(1024)).min(LIMIT))
 }
 
-/// How many classes of characters are written as one letter.
-fn classes(pattern: &str) -> usize {
+/// How much is read of a pattern: once all of it, and once more for each class of characters that is written as one letter.
+fn reading(pattern: &str) -> usize {
     let pairs = pattern.as_bytes().windows(2);
-    pairs.filter(|pair| pair[0] == b'\\' && b"dDsSwW".contains(&pair[1])).count()
+    let classes = pairs.filter(|pair| pair[0] == b'\\' && b"dDsSwW".contains(&pair[1])).count();
+    (1 + classes) * (pattern.len() + GROWTH * classes / 2)
 }
 
 /// Whether it takes long to read a pattern that is not to tell small letters from capitals: every character that a class

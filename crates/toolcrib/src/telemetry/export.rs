@@ -258,12 +258,13 @@ mod tests {
 
     /// A collector that answers with this status, or never, and how many spans it was told of.
     async fn collector(status: Option<u16>) -> (Url, Arc<AtomicUsize>) {
-        collector_of(move |_| status).await
+        collector_of(move |_| status, "").await
     }
 
     /// The same; each push may be answered in another way.
     async fn collector_of(
         status: impl Fn(usize) -> Option<u16> + Send + 'static,
+        headers: &'static str,
     ) -> (Url, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
@@ -281,7 +282,7 @@ mod tests {
                 counted.fetch_add(text.matches("\"spanId\"").count(), Ordering::Relaxed);
                 let Some(status) = status(number) else { return std::future::pending().await };
                 let answer = format!(
-                    "HTTP/1.1 {status} Said\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+                    "HTTP/1.1 {status} Said\r\n{headers}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
                 );
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
@@ -333,19 +334,21 @@ mod tests {
     #[tokio::test]
     async fn spans_that_a_collector_may_take_later_are_pushed_again() {
         for status in [429, 502, 503, 504] {
-            let (url, told) = collector_of(move |number| Some([status, 200][number.min(1)])).await;
+            let (url, told) =
+                collector_of(move |number| Some([status, 200][number.min(1)]), "").await;
             let exporter = exporter(url, Duration::from_secs(20));
             done(&exporter, 3);
             assert!(exporter.push_spans(false).await);
             assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (6, 0));
         }
-        let at = Instant::now().checked_add(Duration::from_secs(u64::MAX));
-        assert!(at.is_none(), "a collector may say so in `Retry-After`");
-        let (url, told) = collector(Some(400)).await;
-        let exporter = exporter(url, Duration::from_secs(20));
-        done(&exporter, 3);
-        assert!(exporter.push_spans(false).await);
-        assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (3, 3));
+        // Some are refused for good, and some would be taken when nobody waits any more.
+        for (status, wishes) in [(400, ""), (503, "Retry-After: 18446744073709551615\r\n")] {
+            let (url, told) = collector_of(move |_| Some(status), wishes).await;
+            let exporter = exporter(url, Duration::from_secs(20));
+            done(&exporter, 3);
+            assert!(exporter.push_spans(false).await);
+            assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (3, 3));
+        }
     }
 
     #[tokio::test]
