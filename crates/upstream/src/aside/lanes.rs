@@ -3,7 +3,8 @@
 //! Where every core is always busy, the first get next to nothing: what they began would be done after seconds, and with it
 //! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other. Whoever lines
 //! something up shares no queue with those that go last, as they may be kept from the processor while they hold its lock: a
-//! thread that does nothing else hands on.
+//! thread that does nothing else hands on. When they are done they wake who waits and give places back, with locks that are held for
+//! a moment: that much is left.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
