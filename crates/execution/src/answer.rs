@@ -31,7 +31,7 @@ pub use tool_result::{tool_result, whose_words};
 const EXCERPT: usize = 2_000;
 
 /// What an upstream answered to a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Answer<'a> {
     /// The HTTP status.
     pub status: u16,
@@ -40,7 +40,7 @@ pub struct Answer<'a> {
     /// The `Location` header.
     pub location: Option<&'a str>,
     /// The whole body, decoded.
-    pub body: &'a [u8],
+    pub body: Cow<'a, [u8]>,
 }
 
 /// Which request was answered, and when.
@@ -59,31 +59,35 @@ pub struct Asked<'a> {
 }
 
 /// The outcome of a request to an API: any JSON is its result.
-pub fn outcome(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome {
+pub fn outcome(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
+    let status = answer.status;
     let read = read(&asked, answer);
-    finished(asked, answer.status, read)
+    finished(asked, status, read)
 }
 
 /// The outcome of a request to an upstream that may answer in the shape of an MCP tool result,
 /// `{content, structuredContent, isError}` (requirement H2). Any other answer is taken as from an API.
-pub fn outcome_of_tool_result(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome {
+pub fn outcome_of_tool_result(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
+    let status = answer.status;
     let read = read(&asked, answer).and_then(|read| {
         let result = read.result.as_ref();
         let as_tool_result = result.and_then(|result| tool_result::read(&asked, result));
         as_tool_result.unwrap_or(Ok(read))
     });
-    finished(asked, answer.status, read)
+    finished(asked, status, read)
 }
 
 /// The outcome of a request for a document: JSON too is the text that came.
-pub fn outcome_of_document(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome {
-    let read = match answer.status {
+pub fn outcome_of_document(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
+    let status = answer.status;
+    let read = match status {
         200..=299 => {
-            Ok(content(&asked, answer, Body::of_document(answer.content_type, answer.body)))
+            let body = Body::of_document(answer.content_type, &answer.body);
+            Ok(content(&asked, answer, body))
         }
         _ => read(&asked, answer),
     };
-    finished(asked, answer.status, read)
+    finished(asked, status, read)
 }
 
 /// What an answer says.
@@ -93,23 +97,22 @@ struct Read {
     content: Vec<Content>,
 }
 
-fn read(asked: &Asked<'_>, answer: &Answer<'_>) -> Result<Read, Failure> {
+fn read(asked: &Asked<'_>, answer: Answer<'_>) -> Result<Read, Failure> {
     match answer.status {
-        200..=299 => Ok(success(asked, answer)),
-        300..=399 => Err(failure(asked, answer, redirection(asked, answer))),
-        _ => Err(failure(asked, answer, excerpt(asked, answer))),
+        200..=299 => {
+            let body = Body::read(answer.content_type, &answer.body);
+            Ok(content(asked, answer, body))
+        }
+        300..=399 => Err(failure(asked, &answer, redirection(asked, &answer))),
+        _ => Err(failure(asked, &answer, excerpt(asked, &answer))),
     }
 }
 
-fn success(asked: &Asked<'_>, answer: &Answer<'_>) -> Read {
-    content(asked, answer, Body::read(answer.content_type, answer.body))
-}
-
-fn content(asked: &Asked<'_>, answer: &Answer<'_>, body: Body) -> Read {
+fn content(asked: &Asked<'_>, answer: Answer<'_>, body: Body) -> Read {
     let mask = Mask::of(asked.credentials.values());
     let content = match body {
         Body::Json(mut result) => {
-            if mask.may_be_in_json(answer.body) {
+            if mask.may_be_in_json(&answer.body) {
                 mask.json(&mut result);
             }
             return Read { result: Some(result), content: Vec::new() };
@@ -117,12 +120,13 @@ fn content(asked: &Asked<'_>, answer: &Answer<'_>, body: Body) -> Read {
         Body::Empty => {
             Content::Text { text: format!("done (status {}, nothing to say)", answer.status) }
         }
-        Body::Text(mut text) => {
+        Body::Text => {
+            let mut text = body::text(answer.content_type, answer.body);
             mask.text(&mut text);
             Content::Text { text }
         }
         Body::Bytes(content_type) => {
-            body::bytes(&asked.url, &content_type, &mask.bytes(answer.body))
+            body::bytes(&asked.url, &content_type, &mask.bytes(&answer.body))
         }
     };
     Read { result: None, content: vec![content] }
@@ -164,10 +168,11 @@ fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
 
 /// How an answer begins. One that is long may have been cut off.
 fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
-    match Body::read(answer.content_type, answer.body) {
+    let text = || body::text(answer.content_type, Cow::Borrowed(&answer.body));
+    match Body::read(answer.content_type, &answer.body) {
         Body::Json(value) => beginning(asked, &plain::json(&value)),
-        Body::Text(text) if answer.body.len() < LONG => beginning(asked, &text),
-        Body::Text(text) => cut(masked_of_cut_off(&text, asked.credentials)),
+        Body::Text if answer.body.len() < LONG => beginning(asked, &text()),
+        Body::Text => cut(masked_of_cut_off(&text(), asked.credentials)),
         Body::Empty | Body::Bytes(_) => String::new(),
     }
 }

@@ -261,19 +261,16 @@ impl HttpTool {
 }
 
 /// What an answer says.
-fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
+fn reply(asked: Asked<'_>, answers: Answers, mut answer: http::Answer) -> Reply {
+    let body = std::mem::take(&mut answer.body).into();
     let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
     let location = header(header::LOCATION);
-    let read = Answer {
-        status: answer.status,
-        content_type: answer.content_type(),
-        location,
-        body: &answer.body,
-    };
+    let read =
+        Answer { status: answer.status, content_type: answer.content_type(), location, body };
     let mut outcome = match answers {
-        Answers::Api => outcome(asked, &read),
-        Answers::ToolResult => outcome_of_tool_result(asked, &read),
-        Answers::Document => outcome_of_document(asked, &read),
+        Answers::Api => outcome(asked, read),
+        Answers::ToolResult => outcome_of_tool_result(asked, read),
+        Answers::Document => outcome_of_document(asked, read),
     };
     let is_good = outcome.error.is_none();
     let wished = again::retry_after(&answer);

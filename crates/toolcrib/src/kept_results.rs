@@ -83,13 +83,15 @@ impl KeptResults {
         &self,
         owner: Box<str>,
         tool: ToolId,
-        text: String,
+        mut text: String,
         bytes: usize,
         now: Timestamp,
     ) -> Option<String> {
         if BYTES_OF_ONE < text.len() {
             return None;
         }
+        // It may have been read into room for much more.
+        text.shrink_to_fit();
         let id = crate::random();
         let mut all = self.all();
         all.push_front(Kept { id: id.clone(), owner, tool, at: now, text, bytes });

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::large::{LARGE, Large, Room};
 use crate::resolver::Lookups;
+use coming::Coming;
 use connections::Connections;
 pub use error::{Cause, HttpError};
 use identity::Identified;
@@ -25,6 +26,7 @@ pub use opened::Opened;
 pub use retry_after::retry_after;
 use watched::Watched;
 
+mod coming;
 mod connections;
 mod error;
 mod identity;
@@ -295,8 +297,10 @@ impl HttpClient {
         let status = response.status().as_u16();
         let enough = if response.status().is_success() { usize::MAX } else { of_failure };
         let within = Within { bytes: limits.max_bytes, enough, silence, until };
-        let body = read(&mut response, &method, within, &mut large).await?;
-        Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url, large })
+        check_encoding(&response)?;
+        let headers = std::mem::take(response.headers_mut());
+        let body = read(Coming::of(response), &method, within, &mut large).await?;
+        Ok(Answer { status, headers, body, url, large })
     }
 }
 
@@ -382,25 +386,23 @@ struct Within {
 
 /// Counts while reading: the announced length is a claim, and none is left of it after decoding.
 async fn read(
-    response: &mut Response,
+    mut coming: Coming,
     method: &Method,
     Within { bytes: limit, enough, silence, until }: Within,
     large: &mut Large,
 ) -> Result<Vec<u8>, HttpError> {
-    check_encoding(response)?;
-    let announced = response.content_length();
+    let announced = coming.announced();
     if announced.is_some_and(|bytes| limit < bytes) && enough == usize::MAX {
         return Err(HttpError::TooLarge { limit, announced });
     }
     let mut body = Vec::new();
     loop {
-        let chunk = tokio::time::timeout(silence, response.chunk()).await;
+        let chunk = tokio::time::timeout(silence, coming.next()).await;
         let chunk = chunk.map_err(|_| {
-            let (origin, repeatable) = (origin(response.url()), method.is_idempotent());
+            let (origin, repeatable) = (origin(coming.url()), method.is_idempotent());
             HttpError::Stalled { origin, silence, repeatable }
         })?;
-        let chunk =
-            chunk.map_err(|error| HttpError::from_reqwest(error, response.url(), method))?;
+        let chunk = chunk.map_err(|error| HttpError::from_reqwest(error, coming.url(), method))?;
         let Some(chunk) = chunk else { return Ok(body) };
         if enough <= body.len() + chunk.len() {
             body.extend(chunk.iter().take(enough - body.len()));
@@ -412,7 +414,7 @@ async fn read(
         make_room(&mut body, chunk.len(), announced.unwrap_or(limit));
         body.extend_from_slice(&chunk);
         if tokio::time::timeout_at(until, large.holds(body.len())).await.is_err() {
-            let (origin, repeatable) = (origin(response.url()), method.is_idempotent());
+            let (origin, repeatable) = (origin(coming.url()), method.is_idempotent());
             return Err(match large.has_waited() {
                 true => HttpError::Crowded { origin, repeatable },
                 false => HttpError::Lengthy { origin, repeatable },

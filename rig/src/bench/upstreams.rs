@@ -11,6 +11,10 @@ use crate::upstreams::hostile;
 
 /// Looks at each way to do harm, of which the one in the middle counts: machines have better and worse seconds.
 const LOOKS: usize = 5;
+/// Of so few, the one in the middle is a tenth off now and then. Where it is too much, so many count.
+const LOOKS_IN_DOUBT: usize = 15;
+/// How much longer the other nine may take.
+const MOST: f64 = 1.1;
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
     let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
@@ -27,21 +31,51 @@ async fn harm(report: &mut Report, is_quick: bool) -> anyhow::Result<()> {
     let time = Duration::from_millis(if is_quick { 500 } else { 8_000 });
     for (over, manner) in hostile::all().filter(|(_, manner)| manner.is_measured()) {
         let name = hostile::name(over, manner);
-        let (mut looks, mut calls, mut errors, mut memory) = (Vec::new(), 0, 0, 0.0_f64);
-        for _ in 0..if is_quick { 1 } else { LOOKS } {
-            let look = hostile::look(over, manner, time).await?;
-            calls += look.noticed.len();
-            looks.push((hostile::p99(look.noticed), hostile::p99(look.calm)));
-            errors += look.errors;
-            memory = memory.max(look.memory);
+        let mut seen = Seen::default();
+        let counts = if is_quick { [1, 1] } else { [LOOKS, LOOKS_IN_DOUBT] };
+        for count in counts {
+            while seen.looks.len() < count {
+                seen.add(hostile::look(over, manner, time).await?);
+            }
+            let (p99, before) = seen.in_the_middle();
+            if p99 <= MOST * before {
+                break;
+            }
         }
+        let (looks, (p99, before)) = (seen.looks.len(), seen.in_the_middle());
+        let Seen { calls, errors, memory, .. } = seen;
         eprintln!("  {name}: {errors} errors in {calls} calls of the nine");
-        looks.sort_by(|(one, before), (two, then)| f64::total_cmp(&(one / before), &(two / then)));
-        let (p99, before) = looks.get(looks.len() / 2).copied().unwrap_or_default();
-        report.add(format!("{name}: p99 of the other nine"), p99, before, "µs", Bound::AtMost(1.1));
+        let what = format!("{name}: p99 of the other nine, in the middle of {looks} looks");
+        report.add(what, p99, before, "µs", Bound::AtMost(MOST));
         let what = format!("{name}: more memory, against 64 MiB");
         report.add(what, memory, 64.0, "MiB", Bound::AtMost(1.0));
         anyhow::ensure!(errors == 0, "{name}: the other nine had errors");
     }
     Ok(())
+}
+
+/// What was seen of one way to do harm.
+#[derive(Default)]
+struct Seen {
+    /// The p99 while it was done and before, the best ratio first.
+    looks: Vec<(f64, f64)>,
+    calls: usize,
+    errors: usize,
+    /// The most.
+    memory: f64,
+}
+
+impl Seen {
+    fn add(&mut self, look: hostile::Look) {
+        self.calls += look.noticed.len();
+        self.errors += look.errors;
+        self.memory = self.memory.max(look.memory);
+        self.looks.push((hostile::p99(look.noticed), hostile::p99(look.calm)));
+        let ratio = |(p99, before): &(f64, f64)| p99 / before;
+        self.looks.sort_by(|one, other| f64::total_cmp(&ratio(one), &ratio(other)));
+    }
+
+    fn in_the_middle(&self) -> (f64, f64) {
+        self.looks.get(self.looks.len() / 2).copied().unwrap_or_default()
+    }
 }

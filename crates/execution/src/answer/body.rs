@@ -33,8 +33,8 @@ const TEXTS: [&str; 9] = [
 pub(super) enum Body {
     Empty,
     Json(Value),
-    /// With nothing in it that a terminal would obey.
-    Text(String),
+    /// To be [read](text).
+    Text,
     /// With their type.
     Bytes(String),
 }
@@ -66,7 +66,7 @@ impl Body {
             || TEXTS.contains(&essence.as_str())
             || essence.is_empty() && std::str::from_utf8(body).is_ok();
         match is_text {
-            true => Self::Text(plain::text(&decoded(stated, body))),
+            true => Self::Text,
             false if essence.is_empty() => Self::Bytes(BYTES.to_owned()),
             false => Self::Bytes(essence),
         }
@@ -87,18 +87,22 @@ fn essence(content_type: &str) -> String {
     }
 }
 
-/// UTF-8, or Latin-1 if it says so. It may be long, so it is not copied.
-fn decoded<'a>(content_type: &str, body: &'a [u8]) -> Cow<'a, str> {
-    let stated = content_type.to_ascii_lowercase();
+/// A body that is text, with nothing in it that a terminal would obey: UTF-8, or Latin-1 if it says so. It may be long, so it
+/// is not copied if it can be as it is.
+pub(super) fn text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    let stated = content_type.unwrap_or_default().to_ascii_lowercase();
     let charset = stated.split("charset=").nth(1).unwrap_or_default().trim_matches('"');
-    match ["iso-8859-1", "latin1", "windows-1252"].iter().any(|known| charset.starts_with(known)) {
-        true => body.iter().map(|byte| char::from(*byte)).collect(),
-        false => {
-            // The mark says that it is UTF-8, and is no part of the text.
-            let text = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-            String::from_utf8_lossy(text)
-        }
+    if ["iso-8859-1", "latin1", "windows-1252"].iter().any(|known| charset.starts_with(known)) {
+        return plain::text(body.iter().map(|byte| char::from(*byte)).collect::<String>());
     }
+    // The mark says that it is UTF-8, and is no part of the text.
+    let body = match body.strip_prefix(MARK) {
+        Some(text) => text.to_vec(),
+        None => body.into_owned(),
+    };
+    let text = String::from_utf8(body);
+    plain::text(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// Bytes as content: a picture, a recording, or a blob that is called after the path it came from.

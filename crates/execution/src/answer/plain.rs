@@ -1,31 +1,26 @@
 //! Text of others, made plain: what would steer a terminal or hide from a reader is written out as `\u{1b}`.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
 use serde_json::Value;
 
 /// Text in which nothing is invisible or obeyed.
-pub fn text(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for (number, line) in text.split("\r\n").enumerate() {
-        if 0 < number {
-            plain.push('\n');
-        }
-        for character in line.chars() {
-            match is_hidden(character) {
-                true => plain.extend(character.escape_unicode()),
-                false => plain.push(character),
-            }
-        }
+pub fn text<'a>(text: impl Into<Cow<'a, str>>) -> String {
+    let text = text.into();
+    if !unusual(&text).any(|(_, character)| is_hidden(character)) {
+        return text.into_owned();
     }
-    plain
+    rewritten(&text, |character, behind| match character {
+        '\r' if behind.starts_with('\n') => Some(String::new()),
+        character => is_hidden(character).then(|| character.escape_unicode().to_string()),
+    })
 }
 
 /// The same for text that is passed on as it came, file by file perhaps: only what a terminal obeys, what turns the direction
 /// of writing around and the tag characters, which nobody sees but a model, are written out. Line ends of any kind stay, and
 /// so do marks that whole scripts are written with, and the flags that are written with tags.
 pub fn tame(text: &mut String) {
-    if !text.chars().any(is_untame) {
+    if !unusual(text).any(|(_, character)| is_untame(character)) {
         return;
     }
     let mut tame = String::with_capacity(text.len());
@@ -65,27 +60,59 @@ fn is_untame(character: char) -> bool {
 /// A value as JSON text in which nothing is.
 pub(super) fn json(value: &Value) -> String {
     let json = serde_json::to_string(value).expect("a value can be written");
-    if is_visible_ascii(&json) { json } else { plain_json(&json) }
-}
-
-/// Whether it is text as most of it is: nothing in it can be hidden.
-fn is_visible_ascii(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    if unusual(&json).next().is_none() { json } else { plain_json(&json) }
 }
 
 /// JSON text that means the same, with such characters escaped as JSON escapes them.
 pub fn plain_json(json: &str) -> String {
-    let mut plain = String::with_capacity(json.len());
-    for character in json.chars() {
-        if !is_hidden(character) {
-            plain.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut [0; 2]) {
-            write!(plain, "\\u{unit:04x}").expect("a string takes all text");
+    rewritten(json, |character, _| {
+        is_hidden(character).then(|| {
+            let mut units = [0; 2];
+            let units = character.encode_utf16(&mut units).iter();
+            units.map(|unit| format!("\\u{unit:04x}")).collect()
+        })
+    })
+}
+
+/// A text with other words for some characters: those that are unusual are shown, each with what is behind it.
+fn rewritten(text: &str, anew: impl Fn(char, &str) -> Option<String>) -> String {
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+    let (mut written, mut done) = (String::with_capacity(text.len()), 0);
+    for (at, character) in unusual(text) {
+        let behind = at + character.len_utf8();
+        if let Some(word) = anew(character, part(behind, text.len())) {
+            written.extend([part(done, at), &word]);
+            done = behind;
         }
     }
-    plain
+    written.push_str(part(done, text.len()));
+    written
+}
+
+/// What is not as most text is, and where it stands: nothing else can be hidden.
+fn unusual(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += visible_ascii(text.as_bytes().get(at..)?);
+        let (start, character) = (at, text.get(at..)?.chars().next()?);
+        at += character.len_utf8();
+        Some((start, character))
+    })
+}
+
+/// How much of it, from its beginning on, is visible ASCII. Eight bytes at once: it may be long.
+fn visible_ascii(bytes: &[u8]) -> usize {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHEST: u64 = EACH * 0x80;
+    let are_visible = |eight: &[u8; 8]| {
+        let eight = u64::from_ne_bytes(*eight);
+        let (less, more) = (eight.wrapping_sub(EACH * 0x20), eight.wrapping_add(EACH));
+        (eight | less | more) & HIGHEST == 0
+    };
+    let (eights, _) = bytes.as_chunks();
+    let visible = 8 * eights.iter().take_while(|eight| are_visible(eight)).count();
+    let rest = bytes.get(visible..).unwrap_or_default();
+    visible + rest.iter().take_while(|byte| matches!(byte, b' '..=b'~')).count()
 }
 
 /// Control characters but for line ends and tabs, marks that reorder text, what has no width, and the tag characters.
@@ -143,7 +170,31 @@ mod tests {
         assert_eq!(json(&value), r#"{"\u202e":"\u001b\u007f\udb40\udc41\n"}"#);
     }
 
+    #[test]
+    fn only_visible_ascii_is_gone_over_eight_bytes_at_once() {
+        let is_visible = |byte: &u8| (b' '..=b'~').contains(byte);
+        for (byte, at) in (0..=u8::MAX).flat_map(|byte| (0..20).map(move |at| (byte, at))) {
+            for around in [b' ', b'~'] {
+                let mut bytes = [around; 20];
+                bytes[at] = byte;
+                let expected = if is_visible(&byte) { 20 } else { at };
+                assert_eq!(visible_ascii(&bytes), expected, "{byte} at {at}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn text_is_as_it_was_but_for_what_is_hidden(any in "[\\PC\r\n\u{7f}\u{202e}]{0,40}") {
+            let expected = any.split("\r\n").map(|line| {
+                line.chars().map(|character| match is_hidden(character) {
+                    true => character.escape_unicode().to_string(),
+                    false => character.to_string(),
+                }).collect::<String>()
+            });
+            prop_assert_eq!(text(&any), expected.collect::<Vec<_>>().join("\n"));
+        }
+
         #[test]
         fn plain_json_means_the_same(any in any::<String>()) {
             let value = json!({"text": any});

@@ -22,11 +22,11 @@ fn asked_by<'a>(method: &'a str, credentials: &'a Credentials) -> Asked<'a> {
 }
 
 fn answer<'a>(status: u16, content_type: &'a str, body: &'a [u8]) -> Answer<'a> {
-    Answer { status, content_type: Some(content_type), location: None, body }
+    Answer { status, content_type: Some(content_type), location: None, body: body.into() }
 }
 
 fn answered(content_type: &str, body: &[u8]) -> Outcome {
-    outcome(asked(), &answer(200, content_type, body))
+    outcome(asked(), answer(200, content_type, body))
 }
 
 /// The tool result an MCP client would be given, as JSON.
@@ -53,7 +53,7 @@ fn text(outcome: &Outcome) -> String {
 }
 
 fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
-    let outcome = outcome(asked(), &answer(status, content_type, body));
+    let outcome = outcome(asked(), answer(status, content_type, body));
     assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
     outcome.error.unwrap()
 }
@@ -62,7 +62,7 @@ fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
 fn a_credential_that_an_answer_repeats_is_not_passed_on() {
     let credentials: Credentials = [("key".to_owned(), "kept/secret".into())].into();
     let answered = |content_type, body: &str| {
-        outcome(asked_by("GET", &credentials), &answer(200, content_type, body.as_bytes()))
+        outcome(asked_by("GET", &credentials), answer(200, content_type, body.as_bytes()))
     };
     for body in [r#"{"you sent": ["kept/secret"]}"#, r#"{"you sent": ["kept\/s\u0065cret"]}"#] {
         let outcome = answered("application/json", body);
@@ -75,7 +75,7 @@ fn a_credential_that_an_answer_repeats_is_not_passed_on() {
     let content = r#"{"content": [{"type": "text", "text": "kept/secret"}],
         "structuredContent": {"a": "kept/secret"}}"#;
     let body = answer(200, "application/json", content.as_bytes());
-    let outcome = outcome_of_tool_result(asked_by("GET", &credentials), &body);
+    let outcome = outcome_of_tool_result(asked_by("GET", &credentials), body);
     let expected = json!({"content": [{"type": "text", "text": "***"}],
         "structuredContent": {"a": "***"}, "isError": false});
     assert_eq!(told(&outcome), expected);
@@ -173,7 +173,7 @@ mod from_an_api {
     #[test]
     fn an_empty_answer_says_so() {
         for status in [200, 204] {
-            let outcome = outcome(asked(), &answer(status, "application/json", b""));
+            let outcome = outcome(asked(), answer(status, "application/json", b""));
             assert_eq!(text(&outcome), format!("done (status {status}, nothing to say)"));
             assert_eq!(outcome.status, CallStatus::Completed);
         }
@@ -209,7 +209,7 @@ mod from_an_api {
             [("PUT", true), ("DELETE", true), ("POST", false), ("PATCH", false)]
         {
             let retryable = |status: &u16| {
-                let outcome = outcome(asked_by(method, &NOTHING), &answer(*status, "", b""));
+                let outcome = outcome(asked_by(method, &NOTHING), answer(*status, "", b""));
                 outcome.error.unwrap().retryable
             };
             assert!([425, 429, 503].iter().all(retryable), "{method}");
@@ -222,7 +222,7 @@ mod from_an_api {
         let credentials = [("token".to_owned(), "hunter2".into())].into();
         let before = "x".repeat(EXCERPT - 4);
         let message = |answer: Answer<'_>| {
-            outcome(asked_by("GET", &credentials), &answer).error.unwrap().message
+            outcome(asked_by("GET", &credentials), answer).error.unwrap().message
         };
         let said = message(answer(401, "text/plain", format!("{before}hunter2!!").as_bytes()));
         assert!(said.ends_with("xx***! …"), "{said}");
@@ -236,7 +236,7 @@ mod from_an_api {
         let message = |secret: &str, kind, body: &str| {
             let credentials = [("token".to_owned(), secret.into())].into();
             let (cut, _) = body.as_bytes().split_at(LONG);
-            outcome(asked_by("GET", &credentials), &answer(400, kind, cut)).error.unwrap().message
+            outcome(asked_by("GET", &credentials), answer(400, kind, cut)).error.unwrap().message
         };
         let nothing = "the upstream answered with status 400";
         for length in [4_000, 6_000] {
@@ -254,7 +254,7 @@ mod from_an_api {
 
     #[test]
     fn a_failure_is_an_error_result() {
-        let outcome = outcome(asked(), &answer(503, "text/plain", b"busy"));
+        let outcome = outcome(asked(), answer(503, "text/plain", b"busy"));
         let text = "the upstream answered with status 503: busy";
         let expected = json!({"content": [{"type": "text", "text": text}], "isError": true});
         assert_eq!(told(&outcome), expected);
@@ -265,8 +265,13 @@ mod from_an_api {
     #[test]
     fn a_redirection_is_told_without_its_secrets_and_not_followed() {
         let message = |location: Option<&'static str>| {
-            let answer = Answer { status: 302, content_type: None, location, body: b"moved" };
-            outcome(asked(), &answer).error.unwrap().message
+            let answer = Answer {
+                status: 302,
+                content_type: None,
+                location,
+                body: b"moved".as_slice().into(),
+            };
+            outcome(asked(), answer).error.unwrap().message
         };
         assert_eq!(
             message(Some("https://user:pw@login.test/in?token=hunter2#x")),
@@ -283,7 +288,7 @@ mod from_an_http_manifest {
 
     fn answered(value: &Value) -> Outcome {
         let body = value.to_string();
-        outcome_of_tool_result(asked(), &answer(200, "application/json", body.as_bytes()))
+        outcome_of_tool_result(asked(), answer(200, "application/json", body.as_bytes()))
     }
 
     #[test]
@@ -367,7 +372,7 @@ mod from_an_http_manifest {
     #[test]
     fn a_failed_request_is_a_failure_whatever_its_body_says() {
         let body = br#"{"content": [{"type": "text", "text": "fine"}], "isError": false}"#;
-        let outcome = outcome_of_tool_result(asked(), &answer(500, "application/json", body));
+        let outcome = outcome_of_tool_result(asked(), answer(500, "application/json", body));
         assert_eq!(outcome.status, CallStatus::Failed);
     }
 }

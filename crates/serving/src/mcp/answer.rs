@@ -3,6 +3,7 @@
 use axum::body::Bytes;
 use axum::http::header::HeaderValue;
 use serde_json::{Value, json};
+use upstream::LONG;
 
 use super::error::RpcError;
 use super::message::Id;
@@ -36,8 +37,13 @@ impl Sent {
     }
 
     /// The answer to a request: its result, as JSON.
-    pub(crate) fn result(id: &Id, result: &str) -> Self {
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json());
+    pub(crate) fn result(id: &Id, result: String) -> Self {
+        let mut text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":"#, id.as_json());
+        if LONG < result.len() {
+            let end = Bytes::from_static(b"}");
+            return Self::last(vec![text.into(), result.into(), end], 200);
+        }
+        text.extend([result.as_str(), "}"]);
         Self::last(vec![text.into()], 200)
     }
 

@@ -41,11 +41,11 @@ fn begin(
     let trace = request.meta.as_ref().and_then(Meta::trace);
     let progress_token = request.meta.as_mut().and_then(|meta| meta.progress_token.take());
     let (id, params) = (&request.id, &request.params);
-    let done = |result: &str| Ok(Answer::Sent(Sent::result(id, result)));
+    let done = || Ok(Answer::Sent(Sent::result(id, "{}".to_owned())));
     let principal: Arc<str> = peer.principal().into();
     let gathering = || session.map(|(name, _)| mcp.sessions.gather(&principal, name));
     match request.method.as_str() {
-        "ping" => return done("{}"),
+        "ping" => return done(),
         "logging/setLevel" => {
             let level = params.get("level").cloned().unwrap_or_default();
             let level = serde_json::from_value(level)
@@ -53,7 +53,7 @@ fn begin(
             if let Some(gathered) = gathering() {
                 gathered.set_log_from(level);
             }
-            return done("{}");
+            return done();
         }
         "resources/unsubscribe" => {
             let uri = text(params, "uri")?;
@@ -62,7 +62,7 @@ fn begin(
             {
                 gathered.unsubscribe(&uri);
             }
-            return done("{}");
+            return done();
         }
         _ => {}
     }
@@ -109,7 +109,7 @@ pub(crate) fn initialize(
         "capabilities": capabilities::of(&peer.view()?, Era::Legacy),
         "serverInfo": era::server_info(),
     });
-    Ok((Sent::result(id, &result.to_string()), session))
+    Ok((Sent::result(id, result.to_string()), session))
 }
 
 /// A notification of a client. Only one is for us: that a call is not wanted any more.

@@ -201,7 +201,7 @@ impl Listen {
         let id = self.id.as_ref()?;
         let meta = json!({SUBSCRIPTION: id.to_value()});
         let result = Map::from_iter([("_meta".to_owned(), meta)]);
-        Some(Sent::result(id, &Era::Modern.complete(result)))
+        Some(Sent::result(id, Era::Modern.complete(result)))
     }
 }
 

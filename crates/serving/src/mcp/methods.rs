@@ -139,6 +139,10 @@ impl Asking {
         let mut answer = self.talk(id, "tools/call", params, may_speak, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
+                    // Whoever has the thread to write it would serve nobody else meanwhile.
+                    Called::Done(done) if done.is_long() => {
+                        upstream::aside(move || waiting.ended(*done, is_promised)).await
+                    }
                     Called::Done(done) => waiting.ended(*done, is_promised),
                     Called::Asks(questions) => waiting.asks(questions, context.take_memory()),
                     Called::Unable(ability) => Err(RpcError::unable(ability)),

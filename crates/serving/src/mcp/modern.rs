@@ -129,7 +129,7 @@ impl Asking {
             ("supportedVersions".to_owned(), era::ALL.as_slice().into()),
             ("capabilities".to_owned(), capabilities),
         ]);
-        Ok(Sent::result(id, &self.era.uncached(result)))
+        Ok(Sent::result(id, self.era.uncached(result)))
     }
 
     fn task(&self, id: &Id, method: &str, params: &Map<String, Value>) -> Result<Sent, RpcError> {
@@ -144,6 +144,6 @@ impl Asking {
             "tasks/cancel" => tasks.cancel(owner, params),
             _ => tasks.get(owner, params),
         };
-        Ok(Sent::result(id, &self.era.complete(result?)))
+        Ok(Sent::result(id, self.era.complete(result?)))
     }
 }

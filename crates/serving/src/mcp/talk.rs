@@ -96,7 +96,7 @@ impl Talk {
 
     fn answer(&self, ended: Result<String, RpcError>) -> Sent {
         match ended {
-            Ok(result) => Sent::result(&self.id, &result),
+            Ok(result) => Sent::result(&self.id, result),
             Err(error) => Sent::error(Some(&self.id), &self.era.told(error)),
         }
     }

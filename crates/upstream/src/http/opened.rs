@@ -1,7 +1,6 @@
 //! An answer that is read as it comes, for streams that go on.
 
-use reqwest::Response;
-
+use super::coming::Coming;
 use super::{HttpClient, HttpError, Limits, Method, Request, Url, header::HeaderMap};
 use super::{check_encoding, origin};
 
@@ -11,7 +10,7 @@ pub struct Opened {
     pub status: u16,
     /// All headers.
     pub headers: HeaderMap,
-    response: Response,
+    body: Coming,
     method: Method,
     url: Url,
     limit: u64,
@@ -40,14 +39,15 @@ impl HttpClient {
         check_encoding(&response)?;
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
-        Ok(Opened { status, headers, response, method, url, limit, read: 0 })
+        let body = Coming::of(response);
+        Ok(Opened { status, headers, body, method, url, limit, read: 0 })
     }
 }
 
 impl Opened {
     /// What came next; nothing at the end.
     pub async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + Send + use<>>, HttpError> {
-        let chunk = self.response.chunk().await;
+        let chunk = self.body.next().await;
         let chunk =
             chunk.map_err(|error| HttpError::from_reqwest(error, &self.url, &self.method))?;
         let Some(chunk) = chunk else { return Ok(None) };
@@ -65,7 +65,7 @@ impl Opened {
 
     /// How long it says it is.
     pub(crate) fn announced(&self) -> Option<u64> {
-        self.response.content_length()
+        self.body.announced()
     }
 
     /// What says itself that it is too large need not be read to find out.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use model::json_size::is_longer;
 use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId, ToolResult};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
+use upstream::LONG;
 
 use super::failure_of_tool;
 use crate::call::{Ability, Question};
@@ -67,6 +69,16 @@ impl Done {
         match &self.by {
             DoneBy::Nobody(failure) if !failure.scopes.is_empty() => Some(failure),
             DoneBy::Nobody(_) | DoneBy::Upstream(..) | DoneBy::Here(_) | DoneBy::Mcp { .. } => None,
+        }
+    }
+
+    /// Whether there is so much of it that it takes long to write it down.
+    pub fn is_long(&self) -> bool {
+        match &self.by {
+            DoneBy::Upstream(outcome, _) => is_longer(outcome, LONG),
+            DoneBy::Here(result) => is_longer(result, LONG),
+            DoneBy::Mcp { result, .. } => is_longer(result, LONG),
+            DoneBy::Nobody(failure) => is_longer(failure, LONG),
         }
     }
 
