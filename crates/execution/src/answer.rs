@@ -31,7 +31,7 @@ pub use tool_result::{tool_result, whose_words};
 const EXCERPT: usize = 2_000;
 
 /// What an upstream answered to a request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Answer<'a> {
     /// The HTTP status.
     pub status: u16,

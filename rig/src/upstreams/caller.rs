@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::bench::doors::wire::{self, Connection};
@@ -39,7 +38,9 @@ impl Caller {
         self.turn += 1;
         let text = format!("{} {}", self.name, self.turn);
         match self.ask(&text).await {
-            Ok(answer) => came(&answer, &text),
+            // To read it would take long, and keep others from being called.
+            Ok(answer) if LONG < answer.len() => Came::Mixed,
+            Ok(answer) => wire::json_of(answer).map_or(Came::Error, |it| came(&it, &text)),
             Err(_) => {
                 self.connection = None;
                 Came::Error
@@ -47,15 +48,13 @@ impl Caller {
         }
     }
 
-    async fn ask(&mut self, text: &str) -> anyhow::Result<Value> {
+    async fn ask(&mut self, text: &str) -> anyhow::Result<&[u8]> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             empty => empty.insert(Connection::open(self.address).await?),
         };
         let request = wire::call(&self.key, &self.tool, json!({"text": text}));
-        let answer = connection.ask(&request).await?;
-        ensure!(answer.len() < LONG, "that is more than was said, and reading it would take long");
-        wire::json_of(answer)
+        connection.ask(&request).await
     }
 }
 

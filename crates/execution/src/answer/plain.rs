@@ -1,6 +1,7 @@
 //! Text of others, made plain: what would steer a terminal or hide from a reader is written out as `\u{1b}`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -10,9 +11,9 @@ pub fn text<'a>(text: impl Into<Cow<'a, str>>) -> String {
     if !unusual(&text).any(|(_, character)| is_hidden(character)) {
         return text.into_owned();
     }
-    rewritten(&text, |character, behind| match character {
-        '\r' if behind.starts_with('\n') => Some(String::new()),
-        character => is_hidden(character).then(|| character.escape_unicode().to_string()),
+    with_hidden(&text, |character, behind, plain| match character {
+        '\r' if behind.starts_with('\n') => {}
+        character => plain.extend(character.escape_unicode()),
     })
 }
 
@@ -65,25 +66,21 @@ pub(super) fn json(value: &Value) -> String {
 
 /// JSON text that means the same, with such characters escaped as JSON escapes them.
 pub fn plain_json(json: &str) -> String {
-    rewritten(json, |character, _| {
-        is_hidden(character).then(|| {
-            let mut units = [0; 2];
-            let units = character.encode_utf16(&mut units).iter();
-            units.map(|unit| format!("\\u{unit:04x}")).collect()
-        })
+    with_hidden(json, |character, _, plain| {
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            write!(plain, "\\u{unit:04x}").expect("a string takes all text");
+        }
     })
 }
 
-/// A text with other words for some characters: those that are unusual are shown, each with what is behind it.
-fn rewritten(text: &str, anew: impl Fn(char, &str) -> Option<String>) -> String {
+/// A text with what is hidden written anew: each such character by what is behind it.
+fn with_hidden(text: &str, write: impl Fn(char, &str, &mut String)) -> String {
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
     let (mut written, mut done) = (String::with_capacity(text.len()), 0);
-    for (at, character) in unusual(text) {
-        let behind = at + character.len_utf8();
-        if let Some(word) = anew(character, part(behind, text.len())) {
-            written.extend([part(done, at), &word]);
-            done = behind;
-        }
+    for (at, character) in unusual(text).filter(|(_, character)| is_hidden(*character)) {
+        written.push_str(part(done, at));
+        done = at + character.len_utf8();
+        write(character, part(done, text.len()), &mut written);
     }
     written.push_str(part(done, text.len()));
     written
@@ -185,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_as_it_was_but_for_what_is_hidden(any in "[\\PC\r\n\u{7f}\u{202e}]{0,40}") {
+        fn text_is_as_it_was_but_for_what_is_hidden(any in "[ aé\r\n\t\u{7f}\u{202e}]{0,40}") {
             let expected = any.split("\r\n").map(|line| {
                 line.chars().map(|character| match is_hidden(character) {
                     true => character.escape_unicode().to_string(),

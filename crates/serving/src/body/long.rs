@@ -1,4 +1,4 @@
-//! What is long: how many values may be in it, and where it is read.
+//! What is long: how many values may be in it, and where it is read and written.
 
 use axum::body::Bytes;
 use model::strict_json::Parts;
@@ -30,12 +30,14 @@ pub(crate) async fn unless_long<T: Send + 'static>(
 ) -> T {
     match bytes.len() <= LONG {
         true => read(&bytes),
-        false => {
-            // Of all bodies no more than one stands before what upstreams have sent.
-            let _turn = TURN.acquire().await;
-            upstream::aside(move || read(&bytes)).await
-        }
+        false => in_turn(move || read(&bytes)).await,
     }
+}
+
+/// Does aside what takes long: of all that clients send and get, no more than one stands before what upstreams have sent.
+pub(crate) async fn in_turn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let _turn = TURN.acquire().await;
+    upstream::aside(work).await
 }
 
 #[cfg(test)]

@@ -81,3 +81,19 @@ impl Sent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_the_same_in_one_piece_and_in_more() {
+        let id = Id::of(&json!(7)).unwrap();
+        for length in [0, LONG - 2, LONG - 1, LONG] {
+            let result = "x".repeat(length);
+            let sent = Sent::result(&id, format!("\"{result}\""));
+            let read: Value = serde_json::from_slice(&sent.to_bytes()).unwrap();
+            assert_eq!(read, json!({"jsonrpc": "2.0", "id": 7, "result": result}));
+        }
+    }
+}

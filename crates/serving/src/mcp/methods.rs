@@ -24,6 +24,7 @@ use super::sessions::Gathered;
 use super::state::Kept;
 use super::talk::{Running, Talk};
 use super::{Mcp, capabilities, headers, state, tasks};
+use crate::body::long::in_turn;
 
 /// A request of somebody whose credential was checked, in an era.
 pub(crate) struct Asking {
@@ -141,7 +142,7 @@ impl Asking {
                 match view.call_with(&tool, arguments, &context).await {
                     // Whoever has the thread to write it would serve nobody else meanwhile.
                     Called::Done(done) if done.is_long() => {
-                        upstream::aside(move || waiting.ended(*done, is_promised)).await
+                        in_turn(move || waiting.ended(*done, is_promised)).await
                     }
                     Called::Done(done) => waiting.ended(*done, is_promised),
                     Called::Asks(questions) => waiting.asks(questions, context.take_memory()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::json_size::is_longer;
+use model::json_size::{about, about_members};
 use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId, ToolResult};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -74,12 +74,19 @@ impl Done {
 
     /// Whether there is so much of it that it takes long to write it down.
     pub fn is_long(&self) -> bool {
-        match &self.by {
-            DoneBy::Upstream(outcome, _) => is_longer(outcome, LONG),
-            DoneBy::Here(result) => is_longer(result, LONG),
-            DoneBy::Mcp { result, .. } => is_longer(result, LONG),
-            DoneBy::Nobody(failure) => is_longer(failure, LONG),
-        }
+        let bytes = match &self.by {
+            DoneBy::Upstream(outcome, _) => {
+                about_content(&outcome.content) + outcome.result.as_ref().map_or(0, about)
+            }
+            DoneBy::Here(result) => {
+                let structured = result.structured_content.as_ref();
+                about_content(&result.content) + structured.map_or(0, about_members)
+            }
+            DoneBy::Mcp { result, .. } => about_members(result),
+            // Its message has a bound of its own.
+            DoneBy::Nobody(_) => 0,
+        };
+        LONG < bytes
     }
 
     /// For programs (requirement E3).
@@ -135,6 +142,16 @@ impl ToolAnswer {
             },
         }
     }
+}
+
+fn about_content(content: &[Content]) -> usize {
+    let bytes = content.iter().map(|content| match content {
+        Content::Text { text } => text.len(),
+        Content::Image(media) | Content::Audio(media) => media.data.len(),
+        Content::Resource { resource } => resource.blob.len(),
+        Content::Other(part) => about(part),
+    });
+    bytes.sum()
 }
 
 pub(super) fn failed(tool_id: ToolId, start: Instant, failure: Failure) -> Outcome {

@@ -25,6 +25,23 @@ fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send 
 }
 
 #[tokio::test]
+async fn what_came_at_once_is_handed_out_a_little_at_a_time() {
+    let text = "x".repeat(LONG) + &"y".repeat(MUCH);
+    let server = Server::replying([ok(&text)]).await;
+    let opened = client().open(Request::get(server.url("/")), Limits::default()).await;
+    let (mut opened, mut read) = (opened.ok().unwrap(), Vec::new());
+    // Whoever looks away in between loses nothing.
+    while let Some(chunk) = match opened.chunk().now_or_never() {
+        Some(chunk) => chunk.ok().unwrap(),
+        None => opened.chunk().await.ok().unwrap(),
+    } {
+        assert!(chunk.as_ref().len() <= LONG);
+        read.extend_from_slice(chunk.as_ref());
+    }
+    assert!(read == text.as_bytes());
+}
+
+#[tokio::test]
 async fn a_large_answer_waits_until_the_one_before_is_gone() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
     let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
