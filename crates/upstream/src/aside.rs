@@ -1,4 +1,4 @@
-//! What others send is read here if it is long, and what is long is written, where it keeps nobody waiting.
+//! What is long is read and written here, where it keeps nobody waiting: what others send, and what is answered.
 //!
 //! A few threads of the lowest priority: whoever sends much is read when there is time, and calls go first. Threads for
 //! blocking work would not do, as they are as many as are wanted and get as much of the processor as everybody else. To be nice is not

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use futures_util::FutureExt as _;
 use model::ToolResult;
+use model::json_size::about_members;
 use serde_json::{Map, Value};
 use toolcrib::{
     Abilities, AgentView, CallContext, Called, Clock as _, Done, Got, Level, NewCall, NotFollowed,
     Question, SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
 };
+use upstream::LONG;
 
 use super::answer::Sent;
 use super::era::{self, Era};
@@ -170,7 +172,10 @@ impl Asking {
             Box::pin(async move {
                 let missing = || RpcError::no_such_prompt(&name);
                 match view.prompt(&name, arguments, &context).await {
-                    Got::Result(result) => Ok(waiting.era.complete(result)),
+                    Got::Result(result) => {
+                        let era = waiting.era;
+                        Ok(written(result, move |result| era.complete(result)).await)
+                    }
                     other => waiting.not_got(other, &context, missing),
                 }
             })
@@ -190,7 +195,10 @@ impl Asking {
                     Era::Legacy => RpcError { code: -32002, ..RpcError::no_such_resource(&uri) },
                 };
                 match view.read(&uri, &context).await {
-                    Got::Result(result) => Ok(waiting.era.uncached(result)),
+                    Got::Result(result) => {
+                        let era = waiting.era;
+                        Ok(written(result, move |result| era.uncached(result)).await)
+                    }
                     other => waiting.not_got(other, &context, missing),
                 }
             })
@@ -329,6 +337,17 @@ impl Asking {
             ready: VecDeque::new(),
             open: Vec::new(),
         })))
+    }
+}
+
+/// What a server has, as JSON: aside if it is long, as whoever has the thread would serve nobody else meanwhile.
+async fn written(
+    result: Map<String, Value>,
+    write: impl FnOnce(Map<String, Value>) -> String + Send + 'static,
+) -> String {
+    match about_members(&result) <= LONG {
+        true => write(result),
+        false => in_turn(move || write(result)).await,
     }
 }
 
