@@ -24,6 +24,7 @@ mod program;
 mod rig;
 mod servers;
 mod setup;
+mod style;
 mod workspace;
 
 use std::process::ExitCode;
@@ -109,6 +110,9 @@ Commands:
                       comes with what they say directly, and prints a table. Exit code 1 if something is not as it
                       must be, or a program is left when the server has ended.
         --only NAME   only the servers whose name contains it, such as `everything-http`
+  style [--names N]
+        Counts names, comment words, sizes and module cycles of the crates. Exit code 1 if a figure is above its ceiling.
+        --names N     also lists the N type names with the most definitions
   wycheproof FILE
         Judges the vectors of Wycheproof's `json_web_signature_test.json`. Exit code 1 if one is judged wrong.
   postgres
@@ -147,6 +151,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "meaning" => meaning::run(rest),
         "package" => packaging::run(),
         "servers" => servers::run(rest),
+        "style" => style::run(rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),
