@@ -1,13 +1,13 @@
-//! One MCP endpoint with the operations of an OpenAPI specification and, beside them, tools, prompts and resources of this
-//! program.
+//! One MCP endpoint that serves the operations of an OpenAPI specification together with tools, prompts and resources
+//! of this program.
 //!
 //! ```console
 //! $ cargo run -p toolcrib-serving --example openapi_and_custom
 //! listening on http://127.0.0.1:8080/mcp
 //! ```
 //!
-//! The specification is `pizzeria.yaml`. Its API does not exist, so this program is the pizzeria too, at `/v1`; yours would
-//! be elsewhere.
+//! The specification is `pizzeria.yaml`. Its API is fictional, so this program also implements it, at `/v1`; a real API
+//! would run elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,16 +28,16 @@ use toolcrib::{
 };
 
 const SPECIFICATION: &str = include_str!("pizzeria.yaml");
-/// In earnest, it is in no program.
+/// Read credentials from a secret store in a real program, never from its source code.
 const TOKEN: &str = "a-secret-of-the-pizzeria";
 
-/// The operations of the API: `list_pizzas`, `place_order`, `get_order`.
+/// Tools for the operations of the API: `list_pizzas`, `place_order` and `get_order`.
 fn of_api(api: Url) -> Result<OpenApi, BoxError> {
     let host = api.host_str().ok_or("the API has no host")?;
     let options = OpenApiOptions {
         egress: Egress { allowed: vec![host.parse()?], ..Egress::default() },
         base_url: Some(api),
-        // `token` is what the specification calls it.
+        // The specification calls this security scheme `token`.
         credentials: Credentials::from([("token".to_owned(), TOKEN.into())]),
         ..OpenApiOptions::default()
     };
@@ -58,7 +58,7 @@ struct Shares {
     cents: Vec<u64>,
 }
 
-/// A tool that no API has. An error of it is for the model to read.
+/// A tool that is not part of the API. The model gets its error as text.
 async fn split_bill(bill: Bill) -> Result<toolcrib::Json<Shares>, &'static str> {
     if bill.guests == 0 || 100 < bill.guests {
         return Err("there must be 1 to 100 guests");
@@ -68,7 +68,7 @@ async fn split_bill(bill: Bill) -> Result<toolcrib::Json<Shares>, &'static str> 
     Ok(toolcrib::Json(Shares { cents }))
 }
 
-/// What this program has of its own.
+/// The tools, prompts and resources of this program.
 fn of_ours() -> Result<Registry, RegisterError> {
     let registry = Registry::new();
     let tool = ProvidedTool::new("split_bill", "Split a bill so that no cent is left");
@@ -103,7 +103,7 @@ fn of_ours() -> Result<Registry, RegisterError> {
     Ok(registry)
 }
 
-/// MCP at `/mcp`, over the API at this address.
+/// MCP endpoint at `/mcp` for this program and the API at this address.
 pub(crate) async fn app(api: Url) -> Result<Router, BoxError> {
     let registry = of_ours()?;
     registry.add_provider(Arc::new(of_api(api)?));
@@ -111,7 +111,7 @@ pub(crate) async fn app(api: Url) -> Result<Router, BoxError> {
     Ok(mcp)
 }
 
-/// The API itself, at `/v1`.
+/// The API of the pizzeria, at `/v1`.
 pub(crate) fn pizzeria() -> Router {
     static ORDERS: AtomicU64 = AtomicU64::new(1);
     let menu = |RawQuery(wish): RawQuery| async move {

@@ -1,12 +1,12 @@
-//! Many tools, of which agents see none: they search for what they need. Some users have tools of their own.
+//! Many tools, none of which is listed: agents find tools by search. Some users have tools of their own.
 //!
 //! ```console
 //! $ cargo run -p toolcrib-serving --example tool_discovery
 //! listening on http://127.0.0.1:8080/mcp
 //! ```
 //!
-//! An agent finds `tool_search` and `execute_tool` in its list. With the header `x-user: ada` it also finds the tools of
-//! that user; in earnest, such a header is set by whoever authenticates users.
+//! The list of an agent contains only `tool_search` and `execute_tool`. With the header `x-user: ada`, its searches
+//! also find the tools of that user. In production, the component that authenticates users must set such a header.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn documents(registry: &Registry) -> Result<(), RegisterError> {
     registry.register_tool(tool, find, &["document", "file", "text"])
 }
 
-/// Everybody has the tools of three domains.
+/// Tools of three domains, for all users.
 fn everybodys() -> Result<Registry, RegisterError> {
     let registry = Registry::new();
     databases(&registry)?;
@@ -86,7 +86,7 @@ fn everybodys() -> Result<Registry, RegisterError> {
     Ok(registry)
 }
 
-/// A registry is a provider too: this one is for one user.
+/// Tools of one user. A registry is also a provider, so it can be added to single requests.
 fn of_user(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, RegisterError> {
     let registry = Registry::new();
     let tool = ProvidedTool::new("my_notes", format!("Read the notes of {name}")).searchable();
@@ -94,7 +94,7 @@ fn of_user(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, Regi
     Ok(Arc::new(registry))
 }
 
-/// MCP at `/mcp`, with tools by user.
+/// MCP endpoint at `/mcp` with shared tools and tools of single users.
 pub(crate) async fn app() -> Result<Router, BoxError> {
     serving::introduce_as("tool-discovery", "1.0");
     let mut users = HashMap::new();

@@ -1,4 +1,5 @@
-//! A conversation: the user asks, the model wants calls, and gets their results until it answers.
+//! A conversation: the user asks a question, the model requests tool calls, and their results go back to the model
+//! until it answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,22 +11,22 @@ use super::model::{Model, ModelError, Said, Wanted};
 use super::toolbox::Toolbox;
 use super::tools::Tools;
 
-/// How often a model may want calls before it must have answered.
+/// Most rounds of tool calls before the model must answer.
 const ROUNDS: u32 = 10;
-/// How many calls a model may want at once.
+/// Most tool calls that are carried out in one round.
 const AT_ONCE: usize = 16;
-/// How many questions are remembered, each with all that led to its answer.
+/// Most questions that are remembered, each with all messages that led to its answer.
 const REMEMBERED: usize = 20;
 
-/// A conversation with a model that has tools.
+/// Conversation with a model that can call tools.
 pub(crate) struct Conversation {
     model: Model,
     toolbox: Arc<Toolbox>,
-    /// The messages of each question that was answered.
+    /// Messages of each answered question, oldest first.
     turns: VecDeque<Vec<Value>>,
 }
 
-/// Why a question has no answer.
+/// Error that leaves a question without an answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error(transparent)]
@@ -39,11 +40,11 @@ impl Conversation {
         Self { model, toolbox, turns: VecDeque::new() }
     }
 
-    /// A question that is not answered is forgotten, so that the next one begins as if it had not been.
+    /// Asks a question. If it fails, its messages are dropped, so that they do not affect the next question.
     pub(crate) async fn ask(&mut self, question: &str) -> Result<String, AskError> {
         let mut turn = vec![json!({"role": "user", "content": question})];
         for _ in 0..ROUNDS {
-            // Each round has the tools of its moment.
+            // Use the latest tools in every round.
             let tools = self.toolbox.tools();
             let messages: Vec<Value> = self.turns.iter().flatten().chain(&turn).cloned().collect();
             let said = self.model.answer(&messages, &tools.functions).await?;
@@ -57,7 +58,7 @@ impl Conversation {
         Err(AskError::Endless)
     }
 
-    /// All calls at once. Each gets an answer, or the model would be refused.
+    /// Carries out all calls concurrently. Every call gets a result, because models reject a conversation without one.
     async fn carry_out(&self, tools: &Tools, wanted: &[Wanted]) -> Vec<Value> {
         let results = wanted.iter().enumerate().map(async |(number, wanted)| {
             let function = &wanted.function;

@@ -1,5 +1,5 @@
-//! An agent that knows no tool by name: it asks a toolcrib, any server of the same convention or an MCP server what there is,
-//! lets a model choose, and calls what was chosen.
+//! An agent that knows no tool in advance. It gets its tools from a server: toolcrib, any other server with the same
+//! `GET /tools` convention, or an MCP server. A model chooses the tools, and the agent calls them.
 //!
 //! ```console
 //! $ export TOOLCRIB_AGENT_KEY=tcrib_… OPENAI_API_KEY=…  # either may be left out
@@ -8,14 +8,14 @@
 //! 17 % of 2,340 is 397.8.
 //! ```
 //!
-//! With `--mcp http://127.0.0.1:8080/mcp` instead of the first address, it asks an MCP server.
+//! To get the tools from an MCP server, pass `--mcp http://127.0.0.1:8080/mcp` instead of the first address.
 //!
-//! - `remote`: a server, asked within limits.
-//! - `server`: who has tools, at `GET /tools` or as an MCP server (`mcp`), which also says when they change.
-//! - `tools`: a list becomes functions for a model, and each knows where its calls go.
-//! - `toolbox`: which tools there are now. It begins without any if nobody answers, and keeps looking.
-//! - `model`: any that answers `POST /v1/chat/completions`, asked again if it fails.
-//! - `conversation`: question, calls, answer, in a bounded number of rounds.
+//! - `remote`: sends requests to one server, with limits on time and size.
+//! - `server`: the tool server, either `GET /tools` or MCP (`mcp`); an MCP server also announces changed tools.
+//! - `tools`: turns a list of tools into functions for a model, and remembers where each one is called.
+//! - `toolbox`: the current tools. Starts empty if the server is unreachable, and keeps refreshing in the background.
+//! - `model`: any model behind `POST /v1/chat/completions`; retries temporary failures.
+//! - `conversation`: question, tool calls and answer, in a bounded number of rounds.
 
 pub(crate) mod conversation;
 pub(crate) mod mcp;
@@ -41,7 +41,7 @@ use self::remote::Remote;
 use self::server::Server;
 use self::toolbox::Toolbox;
 
-/// The longest question, in bytes.
+/// Longest question, in bytes.
 const QUESTION: u64 = 64 * 1024;
 
 #[expect(clippy::disallowed_methods, reason = "it is a program of its own")]
@@ -62,7 +62,7 @@ async fn main() -> Result<(), BoxError> {
                     or agent --mcp http://127.0.0.1:8080/mcp …"
             .into());
     };
-    // Whoever starts this names both addresses, so they may be anywhere.
+    // The user chooses both addresses, so private ones are allowed.
     let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
     let shown = key("TOOLCRIB_AGENT_KEY");
     let tools_at = match is_mcp {

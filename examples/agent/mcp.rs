@@ -1,4 +1,4 @@
-//! An MCP server: its tools, calls of them, and its word that they are others.
+//! An MCP server: lists its tools, calls them, and waits for its notifications of changes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::pace::Pace;
 use super::remote::{address, bearer};
 use super::server::{Called, in_words, texts};
 
-/// How long a call may take.
+/// Deadline of a call.
 const PATIENT: Duration = Duration::from_secs(120);
-/// How a server answers that does not know the tool.
+/// Error code of an MCP server for an unknown tool.
 const NO_SUCH_TOOL: i64 = -32602;
 
-/// An MCP server, spoken to over Streamable HTTP. Its connection is opened again when it has ended.
+/// MCP server over Streamable HTTP. A lost connection is opened again automatically.
 pub(crate) struct McpServer {
     server: Supervised,
-    /// What changes at the connection that was asked last, and how often its tools had before it was asked.
+    /// Change counters of the latest connection, and the value of the tool counter before the last `list`.
     listened: Mutex<Option<(watch::Receiver<Changes>, u64)>>,
 }
 
@@ -45,7 +45,7 @@ impl McpServer {
         Ok(Self { server, listened: Mutex::default() })
     }
 
-    /// All that it lists. What changes from here on is heard.
+    /// Lists all tools. `wait_for_change` then reports every change since this request was sent.
     pub(crate) async fn list(&self) -> Result<Vec<Map<String, Value>>, McpError> {
         let connection = self.server.connection().await?;
         let changes = connection.changes();
@@ -55,7 +55,7 @@ impl McpServer {
         Ok(listing.items)
     }
 
-    /// Waits until the server says that its tools are others, for as long as the connection is there.
+    /// Waits until the server announces that its tools have changed. Never returns if the connection is lost.
     pub(crate) async fn changed(&self) {
         let listened = self.listened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((mut changes, before)) = listened

@@ -1,4 +1,4 @@
-//! A model behind any endpoint that answers `POST /v1/chat/completions`.
+//! A chat model behind any endpoint that implements `POST /v1/chat/completions`.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use toolcrib::upstream::http::{Answer, HttpError, Method};
 use super::pace::Pace;
 use super::remote::Remote;
 
-/// How much of what a model says instead of an answer is repeated, in characters.
+/// Longest part of an error response that is shown, in characters.
 const REPEATED: usize = 300;
 
-/// A model, and how patiently it is asked.
+/// Chat model on a server, with the timing of retries.
 pub(crate) struct Model {
     server: Remote,
     name: String,
     pace: Pace,
 }
 
-/// What a model says: something, calls it wants, or both.
+/// Message of the model: text, tool calls, or both.
 #[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct Said {
     #[serde(default)]
@@ -29,7 +29,7 @@ pub(crate) struct Said {
     pub(crate) tool_calls: Option<Vec<Wanted>>,
 }
 
-/// A call that a model wants.
+/// Tool call requested by the model.
 #[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct Wanted {
     pub(crate) id: String,
@@ -59,7 +59,7 @@ struct Choice {
     message: Said,
 }
 
-/// Why a model did not answer.
+/// Error of a request to the model.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ModelError {
     #[error("the model was asked {tries} times")]
@@ -77,7 +77,7 @@ impl Model {
         Self { server, name: name.to_owned(), pace }
     }
 
-    /// Asks, and again a few times if that may help: to say the same twice does no harm.
+    /// Sends the conversation and returns the model's message. Temporary failures are retried: repeating it is safe.
     pub(crate) async fn answer(
         &self,
         messages: &[Value],
@@ -113,12 +113,12 @@ impl Model {
     }
 }
 
-/// Whether the same question may be answered a little later.
+/// Whether the same request may succeed later.
 fn may_help(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 500..)
 }
 
-/// When the model wants to be asked again.
+/// Delay requested by the server in `Retry-After`.
 fn wished(answer: &Answer) -> Option<Duration> {
     answer.headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }

@@ -1,18 +1,18 @@
-//! How long to wait before something is asked again.
+//! Polling interval and retry delays with exponential backoff.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
-/// How long to wait before something is asked again.
+/// Polling interval, and delays between retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// While all is well.
+    /// Interval between polls while requests succeed.
     pub(crate) poll: Duration,
-    /// After the first failure; it doubles with each.
+    /// Delay after the first failure; doubled after each further one, up to `longest`.
     pub(crate) first: Duration,
     pub(crate) longest: Duration,
-    /// How often somebody who waits is asked for.
+    /// Most attempts of a request whose caller is waiting.
     pub(crate) tries: u32,
 }
 
@@ -24,8 +24,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// After so many failures in a row: half of it at least, and the rest by chance, so that agents that failed together do
-    /// not come back together.
+    /// Delay after this many consecutive failures: half of the backoff plus a random share of the other half, so that
+    /// agents that failed together do not retry together.
     pub(crate) fn rest(&self, failures: u32) -> Duration {
         let doubled = 1_u32 << failures.saturating_sub(1).min(16);
         let longest = self.first.saturating_mul(doubled).min(self.longest);

@@ -1,4 +1,4 @@
-//! A server that is asked with one key, within limits of time and size.
+//! Requests to one server, with its API key and with limits on time and size.
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ use toolcrib::upstream::http::header::{
 };
 use toolcrib::upstream::http::{Answer, HttpClient, HttpError, Limits, Method, Request, Url};
 
-/// For everything but lists of tools, which are asked for in the meantime: a model, or a tool, may think for a while.
+/// Limits for models and tools, which may take a while.
 const PATIENT: Limits = Limits { deadline: Duration::from_secs(120), max_bytes: 16 * 1024 * 1024 };
+/// Limits for lists of tools, which are refreshed in the background.
 const SOON: Limits = Limits { deadline: Duration::from_secs(10), max_bytes: 16 * 1024 * 1024 };
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What somebody typed, if it can be asked.
+/// Parses an address given by the user and checks that requests may be sent to it.
 pub(crate) fn address(client: &HttpClient, typed: &str) -> Result<Url, BoxError> {
     let url: Url = typed.parse().map_err(|why| format!("`{typed}` is no address: {why}"))?;
     client.check_url(&url)?;
     Ok(url)
 }
 
-/// How a key is shown.
+/// `Authorization` header for a key.
 pub(crate) fn bearer(key: &str) -> Result<HeaderValue, BoxError> {
     let mut shown = HeaderValue::try_from(format!("Bearer {key}"))?;
     shown.set_sensitive(true);
     Ok(shown)
 }
 
-/// A server, and the key that it is shown.
+/// Server with the key that it gets in every request.
 pub(crate) struct Remote {
     client: HttpClient,
     base: Url,
@@ -46,14 +47,14 @@ impl Remote {
         Ok(Self { client: client.clone(), base, authorization })
     }
 
-    /// A path below the address of the server. Whatever it says, it leads to no other, where the key must not go.
+    /// URL of a path below the server's address. No path leads to another server, because the key must not go there.
     pub(crate) fn at(&self, path: &str) -> Url {
         let base = self.base.as_str().trim_end_matches('/');
         let url = format!("{base}/{}", path.trim_start_matches('/'));
         url.parse().expect("an address with a longer path is an address")
     }
 
-    /// Asks for what is there; if that is what is known already, the answer says so (304) and is empty.
+    /// Sends a `GET`. If `known` is the current entity tag, the answer is an empty 304.
     pub(crate) async fn get(
         &self,
         url: Url,
@@ -64,7 +65,7 @@ impl Remote {
         self.client.send(request, SOON).await
     }
 
-    /// Sends JSON, or nothing.
+    /// Sends a request with a JSON body or without a body.
     pub(crate) async fn send(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Where tools are: at `GET /tools`, or at an MCP server.
+//! The server that has the tools: `GET /tools` or MCP.
 
 use serde_json::{Map, Value};
 use toolcrib::BoxError;
@@ -9,22 +9,22 @@ use super::mcp::McpServer;
 use super::remote::Remote;
 use super::tools::{Route, Tools};
 
-/// Who has the tools.
+/// Server that has the tools.
 pub(crate) enum Server {
     Manifest(Remote),
     Mcp(McpServer),
 }
 
-/// What came of a call.
+/// Outcome of a tool call.
 pub(crate) struct Called {
-    /// In words for the model.
+    /// Result or error, as text for the model.
     pub(crate) told: String,
-    /// The server knows no such tool, so the list is an old one.
+    /// The server does not know the tool, so the list of tools is out of date.
     pub(crate) is_gone: bool,
 }
 
 impl Server {
-    /// Its tools; nothing if it says that they are those that are known.
+    /// Lists the tools; `None` if they are unchanged since `known`.
     pub(crate) async fn list(&self, known: &Tools) -> Result<Option<Tools>, BoxError> {
         let server = match self {
             Self::Manifest(server) => server,
@@ -41,7 +41,7 @@ impl Server {
         }
     }
 
-    /// Waits until the server says by itself that its tools are others.
+    /// Waits until the server announces that its tools have changed. A server with `GET /tools` never does.
     pub(crate) async fn changed(&self) {
         match self {
             Self::Manifest(_) => std::future::pending().await,
@@ -49,7 +49,7 @@ impl Server {
         }
     }
 
-    /// Calls a tool once.
+    /// Calls a tool, without retries.
     pub(crate) async fn call(
         &self,
         route: Route,
@@ -84,7 +84,7 @@ async fn send(
     Ok(server.send(method, url, None).await?)
 }
 
-/// An answer in words: the texts of a tool result, or the JSON that came.
+/// Text of an answer: the text parts of a tool result, or else the whole body.
 fn told(answer: &Answer) -> String {
     let json: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let failed = json["isError"] == true || !(200..300).contains(&answer.status);
@@ -92,14 +92,14 @@ fn told(answer: &Answer) -> String {
     in_words(texts(&json).unwrap_or_else(body), failed)
 }
 
-/// The texts of a tool result, if it has any.
+/// Text parts of a tool result, if it has any.
 pub(crate) fn texts(result: &Value) -> Option<String> {
     let parts = result["content"].as_array().into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// What failed begins with `Error: `.
+/// Prefixes the text of a failed call with `Error: `.
 pub(crate) fn in_words(text: String, failed: bool) -> String {
     match failed && !text.starts_with("Error: ") {
         true => format!("Error: {text}"),

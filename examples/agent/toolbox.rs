@@ -1,6 +1,6 @@
-//! Which tools there are now, and calling them.
+//! The current tools of the agent, and calling them.
 //!
-//! Without an answer there are those of before, or none: an agent goes on without tools rather than not at all.
+//! If the server is unreachable, the agent keeps the previous tools, or works without any.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use super::pace::Pace;
 use super::server::{Called, Server};
 use super::tools::Tools;
 
-/// How much of a tool's answer a model is told, in bytes.
+/// Longest tool result that the model gets, in bytes.
 const TOLD: usize = 64 * 1024;
 
-/// Which tools there are now.
+/// The current tools of the agent.
 pub(crate) struct Toolbox {
     server: Server,
-    /// Whoever subscribes is told when they are others.
+    /// Current list; subscribers are notified when it changes.
     pub(crate) tools: watch::Sender<Arc<Tools>>,
-    /// A call was answered as if the tool were gone.
+    /// Notified when a call shows that the list is out of date.
     stale: Notify,
 }
 
 impl Toolbox {
-    /// Asks once, and begins without tools if that fails.
+    /// Lists the tools once; starts without any if that fails.
     pub(crate) async fn open(server: Server) -> Self {
         let toolbox = Self { server, tools: watch::Sender::default(), stale: Notify::new() };
         if let Err(why) = toolbox.load().await {
@@ -34,13 +34,13 @@ impl Toolbox {
         toolbox
     }
 
-    /// Those that are known now.
+    /// The current tools.
     pub(crate) fn tools(&self) -> Arc<Tools> {
         self.tools.borrow().clone()
     }
 
-    /// Asks again and again, for as long as it is polled: now and then while all is well, sooner after a failure and then
-    /// later and later, and at once if a tool seems to be gone or the server says that its tools are others.
+    /// Refreshes the list until the future is dropped: at intervals while requests succeed, with growing delays after
+    /// failures, and at once if a tool is missing or the server announces a change.
     pub(crate) async fn keep_fresh(&self, pace: Pace) {
         let mut failures = u32::from(!self.tools().is_read);
         loop {
@@ -48,7 +48,7 @@ impl Toolbox {
             tokio::select! {
                 () = tokio::time::sleep(rest) => {}
                 () = self.stale.notified() => {}
-                // After a failure it may go on saying what it said before.
+                // Not after a failure: the announcement is still pending, so this branch would be ready at once.
                 () = self.server.changed(), if failures == 0 => {}
             }
             match self.load().await {
@@ -74,7 +74,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Calls a tool once, and says what came of it in words for the model; whatever went wrong, too.
+    /// Calls a tool once and returns the result as text for the model. Errors are returned as text too.
     pub(crate) async fn call(&self, tools: &Tools, function: &str, arguments: &str) -> String {
         let Some(route) = tools.route(function) else {
             return format!("Error: Tool not found: {function}");
@@ -93,7 +93,7 @@ impl Toolbox {
                 }
                 cut(told)
             }
-            // It may have been done: whether to try again is for the model to say.
+            // The tool may have run, so only the model can decide whether to call it again.
             Err(why) => format!("Error: {why}"),
         }
     }

@@ -1,4 +1,4 @@
-//! A list of tools as servers publish it, at `GET /tools` or over MCP, and as models take it.
+//! A list of tools, from `GET /tools` or MCP, as functions for a model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use toolcrib::upstream::http::{Method, Url};
 
 use super::remote::Remote;
 
-/// How long the name of a function may be.
+/// Longest function name that models accept.
 const NAME: usize = 64;
 
-/// What one list has.
+/// Tools of one list.
 #[derive(Default)]
 pub(crate) struct Tools {
-    /// For the model, in the format of function calling.
+    /// Definitions for the model, in the format of function calling.
     pub(crate) functions: Vec<Value>,
-    /// Where each function is called.
+    /// Where each function is called, by its name.
     routes: HashMap<String, Route>,
-    /// What the server calls this list.
+    /// Entity tag of this list.
     pub(crate) etag: Option<HeaderValue>,
-    /// Whether a server has said so; otherwise nobody has answered yet.
+    /// False until a server has answered for the first time.
     pub(crate) is_read: bool,
 }
 
@@ -52,7 +52,7 @@ struct Entry {
 }
 
 impl Tools {
-    /// Reads a list. What cannot be used is told and left out; the others are as good as before.
+    /// Parses a response of `GET /tools`. Invalid entries are logged and skipped.
     pub(crate) fn read(
         body: &[u8],
         etag: Option<HeaderValue>,
@@ -65,7 +65,7 @@ impl Tools {
         Ok(Self { etag, ..tools })
     }
 
-    /// Takes what an MCP server lists.
+    /// Converts the list of an MCP server.
     pub(crate) fn listed(items: Vec<Map<String, Value>>) -> Self {
         Self::of(items.into_iter().map(Value::Object).collect(), |entry| {
             let schema = Arc::new(json!(entry.input_schema));
@@ -92,7 +92,7 @@ impl Tools {
             return Err(format!("a function cannot be called `{name}`, or another one is"));
         }
         let mut parameters = entry.input_schema.unwrap_or_default();
-        // Some models refuse an object that does not say which members it has.
+        // Some models reject an object schema without `properties`.
         parameters.entry("type").or_insert_with(|| "object".into());
         parameters.entry("properties").or_insert_with(|| json!({}));
         self.functions.push(json!({
@@ -108,11 +108,11 @@ impl Tools {
     }
 }
 
-/// Where the convention has a tool called.
+/// Where a tool of the manifest convention is called.
 fn endpoint(entry: &Entry, server: &Remote) -> Result<Route, String> {
     let (endpoint, method) = match &entry.endpoint {
         Some(endpoint) => (endpoint.clone(), entry.method.as_deref().unwrap_or("POST")),
-        // Servers that name no endpoint follow this rule.
+        // Without an endpoint, the convention derives the path from the name.
         None => {
             let path = entry.name.strip_prefix("get_").unwrap_or(&entry.name);
             (path.replace('_', "-"), "POST")
@@ -123,7 +123,7 @@ fn endpoint(entry: &Entry, server: &Remote) -> Result<Route, String> {
     Ok(Route::Http { method, url: server.at(&endpoint) })
 }
 
-/// Models take ASCII letters, digits, `_` and `-`.
+/// Replaces all characters that models do not accept: they take ASCII letters, digits, `_` and `-`.
 fn function_name(name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     name.chars().map(|c| if allowed(c) { c } else { '_' }).take(NAME).collect()

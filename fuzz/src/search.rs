@@ -1,7 +1,8 @@
-//! Any tools, indexed and searched for anything: nothing panics, nothing takes long, and what is found keeps its promises.
+//! Fuzz target: indexes arbitrary tools and runs arbitrary queries. Nothing may panic or take long, and hits must be
+//! valid.
 //!
-//! The input is cut at zero bytes. Its first byte says how often the query is said again, up to a megabyte; then come
-//! the query and the texts of tools, four for each. Every other tool is not granted.
+//! The input is split at zero bytes. If its first byte is 255, the query is repeated up to a
+//! megabyte. The query and the texts of the tools follow, four texts for each tool. Every second tool is not granted.
 #![no_main]
 
 use std::borrow::Cow;
@@ -11,7 +12,7 @@ use catalog::tool_set::{Slot, ToolSet};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 
-/// How long a query gets by saying it again.
+/// Maximum length of the repeated query, in bytes.
 const LONGEST: usize = 1 << 20;
 const LIMIT: usize = 10;
 
@@ -37,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     let without_others = search(&[(&alone, &mine)], &query, LIMIT);
     assert_eq!(found, without_others, "something is learnt of tools that are not granted");
 
-    // What was taken out is gone, and what was put in again is as before.
+    // Removed tools are not found; after reinsertion the hits are the same as before.
     (0..tools.len() as Slot).for_each(|slot| among.remove(slot));
     assert!(search(&[(&among, &mine)], &query, LIMIT).is_empty());
     for (slot, tool) in tools.iter().enumerate().rev() {
@@ -55,7 +56,7 @@ fn check(found: &[Found], mine: &ToolSet) {
     assert!(found.is_sorted_by(|one, two| two.score <= one.score));
 }
 
-/// Ids are in the order of slots, so that equals are in the same order in both indexes.
+/// Ids are ordered like slots, so that equal scores have the same order in both indexes.
 fn document((slot, texts): (Slot, &[Cow<'_, str>])) -> Document {
     let text = |place: usize| texts.get(place).map_or("", AsRef::as_ref);
     let mut document = Document::new(&format!("{slot:06}"), text(0));

@@ -1,7 +1,8 @@
-//! `agreement`: random worlds, and whether the product and an independent oracle tell agents the same (AUZ-02).
+//! `agreement`: builds random worlds and checks that the product and an independent oracle give agents the same answers
+//! (AUZ-02).
 //!
-//! A world is a list of wishes. The oracle applies them to plain words and works out every answer slowly; the product is
-//! given them as commands. Afterwards both are asked the same, and again after each of a few more changes.
+//! A list of changes builds a world. The oracle applies them to plain data and computes every answer slowly; the
+//! product receives them as commands. Then both get the same questions, and again after each of a few further changes.
 
 mod ask;
 mod build;
@@ -27,7 +28,7 @@ use self::compare::Mismatch;
 use self::tally::Tally;
 use self::world::Case;
 
-/// So many failures say enough.
+/// Maximum number of failures printed.
 const FAILURES_SHOWN: usize = 5;
 
 /// How much to look at.
@@ -50,7 +51,7 @@ pub(crate) struct Orders {
     json: bool,
 }
 
-/// A world in which they differ.
+/// A world in which the product and the oracle disagree.
 struct Failure {
     seed: Option<u64>,
     mismatch: Mismatch,
@@ -90,7 +91,7 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looks at worlds on several threads, each with a runtime of its own.
+/// Checks `worlds` worlds on several threads, each with its own runtime.
 fn many(first: u64, worlds: u64, threads: usize) -> anyhow::Result<(Tally, Vec<Failure>)> {
     let next = AtomicU64::new(0);
     let failures = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Benchmarks: ours and the bare driver by turns in one run, so that a noisy machine disturbs both alike.
+//! `bench`: runs ours and the bare driver alternately in one run, so that a noisy machine disturbs both alike.
 
 mod access;
 mod bare;
@@ -80,7 +80,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the figures are those that are kept.
+/// Runs one benchmark. Returns true if its figures belong into docs/benchmarks.md.
 async fn measure(
     name: &str,
     report: &mut Report,
@@ -90,7 +90,7 @@ async fn measure(
     let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
     match name {
         "access" => {
-            // First, because it is the smaller: what a large catalog leaves of memory would count here.
+            // First, because it is smaller: memory that a large catalog leaves behind would distort the result.
             if wanted("tokens") {
                 tokens::run(report).await?;
             }
@@ -101,7 +101,7 @@ async fn measure(
         "doors" => doors::run(report, orders).await?,
         "journal" => journal::run(report, orders).await?,
         "library" => library::run(report, orders).await?,
-        // Specifications of our own making are for a look; the figures that are kept are those of real ones.
+        // Synthetic specifications are only for a quick look; published figures come from real ones.
         "openapi" => {
             openapi::run(report, folder)?;
             return Ok(folder.is_some());

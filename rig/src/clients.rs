@@ -1,7 +1,7 @@
-//! `rig clients`: foreign clients of MCP, each tried on a real server.
+//! `rig clients`: MCP clients by others, each run against a real server.
 //!
-//! Every client has a program in `rig/clients` that does what agents do and prints what it saw, as one line of JSON. What
-//! it must have seen is written in `verdict.rs`: no program judges itself.
+//! Every client has a program in `rig/clients` that does what agents do and prints its observations as one line of
+//! JSON. The expected values are in `clients/verdict.rs`: no program judges itself.
 
 mod attempt;
 mod pizzeria;
@@ -75,7 +75,7 @@ async fn all_are_good(orders: Orders) -> anyhow::Result<bool> {
 async fn judge(attempt: &Attempt, surroundings: &Surroundings, pizzeria: &Pizzeria) -> Verdict {
     let started = Instant::now();
     let seen = attempt.run(surroundings).await;
-    // What an attempt left behind is none of the next one's.
+    // Take the requests now, so that they do not count for the next client.
     let sent = pizzeria.upstream.take_requests();
     Verdict::of(attempt, seen, &sent, started.elapsed())
 }

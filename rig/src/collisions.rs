@@ -1,4 +1,5 @@
-//! Pairs whose SHA-256 begin alike: claims must be told apart by every decision, inventories by every refresh.
+//! `collisions`: pairs whose SHA-256 hashes begin alike. Every decision must distinguish the claims, and every refresh
+//! the inventories.
 //!
 //! Such pairs are costly to find, so they are read from a file: `{"claims": [{"a", "b"}], "inventory": [{"a", "b"}]}`.
 
@@ -43,7 +44,7 @@ struct Operation {
     name: Box<str>,
     method: Box<str>,
     path: Box<str>,
-    /// A schema as text.
+    /// A JSON schema, as a string.
     parameters: String,
 }
 
@@ -69,7 +70,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A tool for each role; whoever asks second must not get what the first got.
+/// Grants one tool to each role; the second agent must not get the tools of the first one.
 async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
     for (first, second) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
         let crib = crib().await?;
@@ -109,7 +110,7 @@ async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the published hashes, which are short, are the same. The state must not be.
+/// Returns true if the published hashes, which are short, are equal. The states must differ.
 async fn inventories(pair: &Pair<Vec<Operation>>) -> anyhow::Result<bool> {
     let crib = crib().await?;
     let source: SourceId = "shop".parse()?;
@@ -178,9 +179,9 @@ fn from_json<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
 mod tests {
     use super::*;
 
-    /// Pairs of our own, whose hashes are not alike: what is checked is the same.
+    /// The pairs of this test have different hashes, but the checks are the same.
     #[test]
-    fn pairs_are_told_apart() {
+    fn pairs_are_distinguished() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let claims = |role: &str| json!({"realm_access": {"roles": [role]}});
         let operation = |path: &str| json!([{"name": "list", "method": "GET", "path": path, "parameters": "{\"type\":\"object\"}"}]);

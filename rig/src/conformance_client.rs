@@ -1,5 +1,5 @@
-//! `rig conformance-client`: our client of MCP as the conformance suite starts one. It is given the url of a server, lists
-//! all that is there and uses each thing once; what it is to know besides comes in the environment.
+//! `rig conformance-client`: our MCP client as the conformance suite starts it. It gets the URL of a server, lists
+//! everything and uses each item once. Further input is in environment variables.
 
 mod answers;
 mod user;
@@ -14,7 +14,7 @@ use toolcrib::upstream::http::{HttpClient, Url, header::HeaderMap};
 use toolcrib::upstream::mcp::oauth::Authorization;
 use toolcrib::upstream::mcp::{Answer, Call, Connection, Heard, ListOf, Settings, Target};
 
-/// How often a tool that asks for more is called again.
+/// Maximum number of calls of a tool that requires more input.
 const MAX_ROUNDS: usize = 5;
 
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
     }
     let tools: Vec<_> = listed.items.into_iter().map(Value::Object).collect();
     for (name, arguments) in calls(&context, &tools) {
-        // A tool that cannot be called is not in the list, whatever the suite wishes.
+        // The suite may name a tool that cannot be called and therefore is not listed: skip it.
         let Some(tool) = tools.iter().find(|tool| tool["name"] == *name) else { continue };
         let arguments = arguments_with(&name, arguments, &tools);
         let params = json!({"name": name, "arguments": arguments});
@@ -61,7 +61,7 @@ async fn open(url: &Url, context: &Value) -> anyhow::Result<Connection> {
     Ok(Connection::open(&target, &settings).await?)
 }
 
-/// Those that the suite names; otherwise each tool once.
+/// The calls that the suite specifies; otherwise one call of each tool.
 fn calls(context: &Value, tools: &[Value]) -> Vec<(String, Value)> {
     let name = |of: &Value| of["name"].as_str().unwrap_or_default().to_owned();
     match context["toolCalls"].as_array() {
@@ -70,7 +70,7 @@ fn calls(context: &Value, tools: &[Value]) -> Vec<(String, Value)> {
     }
 }
 
-/// One tool wants to see the schema of another as we got it.
+/// One tool expects the schema of another tool as we received it.
 fn arguments_with(name: &str, arguments: Value, tools: &[Value]) -> Value {
     let other = tools.iter().find(|tool| tool["name"] == "json_schema_2020_12_tool");
     match (name, other) {
@@ -85,7 +85,7 @@ async fn use_all(
     method: &str,
     member: &str,
 ) -> anyhow::Result<()> {
-    // A server need not have any.
+    // A server may not support this list.
     let Ok(listed) = connection.list(list, Call::default()).await else { return Ok(()) };
     for item in &listed.items {
         converse(connection, method, json!({member: item.get(member)}), None).await?;
@@ -93,7 +93,7 @@ async fn use_all(
     Ok(())
 }
 
-/// Calls until the server has all it wants to know.
+/// Repeats the request until the server requires no more input.
 async fn converse(
     connection: &Connection,
     method: &str,
@@ -135,7 +135,7 @@ async fn converse(
 async fn answer_questions(mut hears: mpsc::Receiver<Heard>) {
     while let Some(heard) = hears.recv().await {
         if let Heard::Asks { method, params, reply } = heard {
-            // Whoever asked may be gone.
+            // The server may already be gone: ignore the error.
             reply.send(Ok(answers::to(&method, &Value::Object(params)))).unwrap_or_default();
         }
     }

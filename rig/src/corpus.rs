@@ -1,7 +1,7 @@
-//! `corpus`: real specifications and request cases of a folder, and what discovery makes of them.
+//! `corpus`: runs discovery on the real specifications of a folder, and checks its request cases.
 //!
-//! The folder holds specifications, `expected/` (what an independent reader counted) and `cases/` (calls and the
-//! requests they must become); or `corpus.tar.xz` with the first two. Nothing of it is part of the repository.
+//! The folder holds specifications, `expected/` (the counts of an independent reader) and `cases/` (calls and the
+//! requests they must become); or `corpus.tar.xz` with the first two. None of these files is part of the repository.
 
 mod cases;
 mod checks;
@@ -59,7 +59,7 @@ pub(crate) fn specifications(folder: &Folder) -> anyhow::Result<Vec<Known>> {
     specification::list(&folder.specifications)
 }
 
-/// Where the specifications are, unpacked if need be.
+/// The folder of the specifications, unpacked if necessary.
 pub(crate) struct Folder {
     specifications: PathBuf,
     _unpacked: Option<tempfile::TempDir>,
@@ -80,7 +80,7 @@ impl Folder {
             .status()
             .context("`tar` unpacks the specifications")?;
         ensure!(done.success(), "`tar` failed on {}", archive.display());
-        // The archive has one folder at its top.
+        // The archive has one top-level folder.
         let top =
             std::fs::read_dir(unpacked.path())?.next().context("the archive is empty")??.path();
         let list = folder.join("corpus.json");

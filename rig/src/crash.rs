@@ -1,4 +1,5 @@
-//! Kills a writing process again and again, at any moment, and counts what is lost; or the programs behind sources.
+//! `crash`: kills a writing process repeatedly at random moments and counts lost events; or kills child processes of
+//! sources, or a server while its agents call tools.
 
 mod children;
 mod record;
@@ -41,7 +42,7 @@ enum Store {
     Postgres,
 }
 
-/// What the kills cost.
+/// Totals over all kills.
 #[derive(Default)]
 struct Damage {
     acked: usize,
@@ -77,7 +78,7 @@ async fn writers(store: Store, kills: u32, mut random: Random) -> anyhow::Result
         let server_too = matches!(store, Store::Postgres) && kill.is_multiple_of(5);
         if server_too {
             postgres::crash_server()?;
-            // The nodes go on by themselves for a moment before they are killed too.
+            // The nodes continue without the database for a moment before they are killed too.
             std::thread::sleep(Duration::from_millis(random.below(1500)));
         }
         for child in &mut children {
@@ -117,11 +118,11 @@ fn start(place: &str, folder: &Path, node: u32) -> anyhow::Result<Child> {
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
 }
 
-/// Compares what was acknowledged with what is there.
+/// Compares the acknowledged commands with the journal.
 #[derive(Default)]
 struct Check {
     damage: Damage,
-    /// Positions and times of the events of each key, as far as the journal was read.
+    /// Positions and times of the events of each command key, up to the last position read.
     runs: BTreeMap<String, Vec<(u64, jiff::Timestamp)>>,
     read: Position,
     compared: BTreeSet<String>,
@@ -187,13 +188,13 @@ impl Check {
         }
     }
 
-    /// The last event of the command must stand where the caller was told.
+    /// The last event of the command must be at the acknowledged position.
     fn is_lost(&self, key: &str, position: u64) -> bool {
         self.runs.get(key).is_none_or(|run| run.last().map(|(last, _)| *last) != Some(position))
     }
 }
 
-/// A command whose events do not stand together, or were not stored in one step, was carried out twice.
+/// True if the command was executed twice: its events are not adjacent, or were not stored in one append.
 fn is_apart(run: &[(u64, jiff::Timestamp)]) -> bool {
     run.windows(2).any(|pair| pair[1].0 != pair[0].0 + 1 || pair[1].1 != pair[0].1)
 }
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_or_elsewhere_or_there_twice_is_found() {
+    fn lost_misplaced_and_duplicated_events_are_detected() {
         let mut check = Check::default();
         let at = |position, second| (position, jiff::Timestamp::from_second(second).unwrap());
         check.runs.insert("key".to_owned(), vec![at(3, 1), at(4, 1)]);

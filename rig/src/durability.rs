@@ -1,4 +1,5 @@
-//! Traces the system calls of a writing process and checks that every acknowledgement came after the flush of its data.
+//! `durability`: traces the system calls of a writing process and checks that every acknowledgement follows the flush
+//! of its data.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -59,15 +60,15 @@ struct Verdict {
     too_early: Vec<String>,
 }
 
-/// Where a key is on its way to the disk.
+/// How far a key is on its way to the disk.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Written,
     Flushed,
 }
 
-/// Reads a trace in order. A key is written when it stands in a write to the log, and flushed when a flush of the log
-/// that began after that has returned.
+/// Reads a trace in order. A key is written if a write to the log contains it. It is flushed when a later flush of the
+/// log has returned.
 fn judge(trace: &str) -> Verdict {
     let mut keys: BTreeMap<String, Way> = BTreeMap::new();
     let mut flushing: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -116,7 +117,7 @@ fn judge(trace: &str) -> Verdict {
     verdict
 }
 
-/// Keys look like `key-0-0-3-17-end`.
+/// Finds keys such as `key-0-0-3-17-end`.
 fn keys_in(text: &str) -> Vec<String> {
     let ends = text.split("key-").skip(1).filter_map(|rest| rest.split_once("-end"));
     ends.filter(|(key, _)| key.chars().all(|c| c.is_ascii_digit() || c == '-'))
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_after_its_flush_is_right() {
+    fn an_acknowledgement_after_its_flush_is_correct() {
         assert_eq!(too_early(&[WRITE, FLUSH, ACK]), 0);
         let apart =
             ["7 fdatasync(5</x/a.db-wal> <unfinished ...>", "7 <... fdatasync resumed>) = 0"];
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_before_its_flush_is_found() {
+    fn an_acknowledgement_before_its_flush_is_detected() {
         assert_eq!(too_early(&[WRITE, ACK, FLUSH]), 1);
         assert_eq!(too_early(&[FLUSH, WRITE, ACK]), 1);
         assert_eq!(too_early(&[ACK]), 1);

@@ -1,5 +1,5 @@
-//! `rig fixture`: a server whose only tools, prompts and resources are our own, made for suites that try a server of MCP
-//! from outside, for benchmarks and for tests. What they are called and say is what the conformance suite of MCP expects.
+//! `rig fixture`: a server with tools, prompts and resources of its own, for suites that test an MCP server from
+//! outside, for benchmarks and for tests. Their names and texts follow the MCP conformance suite.
 
 mod form;
 mod media;
@@ -51,7 +51,7 @@ impl Fixture {
 impl ToolProvider for Fixture {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
         let mut all: Vec<_> = self.tools.iter().map(|tool| Arc::clone(&tool.offered)).collect();
-        // Only who sees another list is told of a change: the last one counts them.
+        // An agent is notified only if its list differs, so the last description counts the changes.
         let times = self.changes.borrow().tools;
         if let Some(last) = all.last_mut() {
             let description = format!("{} (the tools changed {times} times)", last.description);

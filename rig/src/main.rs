@@ -1,5 +1,5 @@
 //! The test rig: agreement, benchmarks, foreign clients and servers, the corpus, crash runs, the durability trace and a
-//! server to try. Started by `cargo xtask`.
+//! fixture server. Started by `cargo xtask`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
 #![expect(
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use toolcrib::upstream::stdio;
 
-// As in the product, so that figures are those of the product.
+// The same allocator as the product, so that the benchmarks measure the product.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The throw-away PostgreSQL that `cargo xtask` started for us.
+//! The temporary PostgreSQL server that `cargo xtask` starts for the rig.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use tokio_postgres::NoTls;
 
-/// Where the server is.
+/// URL of the server.
 pub(crate) fn url() -> anyhow::Result<String> {
     std::env::var("TOOLCRIB_TEST_POSTGRES")
         .context("no PostgreSQL: start this through `cargo xtask`")
 }
 
-/// Makes an empty database and says its URL.
+/// Creates an empty database and returns its URL.
 pub(crate) async fn fresh_database(name: &str) -> anyhow::Result<String> {
     let url = url()?;
     let client = connect(&url).await?;
@@ -29,7 +29,7 @@ pub(crate) async fn connect(url: &str) -> anyhow::Result<tokio_postgres::Client>
     Ok(client)
 }
 
-/// Kills the whole server as a power cut would and starts it again.
+/// Kills the whole server, as a power cut would, and starts it again.
 pub(crate) fn crash_server() -> anyhow::Result<()> {
     let data = PathBuf::from(std::env::var("TOOLCRIB_TEST_POSTGRES_DATA")?);
     let bin = PathBuf::from(std::env::var("TOOLCRIB_TEST_POSTGRES_BIN")?);
@@ -48,7 +48,7 @@ pub(crate) fn crash_server() -> anyhow::Result<()> {
         Command::new("chown").arg(&user).arg(&log).status()?;
     }
     let start = Instant::now();
-    // The killed server leaves its lock file until the system has buried it.
+    // The killed server leaves its lock file until the kernel has reaped the process.
     while start.elapsed() < Duration::from_secs(30) {
         let mut command = if user.is_empty() {
             Command::new(&pg_ctl)

@@ -1,4 +1,4 @@
-//! Numbers that can be repeated (`SplitMix64`).
+//! Pseudorandom numbers from a seed (SplitMix64), so that a run can be repeated.
 
 pub(crate) struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! A real `toolcrib serve` on a journal of its own, and its first admin.
+//! A real `toolcrib serve` with its own journal, and a client for its first admin.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use url::Url;
 
 use crate::started::Started;
 
-/// Until a source is discovered, others beside it.
+/// Deadline for the discovery of one source, while others are discovered too.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
 pub(crate) struct Served {
     pub(crate) server: Started,
-    /// Where MCP is spoken.
+    /// URL of the MCP endpoint.
     pub(crate) url: String,
     pub(crate) program: PathBuf,
     /// A path or a URL.
@@ -39,10 +39,10 @@ impl Served {
         Self::open_on(None, options).await
     }
 
-    /// On this journal; without one, on one in a file of its own.
+    /// Uses this journal, or a new file without one.
     pub(crate) async fn open_on(journal: Option<String>, options: &[&str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        // Built together with us, it lies beside us.
+        // Cargo builds both programs into the same folder.
         let program = std::env::current_exe()?.with_file_name("toolcrib");
         let file = || folder.path().join("toolcrib.db").display().to_string();
         let journal = journal.unwrap_or_else(file);
@@ -52,7 +52,7 @@ impl Served {
         Ok(Self { server, url: format!("{url}/mcp"), program, journal, admin, _folder: folder })
     }
 
-    /// After it has ended, on the same journal.
+    /// Starts the server again after it has ended, with the same journal.
     pub(crate) async fn again(&mut self, options: &[&str]) -> anyhow::Result<()> {
         let serve = serve(&self.program, &self.journal, options);
         let (server, url) = Started::start(&serve, place).await?;
@@ -69,7 +69,7 @@ fn serve(program: &Path, journal: &str, options: &[&str]) -> Command {
     serve
 }
 
-/// Where the server is, and the key of the first admin.
+/// The URL of the server and the key of the first admin, from the startup message.
 fn greeting(said: &str) -> Option<(String, String)> {
     let url = place(said)?;
     let key = said.lines().map(str::trim).find(|line| line.starts_with("tcrib_"))?;
@@ -89,7 +89,7 @@ impl Admin {
         Ok(Self { client, api: format!("{url}/api/").parse()?, headers })
     }
 
-    /// Waits until it is known what tools a source has.
+    /// Waits until the tools of a source are discovered.
     pub(crate) async fn wait_for(&self, source: &str) -> anyhow::Result<Value> {
         let deadline = Instant::now() + DISCOVERY;
         loop {

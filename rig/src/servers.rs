@@ -1,7 +1,7 @@
-//! `rig servers`: servers of MCP that others wrote, each registered with a real `toolcrib serve`, listed and called by
-//! agents of both eras; and authorization servers that others wrote, whose tokens both sides show.
+//! `rig servers`: MCP servers by others, each registered with a real `toolcrib serve`, listed and called by agents of
+//! both protocol eras; and authorization servers by others, for tokens in both directions.
 //!
-//! Whatever they do, no program may be left when the server ends, not even if it is killed.
+//! In every case, no process may survive the server, even if the server is killed.
 
 mod agent;
 mod answers;
@@ -106,7 +106,7 @@ async fn try_all(
     Ok(())
 }
 
-/// All of them, each with a key that is for it alone.
+/// Registers all servers. Returns one key per server, which is granted only the tools of that server.
 async fn register(
     served: &Served,
     place: &Place,
@@ -129,7 +129,7 @@ async fn register(
     Ok(keys)
 }
 
-/// The key of an agent that has the tools of these servers.
+/// Creates an agent that has the tools of these servers, and returns its key.
 async fn key(served: &Served, name: &str, servers: &[Server]) -> anyhow::Result<String> {
     let matchers = json!([{"claim": "role", "operator": "equals", "value": name}]);
     let groups: Vec<&str> = servers.iter().map(|server| server.id()).collect();
@@ -150,7 +150,7 @@ async fn try_one(
     trial::run(server, &agent, place).await
 }
 
-/// What a server says directly and through toolcrib.
+/// Compares a direct connection to the server with the connection through toolcrib.
 async fn compare(
     server: Server,
     served: &Served,
@@ -170,7 +170,7 @@ async fn compare(
     Ok(calls)
 }
 
-/// An agent that has one server twice: names that clash say whose they are, and nothing else is different.
+/// Compares the lists of an agent with two copies of one server: clashing names are qualified, nothing else differs.
 async fn compare_clash(served: &Served, place: &Place) -> anyhow::Result<usize> {
     let servers = [Server::Everything, Server::EverythingHttp];
     let key = key(served, "both", &servers).await?;
@@ -182,7 +182,7 @@ async fn compare_clash(served: &Served, place: &Place) -> anyhow::Result<usize> 
             let own = lossless::take_named(&mut listed, &format!("{}__", server.id()));
             lossless::compare_tools(&tools, &own)?;
         }
-        // What programs do not have does not clash.
+        // Only the HTTP server offers this tool, so its name does not clash.
         let others = trial::names(&listed);
         ensure!(others == ["get-roots-list"], "the other tools are {others:?}");
         let told = agent.call("everything__get-sum", json!({"a": 1, "b": 1})).await?;
@@ -192,7 +192,7 @@ async fn compare_clash(served: &Served, place: &Place) -> anyhow::Result<usize> 
     Ok(ERAS.len())
 }
 
-/// Nothing but what we started ourselves may be left.
+/// Stops the server. Afterwards, only the processes that we started ourselves may remain.
 async fn stop(served: &mut Served, place: &Place, signal: Signal) -> anyhow::Result<usize> {
     let before = left::count()?;
     ensure!(place.listening() + 1 < before, "there is nothing that could be left");
@@ -201,7 +201,7 @@ async fn stop(served: &mut Served, place: &Place, signal: Signal) -> anyhow::Res
     Ok(0)
 }
 
-/// A server that is started again calls what it knew before, and leaves nothing when it is killed.
+/// Restarts the server, calls the tools that it knew before, and kills it: no process may remain.
 async fn kill(
     served: &mut Served,
     place: &Place,
@@ -217,7 +217,7 @@ async fn kill(
     Ok(calls)
 }
 
-/// What came of it, a line for each.
+/// Prints one result per line, and counts the failures.
 struct Table {
     rows: usize,
     wrong: usize,

@@ -1,4 +1,4 @@
-//! A program of ours that goes on until we end, and says at its start where it is.
+//! A child process that runs until we stop it and prints its address when it starts.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// It is built; it only has to open a file and a port.
+/// The program is already built; it only opens a file and a port.
 const START: Duration = Duration::from_secs(30);
-/// It answers whom it let in.
+/// The program first completes the requests that it has accepted.
 const END: Duration = Duration::from_secs(30);
 
-/// Ends with this value.
+/// A child process that is killed when this value is dropped.
 pub(crate) struct Started {
     process: Child,
-    /// Nobody may be kept from saying more.
+    /// Kept open, because the program may print more.
     _stdout: BufReader<ChildStdout>,
 }
 
 impl Started {
-    /// Starts a program and reads what it says, line by line, until that has what is looked for.
+    /// Starts a program and reads its output line by line, until `found` returns a value.
     pub(crate) async fn start<T>(
         program: &Command,
         found: impl Fn(&str) -> Option<T>,
     ) -> anyhow::Result<(Self, T)> {
         let program = program.as_std();
-        // It goes when we go, even if we are killed with -9.
+        // The child ends with this process, even if this process is killed by SIGKILL.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program.get_program()).args(program.get_args());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -41,7 +41,7 @@ impl Started {
         Ok((Self { process, _stdout: stdout }, found))
     }
 
-    /// Of the process, while it runs.
+    /// The process id, while the process runs.
     pub(crate) fn id(&self) -> Option<u32> {
         self.process.id()
     }

@@ -1,4 +1,4 @@
-//! MCP servers and APIs of our own as the sources of a crib: good ones, and ones that mean harm.
+//! MCP servers and HTTP APIs of the rig that serve as sources of a crib: well-behaved and hostile ones.
 
 pub(crate) mod api;
 pub(crate) mod caller;

@@ -1,7 +1,8 @@
-//! A process that changes a catalog as fast as it can until it is killed, and notes what it was told.
+//! `worker`: changes a catalog as fast as possible until it is killed, and writes notes of the acknowledgements.
 //!
-//! Each command has a key that is also the correlation id of its events. `try KEY N` is noted before, `ack KEY POSITION changed|same`
-//! after. What was tried and not acknowledged in an earlier life is tried again first, with the same key.
+//! Each command has a key that is also the correlation id of its events. The notes hold `try KEY N` before a command
+//! and `ack KEY POSITION changed|same` after it. Commands without an acknowledgement in an earlier life are retried
+//! first, with the same key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -83,7 +84,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A server that is being killed and started again is waited for; a file must be there at once.
+/// Opens the catalog. Waits for a PostgreSQL server that is restarting; a file must be available at once.
 async fn open(place: &JournalPlace) -> anyhow::Result<Catalog> {
     let start = Instant::now();
     loop {
@@ -106,10 +107,10 @@ async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> a
             let changed = executed.answer["changed"] != json!(false);
             format!("ack {key} {} {}", executed.position, if changed { "changed" } else { "same" })
         }
-        // A refusal is an answer too: there is such a thing already, or there is none.
+        // A refusal counts as an answer: the entity already exists, or is missing.
         Err(CommandError::Refused(_)) => format!("no {key}"),
         Err(CommandError::Busy { .. }) => format!("no {key}"),
-        // The database went away or was killed: unanswered, tried again in the next life.
+        // The database is unreachable or was killed: the command stays unanswered and is retried in the next life.
         Err(CommandError::Journal(error)) if error.is_retryable() => {
             tokio::time::sleep(Duration::from_millis(50)).await;
             return Ok(());
@@ -124,7 +125,7 @@ fn note(mut notes: &File, line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A mix of everything, decided by a number so that it can be tried again; what cannot be done is refused.
+/// A mix of all commands, derived from a number so that it can be repeated; impossible commands are refused.
 fn command(number: u64) -> Command {
     let source = world::source_id((number % 7) as usize);
     let small = number % 23;

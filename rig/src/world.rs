@@ -1,4 +1,4 @@
-//! Made-up sources and tools of a given size.
+//! Generated sources and tools of a given size.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(crate) fn profile(name: &str) -> SourceProfile {
     }
 }
 
-/// An inventory whose manifests have about `bytes` bytes each, of which most is schema, as in real specifications.
+/// An inventory whose manifests have about `bytes` bytes each, most of it schema, as in real specifications.
 pub(crate) fn inventory(
     source: &SourceId,
     tools: usize,
@@ -43,7 +43,7 @@ pub(crate) fn inventory(
     Inventory::new(source.clone(), manifests).expect("keys are different")
 }
 
-/// The same, but no schema is shared with another source's.
+/// An inventory like `inventory`, but no schema is shared with another source.
 pub(crate) fn inventory_apart(
     source: &SourceId,
     tools: usize,
@@ -99,7 +99,7 @@ fn schema(number: usize, bytes: usize) -> Value {
     json!({"type": "object", "properties": properties, "required": ["field_0"]})
 }
 
-/// The bytes of a manifest as an agent would get it.
+/// The size of a manifest in bytes, as an agent gets it.
 pub(crate) fn size(manifest: &Manifest) -> usize {
     let stored =
         serde_json::to_string(&manifest.clone().into_stored()).expect("a manifest is JSON").len();
@@ -108,7 +108,7 @@ pub(crate) fn size(manifest: &Manifest) -> usize {
     stored - reference + schema
 }
 
-/// The bytes of all manifests of an inventory.
+/// The total size of the manifests of an inventory, in bytes.
 pub(crate) fn inventory_size(tools: usize, bytes: usize) -> usize {
     (0..tools).map(|number| size(&manifest(number, bytes, 0))).sum()
 }

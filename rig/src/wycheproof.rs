@@ -1,7 +1,9 @@
-//! Wycheproof's vectors of JSON Web Signatures, from a file that is not ours: what is invalid must be refused, and what
-//! is valid must be taken where we know the algorithm. A few vectors cannot be followed, and are counted apart by rules
-//! that say why: two are called invalid though they are byte for byte a token that is called valid for the same key, and
-//! four are called valid though RFC 7515 and 7517 say otherwise.
+//! `wycheproof`: checks Wycheproof's test vectors for JSON Web Signatures, read from an external file. Invalid
+//! signatures must be refused, and valid ones accepted if we support the algorithm.
+//!
+//! A few vectors contradict the rules and are counted separately. Two are called invalid although they are byte for
+//! byte a token that is called valid for the same key. Four are called valid although RFC 7515 and RFC 7517 forbid
+//! them.
 
 use std::path::PathBuf;
 
@@ -77,7 +79,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The key of a group, or its key set, and the algorithm that it is for; none if we do not know it.
+/// The key or key set of a group, and its algorithm; `None` if we do not support it.
 fn keys(group: &Group) -> Option<(KeySet, Algorithm)> {
     let given = if group.public.is_object() { &group.public } else { &group.private };
     let set = match given["keys"].is_array() {
@@ -106,7 +108,7 @@ fn judge(test: &Test, group: &Group, keys: Option<&(KeySet, Algorithm)>, tally: 
         ("valid", false, Some(_)) | ("invalid", true, _) => {
             tally.wrong.push(format!("{} {} is {}", test.tc_id, test.comment, test.result));
         }
-        // `acceptable` is as it is.
+        // Either result is right for `acceptable`.
         _ => {}
     }
 }
@@ -117,7 +119,8 @@ impl Group {
     }
 }
 
-/// Whether a token is not base64url (RFC 7515, 2), or names another algorithm than its key does (RFC 7517, 4.4).
+/// True if a token is not base64url (RFC 7515, section 2), or names another algorithm than its key (RFC 7517, section
+/// 4.4).
 fn breaks_the_rules(test: &Test, of_the_key: Algorithm) -> bool {
     let parts: Option<Vec<Vec<u8>>> =
         test.jws.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok()).collect();

@@ -1,7 +1,8 @@
-//! One of ten sources does harm in every way we know: the other nine have no error, and memory stays within its bound.
+//! One of ten sources is hostile in every known way: the other nine have no error, and the memory stays within its
+//! limit.
 //!
-//! A process of its own is looked at, so that its memory is that of the crib alone. How long calls take is measured by
-//! `cargo xtask bench upstreams`, and no concern of a test.
+//! The test runs the rig in a separate process, so that its memory is that of the crib alone. It does not check call
+//! times: `cargo xtask bench upstreams` measures these.
 #![expect(clippy::disallowed_methods, reason = "a test starts what it needs")]
 
 use std::process::Command;
@@ -17,16 +18,16 @@ fn no_harm_is_done_over(transport: &str, ways: usize) {
 }
 
 #[test]
-fn a_program_that_does_harm_harms_nobody_else() {
+fn a_hostile_stdio_source_does_not_affect_the_others() {
     no_harm_is_done_over("stdio", 9);
 }
 
 #[test]
-fn a_server_over_http_that_does_harm_harms_nobody_else() {
+fn a_hostile_http_source_does_not_affect_the_others() {
     no_harm_is_done_over("http", 9);
 }
 
 #[test]
-fn an_api_that_does_harm_harms_nobody_else() {
+fn a_hostile_api_does_not_affect_the_others() {
     no_harm_is_done_over("api", 7);
 }

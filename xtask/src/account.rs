@@ -1,4 +1,4 @@
-//! Unix accounts: who we are, and whom we become where root is refused.
+//! Unix accounts: our own, and an ordinary one for programs that refuse to run as root.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn we_are_root() -> Result<bool, Failure> {
     Ok(program::output(program::command("id").arg("-u"))?.trim() == "0")
 }
 
-/// The ordinary account that PostgreSQL's programs run as when we are root.
+/// The ordinary account that PostgreSQL's programs run as if we are root.
 pub(crate) fn ordinary() -> Result<Account, Failure> {
     let passwd = workspace::read(Path::new("/etc/passwd"))?;
     find(&passwd, "postgres").or_else(|| find(&passwd, "nobody")).ok_or_else(|| {
@@ -24,7 +24,7 @@ pub(crate) fn ordinary() -> Result<Account, Failure> {
     })
 }
 
-/// Lines are `name:password:user:group:…`, see passwd(5).
+/// Parses lines of the form `name:password:user:group:…`, see passwd(5).
 fn find(passwd: &str, name: &str) -> Option<Account> {
     let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
     let mut fields = line.split(':').skip(2);

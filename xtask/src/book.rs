@@ -1,18 +1,18 @@
-//! The documentation as a book: `docs/` and what it links to, made by the `mkdocs` that `docs/requirements.txt` pins.
+//! The documentation as a book: `mkdocs`, as `docs/requirements.txt` pins it, builds `docs/` and the pages it links to.
 
 use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::{installed, program, workspace};
 
-/// `cargo xtask book`: builds it, and says where it is.
+/// `cargo xtask book`: builds the book and prints its path.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
     check()?;
     println!("target/book/index.html");
     Ok(ExitCode::SUCCESS)
 }
 
-/// A link that leads nowhere, and a page that nothing leads to, is a failure.
+/// Builds the book; fails on a broken link and on a page that is not linked.
 pub(crate) fn check() -> Result<(), Failure> {
     let requirements = workspace::root().join("docs/requirements.txt");
     let python = installed::python("mkdocs", &requirements)?;

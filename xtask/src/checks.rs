@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything CI checks, in order, up to the first failure.
+//! `cargo xtask test`: runs all CI checks in order, and stops at the first failure.
 
 mod features;
 mod golden_files;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::program::{self, cargo};
 use crate::{book, clients, conformance, packaging, rig, servers, setup};
 
-/// One thing that is checked. Their order is the order they run in.
+/// One check. The steps run in the order of the list.
 struct Step {
     name: &'static str,
     check: fn(&mut Progress) -> Result<(), Failure>,
@@ -42,10 +42,10 @@ const STEPS: [Step; 15] = [
     Step { name: "short crash run", check: |_| rig::short_crash_run() },
 ];
 
-/// What a later step needs from an earlier one.
+/// State that a later step needs from an earlier one.
 struct Progress {
     selection: Selection,
-    /// The golden files that tests referred to; known once all tests have run.
+    /// The golden files that tests refer to; `None` until all tests have run.
     golden_files_in_use: Option<BTreeSet<PathBuf>>,
 }
 
@@ -81,7 +81,7 @@ fn print_table(durations: &[(&str, Duration)], verdict: &str) {
     println!("{verdict:<20} {:>8.1} s", total.as_secs_f64());
 }
 
-/// What cannot be had is said at once, not by a step that comes after minutes.
+/// Installs the system programs of all selected steps first: a missing one must not be found after minutes.
 fn set_up(selection: &Selection) -> Result<(), Failure> {
     setup::make_sure_of_system_programs()?;
     let includes_any = |steps: &[&str]| steps.iter().any(|step| selection.includes(step));

@@ -1,6 +1,6 @@
-//! Foreign programs that speak MCP: installed below `target/clients` exactly as `rig/clients` pins them.
+//! Foreign MCP clients, installed below `target/clients` exactly as `rig/clients` pins them.
 //!
-//! No script of a package runs.
+//! The installation runs no scripts of the packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use crate::failure::Failure;
 use crate::{installed, program, rig, setup, workspace};
 
-/// `cargo xtask clients`: installs all of them, and tries them if asked to.
+/// `cargo xtask clients`: installs all clients, and with `--try` runs them against a server.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match arguments.split_first() {
         None => show_folders(),
@@ -20,12 +20,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// All of them are tried, as a step of the tests.
+/// Runs all clients against a server, as a step of `cargo xtask test`.
 pub(crate) fn check() -> Result<(), Failure> {
     program::run(&mut trial()?)
 }
 
-/// For trying things by hand.
+/// Prints the installation folders, for trying things by hand.
 pub(crate) fn show_folders() -> Result<ExitCode, Failure> {
     let node = NodeClients::install()?;
     println!("{}", workspace::shown(&node.program));
@@ -35,7 +35,7 @@ pub(crate) fn show_folders() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `rig clients`, which has them try a server.
+/// The command `rig clients`, which lets the clients use a server.
 fn trial() -> Result<Command, Failure> {
     setup::make_sure_of_system_programs()?;
     let node = NodeClients::install()?;
@@ -46,7 +46,7 @@ fn trial() -> Result<Command, Failure> {
     Ok(rig)
 }
 
-/// The clients from npm, with a Node.js of their own: the one of a system may be too old for them.
+/// The clients from npm, with a pinned Node.js: the system's version may be too old for them.
 pub(crate) struct NodeClients {
     pub(crate) folder: PathBuf,
     pub(crate) program: PathBuf,
@@ -80,7 +80,7 @@ impl NodeClients {
     }
 }
 
-/// As the packages of Node.js call it.
+/// The architecture as the Node.js packages spell it.
 fn architecture() -> Result<&'static str, Failure> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("x64"),
@@ -89,12 +89,12 @@ fn architecture() -> Result<&'static str, Failure> {
     }
 }
 
-/// The folder of a virtual environment with clients and servers.
+/// Installs a virtual environment with clients and servers, and returns its folder.
 pub(crate) fn install_python() -> Result<PathBuf, Failure> {
     environment("python", "requirements.txt")
 }
 
-/// The same for a server that is older than what the others need.
+/// Installs a second environment, for a server that needs older packages than the others.
 pub(crate) fn install_older_python() -> Result<PathBuf, Failure> {
     environment("python-sqlite", "requirements-sqlite.txt")
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask conformance`: the official suite of MCP against our server and our client, counted from the files that it
-//! writes.
+//! `cargo xtask conformance`: runs the official MCP conformance suite against our server and our client, and counts the
+//! results in its output files.
 //!
-//! The suite is run once for each revision of the protocol. A scenario that it left out has not passed: what is
-//! required is read from the suite's own lists, and how many that must be is written down here.
+//! The suite runs once for each revision of the protocol. A required scenario that it skipped has not passed. The
+//! required scenarios come from the suite's own lists; their expected number is written down here.
 
 mod fixture;
 mod requirements;
@@ -19,8 +19,8 @@ use crate::conformance::suite::{Leg, Suite};
 use crate::failure::Failure;
 use crate::rig;
 
-/// How many scenarios the pinned suite has for servers and for clients: a list that was read wrong is never a short one that
-/// passes.
+/// Revision, and the number of server and client scenarios in the pinned suite. The numbers guard against a list that
+/// is parsed incompletely and then passes.
 const REVISIONS: [(&str, usize, usize); 2] = [("2025-11-25", 30, 18), ("2026-07-28", 37, 32)];
 const TASKS: usize = 10;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// All of it, as a step of the tests.
+/// Runs the whole suite, as a step of `cargo xtask test`.
 pub(crate) fn check() -> Result<(), Failure> {
     if passes(&Options::default())? {
         return Ok(());
@@ -48,7 +48,7 @@ fn passes(options: &Options) -> Result<bool, Failure> {
     let suite = Suite::new(NodeClients::install()?, options.verbose);
     let revisions = required_by(&suite, options.only.as_deref())?;
     let tallies = match &options.url {
-        // Another server says nothing of our client.
+        // A run against a different server cannot test our client.
         Some(_) if !revisions.iter().any(Requirements::asks_servers) => {
             return Err(Failure::new("that scenario is not for servers: leave out `--url`"));
         }
@@ -69,7 +69,7 @@ fn of_both(
         let fixture = FixtureServer::start(rig.get_program(), options.verbose)?;
         tallies.extend(of_servers(suite, revisions, fixture.url(), options)?);
     }
-    // The suite hands it to a shell.
+    // Quote the path: the suite passes the command to a shell.
     let command = format!("'{}' conformance-client", rig.get_program().to_string_lossy());
     for required in revisions.iter().filter(|required| required.asks_clients()) {
         let leg = Leg::Client { command: &command };
@@ -94,9 +94,9 @@ fn of_servers(
     Ok(tallies)
 }
 
-/// Whether all of it passed.
+/// Prints the tallies; returns whether all scenarios passed.
 fn told(mut tallies: Vec<Tally>, options: &Options) -> bool {
-    // What was asked for by name counts, required or not.
+    // A scenario that was selected by name counts, required or not.
     tallies.retain(|tally| tally.scenarios > 0 && (tally.is_required || options.only.is_some()));
     for tally in &tallies {
         println!("{} {}/{}", tally.title, tally.passed, tally.scenarios);
@@ -124,7 +124,7 @@ impl Options {
     }
 }
 
-/// What each revision asks; if one scenario is asked for, what is left with it alone.
+/// The requirements of each revision, reduced to one scenario if one is selected.
 fn required_by(suite: &Suite, only: Option<&str>) -> Result<Vec<Requirements>, Failure> {
     let mut all = Vec::new();
     for (revision, servers, clients) in REVISIONS {
@@ -184,7 +184,7 @@ fn client_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 2] {
 }
 
 impl Tally {
-    /// Says what is wrong, and counts what is right.
+    /// Prints the failures and counts the scenarios that passed.
     fn of(
         revision: &str,
         title: &str,
@@ -200,7 +200,7 @@ impl Tally {
     }
 }
 
-/// Whether it passed.
+/// Prints a scenario's remark and failed checks; returns whether it passed.
 fn tell(prefix: &str, revision: &str, scenario: &Scenario) -> bool {
     if let Some(remark) = scenario.remark() {
         println!("{prefix}{revision} {}: {remark}", scenario.name);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_mistyped_ones_refused() {
+    fn options_are_parsed_and_mistyped_ones_rejected() {
         let ping = Options { only: Some("ping".to_owned()), verbose: true, ..Options::default() };
         assert_eq!(parse("--only ping --verbose"), Ok(ping));
         assert_eq!(parse(""), Ok(Options::default()));

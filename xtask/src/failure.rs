@@ -1,4 +1,4 @@
-//! Why a command stopped: one sentence for the person who typed it.
+//! The error of a command: one sentence for the user.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! `cargo xtask fresh`: what a newcomer meets, from a clone to a tool call and to green tests.
+//! `cargo xtask fresh`: tests the first steps of a newcomer, from a clone to a tool call and a passing test run.
 //!
-//! What is committed is cloned, and the two commands that its README begins with are run as somebody with an empty home
-//! would: nothing that was built, installed or set here helps them, but the toolchain and the packages that cargo has.
+//! It clones the committed state and runs the first two commands of its README with an empty home. Nothing built,
+//! installed or configured on this machine is available, except the toolchain and cargo's package cache.
 
 mod greeting;
 mod machine;
@@ -16,7 +16,7 @@ use crate::fresh::greeting::Greeting;
 use crate::fresh::machine::Machine;
 use crate::{program, setup, workspace};
 
-/// Compiling is most of it, on a machine where others compile too.
+/// Timeout of the first command: mostly compile time, on a machine that may be busy.
 const FIRST_MAY_TAKE: Duration = Duration::from_mins(60);
 const SECOND_MAY_TAKE: Duration = Duration::from_mins(180);
 const A_LINE_MAY_TAKE: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ fn run_both(wishes: &Wishes, machine: &Machine, commands: &[String; 2]) -> Resul
     Ok(())
 }
 
-/// Starts the demo, pastes every line that it greets with, and stops it.
+/// Starts the demo, runs each line of its startup message, and stops it.
 fn serve_and_call(machine: &Machine, command: &str) -> Result<(), Failure> {
     machine.attend(command, |server| {
         let said = timed(command, || server.read_until(greeting::is_last, FIRST_MAY_TAKE))?;
@@ -113,7 +113,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
     result
 }
 
-/// A clone has what is committed: whoever changed something is told that it is not looked at.
+/// Warns about uncommitted changes, because a clone does not contain them.
 fn say_what_is_left_out() -> Result<(), Failure> {
     let mut status = program::command("git");
     status.args(["status", "--porcelain", "--untracked-files=normal"]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn both_commands_are_run_unless_one_is_wanted() {
+    fn both_commands_run_unless_one_is_selected() {
         let both = wishes("").unwrap();
         assert!(both.include(Which::First) && both.include(Which::Second) && !both.keep);
         let second = wishes("--only second --keep").unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_options_are_rejected() {
         for line in ["--only third", "--only", "--kep"] {
             assert!(wishes(line).is_err(), "{line}");
         }

@@ -1,6 +1,6 @@
-//! `fuzz`: hostile input, found by a machine that sees which code it reaches (libFuzzer), for as long as is wanted.
+//! `cargo xtask fuzz`: coverage-guided fuzzing with libFuzzer for a given time.
 //!
-//! The stable compiler can do it: coverage is a pass of LLVM, and without unsafe code of ours no sanitizer is needed.
+//! The stable compiler suffices: coverage is an LLVM pass, and without unsafe code of ours no sanitizer is needed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 use crate::{program, rig, workspace};
 
-/// What there is in `fuzz/src`.
+/// The targets in `fuzz/src`.
 const TARGETS: [&str; 1] = ["search"];
-/// What counts as an endless loop.
+/// Seconds after which an input counts as an endless loop.
 const TOO_LONG: &str = "-timeout=10";
-/// More than an input needs to reach everything; larger ones are only slower.
+/// Maximum bytes of an input. Smaller ones reach all code; larger ones are only slower.
 const LONGEST: &str = "-max_len=16384";
 
-/// What LLVM is told, as `cargo fuzz` tells it.
+/// The compiler flags that `cargo fuzz` uses.
 const FLAGS: [&str; 8] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -43,14 +43,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&found)?;
     let mut fuzzer = program::command(fuzzer);
     fuzzer.args([TOO_LONG, LONGEST, "-len_control=0", &format!("-max_total_time={seconds}")]);
-    // The prefix of what is found is a folder only if it ends like one.
+    // libFuzzer treats the prefix as a folder only if it ends with a slash.
     fuzzer.arg(format!("-artifact_prefix={}/", found.display()));
-    // What is new goes into the first folder; the other has something to begin with.
+    // libFuzzer writes new inputs into the first folder and reads seeds from the second.
     fuzzer.arg(corpus).arg(workspace::root().join("fuzz/seeds").join(&target));
     Ok(rig::exit_code(program::status(&mut fuzzer)?))
 }
 
-/// Gives the program. Only code for the target is watched, not what builds it; hence the target is named.
+/// Builds the fuzzer and returns its path. With `--target`, the flags apply only to the program, not to build scripts.
 fn build(target: &str, folder: &std::path::Path) -> Result<PathBuf, Failure> {
     let host = host()?;
     let mut cargo = program::cargo(&["build", "--release", "--locked", "--bin", target]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_fuzzed_for_a_minute_or_as_long_as_is_said() {
+    fn a_target_is_fuzzed_for_a_minute_or_the_given_time() {
         let wish = |seconds| Some(Wish { target: "search".to_owned(), seconds });
         assert_eq!(parsed("search"), wish(60));
         assert_eq!(parsed("search --seconds 7"), wish(7));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_has_its_file_and_something_to_begin_with() {
+    fn every_target_has_a_source_file_and_seeds() {
         for target in TARGETS {
             let path = workspace::root().join("fuzz/src").join(format!("{target}.rs"));
             let seeds = workspace::root().join("fuzz/seeds").join(target);

@@ -1,7 +1,7 @@
-//! Programs of others, installed below `target/` exactly as files of the workspace pin them.
+//! Third-party programs, installed below `target/` exactly as files of the workspace pin them.
 //!
-//! Every package is known by its hash. A stamp beside each folder repeats what the folder was made from: other pins are
-//! installed anew, and what was interrupted starts over.
+//! Every package is pinned by its hash. A stamp next to each folder repeats the pins it was made from. If the pins
+//! change or the installation was interrupted, the folder is installed again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::failure::Failure;
 use crate::{program, setup, workspace};
 
-/// A folder below `target/` that `fill` filled from these pins.
+/// A folder below `target/` that `fill` has filled according to these pins.
 pub(crate) fn install(
     name: &str,
     pins: &[PathBuf],
@@ -32,7 +32,7 @@ pub(crate) fn install(
     Ok(folder)
 }
 
-/// A virtual environment of Python with what `requirements` pins.
+/// Installs a Python virtual environment with the packages that `requirements` pins.
 pub(crate) fn python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
     setup::make_sure_of_python()?;
     install(name, &[requirements.to_owned()], |folder| {
@@ -41,7 +41,7 @@ pub(crate) fn python(name: &str, requirements: &Path) -> Result<PathBuf, Failure
     })
 }
 
-/// Only the files of the packages that `requirements` pins, without what they need to run.
+/// Installs only the files of the packages that `requirements` pins, without their dependencies.
 pub(crate) fn files_of_python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
     setup::make_sure_of_python()?;
     install(name, &[requirements.to_owned()], |folder| {
@@ -64,7 +64,7 @@ fn pip(environment: &Path, requirements: &Path) -> Command {
     pip
 }
 
-/// The folder is part of it, for a virtual environment that was moved does not work.
+/// The content of the stamp. It includes the folder, because a virtual environment does not work after it was moved.
 fn stamp_for(folder: &Path, pins: &[PathBuf]) -> Result<String, Failure> {
     let mut stamp = format!("{}\n", folder.display());
     for pin in pins {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_say_what_is_installed_and_not_from_where() {
+    fn pins_name_packages_but_no_download_locations() {
         let pins = pins(|name| name.starts_with("requirements") || name.starts_with("package"));
         assert_eq!(pins.len(), 11);
         for pin in pins {

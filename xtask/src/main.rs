@@ -1,7 +1,7 @@
-//! `cargo xtask`: every command we type, with nothing to install first.
+//! `cargo xtask`: all development commands, with nothing to install first.
 //!
-//! No dependencies, so that it compiles in a second. Talk goes to stderr; stdout carries step names, and for the
-//! `rig` commands only what `rig` prints.
+//! It has no dependencies, so that it compiles in a second. Messages go to stderr; stdout carries step names, and for
+//! `rig` commands only the output of `rig`.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// What stands behind `cargo xtask ` in a text, if it is a command.
+    /// The words after `cargo xtask ` in a text.
     fn commands(text: &str) -> impl Iterator<Item = &str> {
         let behind = text.split("cargo xtask ").skip(1);
         behind.map(|rest| {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_names_only_commands_that_there_are() {
+    fn the_documentation_names_only_existing_commands() {
         let known: BTreeSet<&str> = HELP
             .lines()
             .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))

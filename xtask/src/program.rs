@@ -1,4 +1,4 @@
-//! Starting other programs: the one place that does.
+//! Starts other programs. No other module does.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 use crate::failure::Failure;
 use crate::workspace;
 
-/// A command that runs in the workspace's root, whatever folder we were called from.
+/// A command that runs in the workspace root, independent of the current folder.
 #[expect(
     clippy::disallowed_methods,
     reason = "xtask is made of starting programs; this is its one place"
@@ -34,7 +34,7 @@ pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, Failure> {
     command.status().map_err(|error| cannot_start(command, &error))
 }
 
-/// Runs quietly; what the program said is shown only if it failed.
+/// Runs a command and returns its stdout; its output is printed only if it fails.
 pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     let output = command.output().map_err(|error| cannot_start(command, &error))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -45,7 +45,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Err(Failure::new(format!("`{}` failed:\n{stdout}{stderr}", shown(command))))
 }
 
-/// For programs that only warn of what is a mistake here: whatever they say is a failure.
+/// Runs a command and treats any output as a failure, for programs that only warn about errors.
 pub(crate) fn silent(command: &mut Command) -> Result<(), Failure> {
     let output = command.output().map_err(|error| cannot_start(command, &error))?;
     let said = [output.stdout, output.stderr].concat();

@@ -1,4 +1,4 @@
-//! The crate `rig`: agreement, benchmarks, clients, corpus and crash runs, handed the throw-away PostgreSQL they need.
+//! Runs the crate `rig` (agreement, benchmarks, clients, corpus and crash runs) with the temporary PostgreSQL it needs.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::postgres::ThrowAwayPostgres;
 use crate::{program, setup};
 
-/// `rig` has our stdout to itself, and its exit code is ours.
+/// Runs `rig` and returns its exit code. Only `rig` writes to stdout.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure> {
     setup::make_sure_of_system_programs()?;
     if needs_toolcrib(name, arguments) {
@@ -23,7 +23,7 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure>
     Ok(exit_code(program::status(rig.envs(postgres.environment()))?))
 }
 
-/// A taste of what `cargo xtask crash` and `durability` do at length.
+/// A short version of `cargo xtask crash` and `durability`.
 pub(crate) fn short_crash_run() -> Result<(), Failure> {
     for which in [["--store", "sqlite"].as_slice(), &["--children"], &["--record"]] {
         program::run(as_tested()?.args(["crash", "--kills", "5"]).args(which))?;
@@ -38,10 +38,10 @@ pub(crate) fn short_crash_run() -> Result<(), Failure> {
     program::run(as_tested()?.arg("durability"))
 }
 
-/// `rig` as the tests have it, with `toolcrib` beside it: for what is not measured, nobody waits for the optimiser.
+/// `rig` in the debug profile, with `toolcrib` next to it. It measures nothing, so an optimised build would waste time.
 pub(crate) fn as_tested() -> Result<Command, Failure> {
     let mut build = program::cargo(&["build", "--quiet", "--bin", "rig", "--bin", "toolcrib"]);
-    // Tests need more of some crates. With one of them, what they were built with is used instead of built anew.
+    // Tests enable more features of some crates. With one of them in the build, cargo reuses those crates.
     build.args(["--package", "rig", "--package", "toolcrib-serving", "--test", "faults"]);
     program::run(&mut build)?;
     Ok(program::command(std::env::current_exe()?.with_file_name("rig")))
@@ -77,14 +77,14 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     }
 }
 
-/// Whether the program itself is measured, which lies beside `rig` then.
+/// Whether the benchmark measures the program `toolcrib`, which must then be built next to `rig`.
 fn needs_toolcrib(name: &str, arguments: &[String]) -> bool {
     let mut names = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
     let is_all = names.peek().is_none();
     name == "bench" && (is_all || names.any(|name| name == "start" || name == "plan"))
 }
 
-/// A killed program counts as a shell counts it: 128 + signal.
+/// The exit code of a process; for a killed one 128 + signal, as shells do.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_started_only_for_those_who_use_it() {
+    fn postgres_is_started_only_if_it_is_needed() {
         assert!(needs("bench journal"));
         assert!(needs("bench"));
         assert!(needs("bench folder"));

@@ -1,4 +1,4 @@
-//! Servers of MCP and authorization servers that others wrote: installed together with the clients, as `rig/clients` pins them.
+//! Foreign MCP and authorization servers, installed together with the clients as `rig/clients` pins them.
 
 use std::process::{Command, ExitCode};
 
@@ -6,7 +6,7 @@ use crate::clients::{self, NodeClients};
 use crate::failure::Failure;
 use crate::{program, rig, setup};
 
-/// `cargo xtask servers`: installs all of them, and tries them if asked to.
+/// `cargo xtask servers`: installs all servers, and with `--try` has agents call their tools.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match arguments.split_first() {
         None => clients::show_folders(),
@@ -17,12 +17,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// All of them are tried, as a step of the tests.
+/// Tests all servers, as a step of `cargo xtask test`.
 pub(crate) fn check() -> Result<(), Failure> {
     program::run(&mut trial()?)
 }
 
-/// `rig servers`, which has agents call them.
+/// The command `rig servers`, which has agents call the tools of the servers.
 fn trial() -> Result<Command, Failure> {
     setup::make_sure_of_system_programs()?;
     setup::make_sure_of_git()?;

@@ -1,6 +1,6 @@
-//! System programs that our commands need: installed with apt where we may, otherwise asked for in one sentence.
+//! System programs that our commands need. If we may, apt installs them; otherwise one sentence names them.
 //!
-//! Debian's `postgresql` also makes and starts a cluster `main` of its own. We leave it alone and use another port.
+//! Debian's `postgresql` also creates and starts a cluster `main`. We do not touch it and use a different port.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) fn make_sure_of_systemd() -> Result<(), Failure> {
     make_sure_of(|| if program::is_in_path("systemd-analyze") { vec![] } else { vec!["systemd"] })
 }
 
-/// For the tests of the console. Debian's `chromium-driver` has the program that drives it.
+/// For the console tests. Debian's `chromium-driver` contains `chromedriver`.
 pub(crate) fn make_sure_of_browser() -> Result<(), Failure> {
     make_sure_of(|| {
         let programs = [("chromium", "chromium"), ("chromedriver", "chromium-driver")];
@@ -35,7 +35,7 @@ pub(crate) fn make_sure_of_browser() -> Result<(), Failure> {
     })
 }
 
-/// Debian's `python3` comes without what makes a virtual environment.
+/// Debian's `python3` does not include the module that creates virtual environments.
 pub(crate) fn make_sure_of_python() -> Result<(), Failure> {
     make_sure_of(|| {
         let mut venv = program::command("python3");
@@ -59,7 +59,7 @@ fn make_sure_of(missing_packages: fn() -> Vec<&'static str>) -> Result<(), Failu
     }
 }
 
-/// The folder of the PostgreSQL server's programs. Debian keeps them out of PATH, one folder per version.
+/// The folder of the PostgreSQL server programs. Debian does not add it to PATH; each version has its own folder.
 pub(crate) fn postgres_programs() -> Option<PathBuf> {
     let mut folders = program::folders_in_path();
     folders.extend(debian_postgres_folders());
@@ -68,7 +68,7 @@ pub(crate) fn postgres_programs() -> Option<PathBuf> {
         .find(|folder| POSTGRES_PROGRAMS.iter().all(|name| folder.join(name).is_file()))
 }
 
-/// Newest version first.
+/// The folders of all versions, newest first.
 fn debian_postgres_folders() -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir("/usr/lib/postgresql") else {
         return Vec::new();
@@ -93,7 +93,7 @@ fn missing_packages() -> Vec<&'static str> {
     if !program::is_in_path("setpriv") || !program::is_in_path("unshare") {
         missing.push("util-linux");
     }
-    // The documentation's commands are run, in a network of their own.
+    // The documentation tests run these commands, in a separate network namespace.
     for (program, package) in
         [("ip", "iproute2"), ("curl", "curl"), ("jq", "jq"), ("openssl", "openssl")]
     {
@@ -120,7 +120,7 @@ fn install(packages: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What apt says goes to stderr: our stdout belongs to the command that needed the package.
+/// The output of apt goes to stderr: stdout belongs to the command that needs the package.
 fn apt_get(root: bool, arguments: &[&str]) -> Result<(), Failure> {
     let mut command = if root { program::command("env") } else { program::command("sudo") };
     if !root {

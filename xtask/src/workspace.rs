@@ -1,4 +1,4 @@
-//! The files of the workspace, without what was built from them.
+//! The files of the workspace, without build output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) fn root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// Every file below a folder, hidden ones too, in a stable order; none if there is no such folder.
+/// Every file below a folder, including hidden ones, sorted; empty if the folder does not exist.
 pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -38,7 +38,7 @@ pub(crate) fn read(file: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))
 }
 
-/// A file's path as a person in the workspace's root would type it.
+/// The path of a file relative to the workspace root.
 pub(crate) fn shown(file: &Path) -> String {
     file.strip_prefix(root()).unwrap_or(file).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! The algorithms of signatures that we know (RFC 7518, section 3.1, and RFC 8037). `none` is not among them.
+//! The supported signature algorithms (RFC 7518, section 3.1, and RFC 8037). `none` is not supported.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,11 +35,11 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What an issuer may use if nothing else was said. None of them needs a shared secret.
+    /// The default algorithms of an issuer. None of them uses a shared secret.
     pub const DEFAULT: [Self; 5] =
         [Self::RS256, Self::PS256, Self::ES256, Self::ES384, Self::EdDSA];
 
-    /// The algorithm of this name, if we know it.
+    /// The algorithm of this name, if it is supported.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "RS256" => Self::RS256,
@@ -59,7 +59,7 @@ impl Algorithm {
         })
     }
 
-    /// Whether whoever can check a token can also make one.
+    /// Whether it uses a shared secret, so that every verifier can also sign.
     pub fn needs_secret(self) -> bool {
         matches!(self, Self::HS256 | Self::HS384 | Self::HS512)
     }

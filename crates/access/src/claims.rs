@@ -1,6 +1,6 @@
-//! What the claims of an access token must say (RFC 7519, section 4.1; RFC 9068; RFC 8725).
+//! Validates the claims of an access token (RFC 7519, section 4.1; RFC 9068; RFC 8725).
 //!
-//! A claim that is not what it must be is never taken for one that is not there.
+//! A malformed claim is an error; it is never treated as missing.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use crate::header::MediaType;
 use crate::{Issuer, TokenError, TokenType};
 
-/// Only id tokens and logout tokens have them.
+/// Claims of ID tokens and logout tokens; an access token has none of them.
 const OF_OTHER_TOKENS: [&str; 3] = ["nonce", "at_hash", "events"];
-/// An access token has at least one of them.
+/// Claims of access tokens; at least one must be present.
 const OF_ACCESS_TOKENS: [&str; 4] = ["scope", "scp", "client_id", "azp"];
-/// What Keycloak writes into the claims of other tokens, all of which are `JWT` by their headers.
+/// Values of the claim `typ` in which Keycloak names its other tokens; their header says `JWT`.
 const OTHER_TYPES: [&str; 4] = ["ID", "Refresh", "Offline", "Logout"];
 
 pub(crate) fn check_type(
@@ -78,7 +78,7 @@ pub(crate) fn check_audience(
     if ours { Ok(()) } else { Err(TokenError::Audience) }
 }
 
-/// Gives back when the token expires.
+/// Checks `exp`, `nbf` and `iat`; returns when the token expires.
 pub(crate) fn check_times(
     claims: &Map<String, Value>,
     issuer: &Issuer,
@@ -86,7 +86,7 @@ pub(crate) fn check_times(
 ) -> Result<Timestamp, TokenError> {
     let missing = TokenError::Claim { claim: "exp", rule: "is missing" };
     let expires_at = time(claims, "exp")?.ok_or(missing)?;
-    // Claims are whole seconds, so parts of a second make no difference.
+    // Claims are whole seconds, so fractions of a second make no difference.
     let (now, skew) = (now.as_second(), issuer.skew.as_secs());
     if expires_at.as_second() <= now - skew {
         return Err(TokenError::Expired);
@@ -99,7 +99,7 @@ pub(crate) fn check_times(
     Ok(expires_at)
 }
 
-/// Seconds since 1970, whole or not.
+/// The time of a claim, in seconds since 1970 with or without a fraction.
 fn time(claims: &Map<String, Value>, claim: &'static str) -> Result<Option<Timestamp>, TokenError> {
     let Some(value) = claims.get(claim) else { return Ok(None) };
     let seconds = value.as_i64().or_else(|| value.as_f64().and_then(whole_seconds));
@@ -113,11 +113,11 @@ fn time(claims: &Map<String, Value>, claim: &'static str) -> Result<Option<Times
 }
 
 fn whole_seconds(seconds: f64) -> Option<i64> {
-    // The fraction is dropped. What is beyond an `i64` stays at its end, where no time is.
+    // Drops the fraction. The cast saturates at the ends of `i64`, which are not valid timestamps.
     (0.0 <= seconds).then_some(seconds as i64)
 }
 
-/// `sub`, or the client: one that acts for itself is its own subject.
+/// The subject: `sub`, or the client id if the client acts for itself.
 pub(crate) fn subject(claims: &Map<String, Value>) -> Result<Arc<str>, TokenError> {
     for claim in ["sub", "client_id", "azp"] {
         match claims.get(claim) {

@@ -1,4 +1,4 @@
-//! Why a policy does or does not match: each of its conditions, with what it found (requirement G7).
+//! Explains why a policy matches or not: each of its conditions with the values found (requirement G7).
 
 use model::{Claims, Matcher, Operator, PolicyRules};
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub struct MatcherVerdict {
     pub why: String,
 }
 
-/// Judges each matcher, also after one that does not match.
+/// Evaluates all matchers of a policy, without stopping at the first mismatch.
 pub fn explain(rules: &PolicyRules, claims: &Claims) -> PolicyVerdict {
     let matchers: Vec<_> = rules.matchers().iter().map(|matcher| judge(matcher, claims)).collect();
     PolicyVerdict { matches: matchers.iter().all(|verdict| verdict.matches), matchers }
@@ -86,9 +86,9 @@ fn why(matcher: &Matcher, found: &[&Value], matches: bool) -> String {
     format!("`{claim}` is {found}: it {relation}{value}")
 }
 
-/// The most values that are repeated.
+/// The most values repeated in a verdict.
 const FOUND: usize = 10;
-/// The longest value that is repeated as it is, in bytes of JSON.
+/// Longest value that is repeated in full, in bytes of JSON.
 const WHOLE: usize = 1_000;
 
 fn cut(value: &Value) -> Value {
@@ -99,7 +99,7 @@ fn cut(value: &Value) -> Value {
     }
 }
 
-/// The longest value that is repeated in words, in characters.
+/// Longest text of the values in a sentence, in characters.
 const SHOWN: usize = 80;
 
 fn shown(found: &[&Value]) -> String {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_matcher_is_judged_also_after_one_that_does_not_match() {
+    fn every_matcher_is_evaluated_even_after_a_mismatch() {
         let verdict = verdict(
             json!([
                 {"claim": "team", "operator": "equals", "value": "a"},
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_said_in_words() {
+    fn the_reason_is_a_sentence() {
         let staff = || json!({"role": "staff"});
         assert_eq!(
             why("equals", json!("staff"), staff()),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_claim_is_cut_in_the_words() {
+    fn a_long_claim_is_truncated_in_the_sentence() {
         let long = why("equals", json!("x"), json!({"role": "é".repeat(300)}));
         assert!(long.len() < 300 && long.contains('…'), "{long}");
     }

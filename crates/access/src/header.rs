@@ -1,7 +1,7 @@
-//! The header of a signed text, read strictly and without a copy of what is not used.
+//! Parses the header of a signed token strictly, without copying unused parts.
 //!
-//! Only `alg`, `kid` and `typ` are used. Keys that a header brings along or points to (`jwk`, `jku`, `x5c`, `x5u`) are
-//! not looked at: a key is the issuer's because we got it from there, not because a token says so.
+//! Only `alg`, `kid` and `typ` are used. Keys in the header or referenced by it (`jwk`, `jku`, `x5c`, `x5u`) are
+//! ignored: only keys that we fetched from the issuer count.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,8 +12,8 @@ use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
 use crate::{Algorithm, TokenError};
 use model::strict_json::Strict;
 
-/// Members after which nothing is as it seems: extensions we would have to understand, unencoded or compressed
-/// payloads, encryption.
+/// Header fields that change the meaning of the token: mandatory extensions, unencoded or compressed payloads,
+/// encryption.
 const UNSUPPORTED: [&str; 4] = ["crit", "b64", "zip", "enc"];
 
 pub(crate) struct Header {
@@ -22,20 +22,20 @@ pub(crate) struct Header {
     pub(crate) media_type: MediaType,
 }
 
-/// What `typ` says.
+/// The value of `typ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediaType {
-    /// Nothing.
+    /// Absent.
     None,
     /// `JWT`
     Jwt,
     /// `at+jwt` (RFC 9068).
     AccessToken,
-    /// Something else.
+    /// Any other type.
     Other,
 }
 
-/// The texts of a header, where they stand.
+/// The used fields of a header, borrowed from the input.
 #[derive(Default)]
 struct Read<'a> {
     alg: Option<Text<'a>>,
@@ -44,7 +44,7 @@ struct Read<'a> {
     unsupported: Option<&'static str>,
 }
 
-/// Borrowed unless something in it is escaped.
+/// A string that borrows from the input unless it contains escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -70,7 +70,7 @@ impl Header {
 }
 
 impl MediaType {
-    /// Media types are compared without regard to case, and `application/` may be left out (RFC 7515, section 4.1.9).
+    /// Media types ignore case, and the prefix `application/` is optional (RFC 7515, section 4.1.9).
     fn named(name: &str) -> Self {
         let is = |known: &str| {
             let short = name.get(..12).filter(|start| start.eq_ignore_ascii_case("application/"));
@@ -126,5 +126,5 @@ impl<'de> Visitor<'de> for Members {
 
 const TWICE: &str = "a member stands there twice, or there are too many";
 
-/// More than any header has; comparing each with each stays cheap.
+/// More fields than any real header has; comparing each with each stays cheap.
 const MEMBERS: usize = 64;

@@ -1,4 +1,4 @@
-//! An issuer: whose tokens are taken, and what they must say.
+//! A trusted issuer of tokens, and the requirements on its tokens.
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Algorithm;
 
-/// Whose tokens are taken, and what they must say. One that exists makes sense.
+/// A trusted issuer, and the requirements on its tokens. The constructors validate the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     pub(crate) name: Box<str>,
@@ -27,31 +27,31 @@ pub enum TokenType {
     Any,
 }
 
-/// Why there can be no such issuer.
+/// The error for invalid settings of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidIssuer {
-    /// Nobody.
+    /// The name is empty.
     #[error("an issuer has a name, exactly as in the `iss` of its tokens")]
     NoName,
-    /// Tokens for anyone would be taken.
+    /// Without an audience, tokens for any service would be accepted.
     #[error("issuer `{issuer}` needs an audience: what its tokens for this server have in `aud`")]
     NoAudience {
         /// The issuer.
         issuer: String,
     },
-    /// No token could be taken.
+    /// Without an algorithm, no token could be accepted.
     #[error("issuer `{issuer}` needs an algorithm: leave `algorithms` out for the usual ones")]
     NoAlgorithm {
         /// The issuer.
         issuer: String,
     },
-    /// A public key could be taken for a secret.
+    /// An attacker could use a public key as an HMAC secret.
     #[error("issuer `{issuer}` mixes algorithms with a secret (`HS…`) and others: choose one kind")]
     MixedAlgorithms {
         /// The issuer.
         issuer: String,
     },
-    /// Clocks are better than that.
+    /// The clock skew is negative or too large.
     #[error(
         "issuer `{issuer}` has a clock skew of more than {MAX_SKEW} seconds, or less than none"
     )]
@@ -61,13 +61,13 @@ pub enum InvalidIssuer {
     },
 }
 
-/// How far clocks may be apart if nothing else was said, in seconds.
+/// Default clock skew, in seconds.
 const SKEW: i64 = 60;
-/// How far they may be apart at most, in seconds.
+/// Largest allowed clock skew, in seconds.
 const MAX_SKEW: i64 = 300;
 
 impl Issuer {
-    /// An issuer with the usual algorithms, RFC 9068's type of tokens and a minute of skew.
+    /// An issuer with the default algorithms, the token type of RFC 9068 and a clock skew of a minute.
     pub fn new<S: Into<Box<str>>>(
         name: impl Into<Box<str>>,
         audiences: impl IntoIterator<Item = S>,
@@ -84,7 +84,7 @@ impl Issuer {
         Ok(Self { name, audiences, algorithms, token_type: TokenType::default(), skew })
     }
 
-    /// The same with these algorithms and no others.
+    /// Replaces the allowed algorithms.
     pub fn with_algorithms(self, algorithms: Vec<Algorithm>) -> Result<Self, InvalidIssuer> {
         let with_secret = algorithms.iter().filter(|algorithm| algorithm.needs_secret()).count();
         if algorithms.is_empty() {
@@ -96,12 +96,12 @@ impl Issuer {
         Ok(Self { algorithms, ..self })
     }
 
-    /// The same with another way to tell its access tokens.
+    /// Replaces the rule that identifies access tokens.
     pub fn with_token_type(self, token_type: TokenType) -> Self {
         Self { token_type, ..self }
     }
 
-    /// The same with clocks that may be so far apart.
+    /// Replaces the allowed clock skew.
     pub fn with_skew(self, skew: SignedDuration) -> Result<Self, InvalidIssuer> {
         if skew.is_negative() || SignedDuration::from_secs(MAX_SKEW) < skew {
             return Err(InvalidIssuer::Skew { issuer: self.name.into() });
@@ -109,17 +109,17 @@ impl Issuer {
         Ok(Self { skew, ..self })
     }
 
-    /// Exactly as in `iss`.
+    /// The issuer's name, exactly as in `iss`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it may sign with.
+    /// The algorithms that it may sign with.
     pub fn algorithms(&self) -> &[Algorithm] {
         &self.algorithms
     }
 
-    /// How far its clock may be from ours.
+    /// The allowed clock skew.
     pub fn skew(&self) -> SignedDuration {
         self.skew
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_without_a_name_or_an_audience_is_refused() {
+    fn an_issuer_without_a_name_or_an_audience_is_rejected() {
         assert_eq!(Issuer::new("", ["tools"]), Err(InvalidIssuer::NoName));
         let no_audience = Err(InvalidIssuer::NoAudience { issuer: "a".to_owned() });
         assert_eq!(Issuer::new("a", [""]), no_audience);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_public_keys_are_never_mixed() {
+    fn secret_and_public_key_algorithms_cannot_be_mixed() {
         use Algorithm::{ES256, HS256, HS512};
         let refused = issuer().with_algorithms(vec![ES256, HS256]).unwrap_err();
         assert!(matches!(refused, InvalidIssuer::MixedAlgorithms { .. }));

@@ -1,8 +1,8 @@
-//! The keys of an issuer. A key knows by itself what it is good for; a token's `alg` only chooses among that.
+//! The keys of an issuer. The kind of a key determines its algorithms; a token's `alg` only selects among them.
 //!
-//! Each key is parsed once for each algorithm it suits: parsing an RSA key anew would add a fifth to every check. An RSA
-//! key suits six algorithms, a curve one, a secret as many as it is long enough for. So there is no way to use a public
-//! key as a secret (RFC 8725, section 3.1): no such pair is ever made.
+//! Each key is parsed once per algorithm: parsing an RSA key for each token would add a fifth to its verification. An
+//! RSA key supports six algorithms, a curve one, and a secret up to three, depending on its length. No key supports
+//! both kinds, so a public key can never be used as a secret (RFC 8725, section 3.1).
 
 mod check;
 mod jwk;
@@ -15,13 +15,13 @@ use crate::{Algorithm, TokenError};
 pub(crate) use check::Check;
 use check::Checks;
 
-/// The most keys in a set: more would make finding one slow, and nobody has them.
+/// Most keys in a set: more would slow down lookups, and no real set is larger.
 const LIMIT: usize = 64;
 
-/// The most keys that are tried for one token: each costs as much as a good token.
+/// Most keys tried for one token: each costs one signature verification.
 const TRIED: usize = 4;
 
-/// The keys of an issuer. It prints how many, not which.
+/// The keys of an issuer. Its `Debug` output contains counts, not keys.
 pub struct KeySet {
     keys: Vec<Key>,
     skipped: usize,
@@ -32,43 +32,44 @@ struct Key {
     checks: Checks,
 }
 
-/// Why there is no key set.
+/// The error for a text that is not a usable key set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKeys {
-    /// Something else.
+    /// The text is not a JWK set.
     #[error("this is not a JWK set: it is a JSON object with a list `keys`, and no member twice")]
     NotAKeySet,
-    /// More than anybody needs.
+    /// There are more keys than allowed.
     #[error("a key set has at most {LIMIT} keys")]
     TooMany,
-    /// No PEM, or with something else in it.
+    /// The text is not PEM, or contains other PEM objects.
     #[error(
         "public keys stand between `-----BEGIN PUBLIC KEY-----` and `-----END PUBLIC KEY-----`, and nothing else does"
     )]
     NotPem,
-    /// A key of a kind we do not know, or too weak.
+    /// A key has an unsupported type, or is too weak.
     #[error(
         "a public key is for RSA with 2048 to 8192 bits, P-256, P-384, P-521 or Ed25519, and this one is not"
     )]
     Unusable,
-    /// A secret that can be guessed.
+    /// A secret is short enough to be guessed.
     #[error("a secret for tokens has at least 32 bytes: make one with `openssl rand -base64 48`")]
     ShortSecret,
 }
 
 impl KeySet {
-    /// From a JWK set (RFC 7517). Keys that are for something else, or of a kind we do not know, are skipped, and so
-    /// are secrets: who can read a set could sign with them.
+    /// Parses a JWK set (RFC 7517). Keys for other uses or of unsupported types are skipped, and so are secrets:
+    /// every reader of the set could sign with them.
     pub fn from_jwks(bytes: &[u8]) -> Result<Self, InvalidKeys> {
         jwk::read_set(bytes)
     }
 
-    /// From one or several public keys in PEM (RFC 7468).
+    /// Parses one or several public keys in PEM (RFC 7468).
     pub fn from_pem(text: &str) -> Result<Self, InvalidKeys> {
         pem::read_set(text)
     }
 
-    /// From a shared secret. It is for as many of `HS256`, `HS384` and `HS512` as it has bytes for (RFC 7518, 3.2).
+    /// Makes a key of a shared secret, for those of `HS256`, `HS384` and `HS512` that it is long enough for (RFC
+    /// 7518, 3.2).
     pub fn from_secret(secret: &[u8]) -> Result<Self, InvalidKeys> {
         let checks = check::secret(secret);
         if checks.is_empty() {
@@ -77,27 +78,27 @@ impl KeySet {
         Ok(Self { keys: vec![Key { kid: None, checks }], skipped: 0 })
     }
 
-    /// How many keys can be used.
+    /// Number of usable keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether no token can be checked.
+    /// Whether there is no usable key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// How many keys cannot be used.
+    /// Number of keys that were skipped.
     pub fn skipped(&self) -> usize {
         self.skipped
     }
 
-    /// Whether a key is good for the algorithm.
+    /// Whether a key supports the algorithm.
     pub fn suits(&self, algorithm: Algorithm) -> bool {
         self.keys.iter().any(|key| key.check(algorithm).is_some())
     }
 
-    /// Whether both have the same public keys under the same names, in whatever order.
+    /// Whether both sets have the same public keys under the same key ids, in any order.
     pub fn is_same(&self, other: &Self) -> bool {
         let among = |key: &Key, set: &Self| set.keys.iter().any(|other| key.is_same(other));
         self.len() == other.len()
@@ -105,10 +106,11 @@ impl KeySet {
             && other.keys.iter().all(|key| among(key, self))
     }
 
-    /// What checks a token that names this algorithm and this key.
+    /// The keys that can verify a token with this algorithm and key id.
     ///
-    /// With a name, only keys of that name are considered; without one, all are. Exactly one of them must suit. In a
-    /// set without names, as from PEM, the token's name for its key says nothing, and any of a few that suit will do.
+    /// With a key id, only keys of that id are considered; without one, all are. Exactly one of them must support the
+    /// algorithm. In a set without key ids, such as from PEM, the token's key id is ignored and a few candidates are
+    /// tried.
     pub(crate) fn find(
         &self,
         algorithm: Algorithm,

@@ -1,4 +1,5 @@
-//! Access: token → claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
+//! Access control: verifies tokens, reads their claims and resolves the grant. No I/O and no clock; callers pass both
+//! in.
 
 mod algorithm;
 mod claims;

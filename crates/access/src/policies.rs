@@ -1,11 +1,11 @@
-//! Who may use what: the claims of one agent against all active policies (requirement G3).
+//! Evaluates all active policies against the claims of a caller (requirement G3).
 //!
-//! Any policy that matches grants; nothing takes away. So priority only orders the explanation and never the answer, and
-//! one more policy can never leave an agent with less.
+//! Policies only grant; none takes away. So the priority only orders the explanation, and adding a policy never
+//! reduces a grant.
 //!
-//! Policies are compiled when they change: each path is walked once and each condition judged once, however many
-//! policies share them. Conditions that ask for one text are looked up by it, so that a token with a thousand roles is
-//! not compared with a thousand policies one by one.
+//! Policies are compiled when they change: each claim path is walked once and each condition evaluated once, no
+//! matter how many policies share them. Conditions on a single string are looked up in a hash map, so a token with a
+//! thousand roles is not compared with a thousand policies one by one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use model::{ClaimPath, Claims, GroupId, Matcher, Operator, PolicyId, PolicyRules};
 use serde_json::Value;
 
-/// All active policies, ready to be asked.
+/// All active policies, compiled for evaluation.
 #[derive(Debug, Default)]
 pub struct Policies {
-    /// The claims that are looked at, by name.
+    /// Names of the top-level claims that policies read.
     read: Vec<Box<str>>,
     paths: Vec<Looked>,
     conditions: usize,
@@ -24,15 +24,15 @@ pub struct Policies {
     groups: Vec<GroupId>,
 }
 
-/// The conditions on what one path finds, each with its place among all conditions.
+/// The conditions on one claim path, each with its index among all conditions.
 #[derive(Debug)]
 struct Looked {
     path: ClaimPath,
-    /// `equals` a text.
+    /// `equals` conditions on a string.
     equal: HashMap<Box<str>, usize>,
-    /// `contains` a text.
+    /// `contains` conditions on a string.
     contained: HashMap<Box<str>, usize>,
-    /// All others.
+    /// All other conditions.
     judged: Vec<(usize, Matcher)>,
 }
 
@@ -44,19 +44,19 @@ struct Compiled {
     admin: bool,
 }
 
-/// What an agent has right now, and from whom.
+/// The groups that a caller has right now, and the policies that grant them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     /// The granted groups, by id.
     pub groups: Vec<GroupId>,
     /// The policies that match: highest priority first, then by id.
     pub policies: Vec<PolicyId>,
-    /// Whether one of them makes admins.
+    /// Whether one of the policies makes the caller an admin.
     pub admin: bool,
 }
 
 impl Policies {
-    /// Prepares policies. Each is handed in once, and only if it is active.
+    /// Compiles policies. Pass each active policy once.
     pub fn compile<'a>(policies: impl Iterator<Item = (&'a PolicyId, &'a PolicyRules)>) -> Self {
         let mut ordered: Vec<_> = policies.collect();
         ordered.sort_by_key(|(id, rules)| (Reverse(rules.priority), *id));
@@ -80,7 +80,7 @@ impl Policies {
         compiled
     }
 
-    /// The place of a condition; the same condition has one place.
+    /// The index of a condition; equal conditions share one index.
     fn condition(&mut self, matcher: &Matcher, known: &mut Known) -> usize {
         let text = serde_json::to_string(matcher).expect("a matcher is JSON");
         *known.conditions.entry(text).or_insert_with(|| {
@@ -94,13 +94,13 @@ impl Policies {
         })
     }
 
-    /// What they grant to an agent with these claims.
+    /// The grant of a caller with these claims.
     pub fn resolve(&self, claims: &Claims) -> Grant {
         let mut holds = vec![false; self.conditions];
         self.paths.iter().for_each(|looked| looked.judge(claims, &mut holds));
         let mut granted = vec![false; self.groups.len()];
         let mut grant = Grant::default();
-        // A policy without conditions cannot be made; one that came about all the same is not for everyone.
+        // Policies without conditions cannot be constructed; if one existed, it must not apply to every caller.
         let matching = self.policies.iter().filter(|policy| {
             !policy.conditions.is_empty() && policy.conditions.iter().all(|place| holds[*place])
         });
@@ -114,7 +114,7 @@ impl Policies {
         grant
     }
 
-    /// Everything in the claims that can make a difference to [`resolve`](Self::resolve): equal keys, equal grants.
+    /// A key of everything in the claims that can affect [`resolve`](Self::resolve): equal keys have equal grants.
     pub fn key(&self, claims: &Claims) -> Key {
         Key::of(self.read.iter().map(|name| claims.get(name)))
     }
@@ -137,7 +137,7 @@ impl Looked {
         }
     }
 
-    /// Notes which conditions hold. What is looked up says the same as [`Matcher::judge`].
+    /// Marks the satisfied conditions. The lookups agree with [`Matcher::judge`].
     fn judge(&self, claims: &Claims, holds: &mut [bool]) {
         let found = self.path.find(claims);
         let mut note = |known: &HashMap<Box<str>, usize>, text: &str| {
@@ -164,7 +164,7 @@ impl Looked {
     }
 }
 
-/// Places of what was met before, by text.
+/// Indexes of the paths and conditions that were compiled already, by their text.
 #[derive(Default)]
 struct Known {
     paths: BTreeMap<String, usize>,

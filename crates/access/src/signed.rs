@@ -1,4 +1,4 @@
-//! A signed text in its compact form (RFC 7515, section 7.1), read strictly: three parts, one way to write each.
+//! A JWS in compact serialisation (RFC 7515, section 7.1), parsed strictly: three parts, one valid spelling.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,14 +6,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::header::Header;
 use crate::{Algorithm, KeySet, TokenError};
 
-/// The longest token, in bytes.
+/// Longest token, in bytes.
 pub const MAX_TOKEN: usize = 16 << 10;
 
 pub(crate) struct Signed<'a> {
     pub(crate) header: Header,
-    /// Header and payload as they were written.
+    /// Encoded header and payload: the signed input.
     input: &'a str,
-    /// Not to be trusted until [`Signed::check`] says so.
+    /// Untrusted until [`Signed::check`] succeeds.
     pub(crate) payload: Vec<u8>,
     signature: Vec<u8>,
 }
@@ -40,7 +40,7 @@ impl<'a> Signed<'a> {
         })
     }
 
-    /// Whether one of the keys made the signature, with one of the algorithms.
+    /// Verifies the signature with these keys and algorithms.
     pub(crate) fn check(&self, keys: &KeySet, allowed: &[Algorithm]) -> Result<(), TokenError> {
         if !allowed.contains(&self.header.algorithm) {
             return Err(TokenError::Algorithm);
@@ -54,8 +54,8 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// The payload of a signed text, whatever it is, if the signature is of one of the keys. For tokens there is
-/// [`Token`](crate::Token), which also reads what they claim.
+/// Verifies a JWS with any payload and returns the payload. For access tokens, use [`Token`](crate::Token), which
+/// also validates the claims.
 pub fn verify_signature(
     text: &str,
     keys: &KeySet,
@@ -66,7 +66,7 @@ pub fn verify_signature(
     Ok(signed.payload)
 }
 
-/// No padding, no white space, and zeros where a last character has bits to spare.
+/// Decodes base64url without padding or white space; unused bits of the last character must be zero.
 fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
     let decoded = URL_SAFE_NO_PAD.decode(part);
     decoded.map_err(|_| TokenError::Malformed { rule: "its parts are base64url without padding" })

@@ -1,6 +1,6 @@
-//! A token: who an agent is, in its issuer's words (requirement A10).
+//! Verifies access tokens of trusted issuers (requirement A10).
 //!
-//! The signature comes first. Before it holds, the claims are looked at for one thing, `iss`, to know whose keys to use.
+//! The signature is verified first. Before that, only the claim `iss` is read, to select the issuer's keys.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::claims;
 use crate::signed::Signed;
 use crate::{Issuer, KeySet, TokenError};
 
-/// A token that nobody has verified.
+/// A parsed token whose signature is not verified yet.
 pub struct Token<'a> {
     signed: Signed<'a>,
-    /// Not to be trusted yet.
+    /// Untrusted until verified.
     claims: Map<String, Value>,
 }
 
-/// What a token says, from someone who may say so.
+/// The content of a verified token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
-    /// All of it.
+    /// All claims.
     pub claims: Claims,
-    /// `sub`; if there is none, the client that acts for itself.
+    /// `sub`, or the client id if the client acts for itself.
     pub subject: Arc<str>,
-    /// `exp`. The skew comes on top.
+    /// `exp`, without the clock skew.
     pub expires_at: Timestamp,
 }
 
 impl<'a> Token<'a> {
-    /// Reads header and claims; who made them is another question.
+    /// Parses header and claims; verifies nothing.
     pub fn parse(text: &'a str) -> Result<Self, TokenError> {
         let signed = Signed::parse(text)?;
         let claims = strict_json::object(&signed.payload).map_err(|_| TokenError::Malformed {
@@ -43,12 +43,12 @@ impl<'a> Token<'a> {
         Ok(Self { signed, claims })
     }
 
-    /// Who is said to have signed it: good for choosing whose keys to use, and for nothing else.
+    /// The claimed issuer. Use it only to select the issuer's keys.
     pub fn issuer(&self) -> &str {
         self.claims.get("iss").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What it says, if the issuer signed it, for us, and it is valid now. It says so once: the claims are handed out.
+    /// Verifies signature, type, audience and times, and returns the claims. Call it once: it moves the claims out.
     pub fn verify(
         &mut self,
         issuer: &Issuer,

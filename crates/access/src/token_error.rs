@@ -1,68 +1,68 @@
-//! Why a token is refused. No message repeats anything of the token: not a claim, not a key id, not a name it gives.
+//! The reasons for rejecting a token. No message repeats any part of the token: no claim, no key id, no name.
 
-/// Why a token is refused.
+/// Why a token was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Nobody looked into it.
+    /// The token is over the length limit and was not parsed.
     #[error("the token is longer than {limit} bytes")]
     TooLong {
-        /// The most a token may have.
+        /// Longest accepted token, in bytes.
         limit: usize,
     },
-    /// It is no signed JWT.
+    /// It is not a signed JWT.
     #[error("this is not a signed JWT: {rule}")]
     Malformed {
-        /// What a token is like.
+        /// The violated rule.
         rule: &'static str,
     },
-    /// It asks for something we do not do, and must not be read without it.
+    /// It needs an extension that is not supported, so it must not be interpreted.
     #[error("tokens with `{member}` in their header are not taken")]
     Unsupported {
-        /// The member of the header.
+        /// The header field.
         member: &'static str,
     },
-    /// No such algorithm, or not for this issuer.
+    /// The algorithm is unknown, or not allowed for this issuer.
     #[error("the token is signed with an algorithm that its issuer may not use")]
     Algorithm,
-    /// From someone else.
+    /// The issuer is not trusted here.
     #[error("the token is from an issuer that is not trusted here")]
     UnknownIssuer,
-    /// The issuer has no such key, or none that we know yet.
+    /// The issuer has no such key, as far as known.
     #[error("the token is signed with a key that is not among its issuer's")]
     UnknownKey,
-    /// The key is not for this algorithm.
+    /// The key does not support this algorithm.
     #[error("the token's key is not for its algorithm")]
     WrongKey,
-    /// It names no key, or several have its name.
+    /// The token names no key, or several keys match.
     #[error("the token does not say which of its issuer's keys it is signed with")]
     AmbiguousKey,
-    /// The keys of the issuer could not be had. The token may be fine.
+    /// The issuer's keys could not be fetched. The token may be valid.
     #[error("the keys of the token's issuer cannot be had right now: try again later")]
     KeysUnavailable,
-    /// It was changed, or signed by someone else.
+    /// The token was changed, or signed with a different key.
     #[error("the token's signature does not fit")]
     Signature,
-    /// It is over.
+    /// The time in `exp` has passed.
     #[error("the token has expired")]
     Expired,
-    /// It begins later, or was made in the future.
+    /// The time in `nbf` or `iat` is in the future.
     #[error("the token is not valid yet: is the clock right?")]
     NotYet,
-    /// For someone else.
+    /// The audience is a different service.
     #[error("the token is not for this server: its `aud` must name it")]
     Audience,
-    /// An id token, a logout token or the like.
+    /// It is an ID token, a logout token or the like.
     #[error("this is not an access token: {rule}")]
     Type {
-        /// What an access token is like.
+        /// The violated rule.
         rule: &'static str,
     },
-    /// A claim is missing or not what it must be.
+    /// A claim is missing or malformed.
     #[error("the token's `{claim}` {rule}")]
     Claim {
-        /// Its name.
+        /// The claim's name.
         claim: &'static str,
-        /// What it must be.
+        /// The violated rule.
         rule: &'static str,
     },
 }

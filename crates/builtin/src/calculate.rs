@@ -1,4 +1,4 @@
-//! `calculate`: exact, with fractions of numbers as long as need be, up to a bound.
+//! The tool `calculate`: exact arithmetic with fractions of arbitrary-length integers, up to a limit.
 
 mod number;
 mod parse;

@@ -1,4 +1,4 @@
-//! `encode` and `decode`
+//! The tools `encode` and `decode`.
 
 use std::fmt::Write as _;
 
@@ -61,7 +61,7 @@ enum Encoding {
     Json,
 }
 
-/// What RFC 3986 lets stand as it is.
+/// Percent-encodes everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn encode(arguments: &Encode) -> Given {
@@ -100,7 +100,7 @@ fn decode(arguments: &Decode) -> Given {
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         write!(text, "{byte:02x}").ok();
     }
     text

@@ -1,4 +1,4 @@
-//! `regex_extract`
+//! The tool `regex_extract`.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,15 @@ pub(crate) static REGEX_EXTRACT: Builtin = Builtin {
     work: Work::Long(|arguments| extract(&read(arguments)?)),
 };
 
-/// The longest text and the longest pattern, in bytes.
+/// Longest text and longest pattern, in bytes.
 const TEXT: usize = 256 << 10;
 const PATTERN: usize = 1_000;
-/// A search takes at most as long as text and compiled pattern are, in bytes, multiplied: a second or two for this. In a
-/// long text, only smaller patterns are looked for.
+/// Limit of text length times compiled pattern size, in bytes: a search takes time proportional to it, a second or
+/// two at the limit. A long text therefore allows only smaller patterns.
 const WORK: usize = 1 << 34;
 const COMPILED: usize = 1 << 20;
 const MATCHES: usize = 1_000;
-/// All matches together may take longer than one of them, and say more than the text: groups may stand inside each other.
+/// Limits on the time and output of all matches together: nested groups can repeat the text many times.
 const TIME: Duration = Duration::from_millis(500);
 const TOLD: usize = 1 << 20;
 

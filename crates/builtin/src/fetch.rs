@@ -1,4 +1,4 @@
-//! `fetch_url`
+//! The tool `fetch_url`.
 
 use std::time::Duration;
 

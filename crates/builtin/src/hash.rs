@@ -1,4 +1,4 @@
-//! `hash`
+//! The tool `hash`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! Tools that ship with toolcrib (requirement B1). They reach nothing but their arguments, the clock and, for
-//! `fetch_url`, what the egress guard lets them; each is bounded in what it reads, does and says.
+//! The built-in tools of toolcrib (requirement B1). They access only their arguments, the clock and, for `fetch_url`,
+//! the addresses that the egress guard allows. Input, work and output of each are bounded.
 
 mod calculate;
 mod encode;
@@ -25,44 +25,44 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use upstream::http::HttpClient;
 
-/// What takes time that grows with the arguments is done at once if these have no more text than this.
+/// Up to this many bytes of arguments, linear-time tools run on the calling thread.
 const SMALL: usize = 4 << 10;
-/// What may take long is done by a few threads, so that it never takes the whole machine.
+/// Permits for the blocking pool: long-running tools use at most half of the cores.
 static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     Arc::new(Semaphore::new((cores / 2).max(1)))
 });
 
-/// What a tool gives: an object, or why not, for the model to read.
+/// The result of a tool: an object, or an error message for the model.
 type Given = Result<Value, String>;
 
-/// A tool that ships with toolcrib.
+/// A built-in tool.
 pub struct Builtin {
-    /// What agents call it.
+    /// The tool's name.
     pub name: &'static str,
-    /// A name for people.
+    /// A display name.
     pub title: &'static str,
-    /// What it does, for the model that chooses.
+    /// Describes the tool to the model that selects it.
     pub description: &'static str,
-    /// Further words it is found by.
+    /// Tags for the search.
     pub tags: &'static [&'static str],
-    /// Arguments to try, as JSON.
+    /// Example arguments, as JSON.
     pub example: &'static str,
-    /// Its only say on the world outside.
+    /// Whether it accesses the network (`openWorldHint`).
     reaches_out: bool,
     input: fn() -> Value,
     work: Work,
 }
 
 enum Work {
-    /// In a time that grows with the arguments.
+    /// Runs in linear time.
     Quick(fn(Map<String, Value>, Timestamp) -> Given),
-    /// Short arguments may ask for much.
+    /// May run long even for short arguments.
     Long(fn(Map<String, Value>) -> Given),
     Fetch,
 }
 
-/// All of them.
+/// All built-in tools.
 pub static ALL: [&Builtin; 11] = [
     &time::CURRENT_TIME,
     &unique::UUID,
@@ -77,7 +77,7 @@ pub static ALL: [&Builtin; 11] = [
     &fetch::FETCH_URL,
 ];
 
-/// All of them, as what a source offers.
+/// All built-in tools as the inventory of a source.
 pub fn inventory(source: &SourceId) -> Result<Inventory, InventoryError> {
     let keyed = |builtin: &Builtin| (builtin.name.to_owned(), builtin.manifest());
     let found = Inventory::new(source.clone(), ALL.into_iter().map(keyed))?;
@@ -85,7 +85,7 @@ pub fn inventory(source: &SourceId) -> Result<Inventory, InventoryError> {
 }
 
 impl Builtin {
-    /// The one of that name.
+    /// The tool of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         ALL.into_iter().find(|builtin| builtin.name == name)
     }
@@ -95,12 +95,12 @@ impl Builtin {
         (self.input)()
     }
 
-    /// Whether a short question may take long.
+    /// Whether it may run long even for short arguments.
     pub fn is_long(&self) -> bool {
         matches!(self.work, Work::Long(_))
     }
 
-    /// What it is in the catalog.
+    /// The tool's manifest.
     pub fn manifest(&self) -> Manifest {
         let annotations = json!({
             "readOnlyHint": true,
@@ -123,7 +123,7 @@ impl Builtin {
         }
     }
 
-    /// Does what it does. The arguments fit its schema, or this says why not.
+    /// Executes the tool. Arguments that do not match its schema are an error.
     pub async fn call(
         &self,
         arguments: Map<String, Value>,
@@ -141,7 +141,7 @@ impl Builtin {
     }
 }
 
-/// Does work that may go on after nobody waits for it any more; its thread is taken until then.
+/// Runs work on the blocking pool. If the caller cancels, the work continues and keeps its permit until it ends.
 async fn aside(work: impl FnOnce() -> Given + Send + 'static) -> Given {
     let thread = Arc::clone(&THREADS).acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {
@@ -152,7 +152,7 @@ async fn aside(work: impl FnOnce() -> Given + Send + 'static) -> Given {
     done.await.unwrap_or_else(|_| Err("it failed inside".to_owned()))
 }
 
-/// How much text there is to look at.
+/// Approximate size of an argument, in bytes.
 fn texts(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -162,7 +162,7 @@ fn texts(value: &Value) -> usize {
     }
 }
 
-/// The arguments as the tool knows them.
+/// Deserialises the arguments of a tool.
 fn read<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, String> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| error.to_string())
 }
@@ -174,7 +174,7 @@ fn schema<A: JsonSchema>() -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
     if let Some(members) = schema.as_object_mut() {
-        // The name of a type of ours says nothing to anybody.
+        // The Rust type's name and doc are meaningless to agents.
         members.remove("title");
         members.remove("description");
     }

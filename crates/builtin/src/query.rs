@@ -1,4 +1,4 @@
-//! `json_query`
+//! The tool `json_query`.
 
 use execution::Projection;
 use model::strict_json;
@@ -19,7 +19,7 @@ pub(crate) static JSON_QUERY: Builtin = Builtin {
     work: Work::Long(|arguments| query(&read(arguments)?)),
 };
 
-/// What a query may copy, in bytes.
+/// Most bytes that a query may copy.
 const WORK: usize = 8 << 20;
 
 #[derive(Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! `text_statistics`
+//! The tool `text_statistics`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

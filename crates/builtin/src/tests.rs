@@ -1,4 +1,4 @@
-//! Every tool: what it gives, what it refuses, and that it ends.
+//! Every built-in tool: its results, its errors and its limits.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -45,7 +45,7 @@ async fn every_tool_has_a_schema_a_description_and_an_example_that_works() {
 }
 
 #[tokio::test]
-async fn the_time_is_told_in_any_zone() {
+async fn the_time_is_given_in_any_zone() {
     let vienna = given("current_time", json!({"timezone": "Europe/Vienna"})).await;
     assert_eq!(vienna["time"], "2026-03-29T01:59:30+01:00");
     assert_eq!(vienna["utc"], "2026-03-29T00:59:30Z");
@@ -56,7 +56,7 @@ async fn the_time_is_told_in_any_zone() {
 }
 
 #[tokio::test]
-async fn identifiers_are_new() {
+async fn identifiers_are_unique() {
     let made = given("uuid", json!({"version": 7, "count": 100})).await;
     let made: Vec<_> = made["uuids"].as_array().unwrap().iter().map(Value::to_string).collect();
     assert_eq!(made.len(), 100);
@@ -67,7 +67,7 @@ async fn identifiers_are_new() {
 }
 
 #[tokio::test]
-async fn what_is_encoded_is_decoded() {
+async fn decoding_reverses_encoding() {
     for (kind, encoded) in [
         ("base64", "w7wvPz4="),
         ("base64url", "w7wvPz4"),
@@ -90,7 +90,7 @@ async fn what_is_encoded_is_decoded() {
 }
 
 #[tokio::test]
-async fn a_hash_is_the_one_that_everybody_knows() {
+async fn hashes_agree_with_known_values() {
     let hash = given("hash", json!({"text": "abc"})).await;
     assert_eq!(hash["hash"], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     for (algorithm, digits) in [("sha224", 56), ("sha384", 96), ("sha512", 128)] {
@@ -100,7 +100,7 @@ async fn a_hash_is_the_one_that_everybody_knows() {
 }
 
 #[tokio::test]
-async fn a_pattern_finds_its_groups() {
+async fn a_pattern_returns_its_groups() {
     let text = "order 4711, order 4712";
     let found = given("regex_extract", json!({"text": text, "pattern": "(ORDER) (?<id>[0-9]+)", "ignore_case": true, "max_matches": 1})).await;
     let wanted = json!({"matches": [{"match": "order 4711", "groups": {"1": "order", "id": "4711"}}], "all": false});
@@ -111,7 +111,7 @@ async fn a_pattern_finds_its_groups() {
 }
 
 #[tokio::test]
-async fn no_pattern_takes_for_ever() {
+async fn no_pattern_runs_for_long() {
     let mut number = 1_u32;
     let mut random = || {
         number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -133,7 +133,7 @@ async fn no_pattern_takes_for_ever() {
 }
 
 #[tokio::test]
-async fn groups_inside_each_other_do_not_tell_a_text_again_and_again() {
+async fn nested_groups_do_not_multiply_the_output() {
     let (text, pattern) =
         ("a".repeat(200 << 10), format!("{}a+{}", "(".repeat(40), ")".repeat(40)));
     let found = given("regex_extract", json!({"text": text, "pattern": pattern})).await;
@@ -147,7 +147,7 @@ async fn groups_inside_each_other_do_not_tell_a_text_again_and_again() {
 }
 
 #[tokio::test]
-async fn short_questions_do_not_ask_for_much() {
+async fn short_arguments_cannot_cause_much_work() {
     let doubled = "[@,@]|".to_owned() + &"[@,@][]|".repeat(16);
     let query = format!("{doubled}map(&`\"{}\"`,@)", "x".repeat(1_500));
     let error = call("json_query", json!({"json": 0, "query": query})).await.unwrap_err();
@@ -191,7 +191,7 @@ async fn a_text_is_counted() {
 }
 
 #[tokio::test]
-async fn json_is_held_against_a_schema() {
+async fn json_is_validated_against_a_schema() {
     let schema =
         json!({"type": "object", "required": ["id"], "properties": {"n": {"type": "integer"}}});
     let found = given("validate_json", json!({"schema": schema, "json": {"n": "1"}})).await;
@@ -210,7 +210,7 @@ async fn json_is_held_against_a_schema() {
     }
 }
 
-/// Answers one request with these bytes.
+/// Serves these bytes as the answer to one request.
 fn page(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -223,7 +223,7 @@ fn page(answer: &'static [u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_page_is_fetched_in_parts_where_that_is_allowed() {
+async fn a_page_of_an_allowed_address_is_fetched_in_parts() {
     let client = HttpClient::new(Egress::default()).allowing(["127.0.0.1".parse().unwrap()]);
     let url = page(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 7\r\n\r\nGr\xc3\xbc\xc3\x9fe");
     let asked = json!({"url": url, "start": 1, "max_characters": 3});
@@ -242,7 +242,7 @@ async fn a_page_is_fetched_in_parts_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn what_is_not_public_is_not_fetched() {
+async fn addresses_that_are_not_public_are_not_fetched() {
     for url in [
         "http://127.0.0.1:1/",
         "http://169.254.169.254/latest/meta-data",

@@ -1,4 +1,4 @@
-//! `current_time`
+//! The tool `current_time`.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

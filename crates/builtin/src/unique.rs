@@ -1,4 +1,4 @@
-//! `uuid`
+//! The tool `uuid`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

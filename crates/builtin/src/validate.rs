@@ -1,4 +1,4 @@
-//! `validate_json`
+//! The tool `validate_json`.
 
 use execution::{Problem, misfits};
 use schemars::JsonSchema;

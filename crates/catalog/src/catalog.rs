@@ -1,8 +1,8 @@
-//! The catalog at work: runs commands, folds the journal, hands out snapshots.
+//! The running catalog of a node: executes commands, folds the journal and hands out snapshots.
 //!
-//! The projector is a reconciler: woken by a signal or a timer, it reads on from where it is and folds. The signal
-//! carries no data, so start, second node and lost signals are one code path. A command returns when the snapshot shows
-//! what it did.
+//! The projector is a reconciler: a signal or a timer wakes it, and it reads and folds all events after its position.
+//! The signal carries no data, so start, second node and lost signals share one code path. A command returns when the
+//! snapshot shows its events.
 
 mod together;
 
@@ -31,17 +31,17 @@ use crate::snapshot::Snapshot;
 
 pub use self::together::{RefusedAt, Supposed};
 
-/// How often a command is decided again when somebody else was faster.
+/// Attempts to decide a command when other writers keep changing its stream.
 const ATTEMPTS: usize = 10;
-/// How many commands on different things run at once.
+/// Upper bound for commands on different streams that run concurrently.
 const LANES: usize = 256;
 /// Events between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 10_000;
-/// Events that make a checkpoint worth while when the catalog is closed.
+/// Events since the last checkpoint that justify another one when the catalog is closed.
 const CHECKPOINT_AT_CLOSE: u64 = 500;
-/// Events read at once.
+/// Events read from the journal in one call.
 const BATCH: usize = 2_000;
-/// How long a command waits for the snapshot to show what is stored already.
+/// How long a command waits for the snapshot to reach a stored position.
 const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The catalog of one node.
@@ -50,7 +50,6 @@ pub struct Catalog {
     lanes: Vec<Mutex<()>>,
     hasher: RandomState,
     projector: JoinHandle<()>,
-    /// Stored, in conflict and failed.
     appends: Appends,
 }
 
@@ -58,14 +57,14 @@ struct Shared {
     journal: Arc<dyn Journal>,
     snapshot: ArcSwap<Snapshot>,
     shown: watch::Sender<Position>,
-    /// Of the last checkpoint; held while one is being stored.
+    /// Position of the last checkpoint; locked while one is being stored.
     saved: Mutex<Position>,
     recent: Recent,
-    /// When the snapshot last showed all there was.
+    /// When the snapshot last reached the head of the journal.
     current_at: std::sync::Mutex<Instant>,
 }
 
-/// Documents this node is storing right now: the fold need not read them back.
+/// Documents that this node is storing right now: the fold need not read them back from the journal.
 #[derive(Default)]
 pub(crate) struct Recent(std::sync::Mutex<HashMap<Digest, RawJson>>);
 
@@ -74,7 +73,7 @@ impl Recent {
         self.0.lock().expect("no one panics while holding the documents")
     }
 
-    /// As long as the answer lives.
+    /// Keeps the documents available until the returned guard is dropped.
     fn keep(&self, documents: &[Document]) -> Kept<'_> {
         let entry = |document: &Document| (document.digest, document.text.clone());
         self.documents().extend(documents.iter().map(entry));
@@ -98,50 +97,47 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Executed {
-    /// Of the last event it led to, or of the snapshot if it changed nothing.
+    /// Position of the last event of the command, or of the snapshot if the command changed nothing.
     pub position: Position,
-    /// What the caller is told.
+    /// The result for the caller.
     pub answer: Value,
-    /// Whether the same command had been carried out before under the same key.
+    /// True if the same command was executed before under the same idempotency key.
     pub repeated: bool,
 }
 
-/// Why a command did nothing.
+/// Why a command was not executed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The rules are against it.
+    /// A rule forbids the command.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Others kept changing the same thing.
+    /// Other writers changed the stream at every attempt.
     #[error("`{stream}` is being changed by others: try again")]
-    Busy {
-        /// What is being changed.
-        stream: String,
-    },
-    /// It is stored, but this node does not go by it yet.
+    Busy { stream: String },
+    /// The command is stored, but this node's snapshot has not reached it in time.
     #[error("the change is stored at position {position}, but this node does not show it yet")]
     NotShown {
-        /// Of its last event.
+        /// Position of the last event of the command.
         position: Position,
     },
-    /// It could not be stored.
+    /// The journal could not store the command.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// What came of the appends of a node.
+/// Counts and durations of the appends of this node.
 #[derive(Debug)]
 pub struct Appends {
-    /// Stored, now or before under the same key.
+    /// Stored, now or earlier under the same idempotency key.
     pub stored: Counter,
-    /// Somebody else was faster: decided again.
+    /// Another writer changed the stream first; the command is decided again.
     pub conflicts: Counter,
-    /// Not stored, or perhaps.
+    /// Failed; some of them may be stored nevertheless.
     pub failed: Counter,
-    /// How long each took, whatever came of it.
+    /// Duration of each append, whatever its outcome.
     pub times: Histogram,
 }
 
@@ -152,23 +148,23 @@ impl Appends {
     }
 }
 
-/// An idempotency key, of this actor and for this request.
+/// An idempotency key, qualified by the actor, and the digest of its request.
 struct Asked {
     key: Box<str>,
     request: Digest,
 }
 
-/// A moment in the journal.
+/// A point in the history of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// After this event.
+    /// After the event at this position.
     Position(Position),
     /// After the last event recorded at or before this time.
     Time(Timestamp),
 }
 
 impl Catalog {
-    /// Folds the journal and keeps up with it.
+    /// Folds the journal and keeps the snapshot up to date in the background.
     pub async fn open(journal: Arc<dyn Journal>) -> Result<Self, JournalError> {
         let mut fold = checkpoint::load(&*journal).await?;
         let from_checkpoint = fold.position();
@@ -186,27 +182,26 @@ impl Catalog {
         Ok(Self { shared, lanes, hasher, projector, appends })
     }
 
-    /// Everything known now.
+    /// The current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.snapshot.load_full()
     }
 
-    /// The journal behind it.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.shared.journal
     }
 
-    /// Tells when the snapshot has moved on.
+    /// Notifies about each new position of the snapshot.
     pub fn changes(&self) -> watch::Receiver<Position> {
         self.shared.shown.subscribe()
     }
 
-    /// What came of the appends of this node, since it was opened.
+    /// Counts and durations of the appends of this node since the catalog was opened.
     pub fn appends(&self) -> &Appends {
         &self.appends
     }
 
-    /// Stores it, and measures that.
+    /// Appends to the journal and measures it.
     async fn append(&self, append: Append) -> Result<Appended, JournalError> {
         let start = Instant::now();
         let appended = self.shared.journal.append(append).await;
@@ -220,18 +215,18 @@ impl Catalog {
         appended
     }
 
-    /// How long ago the snapshot showed all that the journal held. It is looked at every second, so after several of
-    /// them the journal cannot be read, or this node does not keep up.
+    /// Time since the snapshot last reached the head of the journal. The projector checks every second, so several
+    /// seconds mean that the journal cannot be read or that this node cannot keep up.
     pub fn behind_for(&self) -> Duration {
         self.shared.current_at().elapsed()
     }
 
-    /// Whether the journal takes appends, found out with one of nothing.
+    /// Checks that the journal accepts appends, by appending nothing.
     pub async fn check_writing(&self) -> Result<(), JournalError> {
         self.shared.journal.append(Append::default()).await.map(drop)
     }
 
-    /// Waits until the snapshot shows a position. If that takes too long, nothing may be said of what it shows.
+    /// Waits until the snapshot has reached a position. Fails after 10 s.
     pub async fn shown(&self, position: Position) -> Result<(), CommandError> {
         let mut shown = self.shared.shown.subscribe();
         let reached = shown.wait_for(|shown| position <= *shown);
@@ -241,7 +236,7 @@ impl Catalog {
         }
     }
 
-    /// Carries out a command. With an idempotency key, the same command is carried out at most once.
+    /// Executes a command. With an idempotency key, the same command is executed at most once.
     pub async fn execute(
         &self,
         command: Command,
@@ -251,7 +246,7 @@ impl Catalog {
         self.execute_if(command, |_| Ok(()), context, key).await
     }
 
-    /// Carries out a command if a condition on what it is mainly about still holds when it is stored.
+    /// Executes a command if a condition on its main aggregate still holds when it is stored.
     pub async fn execute_if(
         &self,
         command: Command,
@@ -259,13 +254,13 @@ impl Catalog {
         context: Context,
         key: Option<&str>,
     ) -> Result<Executed, CommandError> {
-        // An actor holds no line break, so two of them cannot share a key.
+        // An actor contains no line break, so two actors cannot share a key.
         let asked = key.map(|key| Asked {
             key: format!("{}\n{key}", context.actor).into(),
             request: command.digest(),
         });
         let stream = command.stream();
-        // Commands on one thing take turns here, so that they seldom conflict with each other.
+        // Commands on one stream run one after the other on this node, which makes conflicts rare.
         let lane = (self.hasher.hash_one(&stream) % LANES as u64) as usize;
         let _turn = self.lanes[lane].lock().await;
         let mut is_sure = false;
@@ -277,7 +272,7 @@ impl Catalog {
             }
             let snapshot = self.snapshot();
             let decision = condition(&snapshot).and_then(|()| command.decide(&snapshot));
-            // Somebody else may have changed what makes it refused or needless: look once before saying so.
+            // The snapshot may be stale: before the command is rejected or skipped, catch up with the journal once.
             if !is_sure && decision.as_ref().map_or(true, |decision| decision.streams.is_empty()) {
                 is_sure = true;
                 let head = self.shared.journal.head().await?;
@@ -317,7 +312,7 @@ impl Catalog {
         Err(CommandError::Busy { stream: stream.to_string() })
     }
 
-    /// What the same command was told before.
+    /// The result of the same command if it was executed before.
     async fn answered(&self, asked: &Asked) -> Result<Option<Executed>, CommandError> {
         let Some(answer) = self.shared.journal.answer(asked.key.to_string()).await? else {
             return Ok(None);
@@ -334,22 +329,22 @@ impl Catalog {
         Ok(Executed { position, answer, repeated: true })
     }
 
-    /// Stores a checkpoint of the snapshot as it is now.
+    /// Stores a checkpoint of the current snapshot.
     pub async fn checkpoint(&self) -> Result<(), JournalError> {
         self.shared.save(0).await
     }
 
-    /// Stops folding, stores a checkpoint if one is worth it, and lets go of the journal.
+    /// Stops folding, stores a checkpoint if enough events have passed, and releases the journal.
     pub async fn close(mut self) {
         self.projector.abort();
-        // It ends at its next step; how it ended does not matter.
+        // The task stops at its next await point; its result does not matter.
         (&mut self.projector).await.ok();
         if let Err(error) = self.shared.save(CHECKPOINT_AT_CLOSE).await {
             tracing::warn!(%error, "no checkpoint could be stored");
         }
     }
 
-    /// Everything as it would be after these commands, one after the other. Nothing is stored.
+    /// The snapshot that these commands, one after the other, would lead to. Nothing is stored.
     pub async fn what_if(
         &self,
         snapshot: &Snapshot,
@@ -361,7 +356,7 @@ impl Catalog {
         }
     }
 
-    /// Everything that was known at an earlier moment.
+    /// The snapshot at an earlier moment.
     pub async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
         snapshot_at(&*self.shared.journal, moment).await
     }
@@ -373,7 +368,7 @@ impl Drop for Catalog {
     }
 }
 
-/// Everything that was known at a moment, folded from the start of the journal.
+/// The snapshot at a moment, folded from the start of the journal.
 pub async fn snapshot_at(journal: &dyn Journal, moment: Moment) -> Result<Snapshot, JournalError> {
     let position = match moment {
         Moment::Position(position) => position.min(journal.head().await?),
@@ -384,7 +379,7 @@ pub async fn snapshot_at(journal: &dyn Journal, moment: Moment) -> Result<Snapsh
     Ok(fold.snapshot().clone())
 }
 
-/// Reads and folds up to a position.
+/// Reads and folds all events up to a position.
 async fn catch_up(
     journal: &dyn Journal,
     fold: &mut Fold,
@@ -416,7 +411,7 @@ impl Shared {
         self.current_at.lock().expect("no one panics while holding a moment")
     }
 
-    /// Stores a checkpoint if there are this many events since the last one.
+    /// Stores a checkpoint if at least `from` events have passed since the last one.
     async fn save(&self, from: u64) -> Result<(), JournalError> {
         let mut saved = self.saved.lock().await;
         let snapshot = self.snapshot.load_full();
@@ -429,7 +424,7 @@ impl Shared {
     }
 }
 
-/// Folds what comes, for ever.
+/// The projector task: folds new events until it is aborted.
 async fn project(shared: Arc<Shared>, mut fold: Fold) {
     let mut checkpoints = JoinSet::new();
     loop {
@@ -454,7 +449,7 @@ async fn project(shared: Arc<Shared>, mut fold: Fold) {
     }
 }
 
-/// Folds up to where the journal ends now, and shows it. What one append stored is shown at once or not at all.
+/// Folds up to the current head of the journal and publishes the snapshot. An append becomes visible as a whole.
 async fn step(shared: &Shared, fold: &mut Fold) -> Result<(), JournalError> {
     let looked_at = Instant::now();
     let head = shared.journal.head().await?;

@@ -1,7 +1,7 @@
-//! Checkpoints: a snapshot stored in pieces, so that a start does not fold everything again.
+//! Checkpoints: snapshots stored in pieces, so that a start does not fold the whole journal.
 //!
-//! A checkpoint is only a shortcut. One that is damaged, from another version of the program or from another history is
-//! ignored, and the journal is folded from the start.
+//! A checkpoint is only a shortcut. If it is damaged, or from another version of the program or another history, it is
+//! ignored and the journal is folded from the start.
 
 use jiff::Timestamp;
 use model::Digest;
@@ -13,15 +13,15 @@ use crate::fold::Fold;
 use crate::journal::{Journal, JournalError, Position, Recorded};
 use crate::snapshot::{OwnedEntry, Snapshot};
 
-/// About this many bytes in one piece.
+/// Approximate size of one piece, in bytes.
 const PIECE: usize = 1 << 20;
 
-/// States are folded by one version of the program; another might fold them differently.
+/// Only the version that stored a checkpoint loads it: another version might fold the same events differently.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// Raised when states change their shape between two releases.
+/// Increased when the stored states change their shape between two releases.
 const FORMAT: u32 = 4;
 
-/// Piece zero: what the checkpoint is, written after all the others.
+/// Piece zero: describes the checkpoint and is written after all other pieces.
 #[derive(Serialize, Deserialize)]
 struct Header {
     format: u32,
@@ -29,10 +29,10 @@ struct Header {
     position: Position,
     time: Option<Timestamp>,
     not_understood: u64,
-    /// Of the event at that position: it belongs to this history and to no other.
+    /// Digest of the event at that position; it ties the checkpoint to one history.
     event: Digest,
     pieces: u32,
-    /// Over all pieces.
+    /// Digest over all pieces.
     digest: Digest,
 }
 
@@ -40,7 +40,7 @@ struct Header {
 pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(), JournalError> {
     let at = snapshot.position();
     let Some(event) = event_at(journal, at).await? else { return Ok(()) };
-    // One at the same position is written anew: whoever trusts it does not come here.
+    // A checkpoint at the same position is overwritten: if it could be trusted, the caller would not have come here.
     if let Some(newest) = journal.checkpoints().await?.first()
         && at < *newest
         && trusted_header(journal, *newest).await?.is_ok()
@@ -82,10 +82,10 @@ pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(
     journal.remove_checkpoints_before(at).await
 }
 
-/// Continues from the newest checkpoint that can be trusted, or from nothing.
+/// Continues from the newest trustworthy checkpoint, or from an empty catalog.
 pub(crate) async fn load(journal: &dyn Journal) -> Result<Fold, JournalError> {
     let mut ignored = Vec::new();
-    // Another node may replace one while it is read: then there is a newer one.
+    // Another node may replace the checkpoint while it is being read; then a newer one exists.
     while let Some(at) = journal.checkpoints().await?.into_iter().find(|at| !ignored.contains(at)) {
         match try_load(journal, at).await? {
             Ok(fold) => return Ok(fold),
@@ -119,7 +119,7 @@ async fn try_load(
                 Err(_) => return Ok(Err("an entry cannot be read")),
             }
         }
-        // Piece by piece: a large catalog is never held twice.
+        // Derive the state after each piece, so that a large catalog is never in memory twice.
         fold.settle(journal, &Recent::default()).await?;
     }
     if digest.finalize()[..] != header.digest.as_bytes()[..] {
@@ -129,7 +129,7 @@ async fn try_load(
     Ok(Ok(fold))
 }
 
-/// The header of a checkpoint of this program and this history.
+/// The header of a checkpoint, if this version of the program and this history wrote it.
 async fn trusted_header(
     journal: &dyn Journal,
     at: Position,

@@ -1,12 +1,11 @@
-//! What time it is, handed in: decisions have no `now()`, and tests set the clock.
+//! The clock as an argument: decisions contain no `now()`, and tests set the time.
 
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Says what time it is.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// The time now.
     fn now(&self) -> Timestamp;
 }
 
@@ -23,7 +22,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
     fn now(&self) -> Timestamp {
-        // Whole microseconds: what every store keeps.
+        // Whole microseconds, the precision that every store supports.
         Timestamp::from_microsecond(Timestamp::now().as_microsecond()).expect("now is a time")
     }
 }
@@ -33,12 +32,11 @@ impl Clock for SystemClock {
 pub struct ManualClock(Mutex<Timestamp>);
 
 impl ManualClock {
-    /// Stands at this time.
     pub fn at(time: Timestamp) -> Self {
         Self(Mutex::new(time))
     }
 
-    /// Moves it, forward or back.
+    /// Moves the clock forwards or backwards.
     pub fn advance(&self, by: SignedDuration) {
         *self.0.lock().expect("no one panics while moving the clock") += by;
     }

@@ -1,4 +1,4 @@
-//! Commands: what is wanted, decided against one snapshot into events for one atomic step.
+//! Commands, decided against one snapshot into the events of one atomic step.
 
 use std::collections::BTreeSet;
 
@@ -20,31 +20,26 @@ use crate::snapshot::Snapshot;
 use crate::source::{Source, SourceCommand};
 use crate::tool::{Tool, ToolCommand};
 
-/// What is wanted.
+/// A request to change the catalog.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Of a source. Removing one removes its tools in the same step.
+    /// Removing a source removes its tools in the same step.
     Source(SourceId, SourceCommand),
-    /// Of a tool.
     Tool(ToolId, ToolCommand),
-    /// Of a group.
     Group(GroupId, GroupCommand),
-    /// Of a policy.
     Policy(PolicyId, PolicyCommand),
-    /// Of a label. Deleting one takes it off all tools in the same step.
+    /// Deleting a label removes it from all tools in the same step.
     Label(LabelId, LabelCommand),
-    /// Of an API key.
     Key(KeyId, KeyCommand),
-    /// Take in what a discovery found: the source and all its tools in one step.
+    /// Ingest a discovered inventory: the source and all its tools in one step.
     Ingest {
-        /// What was found.
         inventory: Box<Inventory>,
-        /// Even if it changes nothing, or removes most tools.
+        /// Ingest even if nothing changed or most tools would be removed.
         force: bool,
     },
 }
 
-/// Events for one atomic step, and what the caller is told.
+/// The events of one atomic step and the answer for the caller.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     pub(crate) streams: Vec<StreamAppend>,
@@ -62,7 +57,7 @@ impl Decision {
 }
 
 impl Decision {
-    /// The events of what the command is mainly about, and the answer that says so.
+    /// Adds the events of the command's main aggregate and sets the answer accordingly.
     fn record(
         &mut self,
         snapshot: &Snapshot,
@@ -78,7 +73,7 @@ impl Decision {
 }
 
 impl Command {
-    /// The stream of what the command is mainly about.
+    /// The stream of the command's main aggregate.
     pub(crate) fn stream(&self) -> StreamName {
         match self {
             Self::Source(id, _) => StreamName::source(id),
@@ -91,7 +86,7 @@ impl Command {
         }
     }
 
-    /// What makes two requests the same request.
+    /// Two requests are the same request if they have the same digest.
     pub(crate) fn digest(&self) -> Digest {
         let value = match self {
             Self::Source(id, command) => json!(["source", id, command]),
@@ -107,7 +102,7 @@ impl Command {
         Digest::of_canonical(&value)
     }
 
-    /// Every rule, those between aggregates too.
+    /// Applies every rule, including those between aggregates.
     pub(crate) fn decide(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
         if let Self::Ingest { inventory, force } = self {
             return ingest::decide(snapshot, inventory, *force);
@@ -120,7 +115,7 @@ impl Command {
         Ok(decision)
     }
 
-    /// What is not an inventory, which was read within its own limits.
+    /// Decides every command except `Ingest`, whose inventory was read within its own depth limit.
     fn decide_alone(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
         let mut decision = Decision::default();
         match self.clone() {
@@ -136,7 +131,7 @@ impl Command {
     }
 }
 
-/// Whether an event, or a checkpoint around it, might be nested too deeply to be read again.
+/// True if an event, or a checkpoint that contains it, might be nested too deeply to be read again.
 fn is_too_deep(json: &str) -> bool {
     let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
@@ -153,10 +148,10 @@ fn is_too_deep(json: &str) -> bool {
     DEEPEST < deepest
 }
 
-/// Half of what the reader of JSON takes.
+/// Half of the nesting depth that the JSON reader accepts.
 const DEEPEST: usize = 64;
 
-/// Where a stream is: at the version of what lives there, or where its last life ended.
+/// The version at which a stream continues: that of the living aggregate, or of the event that ended its last life.
 pub(crate) fn expected(
     snapshot: &Snapshot,
     stream: &StreamName,
@@ -217,8 +212,8 @@ fn decide_group(
     let is_first_or_last = matches!(command, GroupCommand::Create(_) | GroupCommand::Delete);
     let known = snapshot.group(id).map(|entry| &entry.group);
     let events = Group::decide(id, known, command)?;
-    // On two nodes, a policy may grant a group while it is being deleted. Such a grant gives nothing, and must not come
-    // back to life with another group of that id: so it stands in the way of both.
+    // Two nodes may concurrently delete a group and grant it in a policy. Such a grant gives nothing, and it must not
+    // become effective when a group with the same id is created: so it blocks both creation and deletion.
     let granting = snapshot.policies().filter(|policy| policy.rules.groups().contains(id));
     let policies: Vec<_> = granting.map(|policy| policy.id.clone()).collect();
     if is_first_or_last && !policies.is_empty() {
@@ -270,7 +265,7 @@ fn decide_label(
     command: LabelCommand,
     decision: &mut Decision,
 ) -> Result<(), Refusal> {
-    // A tool may have got a label while it was being deleted on another node: it does not come back with the next one.
+    // Another node may have labelled a tool while the label was deleted: a new label of that id must not revive it.
     let cleans = matches!(command, LabelCommand::Delete | LabelCommand::Create(_));
     let known = snapshot.label(id).map(|label| &**label);
     let events = Label::decide(id, known, command)?;
@@ -296,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nested_too_deeply_is_seen_and_brackets_in_texts_are_not() {
+    fn deep_nesting_is_detected_and_brackets_in_strings_do_not_count() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(!is_too_deep(&nested(64)));
         assert!(is_too_deep(&nested(65)));

@@ -1,7 +1,7 @@
 //! Events as they are stored: a type, and data as JSON.
 //!
-//! The type stands on the envelope, so an event enum is read from two texts at once (`Stored`, below) and written as two.
-//! What this program does not know is not an error: a newer node may have written it. It stays in the journal as it is.
+//! The type is a field of the envelope, so an event enum is read from two strings at once (`Stored`, below) and written
+//! as two. An unknown event is not an error: a newer node may have written it. It stays in the journal unchanged.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,30 +19,24 @@ use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
 use crate::tool::ToolEvent;
 
-/// What happened, and to whom.
+/// A change that has happened, and the aggregate that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// To a source.
     Source(SourceId, SourceEvent),
-    /// To a tool.
     Tool(ToolId, ToolEvent),
-    /// To a group.
     Group(GroupId, GroupEvent),
-    /// To a policy.
     Policy(PolicyId, PolicyEvent),
-    /// To a label.
     Label(LabelId, LabelEvent),
-    /// To an API key.
     Key(KeyId, KeyEvent),
 }
 
-/// Why an event says nothing to this program.
+/// Why this program cannot interpret an event.
 #[derive(Debug, thiserror::Error)]
 pub enum NotUnderstood {
-    /// A newer program knows it.
+    /// Only a newer version of the program knows the type.
     #[error("the type is not known to this version")]
     UnknownType,
-    /// A known type with data that do not fit.
+    /// The type is known, but its data do not fit.
     #[error("the data cannot be read: {0}")]
     Data(String),
 }
@@ -78,17 +72,17 @@ fn parse<T: FromStr<Err = model::InvalidId>>(id: &str) -> Result<T, NotUnderstoo
     id.parse().map_err(|error: model::InvalidId| NotUnderstood::Data(error.to_string()))
 }
 
-/// Writes an event enum as a type and its data.
+/// Encodes an event enum as a type and its data.
 pub(crate) fn write(event: &impl Serialize) -> NewEvent {
     let text = serde_json::to_string(event).expect("events are JSON");
-    // An enum of serde is written `{"Type":{…}}`; event types need no escaping.
+    // Serde writes an enum as `{"Type":{…}}`; event types need no escaping.
     let inner = text.strip_prefix("{\"").and_then(|text| text.strip_suffix('}'));
     let (kind, data) =
         inner.and_then(|inner| inner.split_once("\":")).expect("an event is a variant with fields");
     NewEvent { kind: kind.into(), data: data.into() }
 }
 
-/// A type and its data, read as the enum they were written from.
+/// A type and its data, deserialized as the enum that they were written from.
 struct Stored<'a> {
     kind: &'a str,
     data: &'a str,

@@ -1,7 +1,7 @@
-//! Folding: events into a snapshot, step by step.
+//! Folding: applies events to a snapshot, step by step.
 //!
-//! Applying an event only notes what it touched; what follows from it (schemas, memberships, what is served) is worked
-//! out once per batch in [`Fold::settle`], for what was touched and nothing else.
+//! Applying an event only notes which aggregates it touched. Everything derived from them (schemas, memberships, served
+//! tools) is computed once per batch in [`Fold::settle`], and only for the touched aggregates.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use crate::tool::Tool;
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::CataloguedTool;
 
-/// A snapshot in the making.
+/// A snapshot under construction.
 #[derive(Default)]
 pub(crate) struct Fold {
     snapshot: Snapshot,
     touched_tools: BTreeMap<ToolId, Tool>,
-    /// Selectors may see them differently now.
+    /// Tools whose facts changed: selectors have to be evaluated again.
     moved_tools: BTreeSet<Slot>,
-    /// Only a switch: they are in the same groups as before.
+    /// Tools whose switch or visibility changed: their group memberships stay.
     switched_tools: BTreeSet<Slot>,
     touched_groups: BTreeSet<GroupId>,
-    /// A policy changed, or something is gone.
+    /// True if a policy changed or a tool or group was removed.
     changed_otherwise: bool,
-    /// Texts in use, so that tools share them; and how many tools let go of theirs since the last look.
+    /// Documents in use, shared by tools; the next field counts tools that released theirs since the last cleanup.
     documents: HashMap<Digest, RawJson>,
     let_go: usize,
 }
 
-/// The most documents that are asked for at once.
+/// Upper bound for documents read in one call.
 const DOCUMENTS_AT_ONCE: usize = 2000;
 
 impl From<Snapshot> for Fold {
@@ -56,17 +56,17 @@ impl Fold {
         self.snapshot.position
     }
 
-    /// What is known so far; only after `settle` does it hold together.
+    /// The snapshot so far; it is consistent only after `settle`.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Whether a tool is not in its place yet.
+    /// True if a tool has been touched but not yet placed.
     pub(crate) fn has_touched_tools(&self) -> bool {
         !self.touched_tools.is_empty()
     }
 
-    /// Takes in what was decided as if it had been stored now.
+    /// Applies a decision as if it had been stored now.
     pub(crate) fn suppose(&mut self, decision: &Decision) {
         let time = self.snapshot.time.unwrap_or_default();
         for StreamAppend { stream, expected, events } in &decision.streams {
@@ -89,7 +89,7 @@ impl Fold {
         }
     }
 
-    /// Continues from a checkpoint.
+    /// Restores one entry of a checkpoint.
     pub(crate) fn restore(&mut self, entry: OwnedEntry) {
         match entry {
             OwnedEntry::Source(source) => self.put_source(source),
@@ -123,7 +123,7 @@ impl Fold {
         self.snapshot.not_understood = not_understood;
     }
 
-    /// Takes in one event, in the order of positions.
+    /// Applies one event; the caller passes events in the order of their positions.
     pub(crate) fn apply(&mut self, recorded: &Recorded) {
         let (at, version) = (recorded.time, recorded.version);
         match Event::read(recorded) {
@@ -188,7 +188,7 @@ impl Fold {
             }
             Err(reason) => {
                 let (position, kind) = (recorded.position, &*recorded.kind);
-                // What comes from a journal may hold control characters.
+                // Data from a journal may contain control characters.
                 let reason = reason.to_string().escape_debug().to_string();
                 tracing::warn!(%position, kind, reason, "event {position} is kept but not understood");
                 self.snapshot.not_understood += 1;
@@ -199,7 +199,7 @@ impl Fold {
         self.snapshot.time = Some(recorded.time);
     }
 
-    /// Remembers where the stream of something that is gone continues.
+    /// Remembers the version at which the stream of a removed aggregate continues.
     fn note_end(&mut self, recorded: &Recorded, gone: bool) {
         if gone {
             Arc::make_mut(&mut self.snapshot.ended)
@@ -209,7 +209,7 @@ impl Fold {
         }
     }
 
-    /// Moves a stream on past an event that is not understood: what lives there can still be changed.
+    /// Advances a stream past an unreadable event, so that its aggregate can still be changed.
     fn note_version(&mut self, stream: &StreamName, version: Version) {
         let name = stream.as_str();
         let id = |prefix: &str| name.strip_prefix(prefix);
@@ -252,13 +252,13 @@ impl Fold {
     fn put_source(&mut self, source: Source) {
         let sources = Arc::make_mut(&mut self.snapshot.sources);
         let before = sources.get(&source.id);
-        // A tool whose event stands before that of its source waits for it.
+        // A tool whose first event precedes that of its source waits for the source.
         let waiting = || {
             let tools = self.snapshot.tools.iter();
             tools.filter(|entry| entry.tool.source == source.id).map(|entry| entry.slot).collect()
         };
         let tools = before.map_or_else(waiting, |entry| entry.tools.clone());
-        // Selectors see the name; the switch and the visibility only decide what is served where.
+        // Selectors see the name; the switch and the visibility only decide which tools are served and where.
         let renamed = |entry: &CataloguedSource| entry.source.profile.name != source.profile.name;
         let switch = |source: &Source| (source.enabled, source.profile.visibility);
         if before.is_none_or(|entry| renamed(entry)) {
@@ -311,7 +311,7 @@ impl Fold {
         }
     }
 
-    /// Works out everything that follows from what was touched.
+    /// Computes everything that is derived from the touched aggregates.
     pub(crate) async fn settle(
         &mut self,
         journal: &dyn Journal,
@@ -334,7 +334,7 @@ impl Fold {
         Ok(())
     }
 
-    /// Gets the schemas of touched tools, as far as no other tool has them already.
+    /// Loads the schemas of touched tools unless another tool already holds them.
     async fn load_documents(
         &mut self,
         journal: &dyn Journal,
@@ -407,7 +407,7 @@ impl Fold {
         }
     }
 
-    /// Where agents meet a tool; nowhere if it is gone.
+    /// Sets the visibility of a tool; `None` removes it.
     fn show(&mut self, slot: Slot, visibility: Option<Visibility>, fixed: bool) {
         let sets = &mut self.snapshot.visibility;
         sets.listed.set(slot, visibility == Some(Visibility::Listed));
@@ -415,12 +415,12 @@ impl Fold {
         sets.fixed.set(slot, fixed);
     }
 
-    /// Whether it is a prompt or a resource.
+    /// Notes whether the entry is a prompt or a resource rather than a tool.
     fn sort(&mut self, slot: Slot, kind: Primitive) {
         self.snapshot.visibility.others.set(slot, kind != Primitive::Tool);
     }
 
-    /// Which moved tools belong to which group and are served; which tools belong to touched groups.
+    /// Computes the groups and the served state of moved tools, and the members of touched groups.
     fn resolve_groups(&mut self) {
         let moved = std::mem::take(&mut self.moved_tools);
         let touched = std::mem::take(&mut self.touched_groups);
@@ -469,14 +469,14 @@ impl Fold {
     }
 }
 
-/// Whether selectors cannot tell two states of a tool apart.
+/// True if selectors cannot distinguish two states of a tool.
 fn look_alike(before: &Tool, after: &Tool) -> bool {
     let (one, two) = (before.shown_manifest(), after.shown_manifest());
     (&before.source, before.name(), &before.labels) == (&after.source, after.name(), &after.labels)
         && (&one.path, &one.method, &one.tags) == (&two.path, &two.method, &two.tags)
 }
 
-/// Never the same twice in one process, so that decisions cached for one snapshot are never used for another.
+/// Unique within a process, so that a decision cached for one snapshot is never used for another.
 fn next_generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,6 +1,6 @@
-//! A group: curated tools, selected + explicit − excluded.
+//! The aggregate `Group`: curated tools, selected + explicit − excluded.
 //!
-//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+//! `decide` contains every rule; `evolve` only records events that already happened, so old events always replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,128 +12,110 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
-/// The most selectors of a group: each is compiled and judges every tool.
+/// Upper bound for the selectors of a group: each is compiled and evaluated for each tool.
 const SELECTORS: usize = 100;
 
-/// What is known of a group.
+/// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// For ever.
     pub id: GroupId,
-    /// What an admin says of it.
+    /// Settings chosen by an admin.
     pub profile: GroupProfile,
-    /// Conditions on tools; none selects nothing.
+    /// Conditions on tools. An empty list selects nothing.
     pub selectors: Vec<Selector>,
-    /// Tools that belong to it whatever the selectors say.
+    /// Explicit tools, which belong to the group regardless of the selectors.
     pub tools: BTreeSet<ToolId>,
-    /// Tools that do not belong to it whatever else is said, and why.
+    /// Excluded tools with the reason; exclusion overrides selectors and explicit tools.
     pub excluded: BTreeMap<ToolId, Box<str>>,
-    /// The admin's switch.
+    /// Switched on by an admin.
     pub active: bool,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// Of its stream.
+    /// Version of its stream.
     pub version: Version,
 }
 
-/// A wish concerning a group.
+/// A command for one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum GroupCommand {
-    /// Make it.
     Create(Box<NewGroup>),
-    /// Change what is said of it.
+    /// Replace the settings.
     Update(GroupProfile),
-    /// Be exactly like this; the switch stays as it is.
+    /// Replace everything except the switch.
     Replace(Box<NewGroup>),
-    /// Have exactly these selectors.
+    /// Replace the selectors.
     ReplaceSelectors(Vec<Selector>),
     /// Add explicit tools.
     AddTools(BTreeSet<ToolId>),
     /// Remove explicit tools.
     RemoveTools(BTreeSet<ToolId>),
-    /// Have exactly these explicit tools.
+    /// Replace the explicit tools.
     ReplaceTools(BTreeSet<ToolId>),
-    /// Keep tools out.
+    /// Exclude tools.
     ExcludeTools(Vec<Exclusion>),
-    /// No longer keep tools out.
+    /// Remove exclusions.
     IncludeTools(BTreeSet<ToolId>),
-    /// Let policies grant it.
+    /// Make its grants effective.
     Activate,
-    /// Let no policy grant it.
+    /// Suspend its grants.
     Deactivate,
-    /// Forget it.
     Delete,
 }
 
-/// What happened to a group. Stored for ever: variants and fields are added, never renamed.
+/// An event of one group. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupEvent {
-    /// It was made.
+    /// The group was created.
     #[serde(rename = "GroupCreated")]
     Created {
-        /// What it is now.
+        /// Initial settings.
         profile: GroupProfile,
-        /// The selectors.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         selectors: Vec<Selector>,
-        /// The tools.
+        /// Explicit tools.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         tools: BTreeSet<ToolId>,
-        /// What is kept out, each with its reason.
+        /// Excluded tools, each with its reason.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         excluded: Vec<Exclusion>,
     },
-    /// Its name, description or the way its selectors count was changed.
+    /// The name, the description or the selector mode was changed.
     #[serde(rename = "GroupUpdated")]
     Updated {
-        /// What it is now.
+        /// New settings.
         profile: GroupProfile,
     },
-    /// Its selectors were replaced by these.
+    /// The selectors were replaced.
     #[serde(rename = "GroupSelectorsReplaced")]
-    SelectorsReplaced {
-        /// The selectors.
-        selectors: Vec<Selector>,
-    },
-    /// Tools were named explicitly.
+    SelectorsReplaced { selectors: Vec<Selector> },
+    /// Explicit tools were added.
     #[serde(rename = "GroupToolsAdded")]
-    ToolsAdded {
-        /// The tools.
-        tools: BTreeSet<ToolId>,
-    },
-    /// Tools are no longer named explicitly.
+    ToolsAdded { tools: BTreeSet<ToolId> },
+    /// Explicit tools were removed.
     #[serde(rename = "GroupToolsRemoved")]
-    ToolsRemoved {
-        /// The tools.
-        tools: BTreeSet<ToolId>,
-    },
-    /// Tools were kept out, whatever its selectors say.
+    ToolsRemoved { tools: BTreeSet<ToolId> },
+    /// Tools were excluded, regardless of the selectors.
     #[serde(rename = "GroupToolsExcluded")]
     ToolsExcluded {
-        /// What is kept out, each with its reason.
+        /// Excluded tools, each with its reason.
         excluded: Vec<Exclusion>,
     },
-    /// Tools are no longer kept out.
+    /// Exclusions were removed.
     #[serde(rename = "GroupToolsIncluded")]
-    ToolsIncluded {
-        /// The tools.
-        tools: BTreeSet<ToolId>,
-    },
-    /// It counts again.
+    ToolsIncluded { tools: BTreeSet<ToolId> },
+    /// The group was activated.
     #[serde(rename = "GroupActivated")]
     Activated {},
-    /// It counts no longer, and is kept.
+    /// The group was deactivated and kept.
     #[serde(rename = "GroupDeactivated")]
     Deactivated {},
-    /// It was forgotten.
+    /// The group was deleted.
     #[serde(rename = "GroupDeleted")]
     Deleted {},
 }
 
 impl Group {
-    /// Every rule about one group.
+    /// Applies every rule about one group.
     pub fn decide(
         id: &GroupId,
         known: Option<&Self>,
@@ -208,7 +190,7 @@ impl Group {
     }
 
     fn exclude(&self, excluded: Vec<Exclusion>) -> Vec<GroupEvent> {
-        // The last reason counts, as it does in `evolve`.
+        // The last reason wins, as in `evolve`.
         let wanted: BTreeMap<_, _> =
             excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
         let is_new = |(tool, reason): &(ToolId, Box<str>)| self.excluded.get(tool) != Some(reason);
@@ -236,7 +218,7 @@ impl Group {
         only_if(!tools.is_empty(), GroupEvent::ToolsRemoved { tools })
     }
 
-    /// Records what happened.
+    /// Applies an event to the state.
     pub fn evolve(
         known: &mut Option<Self>,
         id: &GroupId,
@@ -282,7 +264,7 @@ impl Group {
         }
     }
 
-    /// Whether a tool belongs to the group. Whether it may be served is another question.
+    /// True if a tool belongs to the group, whether or not the tool is served.
     pub fn includes(&self, tool: &ToolId, facts: &Facts<'_>) -> bool {
         if self.excluded.contains_key(tool) {
             return false;
@@ -298,7 +280,7 @@ impl Group {
     }
 }
 
-/// Selectors that could be meant.
+/// Rejects too many selectors, and empty ones, which would select every tool.
 fn check(selectors: &[Selector]) -> Result<(), Refusal> {
     if SELECTORS < selectors.len() {
         return Err(Refusal::TooMany { what: "selectors", limit: SELECTORS });
@@ -309,7 +291,7 @@ fn check(selectors: &[Selector]) -> Result<(), Refusal> {
     }
 }
 
-/// Nothing is of two kinds: such selectors cannot all match, whatever there is.
+/// Rejects selectors of different kinds in mode `all`: no entry has two kinds, so they could never all match.
 fn check_mode(mode: SelectorMode, selectors: &[Selector]) -> Result<(), Refusal> {
     let kinds: BTreeSet<_> = selectors.iter().map(|selector| selector.kind).collect();
     match mode == SelectorMode::All && 1 < kinds.len() {

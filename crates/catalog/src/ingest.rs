@@ -1,4 +1,4 @@
-//! Ingest: an inventory compared with the known tools, decided into one atomic step.
+//! Ingest: compares an inventory with the known tools and decides one atomic step.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::source::{IngestedInventory, Source, SourceCommand};
 use crate::tool::{Observation, Status, Tool, ToolCommand, ToolEvent};
 use crate::tool_table::CataloguedTool;
 
-/// How many tools of a refresh went which way.
+/// Number of tools of a refresh by outcome.
 #[derive(Default)]
 struct Counts {
     created: usize,
@@ -60,7 +60,7 @@ pub(crate) fn decide(
             decision.say(StreamName::tool(&entry.tool.id), entry.tool.version, &events);
         }
         counts.deprecated = gone.len();
-        // One definition that many tools share is stored once.
+        // A definition that many tools share is stored once.
         let mut seen = HashSet::new();
         decision.documents.retain(|document| seen.insert(document.digest));
     }
@@ -105,7 +105,7 @@ fn vanished<'a>(
     known.iter().filter(gone).copied().collect()
 }
 
-/// An upstream that answers with nothing is more often broken than empty.
+/// Rejects suspicious refreshes: an upstream that returns nothing is more often broken than empty.
 fn guard_against_shrinking(
     source: &Source,
     known: &[&Arc<CataloguedTool>],

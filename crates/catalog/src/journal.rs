@@ -1,7 +1,7 @@
 //! The journal: all events in order, and the only state that nodes share.
 //!
-//! An append is one atomic step over any number of streams: every expected version holds, or nothing is stored.
-//! Whatever was acknowledged is on the disk. Positions and versions count from one without gaps.
+//! An append is one atomic step over any number of streams: if one expected version does not match, nothing is stored.
+//! Acknowledged events are on disk. Positions and versions count from one without gaps.
 
 mod envelope;
 mod error;
@@ -33,54 +33,53 @@ pub use sqlite::SqliteJournal;
 #[cfg(feature = "sqlite")]
 pub(crate) use sqlite::{failure as sqlite_failure, is_shm_growth, off_the_async_threads};
 
-/// What every method of a [`Journal`] returns.
+/// The return type of every method of a [`Journal`].
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;
 
-/// The longest time a reader sleeps without looking, in case a signal got lost.
+/// The longest time a reader sleeps before it checks the journal, in case a signal was lost.
 pub const WAKE_UP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// The largest `data` of one event, in bytes.
 pub const EVENT_LIMIT: usize = 8 << 20;
-/// The most bytes one append may hold.
+/// Upper bound for the events and documents of one append, in bytes.
 pub const APPEND_LIMIT: usize = 512 << 20;
 
 /// Events for one or several streams, to be stored in one atomic step.
 #[derive(Clone, Debug, Default)]
 pub struct Append {
-    /// Each stream at most once.
+    /// Each stream occurs at most once.
     pub streams: Vec<StreamAppend>,
-    /// Documents the events refer to; those that are there already are not stored again.
+    /// Documents that the events refer to; known ones are not stored again.
     pub documents: Vec<Document>,
-    /// Who wants it and why.
+    /// The actor and the request behind the events.
     pub context: Context,
-    /// Makes the step happen at most once.
+    /// Makes the step idempotent.
     pub once: Option<Once>,
 }
 
 /// Events for one stream.
 #[derive(Clone, Debug)]
 pub struct StreamAppend {
-    /// Which stream.
     pub stream: StreamName,
-    /// The version of its last event; zero if it has none.
+    /// Expected version of the stream; zero if it has no events.
     pub expected: Version,
-    /// What happened, in order.
+    /// New events in order.
     pub events: Vec<NewEvent>,
 }
 
-/// What came of an append.
+/// The outcome of a successful append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
-    /// It is stored; the last event has this position.
+    /// The events are stored; the last one has this position.
     Stored(Position),
-    /// It was stored before under the same key; nothing was added.
+    /// The step was already stored under the same idempotency key; nothing was added.
     Before(Answer),
 }
 
-/// What a storage check found.
+/// The result of a storage check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageReport {
-    /// One sentence for each thing that is wrong.
+    /// One sentence for each problem.
     pub problems: Vec<String>,
 }
 
@@ -106,29 +105,29 @@ pub trait Journal: Send + Sync {
     /// The position of the last event recorded at or before a time.
     fn position_at(&self, time: Timestamp) -> Answering<'_, Position>;
 
-    /// Returns when there may be events after the position: by a signal, or because some time went by.
+    /// Waits for events after the position. It returns on a signal or after a timeout, so there may be none.
     fn wait_after(&self, after: Position) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// The documents under these digests, as far as they are there, in any order.
+    /// The stored documents among these digests, in any order.
     fn documents(&self, digests: Vec<Digest>) -> Answering<'_, Vec<Document>>;
 
     /// Digests of stored documents greater than `after`, in order, at most `limit`.
     fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>>;
 
-    /// Removes documents, unless an event was appended after `seen` (then nothing is removed and the answer is `None`).
+    /// Removes documents. If an event was appended after `seen`, nothing is removed and the result is `None`.
     fn remove_documents(
         &self,
         digests: Vec<Digest>,
         seen: Position,
     ) -> Answering<'_, Option<usize>>;
 
-    /// The answer that was given under an idempotency key.
+    /// The answer that was stored under an idempotency key.
     fn answer(&self, key: String) -> Answering<'_, Option<Answer>>;
 
     /// Answers with keys greater than `after`, in order, at most `limit`.
     fn answers(&self, after: String, limit: usize) -> Answering<'_, Vec<Answer>>;
 
-    /// Stores events exactly as another journal recorded them; the first must follow the last one here.
+    /// Stores events exactly as another journal recorded them; the first must follow the last one of this journal.
     fn restore(
         &self,
         events: Vec<Recorded>,
@@ -139,34 +138,34 @@ pub trait Journal: Send + Sync {
     /// Positions of complete checkpoints, newest first.
     fn checkpoints(&self) -> Answering<'_, Vec<Position>>;
 
-    /// One piece of a checkpoint. Piece zero says how many there are and is written last.
+    /// One piece of a checkpoint. Piece zero contains the number of pieces and is written last.
     fn read_checkpoint(&self, at: Position, piece: u32) -> Answering<'_, Option<Vec<u8>>>;
 
     /// Stores one piece of a checkpoint.
     fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()>;
 
-    /// Removes checkpoints at earlier positions. Later ones may be in the making on another node.
+    /// Removes checkpoints at earlier positions. Another node may currently write a later one.
     fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()>;
 
-    /// The sealed bytes under a name.
+    /// The encrypted secret with this name.
     fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>>;
 
-    /// Names of everything sealed, in order.
+    /// Names of all encrypted secrets, in order.
     fn sealed_names(&self) -> Answering<'_, Vec<String>>;
 
-    /// Stores sealed bytes under a name, or removes them. Not an event: secrets leave no history.
+    /// Stores an encrypted secret, or removes it. This is not an event, so secrets leave no history.
     fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()>;
 
-    /// Takes the lease of a name: until it is dropped, nobody else gets it, on any node. `None` if somebody has it. It
-    /// does not outlive the process, nor the connection to a database.
+    /// Acquires the lease with this name: until it is dropped, no other caller on any node gets it. `None` if it is
+    /// taken. The lease ends with the process or the database connection at the latest.
     fn lease(&self, name: String) -> Answering<'_, Option<Lease>>;
 
-    /// Looks for damage in the storage itself.
+    /// Checks the storage itself for damage.
     fn check_storage(&self) -> Answering<'_, StorageReport>;
 }
 
 impl Append {
-    /// Refuses what no store could keep.
+    /// Rejects an append that some store could not hold.
     pub(crate) fn check(&self) -> Result<(), JournalError> {
         let mut streams = HashSet::with_capacity(self.streams.len());
         if let Some(twice) = self.streams.iter().find(|append| !streams.insert(&append.stream)) {
@@ -200,7 +199,7 @@ impl Append {
         Ok(())
     }
 
-    /// PostgreSQL keeps no NUL in a text. Data and documents are JSON, which holds none.
+    /// Rejects NUL characters, which PostgreSQL cannot store in text. Data and documents are JSON, which contains none.
     fn refuse_nul(&self) -> Result<(), JournalError> {
         let context = &self.context;
         let ids = [&context.correlation_id, &context.causation_id];
@@ -217,12 +216,11 @@ impl Append {
         }
     }
 
-    /// How many events it holds.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.streams.iter().map(|stream| stream.events.len()).sum()
     }
 
-    /// Whether it holds no event.
     pub fn is_empty(&self) -> bool {
         self.streams.iter().all(|stream| stream.events.is_empty())
     }

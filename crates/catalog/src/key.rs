@@ -1,7 +1,7 @@
-//! An API key: made once, changed seldom, revoked for good.
+//! The aggregate for an API key: created once, seldom changed, revoked permanently.
 //!
-//! Only the hash of a key is known. `decide` holds every rule; `evolve` only records what already happened, so old
-//! events always replay.
+//! The catalog knows only the hash of a key. `decide` contains every rule; `evolve` only records events that already
+//! happened, so old events always replay.
 
 use jiff::Timestamp;
 use model::{Digest, KeyId, KeyProfile};
@@ -11,71 +11,67 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
-/// What is known of a key.
+/// The state of an API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// For ever; part of the key.
+    /// Also part of the key string itself.
     pub id: KeyId,
-    /// What an admin says of it.
+    /// Settings chosen by an admin.
     pub profile: KeyProfile,
-    /// Of the key as its holder presents it.
+    /// Hash of the key as its holder presents it.
     pub hash: Digest,
-    /// Whether it was taken back.
     pub revoked: bool,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// Of its stream.
+    /// Version of its stream.
     pub version: Version,
 }
 
-/// A wish concerning a key.
+/// A command for one API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum KeyCommand {
-    /// Accept it.
+    /// Accept a new key.
     Create {
-        /// What is said of it.
         profile: KeyProfile,
-        /// Of the key. Another one each time, so it does not make another request.
+        /// Hash of the key. Each attempt generates a new key, so the hash is not part of the request digest.
         #[serde(skip)]
         hash: Digest,
     },
-    /// Change what is said of it.
+    /// Replace the settings.
     Update(KeyProfile),
-    /// Accept it no longer.
+    /// Stop accepting the key.
     Revoke,
-    /// Forget it.
+    /// Delete the key.
     Delete,
 }
 
-/// What happened to a key. Stored for ever: variants and fields are added, never renamed.
+/// An event of one API key. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyEvent {
-    /// It was made; the key itself was shown once and is kept nowhere.
+    /// The key was created. The key itself was shown once and is not stored.
     #[serde(rename = "KeyCreated")]
     Created {
-        /// What it is now.
+        /// Initial settings.
         profile: KeyProfile,
-        /// The hash that a shown key is compared with.
+        /// Hash that presented keys are compared with.
         hash: Digest,
     },
-    /// Its name, claims, rights or time of expiry was changed.
+    /// The name, the claims, the rights or the expiry time was changed.
     #[serde(rename = "KeyUpdated")]
     Updated {
-        /// What it is now.
+        /// New settings.
         profile: KeyProfile,
     },
-    /// It opens nothing any more.
+    /// The key was revoked: it is no longer accepted.
     #[serde(rename = "KeyRevoked")]
     Revoked {},
-    /// It was forgotten.
+    /// The key was deleted.
     #[serde(rename = "KeyDeleted")]
     Deleted {},
 }
 
 impl Key {
-    /// Every rule about one key.
+    /// Applies every rule about one key.
     pub fn decide(
         id: &KeyId,
         known: Option<&Self>,
@@ -104,7 +100,7 @@ impl Key {
         }
     }
 
-    /// Records what happened.
+    /// Applies an event to the state.
     pub fn evolve(
         known: &mut Option<Self>,
         id: &KeyId,
@@ -129,7 +125,7 @@ impl Key {
         }
     }
 
-    /// Whether it opens anything at this time.
+    /// True if the key is accepted at this time.
     pub fn is_good_at(&self, now: Timestamp) -> bool {
         !self.revoked && self.profile.expires_at.is_none_or(|end| now < end)
     }

@@ -1,6 +1,6 @@
-//! A label: our admin's word on a tool.
+//! The aggregate `Label`: a tag that our admin sets on tools.
 //!
-//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+//! `decide` contains every rule; `evolve` only records events that already happened, so old events always replay.
 
 use jiff::Timestamp;
 use model::{LabelId, LabelProfile};
@@ -10,54 +10,50 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
-/// What is known of a label.
+/// The state of a label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
-    /// For ever.
     pub id: LabelId,
-    /// What an admin says of it.
+    /// Settings chosen by an admin.
     pub profile: LabelProfile,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// Of its stream.
+    /// Version of its stream.
     pub version: Version,
 }
 
-/// A wish concerning a label.
+/// A command for one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum LabelCommand {
-    /// Make it.
     Create(LabelProfile),
-    /// Change what is said of it.
+    /// Replace the settings.
     Update(LabelProfile),
-    /// Forget it and take it off all tools.
+    /// Delete the label and remove it from all tools.
     Delete,
 }
 
-/// What happened to a label. Stored for ever: variants and fields are added, never renamed.
+/// An event of one label. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelEvent {
-    /// It was made.
+    /// The label was created.
     #[serde(rename = "LabelCreated")]
     Created {
-        /// What it is now.
+        /// Initial settings.
         profile: LabelProfile,
     },
-    /// Its name, colour or the like was changed.
+    /// The name, the colour or another setting was changed.
     #[serde(rename = "LabelUpdated")]
     Updated {
-        /// What it is now.
+        /// New settings.
         profile: LabelProfile,
     },
-    /// It was forgotten, and every tool lost it.
+    /// The label was deleted and removed from all tools.
     #[serde(rename = "LabelDeleted")]
     Deleted {},
 }
 
 impl Label {
-    /// Every rule about one label.
+    /// Applies every rule about one label.
     pub fn decide(
         id: &LabelId,
         known: Option<&Self>,
@@ -76,7 +72,7 @@ impl Label {
         }
     }
 
-    /// Records what happened.
+    /// Applies an event to the state.
     pub fn evolve(
         known: &mut Option<Self>,
         id: &LabelId,

@@ -1,5 +1,5 @@
-//! The catalog: commands → events → snapshot. It decides without input or output, and touches the outside only through
-//! the [`Journal`](journal::Journal). Beside it stands the [record](record::Records) of calls, which decides nothing.
+//! The catalog: commands → events → snapshot. It decides without I/O and touches the outside only through the
+//! [`Journal`](journal::Journal). Beside it stands the [call log](record::Records), which decides nothing.
 #![cfg_attr(
     not(feature = "postgres"),
     expect(dead_code, reason = "only stores that share a database need all of it")

@@ -1,10 +1,10 @@
-//! Names agents may use: a clash between sources is told apart by the source (requirement A5).
+//! Tool names for agents: a clash between sources is resolved by qualifying the name with the source (requirement A5).
 //!
-//! A tool has three forms of its name: plain (`search`), qualified (`github__search`), and one that no other tool has
-//! (`github__search_1f2e3d4c`), for the case that an admin gave two tools of one source the same name. Which of them
-//! an agent is shown depends on what else it was granted, and on nothing else.
+//! A tool has three forms of its name: plain (`search`), qualified (`github__search`) and unique
+//! (`github__search_1f2e3d4c`). The unique form is for two tools of one source that an admin gave the same name. Which
+//! form an agent sees depends only on the other tools that it was granted.
 //!
-//! A source or an admin may give a name that the APIs of models do not take. The last form is one that all of them take.
+//! A source or an admin may choose a name that some model APIs reject. All of them accept the unique form.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,13 +15,13 @@ use sha2::{Digest as _, Sha256};
 use crate::tool::Tool;
 use crate::tool_set::Slot;
 
-/// The longest name most clients take.
+/// The longest name that most clients accept.
 pub const NAME_LIMIT: usize = 64;
-/// What is left of a longer one before its suffix: `_` and eight hexadecimal digits.
+/// Characters of a long name that remain before its suffix of `_` and eight hexadecimal digits.
 const CUT: usize = NAME_LIMIT - 9;
 const DRAWERS: usize = 512;
 
-/// Whether the API of every model takes it: 1 to 64 ASCII letters, digits, `_` and `-`, the first a letter or `_`.
+/// True if every model API accepts the name: 1 to 64 ASCII letters, digits, `_` and `-`, the first a letter or `_`.
 pub fn is_portable(name: &str) -> bool {
     let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     name.len() <= NAME_LIMIT
@@ -33,8 +33,8 @@ fn is_taken_everywhere(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// A name that models take, for something that is called otherwise: what they do not take becomes `_`, and a hash tells
-/// it from what looks alike then.
+/// Converts any name into a portable one: unsupported characters become `_`, and a hash keeps names unique that would
+/// otherwise become equal.
 pub fn portable_name(name: &str, id: &str) -> String {
     let digest = Sha256::digest(id);
     let start = if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') { "_" } else { "" };
@@ -45,7 +45,7 @@ pub fn portable_name(name: &str, id: &str) -> String {
 }
 
 impl Tool {
-    /// `github__search`; a longer one is cut and gets a suffix of its own.
+    /// `github__search`; a longer name is cut and gets a unique suffix.
     pub fn qualified_name(&self) -> String {
         let whole = format!("{}__{}", self.source, self.name());
         match whole.chars().count() <= NAME_LIMIT {
@@ -54,12 +54,12 @@ impl Tool {
         }
     }
 
-    /// `github__search_1f2e3d4c`: nobody else has this one, and models take it.
+    /// `github__search_1f2e3d4c`: no other tool has this name, and every model API accepts it.
     pub fn unique_name(&self) -> String {
         portable_name(&format!("{}__{}", self.source, self.name()), self.id.as_str())
     }
 
-    /// Whether this is one of its forms.
+    /// True if `text` is one of the three forms of the name.
     pub fn is_called(&self, text: &str) -> bool {
         text == self.name() || text == self.qualified_name() || text == self.unique_name()
     }
@@ -69,14 +69,14 @@ impl Tool {
     }
 }
 
-/// Finds tools by any form of their names; cheap to clone. Only hashes are kept: whoever finds a tool compares.
+/// Finds tools by any form of their names; cheap to clone. It stores only hashes: the caller compares the names.
 #[derive(Clone)]
 pub(crate) struct Names {
     drawers: Vec<Arc<HashMap<u64, Slots>>>,
     hasher: RandomState,
 }
 
-/// Nearly always one.
+/// The slots of one hash, nearly always one.
 #[derive(Clone)]
 enum Slots {
     One(Slot),
@@ -109,11 +109,11 @@ impl Default for Names {
 impl Names {
     fn place(&self, form: &str) -> (usize, u64) {
         let hash = self.hasher.hash_one(form);
-        // The remainder is below DRAWERS, so the cast loses nothing.
+        // The remainder is below BUCKETS, so the cast loses nothing.
         ((hash % DRAWERS as u64) as usize, hash)
     }
 
-    /// The slots of tools that may be called so.
+    /// The slots of tools that may have this name.
     pub(crate) fn find(&self, text: &str) -> &[Slot] {
         let (drawer, hash) = self.place(text);
         self.drawers[drawer].get(&hash).map_or(&[], Slots::as_slice)
@@ -150,7 +150,7 @@ mod tests {
     use crate::samples::tool_called;
 
     #[test]
-    fn a_name_that_would_be_too_long_is_cut_and_gets_a_suffix_of_its_own() {
+    fn a_long_name_is_cut_and_gets_a_unique_suffix() {
         let short = tool_called("github:search", "search");
         assert_eq!(short.qualified_name(), "github__search");
         assert!(short.unique_name().starts_with("github__search_"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_form_is_a_name_that_models_take() {
+    fn the_unique_form_is_always_a_portable_name() {
         for name in ["", "süß", "a.b/c d", "2fa", "-", "\u{1f355}", "a\nb", &"ü".repeat(70)] {
             assert!(!is_portable(name), "{name}");
             for id in ["shop:a", "2shop:a"] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_found_by_each_form_until_they_are_gone() {
+    fn tools_are_found_by_each_form_until_they_are_removed() {
         let mut names = Names::default();
         let [one, two] = ["github:a", "gitlab:a"].map(|id| tool_called(id, "search"));
         names.add(1, &one);

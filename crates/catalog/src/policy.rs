@@ -1,6 +1,6 @@
-//! A policy: if its matchers match, it grants its groups.
+//! The aggregate `Policy`: if its matchers match, it grants its groups.
 //!
-//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+//! `decide` contains every rule; `evolve` only records events that already happened, so old events always replay.
 
 use jiff::Timestamp;
 use model::{PolicyId, PolicyRules};
@@ -10,69 +10,57 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
-/// The most matchers of a policy: each is compiled and judges every new agent.
+/// Upper bound for the matchers of a policy: each is compiled and evaluated for each new agent.
 const MATCHERS: usize = 100;
 
-/// What is known of a policy.
+/// The state of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// For ever.
     pub id: PolicyId,
-    /// What it says.
     pub rules: PolicyRules,
-    /// The admin's switch.
+    /// Switched on by an admin.
     pub active: bool,
-    /// When it was defined.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// Of its stream.
+    /// Version of its stream.
     pub version: Version,
 }
 
-/// A wish concerning a policy.
+/// A command for one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum PolicyCommand {
-    /// Make it.
     Define(PolicyRules),
-    /// Change what it says.
+    /// Replace the rules.
     Update(PolicyRules),
-    /// Let it grant.
+    /// Make its grants effective.
     Activate,
-    /// Let it grant nothing.
+    /// Suspend its grants.
     Deactivate,
-    /// Forget it.
     Delete,
 }
 
-/// What happened to a policy. Stored for ever: variants and fields are added, never renamed.
+/// An event of one policy. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PolicyEvent {
-    /// It was made.
+    /// The policy was defined.
     #[serde(rename = "PolicyDefined")]
-    Defined {
-        /// The rules.
-        rules: PolicyRules,
-    },
-    /// Its rules were replaced by these.
+    Defined { rules: PolicyRules },
+    /// The rules were replaced.
     #[serde(rename = "PolicyUpdated")]
-    Updated {
-        /// The rules.
-        rules: PolicyRules,
-    },
-    /// It counts again.
+    Updated { rules: PolicyRules },
+    /// The policy was activated.
     #[serde(rename = "PolicyActivated")]
     Activated {},
-    /// It counts no longer, and is kept.
+    /// The policy was deactivated and kept.
     #[serde(rename = "PolicyDeactivated")]
     Deactivated {},
-    /// It was forgotten.
+    /// The policy was deleted.
     #[serde(rename = "PolicyDeleted")]
     Deleted {},
 }
 
 impl Policy {
-    /// Every rule about one policy.
+    /// Applies every rule about one policy.
     pub fn decide(
         id: &PolicyId,
         known: Option<&Self>,
@@ -100,7 +88,7 @@ impl Policy {
         }
     }
 
-    /// Records what happened.
+    /// Applies an event to the state.
     pub fn evolve(
         known: &mut Option<Self>,
         id: &PolicyId,

@@ -1,8 +1,8 @@
-//! The record: every call of a tool, one row each, chained by hashes so that a removed or changed row shows.
+//! The call log: one row per call of a tool, chained by hashes so that a removed or changed row is detectable.
 //!
-//! It is not the journal: calls change nothing, there are far more of them, and old ones go. A row is a text of JSON that
-//! holds its number and the hash of the row before it; its own hash is the SHA-256 of that text. Everything that is
-//! looked for is worked out from the text by the database, so nothing can be changed beside it.
+//! It is not part of the journal: calls change nothing, they are far more numerous than events, and old ones are
+//! removed. A row is a JSON text that contains its id and the hash of the previous row; its own hash is the SHA-256 of
+//! that text. The database derives all searchable columns from the text, so they cannot be tampered with separately.
 
 mod call;
 mod filter;
@@ -35,71 +35,72 @@ pub use sqlite::SqliteRecords;
 pub use usage::{Usage, UsageOf, UsagePage};
 pub use verify::{Expected, ExportVerifier, KeptHead, RecordVerification, verify_records};
 
-/// The most rows that are removed in one step.
+/// Upper bound for rows removed in one step.
 const STEP: usize = 10_000;
 
-/// Every call of a tool. Three implementations: memory, SQLite, PostgreSQL.
+/// The log of all calls of tools. Three implementations: memory, SQLite, PostgreSQL.
 pub trait Records: Send + Sync {
-    /// Stores calls in one atomic step, in their order, and counts them.
+    /// Stores calls in one atomic step, in their order, and adds them to the usage totals.
     fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()>;
 
-    /// The rows that are wanted.
+    /// The rows that match a filter.
     fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>>;
 
-    /// How often each of these was used; those that never were are left out.
+    /// Usage totals of these names, without the unused ones.
     fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>>;
 
-    /// What was used most, the most used first; of what was used as often, the lower name first. Calls of what nobody has are
-    /// left out.
+    /// Names by usage, the most used first and equally used ones in ascending order. Calls of unknown tools are
+    /// omitted.
     fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>>;
 
-    /// Where the chain begins and ends.
+    /// The bounds of the chain.
     fn chain(&self) -> Answering<'_, Chain>;
 
-    /// Removes the oldest rows, at most ten thousand: those before the first one that is not older, but for the last of them,
-    /// which shows how old the others were. The hash before it stays. Says how many went.
+    /// Removes the oldest rows that are older than `time`, at most ten thousand, and returns their number. It stops at
+    /// the first row that is not older, and keeps the row before it as evidence of the age of the removed rows. The
+    /// hash of the last removed row is kept.
     fn forget_before(&self, time: Timestamp) -> Answering<'_, u64>;
 }
 
-/// A row as it is stored.
+/// A row of the call log as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Counts from one, without gaps.
     pub id: u64,
-    /// JSON that holds the id, the hash of the row before, and the call.
+    /// JSON with the id, the hash of the previous row, and the call.
     pub text: Box<str>,
-    /// Of the text.
+    /// Hash of the text.
     pub hash: Digest,
 }
 
-/// A place in the chain.
+/// A row in the chain, identified by its id and hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Link {
-    /// Of the row; zero before the first.
+    /// Id of the row; zero before the first row.
     pub id: u64,
-    /// Of the row.
+    /// Hash of the row.
     pub hash: Digest,
 }
 
-/// Where the chain begins and ends.
+/// The first and the last link of the stored chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The last row that was removed for its age.
+    /// The last row that retention removed.
     pub anchor: Link,
-    /// The last row there is.
+    /// The last row of the log.
     pub head: Link,
-    /// How many calls were ever counted.
+    /// Number of calls ever counted.
     pub counted: u64,
 }
 
 impl Link {
-    /// Before the first row.
+    /// The link before the first row.
     fn start() -> Self {
         Self { id: 0, hash: Digest::of("toolcrib record") }
     }
 }
 
-/// A link that cannot be read.
+/// The text is not a valid chain link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a head is the id of a row and its hash, as in `12:5f1d…`")]
 pub struct InvalidLink;
@@ -128,13 +129,13 @@ impl Row {
         Link { id: self.id, hash: self.hash }
     }
 
-    /// The text with the hash as its last member: one line of an export.
+    /// One line of an export: the text with the hash as its last field.
     pub fn to_line(&self) -> String {
         let open = self.text.strip_suffix('}').unwrap_or(&self.text);
         format!("{open},\"hash\":\"{}\"}}", self.hash)
     }
 
-    /// The row of a line of an export; none if it is no such line.
+    /// Parses a line of an export; `None` if it is not one.
     fn of_line(line: &str) -> Option<Self> {
         #[derive(serde::Deserialize)]
         struct Numbered {
@@ -146,13 +147,13 @@ impl Row {
         Some(Self { id, text: text.into(), hash })
     }
 
-    /// What it says; none if it is no row of ours.
+    /// The call in this row; `None` if the row was not written by this program.
     pub fn call(&self) -> Option<RecordedCall> {
         serde_json::from_str(&self.to_line()).ok()
     }
 }
 
-/// The rows of these calls, each chained to the one before.
+/// The rows of these calls, each chained to the previous one.
 fn chained(mut last: Link, calls: &[CallRecord]) -> Vec<Row> {
     let next = |call| {
         let row = Row::after(last, call);
@@ -162,7 +163,7 @@ fn chained(mut last: Link, calls: &[CallRecord]) -> Vec<Row> {
     calls.iter().map(next).collect()
 }
 
-/// As times are written in rows: texts that sort as the times do.
+/// Times as rows contain them: strings that sort in the order of the times.
 fn written(time: Timestamp) -> String {
     format!("{time:.6}")
 }

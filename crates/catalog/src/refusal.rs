@@ -1,143 +1,102 @@
-//! Why a command is refused: the rules, by meaning.
+//! Reasons to refuse a command: the rules of the catalog, by meaning.
 
 use model::{Finding, GroupId, LabelId, PolicyId};
 
-/// Why a command is refused. Nothing has changed.
+/// Why a command was refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is none under this id.
+    /// Unknown id.
     #[error("there is no {what} `{id}`")]
-    NotFound {
-        /// `source`, `tool`, …
-        what: &'static str,
-        /// The id.
-        id: String,
-    },
-    /// The id is taken.
+    NotFound { what: &'static str, id: String },
     #[error("there is a {what} `{id}` already")]
-    AlreadyExists {
-        /// `source`, `tool`, …
-        what: &'static str,
-        /// The id.
-        id: String,
-    },
-    /// The upstream no longer offers it.
+    AlreadyExists { what: &'static str, id: String },
+    /// The upstream no longer offers the tool.
     #[error("tool `{id}` is gone from its source: it can be enabled when a refresh finds it again")]
-    ToolIsDeprecated {
-        /// The tool.
-        id: String,
-    },
-    /// Another version was looked at than the one that waits.
+    ToolIsDeprecated { id: String },
+    /// The admin reviewed another version than the pending one.
     #[error("tool `{id}` has changed since you looked: look at the version that waits now")]
-    ToolHasChanged {
-        /// The tool.
-        id: String,
-    },
-    /// Nothing waits for a decision.
+    ToolHasChanged { id: String },
+    /// No version is pending review.
     #[error("no version of tool `{id}` waits for review")]
-    NothingToReview {
-        /// The tool.
-        id: String,
-    },
-    /// Something was found in the version that waits.
+    NothingToReview { id: String },
+    /// The pending version has findings.
     #[error(
         "something was found in the texts of tool `{id}`: {}. Look at it, and if it is to be served all the same, say \
          `\"despite_findings\": true`",
         told(findings)
     )]
     HasFindings {
-        /// The tool.
         id: String,
-        /// What, without notes.
+        /// Findings above the level of a note.
         findings: Vec<Finding>,
     },
-    /// It would do nothing: only results of tools are shaped.
+    /// The setting would have no effect: only results of tools are shaped.
     #[error("`{id}` is a {kind}, and `{member}` shapes results of tools: leave it out")]
     OnlyOfTools {
-        /// The prompt or resource.
+        /// Id of the prompt or resource.
         id: String,
-        /// Which of the two.
+        /// `prompt` or `resource`.
         kind: &'static str,
-        /// What was said of it.
+        /// Name of the setting.
         member: &'static str,
     },
-    /// A revoked key opens nothing for good.
+    /// A revoked key stays revoked.
     #[error("key `{id}` is revoked: make a new one")]
-    KeyIsRevoked {
-        /// The key.
-        id: String,
-    },
-    /// Somebody was faster.
+    KeyIsRevoked { id: String },
+    /// Another request changed it first.
     #[error("{what} `{id}` has changed since you read it: read it again")]
-    HasChanged {
-        /// `source`, `tool`, …
-        what: &'static str,
-        /// The id.
-        id: String,
-    },
-    /// It would select every tool, most likely by mistake.
+    HasChanged { what: &'static str, id: String },
+    /// The selector would select every tool, most likely by mistake.
     #[error(
         "selector {number} says nothing and would select every tool: if that is meant, say `\"name\": \"*\"`"
     )]
     SelectorSaysNothing {
-        /// Which, from 1 on.
+        /// Position of the selector, from 1.
         number: usize,
     },
-    /// It would select nothing, which nobody means.
+    /// The group would select nothing, which is never intended.
     #[error(
         "the selectors are of several kinds, and nothing matches all of them: say `\"selector_mode\": \"any\"`, or make a \
          group for each kind"
     )]
     KindsExcludeEachOther,
-    /// Each takes memory and time at every change.
+    /// Each selector or matcher costs memory and time at every change.
     #[error("at most {limit} {what}: split it up")]
     TooMany {
         /// `selectors`, `matchers`.
         what: &'static str,
-        /// How many there may be.
+        /// Upper bound.
         limit: usize,
     },
-    /// Others could not read it: it is nested too deeply.
+    /// The event is nested so deeply that other readers would reject it.
     #[error("this is nested too deeply to be stored")]
     TooDeep,
-    /// Not while it is disabled.
+    /// A disabled source cannot be refreshed.
     #[error("source `{id}` is disabled: enable it first")]
-    SourceIsDisabled {
-        /// The source.
-        id: String,
-    },
-    /// One at a time.
+    SourceIsDisabled { id: String },
+    /// Only one refresh of a source runs at a time.
     #[error("source `{id}` is being refreshed by another node: look what came of that")]
-    BeingRefreshed {
-        /// The source.
-        id: String,
-    },
-    /// The kind of a source is for ever.
+    BeingRefreshed { id: String },
+    /// The kind of a source cannot be changed.
     #[error("source `{id}` stays of kind {kind}: register another source for another kind")]
-    KindIsForEver {
-        /// The source.
-        id: String,
-        /// Its kind.
-        kind: &'static str,
-    },
-    /// Policies still grant it.
+    KindIsForEver { id: String, kind: &'static str },
+    /// Policies still grant the group.
     #[error("group `{id}` is granted by {}: change those policies first", list(policies))]
     GroupIsGranted {
-        /// The group.
         id: GroupId,
-        /// Who grants it.
+        /// Policies that grant the group.
         policies: Vec<PolicyId>,
     },
-    /// A policy would grant groups that are not there.
+    /// The policy grants unknown groups.
     #[error("there is no group {}", list(groups))]
     NoSuchGroups {
-        /// Which.
+        /// The unknown groups.
         groups: Vec<GroupId>,
     },
-    /// A tool would get labels that are not there.
+    /// The tool would get unknown labels.
     #[error("there is no label {}", list(labels))]
     NoSuchLabels {
-        /// Which.
+        /// The unknown labels.
         labels: Vec<LabelId>,
     },
     /// A refresh would remove too many tools at once.
@@ -146,13 +105,12 @@ pub enum Refusal {
          the last inventory stays in service; refresh with force if this is right"
     )]
     ShrinksTooMuch {
-        /// The source.
         id: String,
-        /// How many would go.
+        /// Tools that would be removed.
         gone: usize,
-        /// How many there are.
+        /// Active tools of the source.
         known: usize,
-        /// The limit.
+        /// Limit in percent.
         limit: u8,
     },
 }
@@ -161,7 +119,7 @@ fn list<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The first of them, and how many more there are.
+/// Describes the first finding and counts the others.
 fn told(findings: &[Finding]) -> String {
     let first = findings.first().map(|found| format!("{} at `{}`", found.check, found.at));
     let more = match findings.len() {

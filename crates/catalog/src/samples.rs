@@ -1,4 +1,4 @@
-//! Values for tests: ids and times in one word, a fullest manifest, and every event at least once.
+//! Values for tests: short constructors for ids and times, a complete manifest, and every event at least once.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,22 +18,21 @@ use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
 use crate::tool::{StoredManifest, Tool, ToolEvent};
 
-/// An id, a name, a digest, …
+/// Parses an id, a name, a digest, …
 pub(crate) fn parsed<T: FromStr<Err: Debug>>(text: &str) -> T {
     text.parse().unwrap()
 }
 
-/// Several ids.
 pub(crate) fn all_parsed<T: FromStr<Err: Debug>, All: FromIterator<T>>(texts: &[&str]) -> All {
     texts.iter().map(|text| parsed(text)).collect()
 }
 
-/// Anything that is read from JSON. Through text, as in a journal.
+/// Deserializes a value from JSON, through text as a journal does.
 pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_str(&value.to_string()).unwrap()
 }
 
-/// So many seconds after the beginning. Events of tests happen one second after the other.
+/// The time at this many seconds after the epoch. Events in tests are one second apart.
 pub(crate) fn time(second: u32) -> Timestamp {
     Timestamp::from_second(second.into()).unwrap()
 }
@@ -99,7 +98,6 @@ pub(crate) fn other_manifest() -> StoredManifest {
     }
 }
 
-/// A tool under an id, with a name.
 pub(crate) fn tool_called(id: &str, name: &str) -> Tool {
     let id: ToolId = parsed(id);
     let manifest = Arc::new(StoredManifest { name: name.into(), ..full_manifest() });

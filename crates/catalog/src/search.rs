@@ -1,9 +1,9 @@
-//! Search: tools by what is said of them, best first, each with a score from 0 to 1 (requirement A7).
+//! Search: tools by their texts, best first, each with a score from 0 to 1 (requirement A7).
 //!
-//! A query of one word that is part of a name, a keyword or a description gets what `search/table.rs` says. Everything
-//! else gets its relevance (`search/rank.rs`): the share of what was asked for that the tool has, rare words counting more
-//! than common ones, and a quarter more where the whole name was said. What is found, in which order and with which score,
-//! is the same as if no other tools existed than those that are searched.
+//! A query of one word that is part of a name, a keyword or a description gets its score from `search/match_table.rs`.
+//! Every other match gets its relevance (`search/relevance.rs`): the share of the query that the tool matches. Rare
+//! words count more than common ones, and a query that contains the whole name counts a quarter more. Results, order
+//! and scores are the same as if only the searched tools existed.
 
 mod additions;
 mod document;
@@ -40,28 +40,28 @@ pub use weights::{Field, FieldWeight, Weights};
 
 use crate::tool_set::{Slot, ToolSet};
 
-/// A tool that was found.
+/// A tool in the result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// In which of the indexes.
+    /// Number of the index that contains the tool.
     pub part: usize,
-    /// Where in it.
+    /// Slot in that index.
     pub slot: Slot,
-    /// How well it fits, above 0 and at most 1.
+    /// Score above 0 and at most 1.
     pub score: f32,
 }
 
-/// Some of the tools of an index.
+/// The searched tools of one index.
 struct Part<'a> {
     index: &'a SearchIndex,
     within: Within<'a>,
 }
 
-/// What a word alone is worth that is in no row of the table: less than any of them.
+/// Scale for a single word that matches no row of the table: below every row.
 const NOT_IN_TABLE: f32 = 0.5;
 
-/// Searches some tools of each of several indexes as if they were one, and nothing else existed. Nothing is found by a
-/// query without a word.
+/// Searches some tools of each of several indexes as if they were one index without any other tools. A query without
+/// words finds nothing.
 pub fn search(indexes: &[(&SearchIndex, &ToolSet)], query: &str, limit: usize) -> Vec<Found> {
     let query = Query::new(query);
     let parts = indexes.iter().map(|(index, tools)| Part { index, within: Within::new(tools) });
@@ -69,7 +69,7 @@ pub fn search(indexes: &[(&SearchIndex, &ToolSet)], query: &str, limit: usize) -
     let Some(first) = parts.first() else { return Vec::new() };
     let relevance = Relevance::new(&query, &parts, &first.index.weights);
     let scale = if query.is_plain_word() { NOT_IN_TABLE } else { 1.0 };
-    // The table decides on one word; among its equals, everybody's relevance counts.
+    // The table decides on one word; among tools with equal scores, relevance decides, so all of them need it.
     let relevant = if query.is_one_word() { usize::MAX } else { limit };
     let mut best = Best { limit, kept: Vec::new() };
     for (number, part) in parts.iter().enumerate() {
@@ -93,7 +93,7 @@ pub fn search(indexes: &[(&SearchIndex, &ToolSet)], query: &str, limit: usize) -
 
 struct Candidate<'a> {
     found: Found,
-    /// Decides among those that have the same score by the table.
+    /// Decides between equal scores.
     relevance: f32,
     id: &'a str,
 }
@@ -106,7 +106,7 @@ impl Candidate<'_> {
     }
 }
 
-/// The best so far, in order.
+/// The best candidates so far, in order.
 struct Best<'a> {
     limit: usize,
     kept: Vec<Candidate<'a>>,

@@ -1,4 +1,4 @@
-//! A snapshot: everything known at one position, immutable and cheap to share.
+//! A snapshot: the whole catalog at one position, immutable and cheap to share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::tool::{Status, Tool};
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::{CataloguedTool, ToolTable};
 
-/// Everything known at one position.
+/// The whole catalog at one position.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     pub(crate) position: Position,
@@ -30,49 +30,45 @@ pub struct Snapshot {
     pub(crate) policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     pub(crate) labels: Arc<BTreeMap<LabelId, Arc<Label>>>,
     pub(crate) keys: Arc<BTreeMap<KeyId, Arc<Key>>>,
-    /// Enabled, active, approved, complete, of an enabled source.
+    /// Tools that are enabled, active, approved and complete, of an enabled source.
     pub(crate) served: ToolSet,
     pub(crate) visibility: VisibilitySets,
     pub(crate) names: Names,
     pub(crate) generation: u64,
-    /// Last versions of streams whose aggregate is gone: the next life continues there.
+    /// Last versions of the streams of removed aggregates: a new aggregate of the same id continues there.
     pub(crate) ended: Arc<HashMap<StreamName, Version>>,
     pub(crate) not_understood: u64,
 }
 
-/// Where agents meet tools, unless a group that grants them says otherwise.
+/// Default visibility of tools, unless a granting group overrides it.
 #[derive(Clone, Debug, Default)]
 pub struct VisibilitySets {
-    /// In their list.
     pub listed: ToolSet,
-    /// Only through search. What is in neither is found only by name.
+    /// Found through search only. A tool in neither set can only be called by name.
     pub searchable: ToolSet,
-    /// Said of the tool itself: no group changes it.
+    /// Set on the tool itself: no group overrides it.
     pub fixed: ToolSet,
-    /// Those that are no tools but prompts and resources: agents never meet them among tools.
+    /// Prompts and resources: agents never see them among tools.
     pub others: ToolSet,
 }
 
 /// A source in the snapshot.
 #[derive(Clone, Debug)]
 pub struct CataloguedSource {
-    /// What is known of it.
     pub source: Source,
-    /// Its tools.
     pub tools: ToolSet,
 }
 
 /// A group in the snapshot.
 #[derive(Clone, Debug)]
 pub struct CataloguedGroup {
-    /// What is known of it.
     pub group: Group,
     /// Selected + explicit − excluded, served or not.
     pub members: ToolSet,
 }
 
 impl Snapshot {
-    /// Of the last event it knows.
+    /// Position of the last folded event.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -82,7 +78,7 @@ impl Snapshot {
         self.time
     }
 
-    /// Events in the journal that this program does not understand.
+    /// Number of events in the journal that this program cannot interpret.
     pub fn not_understood(&self) -> u64 {
         self.not_understood
     }
@@ -92,12 +88,11 @@ impl Snapshot {
         self.sources.values()
     }
 
-    /// One source.
     pub fn source(&self, id: &SourceId) -> Option<&Arc<CataloguedSource>> {
         self.sources.get(id)
     }
 
-    /// How many tools there are, served or not.
+    /// Number of tools, served or not.
     pub fn tool_count(&self) -> usize {
         self.tools.len()
     }
@@ -107,12 +102,10 @@ impl Snapshot {
         self.tools.iter()
     }
 
-    /// One tool, by id.
     pub fn tool(&self, id: &ToolId) -> Option<&Arc<CataloguedTool>> {
         self.tools.get(id)
     }
 
-    /// One tool, by slot.
     pub fn tool_at(&self, slot: Slot) -> Option<&Arc<CataloguedTool>> {
         self.tools.at(slot)
     }
@@ -128,13 +121,12 @@ impl Snapshot {
         self.groups.values()
     }
 
-    /// One group.
     pub fn group(&self, id: &GroupId) -> Option<&Arc<CataloguedGroup>> {
         self.groups.get(id)
     }
 
-    /// The tools of a group that can be served: selected + explicit − excluded, and nothing that is stopped: no tool
-    /// that is switched off, and none at all if the group is.
+    /// The servable tools of a group: selected + explicit − excluded, without disabled tools.
+    /// Empty if the group is inactive.
     pub fn group_tools(&self, id: &GroupId) -> Option<ToolSet> {
         let entry = self.groups.get(id)?;
         Some(match entry.group.active {
@@ -148,7 +140,6 @@ impl Snapshot {
         self.policies.values()
     }
 
-    /// One policy.
     pub fn policy(&self, id: &PolicyId) -> Option<&Arc<Policy>> {
         self.policies.get(id)
     }
@@ -158,7 +149,6 @@ impl Snapshot {
         self.labels.values()
     }
 
-    /// One label.
     pub fn label(&self, id: &LabelId) -> Option<&Arc<Label>> {
         self.labels.get(id)
     }
@@ -168,33 +158,32 @@ impl Snapshot {
         self.keys.values()
     }
 
-    /// One API key.
     pub fn key(&self, id: &KeyId) -> Option<&Arc<Key>> {
         self.keys.get(id)
     }
 
-    /// All tools that can be served to somebody.
+    /// All tools that can be served.
     pub fn served(&self) -> &ToolSet {
         &self.served
     }
 
-    /// Where agents meet tools, unless a group that grants them says otherwise.
+    /// Default visibility of tools, unless a granting group overrides it.
     pub fn visibility(&self) -> &VisibilitySets {
         &self.visibility
     }
 
-    /// Moves on whenever anything changes that decides who may use which tool, or what a tool is. No two snapshots of
-    /// one process that differ in that have the same.
+    /// Changes whenever the tools, or the rules of who may use them, change. Two snapshots of one process that differ
+    /// in these never share a generation.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// All policies, to be compared with those of another snapshot: the same pointer, the same policies.
+    /// All policies; equal pointers in two snapshots mean equal policies.
     pub fn policies_by_id(&self) -> &Arc<BTreeMap<PolicyId, Arc<Policy>>> {
         &self.policies
     }
 
-    /// The tools that are called so, in one form or another, served or not.
+    /// The tools with this name, in any of its forms, served or not.
     pub fn tools_called<'a>(
         &'a self,
         text: &'a str,
@@ -203,7 +192,7 @@ impl Snapshot {
         found.filter(move |entry| entry.tool.is_called(text))
     }
 
-    /// Those of a set that are called so. Names of tools outside the set are not even compared.
+    /// The tools of a set with this name. Names of tools outside the set are not even compared.
     pub fn tools_called_in<'a>(
         &'a self,
         text: &'a str,
@@ -214,13 +203,13 @@ impl Snapshot {
         found.filter(move |entry| entry.tool.is_called(text))
     }
 
-    /// Where agents meet a tool, as it or its source says.
+    /// Visibility of a tool as set on itself or on its source.
     pub(crate) fn own_visibility(&self, tool: &Tool) -> Visibility {
         let of_source = || Some(self.source(&tool.source)?.source.profile.visibility);
         tool.overridden.visibility.or_else(of_source).unwrap_or_default()
     }
 
-    /// What selectors see of a tool.
+    /// The facts of a tool that selectors match against.
     pub fn facts<'a>(&'a self, tool: &'a Tool) -> Facts<'a> {
         let manifest = tool.shown_manifest();
         let source_name =
@@ -237,7 +226,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether anything stops a tool, whoever asks.
+    /// True if nothing prevents serving this tool, regardless of the caller.
     pub(crate) fn can_be_served(&self, entry: &CataloguedTool) -> bool {
         let tool = &entry.tool;
         tool.served_manifest().is_some()
@@ -247,7 +236,7 @@ impl Snapshot {
             && self.source(&tool.source).is_some_and(|source| source.source.enabled)
     }
 
-    /// Everything in it, in one canonical order: what a checkpoint stores.
+    /// All entries in one canonical order, as a checkpoint stores them.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut tools: Vec<_> = self.tools.iter().map(|entry| &entry.tool).collect();
         tools.sort_by(|one, two| one.id.cmp(&two.id));
@@ -263,7 +252,7 @@ impl Snapshot {
         sources.chain(labels).chain(tools).chain(groups).chain(policies).chain(keys).chain(ended)
     }
 
-    /// SHA-256 over everything known and everything derived from it. Equal exactly when two snapshots say the same.
+    /// SHA-256 over the whole catalog including derived state. Two snapshots are equal exactly if their digests are.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         let mut line = |text: &str| {
@@ -294,7 +283,7 @@ impl Snapshot {
     }
 }
 
-/// One thing in a snapshot, as a checkpoint stores it.
+/// One aggregate of a snapshot, as a checkpoint stores it.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Entry<'a> {
@@ -307,7 +296,7 @@ pub(crate) enum Entry<'a> {
     Ended(&'a StreamName, Version),
 }
 
-/// One thing read back from a checkpoint.
+/// One aggregate read back from a checkpoint.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OwnedEntry {

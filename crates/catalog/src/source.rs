@@ -1,6 +1,6 @@
-//! A source: registered, refreshed often, removed at most once in each of its lives.
+//! The aggregate `Source`: registered, refreshed often, removed at most once in each of its lives.
 //!
-//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+//! `decide` contains every rule; `evolve` only records events that already happened, so old events always replay.
 
 use jiff::Timestamp;
 use model::{Digest, Health, SourceId, SourceProfile, Warning};
@@ -10,53 +10,53 @@ use serde::{Deserialize, Serialize};
 use crate::journal::Version;
 use crate::refusal::Refusal;
 
-/// What is known of a source.
+/// The state of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// For ever.
     pub id: SourceId,
-    /// What an admin says of it.
+    /// Settings chosen by an admin.
     pub profile: SourceProfile,
-    /// The admin's switch.
+    /// Switched on by an admin.
     pub enabled: bool,
-    /// How its refreshes went lately.
+    /// Derived from the results of its recent refreshes.
     pub health: Health,
-    /// Refreshes that failed since the last that succeeded.
+    /// Failed refreshes since the last successful one.
     pub failures: u32,
-    /// Whether a refresh is missing: none has begun since it was registered, enabled, or told to ask otherwise.
+    /// True if no refresh has begun since the source was registered, enabled, or changed in a way that affects
+    /// discovery.
     pub stale: bool,
     /// When the last refresh began.
     pub last_sync_started_at: Option<Timestamp>,
-    /// When the last refresh ended, well or not; none while it goes on, or if whoever began it is gone.
+    /// When the last refresh ended, successful or not. `None` while one is running or if the node that began it is
+    /// gone.
     pub last_sync_ended_at: Option<Timestamp>,
-    /// Why the last refresh failed, if it did.
+    /// Error of the last refresh if it failed.
     pub last_sync_error: Option<SyncError>,
-    /// What the last successful refresh found.
+    /// Result of the last successful refresh.
     pub inventory: Option<IngestedInventory>,
-    /// When it was registered.
     pub created_at: Timestamp,
-    /// When an admin last changed it.
+    /// When an admin last changed the source.
     pub updated_at: Timestamp,
-    /// Of its stream.
+    /// Version of its stream.
     pub version: Version,
 }
 
-/// What a successful refresh found.
+/// The inventory of a successful refresh, without its manifests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IngestedInventory {
-    /// Published: 16 hexadecimal characters.
+    /// Published hash: 16 hexadecimal characters.
     pub inventory_hash: Box<str>,
-    /// Decides whether anything changed.
+    /// Digest that decides whether anything changed.
     pub fingerprint: Digest,
-    /// How many tools.
+    /// Number of tools.
     pub count: usize,
-    /// The upstream's own version.
+    /// Version that the upstream reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_version: Option<Box<str>>,
-    /// What could not be converted.
+    /// Parts that could not be converted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
-    /// When; the envelope says it.
+    /// Time of the refresh, taken from the envelope of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
@@ -70,18 +70,17 @@ pub struct SyncError {
     pub message: Box<str>,
 }
 
-/// A wish concerning a source.
+/// A command for one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum SourceCommand {
-    /// Make it known.
     Register(SourceProfile),
-    /// Change what is said of it.
+    /// Replace the settings.
     Update(SourceProfile),
     /// Serve its tools.
     Enable,
-    /// Do not serve its tools.
+    /// Stop serving its tools.
     Disable,
-    /// Forget it and its tools.
+    /// Remove the source and its tools.
     Remove,
     /// A refresh begins.
     StartSync,
@@ -91,58 +90,55 @@ pub enum SourceCommand {
     Ingest(IngestedInventory),
 }
 
-/// What happened to a source. Stored for ever: variants and fields are added, never renamed.
+/// An event of one source. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceEvent {
-    /// It was made known.
+    /// The source was registered.
     #[serde(rename = "SourceRegistered")]
     Registered {
-        /// What it is now.
+        /// Initial settings.
         profile: SourceProfile,
     },
-    /// Its settings were changed.
+    /// The settings were changed.
     #[serde(rename = "SourceUpdated")]
     Updated {
-        /// What it is now.
+        /// New settings.
         profile: SourceProfile,
     },
-    /// Its tools are served again.
+    /// The source was enabled: its tools are served again.
     #[serde(rename = "SourceEnabled")]
     Enabled {},
-    /// Its tools are no longer served, and it is no longer asked.
+    /// The source was disabled: its tools are no longer served and it is no longer refreshed.
     #[serde(rename = "SourceDisabled")]
     Disabled {},
-    /// It was forgotten, with its tools.
+    /// The source was removed with its tools.
     #[serde(rename = "SourceRemoved")]
     Removed {},
-    /// Its tools are being discovered.
+    /// A refresh started.
     #[serde(rename = "SourceSyncStarted")]
     SyncStarted {},
-    /// Its tools could not be discovered; the last known ones stay.
+    /// A refresh failed; the last known tools stay.
     #[serde(rename = "SourceSyncFailed")]
-    SyncFailed {
-        /// Why.
-        error: SyncError,
-    },
-    /// Its tools were discovered, and taken over.
+    SyncFailed { error: SyncError },
+    /// A refresh succeeded and its inventory was ingested.
     #[serde(rename = "InventoryIngested")]
     InventoryIngested {
-        /// What was found, counted.
+        /// Counts and hashes of the inventory.
         inventory: IngestedInventory,
     },
-    /// How well its refreshes go was changed.
+    /// The health of the source changed.
     #[serde(rename = "SourceHealthChanged")]
     HealthChanged {
-        /// How it is now.
+        /// New health.
         health: Health,
     },
 }
 
-/// This many failures in a row make a source unhealthy.
+/// Consecutive failures after which a source is unhealthy.
 const UNHEALTHY_FROM: u32 = 3;
 
 impl Source {
-    /// Every rule about one source.
+    /// Applies every rule about one source.
     pub fn decide(
         id: &SourceId,
         known: Option<&Self>,
@@ -191,12 +187,12 @@ impl Source {
         events
     }
 
-    /// Whether a refresh has begun and not ended; perhaps it never will.
+    /// True if a refresh has begun and not ended; if its node is gone, it never will.
     pub fn is_being_refreshed(&self) -> bool {
         self.last_sync_started_at.is_some() && self.last_sync_ended_at.is_none()
     }
 
-    /// Records what happened.
+    /// Applies an event to the state.
     pub fn evolve(
         known: &mut Option<Self>,
         id: &SourceId,
@@ -228,7 +224,8 @@ impl Source {
                 source.updated_at = at;
             }
             SourceEvent::SyncStarted {} => {
-                // Nobody ended the one before: whoever began it is gone, perhaps because of it.
+                // The previous refresh never ended: its node is gone, perhaps because of that refresh. Count it as
+                // failed.
                 source.failures += u32::from(source.is_being_refreshed());
                 source.stale = false;
                 source.last_sync_started_at = Some(at);
@@ -268,7 +265,7 @@ impl Source {
     }
 }
 
-/// Whether a refresh may find something else than before, or take it in where it was held back.
+/// True if a refresh may now find a different inventory, or ingest one that was rejected before.
 fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
     let SourceProfile {
         name: _,
@@ -297,7 +294,7 @@ fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
         )
 }
 
-/// The event, if there is anything to say.
+/// The event if the condition holds, otherwise nothing.
 pub(crate) fn only_if<E>(holds: bool, event: E) -> Vec<E> {
     if holds { vec![event] } else { Vec::new() }
 }

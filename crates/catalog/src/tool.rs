@@ -1,6 +1,6 @@
-//! A tool: seen at its source, switched by admins, reviewed where its source asks for it.
+//! The aggregate `Tool`: observed at its source, switched by admins, reviewed if its source requires it.
 //!
-//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+//! `decide` contains every rule; `evolve` only records events that already happened, so old events always replay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,57 +17,54 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
-/// A manifest whose schemas are references.
+/// A manifest whose schemas are references to stored documents.
 pub type StoredManifest = Manifest<SchemaRef>;
 
-/// What is known of a tool.
+/// The state of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// For ever.
     pub id: ToolId,
-    /// Whose it is.
     pub source: SourceId,
-    /// As last seen at the source.
+    /// Manifest as last observed at the source.
     pub manifest: Arc<StoredManifest>,
-    /// Of the manifest as last seen.
+    /// Fingerprint of that manifest.
     pub fingerprint: Digest,
-    /// What in the texts of the version last seen a person cannot see or should not trust.
+    /// Hidden or suspicious content in the texts of the last observed version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// Which version agents get.
+    /// The version that agents get.
     pub served: Served,
-    /// Whether an admin has decided about the version last seen.
+    /// Review of the last observed version.
     pub review: Review,
-    /// Whether the source still offers it.
+    /// Whether the source still offers the tool.
     pub status: Status,
-    /// The admin's switch.
+    /// Switched on by an admin.
     pub enabled: bool,
-    /// What an admin says instead of the source.
+    /// Values that an admin set in place of those of the source.
     #[serde(default, skip_serializing_if = "Override::is_empty")]
     pub overridden: Override,
-    /// The admin's words on it.
+    /// Labels set by an admin.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<LabelId>,
-    /// When it was first seen.
+    /// When the tool was first observed.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// When it went missing at its source; a tool that is there was seen at the source's last refresh.
+    /// When the tool went missing at its source. `None` means that the last refresh of the source saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_since: Option<Timestamp>,
-    /// Of its stream.
+    /// Version of its stream.
     pub version: Version,
 }
 
-/// Which version of a tool agents get.
+/// The version of a tool that agents get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Served {
-    /// The one last seen.
+    /// The last observed version.
     Latest,
-    /// The last one an admin approved.
+    /// The last approved version.
     Earlier(Arc<StoredManifest>),
-    /// None was ever approved.
+    /// No version was ever approved.
     Nothing,
 }
 
@@ -128,24 +125,21 @@ impl Override {
     }
 }
 
-/// A change to what an admin says instead of the source: what is not given stays, and `Some(None)` takes it back.
+/// A partial change of an override: `None` keeps a value, and `Some(None)` restores the value of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Amendment {
-    /// Another name.
     pub name: Option<Option<Box<str>>>,
-    /// Another description.
     pub description: Option<Option<Box<str>>>,
-    /// Another place to be met.
     pub visibility: Option<Option<Visibility>>,
-    /// What an agent's token must allow.
+    /// Scopes that an agent's token must have.
     pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
-    /// For whom the tokens are that its upstream is shown.
+    /// Audience of the tokens that the upstream receives.
     pub audience: Option<Option<Name>>,
-    /// Which part of its JSON agents get, as a JMESPath expression.
+    /// JMESPath expression that selects the part of a JSON result that agents get.
     pub projection: Option<Option<Box<str>>>,
-    /// How many bytes of text agents get at once of what it answers.
+    /// Upper bound for the text of one result, in bytes.
     pub max_result_bytes: Option<Option<u32>>,
-    /// How many calls of it there may be.
+    /// Rate limit for calls of this tool.
     pub limit: Option<Option<Limit>>,
 }
 
@@ -164,153 +158,133 @@ impl Amendment {
     }
 }
 
-/// A wish concerning a tool.
+/// A command for one tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum ToolCommand {
-    /// The source offers it, like this.
+    /// A refresh found the tool with this manifest.
     Observe(Observation),
-    /// The source no longer offers it.
+    /// The source no longer offers the tool.
     Deprecate,
-    /// Serve it.
+    /// Serve the tool.
     Enable,
-    /// Do not serve it.
+    /// Stop serving the tool.
     Disable,
-    /// Say something else than the source does.
+    /// Replace the override.
     Override(Override),
-    /// Change part of what is said instead of the source; the rest stays.
+    /// Change some values of the override and keep the others.
     Amend(Amendment),
-    /// Have exactly these labels.
+    /// Replace the labels.
     Label(BTreeSet<LabelId>),
     /// Serve the version with this fingerprint.
     Approve {
-        /// Which.
         fingerprint: Digest,
-        /// Although something was found in it.
+        /// Approve although the version has findings.
         despite_findings: bool,
     },
-    /// Do not serve the version with this fingerprint.
-    Reject {
-        /// Which.
-        fingerprint: Digest,
-        /// Why.
-        reason: Box<str>,
-    },
-    /// Forget it.
+    /// Reject the version with this fingerprint.
+    Reject { fingerprint: Digest, reason: Box<str> },
+    /// Remove the tool.
     Remove,
 }
 
 /// A tool as a discovery found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Observation {
-    /// Where.
     pub source: SourceId,
-    /// What.
     pub manifest: Arc<StoredManifest>,
-    /// Of the manifest.
+    /// Fingerprint of the manifest.
     pub fingerprint: Digest,
-    /// What was found in its texts.
+    /// Findings in its texts.
     pub findings: Vec<Finding>,
-    /// Whether a new version waits for an admin.
+    /// Whether a new version needs a review.
     pub trust: Trust,
 }
 
 impl Observation {
-    /// A version that is not to be trusted waits, whatever is thought of its source (requirement T2).
+    /// A version with critical findings needs a review even if its source is trusted (requirement T2).
     fn awaits_review(&self) -> bool {
         self.trust == Trust::Review || self.findings.iter().any(Finding::is_critical)
     }
 }
 
-/// What happened to a tool. Stored for ever: variants and fields are added, never renamed.
+/// An event of one tool. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolEvent {
-    /// It was discovered for the first time.
+    /// The tool was discovered for the first time.
     #[serde(rename = "ToolRegistered")]
     Registered {
-        /// Whose tool it is.
         source: SourceId,
-        /// Its description.
         manifest: Arc<StoredManifest>,
-        /// The version that is meant.
+        /// Fingerprint of this version.
         fingerprint: Digest,
-        /// Whether an administrator must look at it before it is served.
+        /// True if an admin must review the version before it is served.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaits_review: bool,
-        /// What was found in its texts.
+        /// Findings in its texts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
     },
-    /// Its source describes it otherwise than before.
+    /// The source describes the tool differently than before.
     #[serde(rename = "ToolUpdated")]
     Updated {
-        /// Its description.
         manifest: Arc<StoredManifest>,
-        /// The version that is meant.
+        /// Fingerprint of this version.
         fingerprint: Digest,
-        /// The fields that differ from the version before.
+        /// Names of the fields that differ from the previous version.
         changed: Vec<Box<str>>,
-        /// Whether an administrator must look at it before it is served.
+        /// True if an admin must review the version before it is served.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaits_review: bool,
-        /// What was found in its texts.
+        /// Findings in its texts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
     },
-    /// The same version was looked through again, and other things were found.
+    /// The same version was inspected again, with different findings.
     #[serde(rename = "ToolInspected")]
     Inspected {
-        /// What was found in its texts.
+        /// Findings in its texts.
         findings: Vec<Finding>,
     },
-    /// Its source no longer has it; it is kept, and not served.
+    /// The source no longer offers the tool; it is kept and not served.
     #[serde(rename = "ToolDeprecated")]
     Deprecated {},
-    /// Its source has it again.
+    /// The source offers the tool again.
     #[serde(rename = "ToolRestored")]
     Restored {},
-    /// An administrator lets it be served again.
+    /// An admin enabled the tool.
     #[serde(rename = "ToolEnabled")]
     Enabled {},
-    /// An administrator lets it be served no longer.
+    /// An admin disabled the tool.
     #[serde(rename = "ToolDisabled")]
     Disabled {},
-    /// An administrator described it otherwise than its source does.
+    /// An admin replaced values of the source.
     #[serde(rename = "ToolOverridden")]
     Overridden {
-        /// What was changed.
+        /// The complete new override.
         #[serde(rename = "override")]
         overridden: Override,
     },
-    /// Its labels were replaced by these.
+    /// An admin replaced the labels.
     #[serde(rename = "ToolLabelled")]
-    Labelled {
-        /// The labels.
-        labels: BTreeSet<LabelId>,
-    },
-    /// An administrator let this version be served.
+    Labelled { labels: BTreeSet<LabelId> },
+    /// An admin approved this version.
     #[serde(rename = "ToolApproved")]
     Approved {
-        /// The version that is meant.
         fingerprint: Digest,
-        /// Whoever approved it had seen that something was found in it, and said so.
+        /// The version had findings, and the admin approved it explicitly despite them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         despite_findings: bool,
     },
-    /// An administrator refused this version.
+    /// An admin rejected this version.
     #[serde(rename = "ToolRejected")]
-    Rejected {
-        /// The version that is meant.
-        fingerprint: Digest,
-        /// Why.
-        reason: Box<str>,
-    },
-    /// It was forgotten.
+    Rejected { fingerprint: Digest, reason: Box<str> },
+    /// The tool was removed.
     #[serde(rename = "ToolRemoved")]
     Removed {},
 }
 
 impl Tool {
-    /// Every rule about one tool.
+    /// Applies every rule about one tool.
     pub fn decide(
         id: &ToolId,
         known: Option<&Self>,
@@ -386,7 +360,7 @@ impl Tool {
                 events.push(ToolEvent::Inspected { findings: observation.findings });
             }
         } else {
-            // Agents have it already: a change that is taken back leaves nothing to decide.
+            // Agents already get this version: reverting a change leaves nothing to review.
             let is_approved = self
                 .served_manifest()
                 .is_some_and(|manifest| manifest.fingerprint() == observation.fingerprint);
@@ -402,7 +376,8 @@ impl Tool {
         events
     }
 
-    /// A prompt or a resource has no result of a tool to shape: what would do nothing is refused. Taking it back is not.
+    /// Rejects settings that shape tool results on a prompt or resource, where they would have no effect. Removing them
+    /// is allowed.
     fn can_be_said(&self, amendment: &Amendment) -> Result<(), Refusal> {
         let kind = match self.shown_manifest().execution.primitive() {
             Primitive::Tool => return Ok(()),
@@ -431,7 +406,7 @@ impl Tool {
         Ok(())
     }
 
-    /// Records what happened.
+    /// Applies an event to the state.
     pub fn evolve(
         known: &mut Option<Self>,
         id: &ToolId,
@@ -499,7 +474,7 @@ impl Tool {
         }
     }
 
-    /// The version agents get, if there is one.
+    /// The version that agents get, if one was approved.
     pub fn served_manifest(&self) -> Option<&Arc<StoredManifest>> {
         match &self.served {
             Served::Latest => Some(&self.manifest),
@@ -508,23 +483,23 @@ impl Tool {
         }
     }
 
-    /// The version agents get, or else the one that waits: what admins look at and selectors select by.
+    /// The version that agents get, or the one pending review: admins see it and selectors match against it.
     pub fn shown_manifest(&self) -> &Arc<StoredManifest> {
         self.served_manifest().unwrap_or(&self.manifest)
     }
 
-    /// The name agents see: the admin's, or else the source's.
+    /// The name that agents see: the override, or that of the source.
     pub fn name(&self) -> &str {
         self.overridden.name.as_deref().unwrap_or(&self.shown_manifest().name)
     }
 
-    /// The description agents see: the admin's, or else the source's.
+    /// The description that agents see: the override, or that of the source.
     pub fn description(&self) -> &str {
         self.overridden.description.as_deref().unwrap_or(&self.shown_manifest().description)
     }
 }
 
-/// The names of the fields that differ. As in the fingerprint, the order of keys does not count.
+/// Names of the fields that differ. As in the fingerprint, the order of object keys does not matter.
 fn changed_fields(before: &StoredManifest, after: &StoredManifest) -> Vec<Box<str>> {
     const FIELDS: [&str; 12] = [
         "name",

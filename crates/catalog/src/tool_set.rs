@@ -1,8 +1,8 @@
-//! A set of tools as a bitmap over their slots, in shared pieces: changing one tool copies one piece of 512 bytes.
+//! A set of tools: a bitmap over their slots in shared chunks, so that changing one tool copies one chunk of 512 bytes.
 
 use std::sync::Arc;
 
-/// The place of a tool in the snapshot. A slot is used again after its tool was removed.
+/// Index of a tool in the snapshot. A slot is reused after its tool was removed.
 pub type Slot = u32;
 
 const WORDS: usize = 64;
@@ -22,23 +22,22 @@ fn place(slot: Slot) -> (usize, usize, u64) {
 }
 
 impl ToolSet {
-    /// How many tools.
+    /// Number of tools.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the tool is in the set.
+    /// True if the tool is in the set.
     pub fn contains(&self, slot: Slot) -> bool {
         let (piece, word, bit) = place(slot);
         self.pieces.get(piece).and_then(Option::as_ref).is_some_and(|piece| piece[word] & bit != 0)
     }
 
-    /// Puts a tool in or takes it out; says whether that changed anything.
+    /// Inserts or removes a tool; returns true if the set changed.
     pub fn set(&mut self, slot: Slot, member: bool) -> bool {
         if self.contains(slot) == member {
             return false;
@@ -104,7 +103,7 @@ impl ToolSet {
         rest
     }
 
-    /// The tools in any of the sets and in the limit, piece by piece: a thousand sets cost one pass over each.
+    /// The union of the sets, intersected with `limit`, chunk by chunk: a thousand sets cost one pass over each.
     pub fn any_within(sets: &[&Self], limit: &Self) -> Self {
         let mut any = Self::default();
         for (index, limit) in limit.pieces.iter().enumerate() {
@@ -126,7 +125,7 @@ impl ToolSet {
         any
     }
 
-    /// How much memory it takes if nothing is shared, in bytes.
+    /// Memory in bytes if no chunk is shared.
     pub fn size(&self) -> usize {
         self.pieces.iter().flatten().count() * size_of::<Piece>() + self.pieces.len() * 8
     }
@@ -137,7 +136,7 @@ impl ToolSet {
         self.pieces.push((0 < members).then(|| Arc::new(piece)));
     }
 
-    /// The slots, in order.
+    /// The slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         let pieces = (0_u32..)
             .zip(&self.pieces)
@@ -186,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_as_a_set_of_numbers(one in slots(), two in slots()) {
+        fn it_behaves_like_a_set_of_numbers(one in slots(), two in slots()) {
             let (a, b): (ToolSet, ToolSet) = (one.iter().copied().collect(), two.iter().copied().collect());
             prop_assert_eq!(&a.iter().collect::<BTreeSet<_>>(), &one);
             prop_assert_eq!(a.len(), one.len());
@@ -202,7 +201,7 @@ mod tests {
         }
 
         #[test]
-        fn many_sets_within_one_are_their_union_cut_to_it(
+        fn the_union_within_a_limit_equals_the_intersected_union(
             sets in proptest::collection::vec(slots(), 0..5), limit in slots(),
         ) {
             let given: Vec<ToolSet> =
@@ -215,7 +214,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_taken_out_leaves_no_trace(one in slots(), gone in slots()) {
+        fn a_removed_member_leaves_no_trace(one in slots(), gone in slots()) {
             let mut set: ToolSet = one.iter().copied().collect();
             for slot in &gone {
                 set.set(*slot, false);

@@ -1,5 +1,5 @@
-//! All tools, by slot and by id, in shared pieces: one changed tool in 100,000 copies about a
-//! thousand pointers, and no tool.
+//! All tools, by slot and by id, in shared chunks: changing one of 100,000 tools copies about a thousand pointers and
+//! no tool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,21 +10,19 @@ use model::{Schema, ToolId};
 use crate::tool::Tool;
 use crate::tool_set::Slot;
 
-/// A tool in the snapshot, with the text of its schemas.
+/// A tool in the snapshot, with its schemas.
 #[derive(Clone, Debug)]
 pub struct CataloguedTool {
-    /// Where it stands.
     pub slot: Slot,
-    /// What is known of it.
     pub tool: Tool,
-    /// The arguments, as agents get them; none while a document is missing, and then the tool is not served.
+    /// Input schema that agents get. `None` while a document is missing; then the tool is not served.
     pub input_schema: Option<Schema>,
-    /// The shape of a result, as agents get it.
+    /// Output schema that agents get.
     pub output_schema: Option<Schema>,
 }
 
 impl CataloguedTool {
-    /// Whether no document of the version that agents get is missing.
+    /// True if no document of the served version is missing.
     pub fn is_complete(&self) -> bool {
         self.tool.served_manifest().is_none_or(|manifest| {
             let has_output = manifest.output_schema.is_some() == self.output_schema.is_some();
@@ -32,7 +30,7 @@ impl CataloguedTool {
         })
     }
 
-    /// The shape of a result, where agents are promised one: what is projected has another.
+    /// Output schema if agents are promised one; a projection changes the shape of results, so none is promised then.
     pub fn promised_output(&self) -> Option<&Schema> {
         self.output_schema.as_ref().filter(|_| self.tool.overridden.projection.is_none())
     }
@@ -41,7 +39,7 @@ impl CataloguedTool {
 const SHELF: usize = 256;
 const DRAWERS: usize = 512;
 
-/// All tools, cheap to clone.
+/// The table of all tools, cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ToolTable {
     shelves: Vec<Arc<Vec<Option<Arc<CataloguedTool>>>>>,
@@ -64,7 +62,7 @@ impl ToolTable {
     }
 
     fn drawer(&self, id: &ToolId) -> usize {
-        // The remainder is below DRAWERS, so the cast loses nothing.
+        // The remainder is below BUCKETS, so the cast loses nothing.
         (self.hasher.hash_one(id) % DRAWERS as u64) as usize
     }
 
@@ -84,7 +82,7 @@ impl ToolTable {
         self.shelves.iter().flat_map(|shelf| shelf.iter().flatten())
     }
 
-    /// The slot of a tool; a new one gets the lowest that is free.
+    /// The slot of a tool; a new tool gets the lowest free slot.
     pub(crate) fn slot_for(&mut self, id: &ToolId) -> Slot {
         if let Some(slot) = self.slot(id) {
             return slot;
@@ -113,7 +111,7 @@ impl ToolTable {
         slot
     }
 
-    /// The slots that do not hold the same in both. Shelves that are shared are not looked into.
+    /// The slots whose tools differ. Shared chunks are skipped.
     pub(crate) fn differing(&self, other: &Self) -> Vec<Slot> {
         let mut slots = Vec::new();
         for number in 0..self.shelves.len().max(other.shelves.len()) {

@@ -1,7 +1,7 @@
 //! Export and import: a journal as JSON Lines, from any store into any other, without loss.
 //!
-//! The first line says what it is; then come documents, events in order, answers to idempotent commands, and a last line
-//! with the number and digest of the events, so that a cut-off file shows. Sealed secrets stay where they are.
+//! The first line is a header; then come documents, events in order and answers to idempotent commands. The last line
+//! has the number and digest of the events, which reveals a truncated file. Encrypted secrets are not exported.
 
 use model::{Digest, Document, RawJson};
 use serde::{Deserialize, Serialize};
@@ -35,46 +35,44 @@ struct End {
 const FORMAT: u32 = 1;
 const BATCH: usize = 1_000;
 const BATCH_BYTES: usize = 16 << 20;
-/// 1970 and 9999, in seconds.
+/// Accepted event times: seconds of the years 1970 to 9998.
 const EARLIEST: i64 = 0;
 const LATEST: i64 = 253_370_764_800;
 
-/// Why an export or import ended early.
+/// Why an export or import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The store.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The file.
+    /// A line of the file is invalid.
     #[error("line {line} {problem}")]
     Line {
-        /// Counted from one.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
-    /// Something in the journal is damaged.
+    /// A damaged part of the journal cannot be exported.
     #[error("{what} cannot be exported ({cause}): `toolcrib journal verify` lists what is damaged")]
     Unreadable {
-        /// Which event or document.
+        /// The event or document.
         what: String,
-        /// Why.
         cause: String,
     },
-    /// The journal holds something else.
+    /// The journal already contains another history.
     #[error(
         "event {position} is in the journal already and is another one: import into an empty journal"
     )]
     OtherHistory {
-        /// Where they differ first.
+        /// First position at which the histories differ.
         position: Position,
     },
-    /// The destination.
+    /// The export could not be written.
     #[error("the export cannot be written")]
     Write(#[from] std::io::Error),
 }
 
-/// Hands out a journal line by line.
+/// Writes a journal line by line and returns the number of events.
 pub async fn export(
     journal: &dyn Journal,
     mut write: impl FnMut(&str) -> std::io::Result<()>,
@@ -87,7 +85,7 @@ pub async fn export(
         let digests = journal.document_digests(after, BATCH).await?;
         let Some(last) = digests.last() else { break };
         after = Some(*last);
-        // Stores answer in any order; two exports of one journal are the same file.
+        // Stores return documents in any order; sorting makes two exports of one journal identical.
         let mut documents = journal.documents(digests).await?;
         documents.sort_by_key(|document| document.digest);
         for Document { digest, text: body } in documents {
@@ -137,21 +135,21 @@ fn text(line: &Line) -> Result<String, TransferError> {
     Ok(text)
 }
 
-/// Takes in an export, batch by batch. Fed with the same lines again after an interruption, it goes on where it was.
+/// Imports an export in batches. After an interruption, feed it the same lines again: it continues where it stopped.
 pub struct Import<'a> {
     journal: &'a dyn Journal,
     line: u64,
     stage: Stage,
-    /// What the journal held before.
+    /// Head of the journal before the import.
     head: Position,
-    /// Events that should be there already.
+    /// Events that the journal should already contain.
     known: Vec<Recorded>,
     events: Vec<Recorded>,
     documents: Vec<Document>,
     answers: Vec<Answer>,
     digest: Sha256,
     seen: u64,
-    /// Of the lines that wait to be stored.
+    /// Size of the buffered lines, in bytes.
     bytes: usize,
 }
 
@@ -163,7 +161,7 @@ enum Stage {
 }
 
 impl<'a> Import<'a> {
-    /// Into a journal that is empty, or holds the beginning of the same history.
+    /// Imports into a journal that is empty or contains the beginning of the same history.
     pub async fn into(journal: &'a dyn Journal) -> Result<Self, TransferError> {
         Ok(Self {
             journal,
@@ -180,7 +178,7 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Takes in one line.
+    /// Imports one line.
     pub async fn line(&mut self, line: &str) -> Result<(), TransferError> {
         self.line += 1;
         if line.trim().is_empty() {
@@ -243,7 +241,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Refuses what no store would give back as it is.
+    /// Rejects an event that some store could not return unchanged.
     fn check_event(&self, event: &Recorded) -> Result<(), TransferError> {
         if event.position.0 != self.seen {
             let (given, next) = (event.position, self.seen);
@@ -284,7 +282,7 @@ impl<'a> Import<'a> {
             String::new()
         };
         if !problem.is_empty() {
-            // Earlier batches are stored by now, and cannot be told from good ones.
+            // Earlier batches are already stored, and cannot be distinguished from valid ones.
             let advice = "get the export again, and import it into an empty journal";
             return Err(self.wrong(format!("{problem}: {advice}")));
         }
@@ -295,7 +293,7 @@ impl<'a> Import<'a> {
     async fn flush(&mut self) -> Result<(), TransferError> {
         self.bytes = 0;
         self.compare().await?;
-        // Documents come before the events that need them, and answers after the events they tell of.
+        // Documents are stored before the events that need them, and answers after the events that they refer to.
         let (documents, answers) =
             (std::mem::take(&mut self.documents), std::mem::take(&mut self.answers));
         let events = std::mem::take(&mut self.events);
@@ -303,7 +301,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// What is there already must be the same history.
+    /// Compares events that the journal already contains with those of the file.
     async fn compare(&mut self) -> Result<(), TransferError> {
         let known = std::mem::take(&mut self.known);
         let Some(first) = known.first() else { return Ok(()) };
@@ -315,7 +313,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// After the last line: how many events the export held.
+    /// Completes the import after the last line and returns the number of events.
     pub async fn finish(mut self) -> Result<u64, TransferError> {
         self.flush().await?;
         if self.stage != Stage::Ended {

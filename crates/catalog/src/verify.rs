@@ -1,4 +1,4 @@
-//! Verify: fold from zero with open eyes, and compare with what is in service.
+//! Verifies a journal: folds it from the start with extra checks and compares the result with the live snapshot.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,30 +12,31 @@ use crate::journal::{Journal, JournalError, Position, Recorded, StreamName, Vers
 use crate::snapshot::Snapshot;
 use crate::tool::ToolEvent;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// How many events were read.
+    /// Number of events read.
     pub events: u64,
-    /// How many streams they belong to.
+    /// Number of streams that they belong to.
     pub streams: usize,
-    /// How many documents they refer to.
+    /// Number of documents that they refer to.
     pub documents: usize,
-    /// Events of types this version does not know; kept, not lost.
+    /// Number of events that this version cannot interpret; they stay in the journal.
     pub not_understood: u64,
-    /// Of everything folded from zero.
+    /// Digest of the snapshot folded from the start.
     pub rebuilt: Option<Digest>,
-    /// Of what is in service at the same position.
+    /// Digest of the live snapshot at the same position.
     pub live: Option<Digest>,
-    /// One sentence for each thing that is wrong; none means that all is well.
+    /// One sentence for each problem; empty if everything is in order.
     pub problems: Vec<String>,
 }
 
-/// More problems than this are only counted.
+/// Problems beyond this number are only counted.
 const PROBLEMS: usize = 100;
 const BATCH: usize = 2_000;
 
-/// Reads the whole journal up to the live snapshot's position and compares. `progress` is told the events read so far.
+/// Reads the journal up to the position of the live snapshot and compares. Reports the number of events read so far to
+/// `progress`.
 pub async fn verify(
     journal: &dyn Journal,
     live: &Snapshot,
@@ -166,18 +167,18 @@ impl Inspection {
     }
 }
 
-/// What became of a collection.
+/// The outcome of removing unused documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
-    /// This many documents that no event refers to were removed.
+    /// Number of documents removed because no event refers to them.
     Removed(usize),
-    /// Nothing was removed: this many events are of types this version does not know and may refer to any of them.
+    /// Nothing was removed: this version cannot interpret this many events, which may refer to any document.
     NotUnderstood(u64),
-    /// Nothing was removed: events kept arriving.
+    /// Nothing was removed: new events kept arriving.
     Busy,
 }
 
-/// Removes documents that no event refers to. Not while an import is running: it brings documents before events.
+/// Removes documents that no event refers to. Do not run it during an import, which stores documents before events.
 pub async fn collect_documents(journal: &dyn Journal) -> Result<Collected, JournalError> {
     let mut inspection = Inspection::default();
     for _ in 0..10 {
@@ -199,7 +200,7 @@ pub async fn collect_documents(journal: &dyn Journal) -> Result<Collected, Journ
             after = Some(*last);
             unused.extend(digests.iter().filter(|digest| !inspection.documents.contains(digest)));
         }
-        // An event appended meanwhile may refer to one of them: look again.
+        // A concurrently appended event may refer to one of them: in that case inspect again.
         if let Some(removed) = journal.remove_documents(unused, inspection.position).await? {
             return Ok(Collected::Removed(removed));
         }

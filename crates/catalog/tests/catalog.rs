@@ -1,4 +1,4 @@
-//! The catalog: what it shows is what the journal says, however it got there.
+//! Catalog tests: the snapshot equals the folded journal, whether it is live, rebuilt or loaded from a checkpoint.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is an answer")]
 
 #[path = "catalog/checkpoints.rs"]

@@ -1,4 +1,4 @@
-//! The contract that every journal keeps: the same laws for memory, SQLite and PostgreSQL.
+//! The contract of the `Journal` trait: the same tests run over memory, SQLite and PostgreSQL.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is an answer")]
 
 #[path = "journal/append.rs"]

@@ -1,4 +1,4 @@
-//! Several nodes on one PostgreSQL: no update is lost, no event is skipped, no signal is needed.
+//! Several nodes on one PostgreSQL: no update is lost, no event is skipped, and lost signals only cause delay.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -55,8 +55,8 @@ fn tool(number: usize) -> ToolId {
     format!("s:tool-{number}").parse().unwrap()
 }
 
-/// 10,000 commands on two nodes, each adding a tool of its own to one of eight groups. Every acknowledged addition must
-/// be there in the end, on both nodes and in the journal, and no version may stand twice.
+/// 10,000 commands on two nodes, each adding a tool of its own to one of eight groups. In the end both nodes and the
+/// journal must contain every acknowledged addition, and no version may occur twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
     const COMMANDS: usize = 10_000;
@@ -113,14 +113,14 @@ fn one_event(stream: &str) -> Append {
     Append { streams: vec![stream], ..Append::default() }
 }
 
-/// A transaction that holds its place and commits late must not be stepped over by readers.
+/// Readers must not skip the position of a transaction that commits late.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_append_that_commits_late_is_not_skipped() {
     let url = database("nodes_late").await;
     let (writer, reader) = (journal(&url).await, journal(&url).await);
     writer.append(one_event("first")).await.unwrap();
 
-    // A slow node: it has taken its position and does not commit yet.
+    // A slow node: it has reserved its position and has not committed yet.
     let mut slow = client(&url).await;
     let transaction = slow.transaction().await.unwrap();
     let call =
@@ -146,7 +146,7 @@ async fn an_append_that_commits_late_is_not_skipped() {
     assert_eq!(streams, ["first", "slow", "fast"]);
 }
 
-/// The timer stands behind the signal: a node whose connections are cut converges all the same.
+/// The poll timer backs up the signal: a node converges even if its connections are cut.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_hears_nothing_converges_by_its_timer() {
     let url = database("nodes_deaf").await;
@@ -158,7 +158,7 @@ async fn a_node_that_hears_nothing_converges_by_its_timer() {
                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
         admin.query(cut, &[]).await.unwrap();
         let start = Instant::now();
-        // The cut may hit this append; whoever asked asks again.
+        // The cut may hit this append, so retry it.
         let position = loop {
             match one
                 .execute(create(number), Context::by("test"), Some(&format!("key {number}")))
@@ -177,7 +177,7 @@ async fn a_node_that_hears_nothing_converges_by_its_timer() {
     assert_eq!(one.snapshot().digest(), two.snapshot().digest());
 }
 
-/// A signal is fast: the second node sees a change well before its timer fires.
+/// Signals are fast: the second node sees a change well before its poll timer fires.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_node_sees_a_change_within_a_second() {
     let url = database("nodes_signal").await;
@@ -196,9 +196,9 @@ async fn the_second_node_sees_a_change_within_a_second() {
     assert_eq!(seen.len(), 20);
 }
 
-/// A client that repeats itself, on both nodes at once: one event, and the same answer for all.
+/// A client repeats one request on both nodes at once: one event is stored, and all callers get the same answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_callers_with_one_key_get_one_answer() {
+async fn fifty_callers_with_one_idempotency_key_get_one_answer() {
     let url = database("nodes_key").await;
     let nodes = [
         Arc::new(Catalog::open(journal(&url).await).await.unwrap()),
@@ -218,9 +218,9 @@ async fn fifty_callers_with_one_key_get_one_answer() {
     assert_eq!(nodes[0].journal().head().await.unwrap(), Position(1));
 }
 
-/// What another node did a moment ago counts, even for a command that seems needless or impossible here.
+/// A command is decided against the latest events of all nodes, even if it looks redundant or impossible on this node.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_is_not_judged_by_an_old_snapshot() {
+async fn a_command_is_not_decided_on_an_outdated_snapshot() {
     let url = database("nodes_stale").await;
     let one = Catalog::open(journal(&url).await).await.unwrap();
     let two = Catalog::open(journal(&url).await).await.unwrap();

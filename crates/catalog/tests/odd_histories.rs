@@ -1,4 +1,4 @@
-//! Histories no command would write, but a journal may hold: imported, restored, or written by another version.
+//! Histories that no command would write but a journal may hold: imported, restored, or written by another version.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const GROUP: (&str, &str, &str) = (
     r#"{"profile":{"name":"G"},"selectors":[{"kind":"tool","source":"s"}]}"#,
 );
 
-/// A journal with these events, a catalog that saw each as it came, and the versions so far.
+/// A journal with these events, a catalog that followed every append, and the latest version of each stream.
 struct History {
     journal: Arc<dyn Journal>,
     catalog: Catalog,
@@ -59,7 +59,7 @@ impl History {
         self.catalog.shown(position).await.unwrap();
     }
 
-    /// What is live, what a fold from zero gives, and what a checkpoint gives: always the same.
+    /// Checks that the live snapshot, a fold from zero and a checkpoint agree; returns the live snapshot.
     async fn check(&self) -> Arc<Snapshot> {
         let live = self.catalog.snapshot();
         let all = Moment::Position(Position(u64::MAX));
@@ -77,7 +77,7 @@ impl History {
 }
 
 #[tokio::test]
-async fn a_tool_that_stands_before_its_source_waits_for_it() {
+async fn a_tool_registered_before_its_source_is_served_once_the_source_exists() {
     let mut history = History::new().await;
     history.add(TOOL).await;
     assert!(history.check().await.served().is_empty());
@@ -90,7 +90,7 @@ async fn a_tool_that_stands_before_its_source_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_source_that_goes_without_its_tools_leaves_them_unserved_until_it_is_back() {
+async fn tools_of_a_removed_source_are_not_served_until_it_is_registered_again() {
     let mut history = History::new().await;
     for event in [SOURCE, TOOL, GROUP, ("upstream_source-s", "SourceRemoved", "{}")] {
         history.add(event).await;
@@ -101,13 +101,13 @@ async fn a_source_that_goes_without_its_tools_leaves_them_unserved_until_it_is_b
 }
 
 #[tokio::test]
-async fn a_tool_that_is_registered_twice_is_the_second_one() {
+async fn the_second_registration_of_a_tool_replaces_the_first() {
     let mut history = History::new().await;
     for event in [SOURCE, TOOL, ("source_tool-s:t", "ToolDisabled", "{}"), TOOL] {
         history.add(event).await;
     }
     assert_eq!(history.check().await.served().len(), 1);
-    // And if it says another source, it is that one's.
+    // A later registration moves the tool to the source that it names.
     let other = TOOL.2.replace(r#""source":"s""#, r#""source":"elsewhere""#);
     history.add((TOOL.0, TOOL.1, &other)).await;
     let snapshot = history.check().await;
@@ -115,7 +115,7 @@ async fn a_tool_that_is_registered_twice_is_the_second_one() {
 }
 
 #[tokio::test]
-async fn events_about_nothing_and_events_nobody_knows_change_nothing() {
+async fn events_of_missing_aggregates_and_unknown_events_change_nothing() {
     let mut history = History::new().await;
     for event in [
         SOURCE,
@@ -133,9 +133,9 @@ async fn events_about_nothing_and_events_nobody_knows_change_nothing() {
     assert_eq!((snapshot.served().len(), snapshot.not_understood()), (1, 4));
 }
 
-/// A newer node wrote something about each of them. This one keeps it, and can still change what it knows.
+/// A newer node wrote events about every aggregate. This node keeps them and can still change the parts it understands.
 #[tokio::test]
-async fn what_a_newer_version_wrote_does_not_block_a_stream() {
+async fn events_of_a_newer_version_do_not_block_a_stream() {
     let mut history = History::new().await;
     let label = ("label-l", "LabelCreated", r#"{"profile":{"name":"L"}}"#);
     let policy = (
@@ -163,10 +163,10 @@ async fn what_a_newer_version_wrote_does_not_block_a_stream() {
     }
 }
 
-/// On two nodes, a group was deleted while a policy began to grant it, and a label while a tool got it. Neither comes
-/// back to life with the next group or label of that id.
+/// A race between two nodes: a group was deleted while a policy began to grant it, and a label while a tool got it. A
+/// later group or label with the same id must not inherit the grant or the tool.
 #[tokio::test]
-async fn what_a_race_left_behind_does_not_come_back_to_life() {
+async fn references_left_by_a_race_do_not_apply_to_a_recreated_id() {
     let policy = (
         "access_policy-p",
         "PolicyDefined",
@@ -190,9 +190,9 @@ async fn what_a_race_left_behind_does_not_come_back_to_life() {
     assert!(snapshot.tool(&"s:t".parse().unwrap()).unwrap().tool.labels.is_empty());
 }
 
-/// A deactivated group grants nothing, whatever is in it.
+/// An inactive group grants nothing, whatever its members.
 #[tokio::test]
-async fn a_group_that_is_switched_off_has_no_tools_to_serve() {
+async fn an_inactive_group_serves_no_tools() {
     let mut history = History::new().await;
     for event in [SOURCE, TOOL, GROUP, ("tool_group-g", "GroupDeactivated", "{}")] {
         history.add(event).await;
@@ -203,7 +203,7 @@ async fn a_group_that_is_switched_off_has_no_tools_to_serve() {
 }
 
 #[tokio::test]
-async fn slots_are_used_again_and_nothing_of_the_old_tool_stays() {
+async fn reused_slots_keep_nothing_of_the_old_tool() {
     let mut history = History::new().await;
     for event in [SOURCE, GROUP, TOOL, ("source_tool-s:t", "ToolRemoved", "{}")] {
         history.add(event).await;

@@ -1,4 +1,4 @@
-//! The record of calls, over every store: rows are chained, found, counted, and go in order.
+//! The call log over every store: rows are hash-chained, filtered, counted, and deleted by age in order.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ async fn stores(name: &str) -> [Store; 3] {
 }
 
 impl Store {
-    /// Changes a database behind our back; memory cannot be.
+    /// Modifies the database directly, bypassing the store; returns false for the memory store, which has no database.
     async fn tamper(&self, sql: &str) -> bool {
         if let Some(folder) = &self.folder {
             let sql =
@@ -95,7 +95,7 @@ fn failed(tool: &str, minute: u32, why: &str) -> CallRecord {
 }
 
 #[tokio::test]
-async fn a_row_says_what_was_stored_and_follows_the_one_before() {
+async fn a_row_holds_the_stored_call_and_links_to_the_previous_row() {
     for store in stores("rows").await {
         store
             .records
@@ -116,13 +116,13 @@ async fn a_row_says_what_was_stored_and_follows_the_one_before() {
 }
 
 #[test]
-fn the_hash_of_an_exported_line_is_that_of_the_line_without_it() {
+fn an_exported_line_is_hashed_without_its_hash_field() {
     let row = Row { id: 1, text: r#"{"id":1,"a":"b"}"#.into(), hash: model::Digest::of("x") };
     assert_eq!(row.to_line(), format!(r#"{{"id":1,"a":"b","hash":"{}"}}"#, row.hash));
 }
 
 #[tokio::test]
-async fn calls_are_found_by_what_they_say() {
+async fn calls_are_found_by_every_filter() {
     for store in stores("filters").await {
         let cancelled = CallRecord { status: CallEnd::Cancelled, ..call("b:y", 4) };
         let by_eve = CallRecord { subject: "eve".into(), ..call("a:x", 5) };
@@ -162,7 +162,7 @@ async fn calls_are_found_by_what_they_say() {
 }
 
 #[tokio::test]
-async fn what_was_changed_or_removed_shows() {
+async fn changed_or_removed_rows_are_detected() {
     let attempts = [
         ("UPDATE toolcrib_calls SET text = replace(text, 'ada', 'eve') WHERE id = 2", "row 2"),
         ("DELETE FROM toolcrib_calls WHERE id = 3", "row 3 is missing"),
@@ -195,7 +195,7 @@ async fn what_was_changed_or_removed_shows() {
 }
 
 #[tokio::test]
-async fn totals_follow_the_rows_and_stay_when_they_go() {
+async fn usage_totals_follow_the_rows_and_outlive_them() {
     for store in stores("usage").await {
         let calls = vec![call("a:x", 5), failed("a:x", 2, "first"), failed("a:x", 3, "last")];
         store.records.store(calls.into()).await.unwrap();
@@ -219,7 +219,7 @@ async fn totals_follow_the_rows_and_stay_when_they_go() {
         let all = most(UsagePage::first(UsageOf::Tool, 10)).await;
         assert_eq!(names(&all), ["a:x", "c:z", "a:w", "b:y"]);
         assert_eq!((all[0].1.execution_count, all[0].1.error_count), (4, 2));
-        // Page by page, it is the same.
+        // Reading the usage page by page gives the same list.
         let (mut paged, mut after) = (Vec::new(), None);
         loop {
             let page = most(UsagePage { of: UsageOf::Tool, after, limit: 1 }).await;
@@ -234,13 +234,14 @@ async fn totals_follow_the_rows_and_stay_when_they_go() {
 }
 
 #[tokio::test]
-async fn old_rows_go_and_the_chain_goes_on() {
+async fn old_rows_are_removed_and_the_chain_continues() {
     for store in stores("retention").await {
         let calls = [1, 2, 9, 3, 10].map(|minute| call("a:x", minute));
         store.records.store(calls[..1].to_vec().into()).await.unwrap();
         let kept = store.records.chain().await.unwrap().head;
         store.records.store(calls[1..].to_vec().into()).await.unwrap();
-        // The second stays, to show how old the first was. The fourth is old too, but not before the third.
+        // Retention keeps the second row, the newest removable one, to prove the age of the first. The old fourth row
+        // stays because the newer third precedes it.
         assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 1);
         assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 0);
         assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3, 2]);
@@ -261,7 +262,7 @@ async fn old_rows_go_and_the_chain_goes_on() {
 }
 
 #[tokio::test]
-async fn rows_that_somebody_else_removed_from_the_front_show_by_how_young_what_is_left_is() {
+async fn rows_removed_too_early_from_the_front_are_detected_by_age() {
     const REMOVE: &str = "DELETE FROM toolcrib_calls_anchor;
         INSERT INTO toolcrib_calls_anchor (one, id, hash) SELECT 1, id, hash FROM toolcrib_calls WHERE id = 3;
         DELETE FROM toolcrib_calls WHERE id <= 3";
@@ -273,13 +274,13 @@ async fn rows_that_somebody_else_removed_from_the_front_show_by_how_young_what_i
             verify_records(&*store.records, expected, |_| {}).await.unwrap().problems
         };
         assert_eq!(problems(time(5)).await, [""; 0]);
-        // Nothing may go from what is kept for ever.
+        // If rows are kept without a limit, any removed row is a problem.
         assert_eq!(problems(Timestamp::MIN).await.len(), 1);
         if store.tamper(REMOVE).await {
             let [problem] = &problems(time(5)).await[..] else { panic!("one problem") };
             assert!(problem.starts_with("rows up to 3 were removed"), "{problem}");
             assert!(problem.ends_with("2026-05-01T09:10:00.500000Z"), "{problem}");
-            // Who does not say how long rows are kept is told how old the first is.
+            // Without a retention time, verification cannot judge the age of the first row and only reports it.
             assert_eq!(store.problems().await, [""; 0]);
             store
                 .tamper("DELETE FROM toolcrib_calls; UPDATE toolcrib_calls_anchor SET id = 4")
@@ -290,7 +291,7 @@ async fn rows_that_somebody_else_removed_from_the_front_show_by_how_young_what_i
 }
 
 #[tokio::test]
-async fn several_who_store_at_once_add_to_one_chain() {
+async fn concurrent_writers_extend_one_chain() {
     for store in stores("nodes").await {
         let mut all: Vec<Arc<dyn Records>> = vec![Arc::clone(&store.records)];
         if let Some(folder) = &store.folder {
@@ -312,7 +313,7 @@ async fn several_who_store_at_once_add_to_one_chain() {
 }
 
 #[tokio::test]
-async fn a_record_is_read_again_and_a_foreign_file_is_left_alone() {
+async fn a_call_log_is_reopened_and_a_foreign_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = SqliteRecords::beside(&folder.path().join("crib.db"));
     assert!(path.ends_with("crib.db.record"));

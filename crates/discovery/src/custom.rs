@@ -1,7 +1,8 @@
-//! What an admin wrote down becomes manifests (requirements B2, B3), or all that is wrong with it, each with its place.
+//! Reads the settings of a source of kind `custom`. They become manifests (requirements B2, B3), or a list of all
+//! problems, each with its field path.
 //!
-//! Templates are written here, where `{{name}}` is the only thing that means anything; whether they can be used is for
-//! whoever compiles them.
+//! This module writes templates, in which only `{{name}}` has a meaning. Whether a template is usable is checked when
+//! it is compiled.
 
 mod content;
 mod prompt;
@@ -22,36 +23,36 @@ use url::Url;
 
 pub use self::uri::values as values_of_uri;
 
-/// The most tools, prompts and resources of one source.
+/// The maximum number of tools, prompts and resources of one source.
 const MOST: usize = 1_000;
-/// The longest text or blob, in bytes: what is longer is better kept in a file.
+/// The maximum length of a text or blob, in bytes. Longer content belongs in a file.
 const TEXT_LIMIT: usize = 1 << 20;
-/// The longest name of anything but a tool, in bytes.
+/// The maximum length of a name other than a tool's, in bytes.
 const NAME_LIMIT: usize = 128;
-/// How many values are proposed for one name.
+/// The maximum number of completion values for one argument.
 const VALUES_LIMIT: usize = 1_000;
 
-/// Something an admin wrote down.
+/// One tool, prompt or resource that an admin declared.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// Where it stands in the settings: `tools[0]`.
+    /// The field path in the settings: `tools[0]`.
     pub at: String,
-    /// Its key within the source.
+    /// The key within the source.
     pub key: String,
-    /// What it is.
+    /// The manifest that the declaration describes.
     pub manifest: Manifest,
 }
 
-/// Something that is wrong with what an admin wrote down.
+/// One problem in the settings of a custom source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomProblem {
-    /// Where it stands in the settings: `tools[0].request.url`.
+    /// The field path in the settings: `tools[0].request.url`.
     pub at: String,
-    /// What is wrong, and what to do.
+    /// The problem, and how to fix it.
     pub why: String,
 }
 
-/// Reads settings, or says all that is wrong with them. Paths are below `base`.
+/// Reads the settings and returns their declarations, or all problems. Paths are relative to `base`.
 pub fn read(
     source: &SourceId,
     base: Option<&SourceUrl>,
@@ -81,7 +82,7 @@ struct Reader<'a> {
     declared: Vec<Declared>,
 }
 
-/// What all of them have.
+/// The fields that every declaration has.
 struct Head<'a> {
     at: String,
     key: String,
@@ -95,7 +96,7 @@ impl Reader<'_> {
         self.problems.push(CustomProblem { at: at.into(), why: why.into() });
     }
 
-    /// Whether the key is free, and can be one.
+    /// Reserves a key; reports a problem if it is taken or invalid.
     fn take(&mut self, at: &str, key: &str, twice: String) {
         if !self.taken.insert(key.to_owned()) {
             self.say(at, twice);
@@ -116,7 +117,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is proposed to whoever types.
+    /// Checks the values that completion proposes to a user.
     fn check_values(&mut self, at: &str, values: &[Box<str>]) {
         if VALUES_LIMIT < values.len() {
             self.say(at, format!("has more than {VALUES_LIMIT} values"));
@@ -126,7 +127,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The one of several members that is to be there.
+    /// Reports a problem unless exactly one of several fields is set.
     fn check_one(&mut self, at: &str, given: &[(&str, bool)]) {
         let names: Vec<_> = given.iter().map(|(name, _)| format!("`{name}`")).collect();
         let count = given.iter().filter(|(_, is_given)| *is_given).count();
@@ -176,7 +177,7 @@ fn names<'a>(text: &'a str, is_name: &impl Fn(&str) -> bool) -> Vec<&'a str> {
     names.collect()
 }
 
-/// As MCP lists them.
+/// The arguments of a prompt as `prompts/list` of MCP returns them.
 fn listed(arguments: &[PromptArgument]) -> serde_json::Value {
     let bare =
         |argument: &PromptArgument| PromptArgument { values: Vec::new(), ..argument.clone() };

@@ -1,4 +1,4 @@
-//! One document, whatever it is: a specification or an http manifest, found out by looking.
+//! Discovers the tools of one document and detects whether it is an OpenAPI specification or an http manifest.
 
 use model::{Kind, SourceId};
 use url::Url;
@@ -7,7 +7,7 @@ use crate::fetch::refuse_web_page;
 use crate::openapi::{self, Address, Found, Options, Specification};
 use crate::{DiscoveryError, http_manifest, text};
 
-/// The tools of a document, and what kind of source it would be. It takes a while for a large one.
+/// The tools of a document, and the kind of source that it would be. Takes seconds for a large document.
 pub fn discover(
     source: SourceId,
     address: Address,
@@ -30,7 +30,7 @@ pub fn discover(
     }
 }
 
-/// An http manifest is at `{base}/tools`.
+/// Removes `/tools` from the URL: an http manifest is served at `{base}/tools`.
 fn without_tools(url: &Url) -> Url {
     let mut base = url.clone();
     let path = base.path().trim_end_matches('/');

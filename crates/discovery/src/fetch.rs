@@ -1,6 +1,6 @@
-//! Documents of sources, fetched whole or not at all: any other answer is an error that says what came.
+//! Fetches the documents of sources. Only a complete document with status 200 counts; any other response is an error.
 //!
-//! An answer that is half there, empty or a web page must never look like a source that has lost its tools.
+//! A truncated response, an empty one or a web page must never look like a source that has lost its tools.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use upstream::http::{HttpClient, Limits, Url};
 use crate::DiscoveryError;
 use crate::openapi::Address;
 
-/// For one document.
+/// Deadline and size limit for one document.
 pub const LIMITS: Limits =
     Limits { deadline: Duration::from_secs(60), max_bytes: 32 * 1024 * 1024 };
 
-/// A document, and where it is from after redirects.
+/// Fetches a document and returns it with its address after redirects.
 pub async fn fetch(
     client: &HttpClient,
     url: &Url,
@@ -30,12 +30,12 @@ pub async fn fetch(
     }
 }
 
-/// An address without its query, which may hold secrets.
+/// The URL without its query, which may contain secrets.
 pub(crate) fn shown(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// A web page would be read as YAML, and complained about in ways that do not help.
+/// Rejects an HTML page before it is parsed as YAML, where the error messages would not help.
 pub(crate) fn refuse_web_page(bytes: &[u8]) -> Result<(), DiscoveryError> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match text.trim_ascii_start().first() {

@@ -1,8 +1,8 @@
-//! The http manifest of a source, the document behind `GET {url}/tools`, becomes an inventory (requirements H1, H2).
+//! Turns the http manifest of a source, served at `GET {url}/tools`, into an inventory (requirements H1, H2).
 //!
-//! The document is not ours. An entry that cannot be used is left out with a warning that names it, and nothing in an
-//! entry becomes template code or leads away from the source's own url. A member of `null` is a member left out: that is
-//! how many servers write "none".
+//! The document is untrusted. An unusable entry is omitted with a warning that names it. No text of an entry becomes
+//! template code or leads outside the source's own url. A field with the value `null` counts as absent, because many
+//! servers write "none" that way.
 
 pub(crate) mod request;
 
@@ -16,7 +16,7 @@ use url::Url;
 use crate::{DiscoveryError, Found, polling};
 
 const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
-/// The members we read; all others are passed on in `extra`.
+/// The fields that we read; all others are passed on in `extra`.
 const KNOWN: [&str; 8] = [
     "name",
     "title",
@@ -27,13 +27,13 @@ const KNOWN: [&str; 8] = [
     "method",
     "polling",
 ];
-/// How much of the document's own text a warning repeats, in characters.
+/// The maximum length of the document's own text in a warning, in characters.
 const SHOWN: usize = 80;
 
-/// What is wrong with an entry, or was assumed about it.
+/// A problem of an entry, or an assumption made about it.
 struct Finding {
     code: &'static str,
-    /// The member it is about, as the end of a JSON pointer; empty for the whole entry.
+    /// The field concerned, as the end of a JSON pointer; empty for the whole entry.
     member: &'static str,
     message: String,
 }
@@ -49,8 +49,8 @@ impl Finding {
     }
 }
 
-/// The tools a document describes, called below a base url. A tool's key is its name; the first that can be used under
-/// a name keeps it.
+/// The tools that a document describes, called relative to a base URL. The key of a tool is its name; of several usable
+/// entries with one name the first wins.
 pub fn discover(
     source: SourceId,
     base: Option<&Url>,
@@ -81,7 +81,7 @@ pub fn discover(
     Ok(Found { inventory: Inventory { warnings, ..inventory }, operations: entries.len() })
 }
 
-/// The list of tools, and where it stands.
+/// The list of tools, with its JSON pointer.
 fn entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError> {
     let found = match document {
         Value::Array(entries) => return Ok(("", entries)),
@@ -98,7 +98,7 @@ fn entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError>
     Err(DiscoveryError::NotAnHttpManifest { found })
 }
 
-/// Adds the entry's manifest, and says what had to be assumed for it.
+/// Adds the manifest of an entry and returns the assumptions made for it.
 fn add(
     source: &SourceId,
     base: Option<&Url>,
@@ -148,7 +148,7 @@ fn add(
     Ok(assumed)
 }
 
-/// How work is followed that goes on after the answer.
+/// How to poll a job that continues after the first response.
 fn polling(
     base: Option<&Url>,
     entry: &Map<String, Value>,
@@ -180,12 +180,12 @@ fn method(entry: &Map<String, Value>) -> Result<&'static str, Finding> {
     })
 }
 
-/// The convention for tools that do not say: `get_weather_forecast` is at `/weather-forecast`.
+/// The convention for an entry without an endpoint: `get_weather_forecast` is at `/weather-forecast`.
 fn assumed_endpoint(name: &str) -> String {
     name.strip_prefix("get_").unwrap_or(name).replace('_', "-")
 }
 
-/// A whole address as what it says below the source's url; anything else as it is.
+/// Makes an absolute URL relative to the source's url; returns any other endpoint unchanged.
 fn below(base: Option<&Url>, endpoint: &str) -> Result<String, Finding> {
     let is_whole = |scheme: &str| {
         let start = endpoint.get(..scheme.len());
@@ -198,14 +198,14 @@ fn below(base: Option<&Url>, endpoint: &str) -> Result<String, Finding> {
         let message = format!("its endpoint `{}` is not below the source's url", shown(endpoint));
         Finding::new("foreign_endpoint", "/endpoint", message)
     };
-    // Both as a parser writes them: there are many ways to write one host.
+    // Compare normalized URLs: one host has many spellings.
     let url = Url::parse(endpoint).map_err(|_| elsewhere())?;
     let beginning = base.map(request::beginning).ok_or_else(elsewhere)?;
     let rest = url.as_str().strip_prefix(&beginning).filter(|rest| rest.starts_with('/'));
     rest.map(str::to_owned).ok_or_else(elsewhere)
 }
 
-/// An endpoint as a path that is safe to write behind the source's url and into a template.
+/// An endpoint as a path that is safe to append to the source's url and to write into a template.
 fn path(endpoint: &str) -> Result<String, Finding> {
     let refused = |code, rule: &str| {
         let message = format!("its endpoint `{}` {rule}", shown(endpoint));
@@ -219,7 +219,7 @@ fn path(endpoint: &str) -> Result<String, Finding> {
     if path.is_empty() || path.contains("://") || path.starts_with("//") {
         return Err(refused("invalid_endpoint", "is not a path below the source's url"));
     }
-    // A url parser takes `\` for `/` and drops tabs and line ends, so that either may hide a way up.
+    // A URL parser treats `\` as `/` and drops tabs and line ends; either could hide a `..` segment.
     let odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\' || c == '#';
     if endpoint.contains(odd) || path.split('/').any(|segment| matches!(segment, "." | "..")) {
         let rule = r"has a space, `\`, `#` or a segment `.` or `..`";
@@ -228,7 +228,7 @@ fn path(endpoint: &str) -> Result<String, Finding> {
     Ok(if endpoint.starts_with('/') { endpoint.to_owned() } else { format!("/{endpoint}") })
 }
 
-/// Arguments are an object, so a schema for anything else lets none of them through.
+/// Rejects a schema that accepts no object: arguments are objects, so every call would fail.
 fn of_arguments(schema: Schema) -> Result<Schema, Finding> {
     let takes_objects = match schema.to_value().get("type") {
         None => true,
@@ -276,7 +276,7 @@ fn extra(entry: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
     others.map(|(member, value)| (member.as_str().into(), value.into())).collect()
 }
 
-/// The document's own text, short and with nothing invisible in it.
+/// An excerpt of the document's own text: short, with invisible characters escaped.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
 }

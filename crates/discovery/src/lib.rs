@@ -1,4 +1,5 @@
-//! Discovery: source → inventory. Asking changes nothing; what cannot be used is a warning, never a silent loss.
+//! Discovery reads the tools of a source and returns its inventory. It changes nothing; every entry that cannot be used
+//! becomes a warning.
 
 pub mod custom;
 mod document;
@@ -23,111 +24,111 @@ pub use self::polling::problem as polling_problem;
 pub use self::source::discover;
 pub use self::text::TextError;
 
-/// Why a source gave no inventory at all.
+/// Why discovery of a source returned no inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The document is something else.
+    /// The document is not an http manifest.
     #[error(
         "this is not an http manifest: expected `{{\"tools\": […]}}` or a list of tools, found {found}"
     )]
     NotAnHttpManifest {
-        /// What it is.
+        /// The shape that the document has.
         found: &'static str,
     },
-    /// Neither JSON nor YAML.
+    /// The document is neither valid JSON nor valid YAML.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// JSON or YAML of something else.
+    /// The document is valid JSON or YAML, but not an OpenAPI specification.
     #[error(
         "this is not an OpenAPI specification: it has neither `openapi`, `swagger` nor `paths`"
     )]
     NotOpenapi,
-    /// Neither of the documents we know.
+    /// The document is neither an OpenAPI specification nor an http manifest.
     #[error(
         "this is neither an OpenAPI specification (no `openapi`, `swagger` or `paths`) nor an http manifest (no `tools`)"
     )]
     Unknown,
-    /// Most likely the documentation, or a page to log in.
+    /// The URL serves an HTML page, most likely documentation or a login form.
     #[error("this is a web page, not a specification: give the address of the document itself")]
     WebPage,
-    /// A version that is not known.
+    /// The specification has an unsupported version.
     #[error("version {version} is not known: OpenAPI 3.0, 3.1, 3.2 and Swagger 2.0 are read")]
     UnknownVersion {
-        /// As it stands in the specification.
+        /// The version as the specification states it.
         version: String,
     },
-    /// A file that cannot be read.
+    /// The file cannot be read.
     #[error("`{what}` cannot be read")]
     Unreadable {
-        /// Its path.
+        /// Path of the file.
         what: String,
-        /// Why.
+        /// The cause.
         source: LimitError,
     },
-    /// More than is taken in.
+    /// The specification exceeds the limit on its size or on its number of documents.
     #[error(
         "the specification has more than {megabytes} MiB or refers to more than {documents} documents"
     )]
     TooLarge {
-        /// The limit on the size.
+        /// The size limit, in MiB.
         megabytes: u64,
-        /// The limit on their number.
+        /// The limit on the number of documents.
         documents: usize,
     },
-    /// The tools do not make an inventory.
+    /// The manifests do not form a valid inventory.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
-    /// No answer.
+    /// The request for the document failed.
     #[error("`{what}` cannot be fetched")]
     Fetch {
-        /// Its address, without a query.
+        /// The URL without its query.
         what: String,
-        /// Why.
+        /// The cause.
         source: HttpError,
     },
-    /// An answer without the whole document.
+    /// The response has a status other than 200, so it does not hold the whole document.
     #[error(
         "`{what}` cannot be fetched: the answer has status {status}, and only 200 has the whole document"
     )]
     Status {
-        /// Its address, without a query.
+        /// The URL without its query.
         what: String,
-        /// The status.
+        /// The HTTP status.
         status: u16,
     },
-    /// A document the specification refers to.
+    /// The specification refers to a document that cannot be used.
     #[error("`{what}`, which the specification refers to, cannot be used")]
     Reference {
-        /// Its address, without a query.
+        /// The URL without its query.
         what: String,
-        /// Why.
+        /// The cause.
         source: Box<Self>,
     },
-    /// Nowhere to look.
+    /// The source has neither a `url` nor a `specification`.
     #[error("the source has no `url`: give one, or a `specification` in its settings")]
     NoUrl,
-    /// What the source allows cannot be read.
+    /// The source's list of allowed addresses cannot be parsed.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),
-    /// An MCP server that does not say what it offers.
+    /// Listing the tools of the MCP server failed.
     #[error(transparent)]
     Mcp(#[from] McpError),
-    /// A kind that is asked over a connection, which whoever asks has to open.
+    /// Sources of this kind are discovered over a connection that the caller opens.
     #[error("sources of kind `{kind}` are asked over a connection")]
     NeedsConnection {
-        /// The kind.
+        /// The kind of the source.
         kind: Kind,
     },
-    /// A kind whose tools are said, not found.
+    /// Tools of this kind are declared in the settings, so there is nothing to fetch.
     #[error("sources of kind `{kind}` have nothing to fetch: their tools are declared")]
     NothingToFetch {
-        /// The kind.
+        /// The kind of the source.
         kind: Kind,
     },
 }
 
 impl DiscoveryError {
-    /// One stable word (requirement S11).
+    /// The stable error code (requirement S11).
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable { .. }

@@ -1,7 +1,7 @@
-//! What an MCP server lists becomes an inventory (requirements U1, U2).
+//! Turns the lists of an MCP server into an inventory (requirements U1, U2).
 //!
-//! The lists are not ours. An entry that cannot be used is left out with a warning that names it; everything else goes
-//! through as it came: what we do not read ourselves is passed on in `extra`.
+//! The lists are untrusted. An unusable entry is omitted with a warning that names it. Everything else is passed on
+//! unchanged: fields that we do not read go into `extra`.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use upstream::mcp::{Call, Connection, ListOf, ListWarning, Listing, McpError};
 
 use crate::{DiscoveryError, Found};
 
-/// The members we read of anything; all others are passed on in `extra`.
+/// The fields that we read of every entry; all others are passed on in `extra`.
 const KNOWN: [&str; 3] = ["name", "title", "description"];
-/// How much of the server's own text a warning repeats, in characters.
+/// The maximum length of the server's own text in a warning, in characters.
 const SHOWN: usize = 80;
 
-/// Asks a server what it offers.
+/// Asks a server for its tools, prompts, resources and resource templates.
 pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Found, DiscoveryError> {
     let mut lists = Vec::new();
     for of in [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates] {
@@ -51,13 +51,15 @@ fn gather(
     Ok((Inventory { warnings, ..inventory }, operations))
 }
 
-/// One capability is for several lists, and many servers with resources have no templates and no method to list them.
+/// Whether the server lacks this list. One capability covers several lists, and many servers with resources have no
+/// method to list templates.
 fn has_no_such_list(of: ListOf, error: &McpError) -> bool {
     const NO_METHOD: i64 = -32601;
     of != ListOf::Tools && matches!(error, McpError::Refused { code: NO_METHOD, .. })
 }
 
-/// What is listed, under its key. A tool's is its name; others say what they are, as a prompt may be called like a tool.
+/// A listed entry and its key. The key of a tool is its name; other keys have a prefix, because a prompt may have the
+/// name of a tool.
 fn read(
     source: &SourceId,
     of: ListOf,
@@ -133,7 +135,7 @@ fn or(name: String, uri: &str) -> String {
 
 fn extra(item: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
     let others = item.iter().filter(|(member, value)| {
-        // A title that is no text is not ours to mend; it is no title either.
+        // A known field with a value of the wrong type is dropped: it cannot be used and is not passed on.
         !KNOWN.contains(&member.as_str()) && !value.is_null()
     });
     others.map(|(member, value)| (member.as_str().into(), value.into())).collect()
@@ -149,7 +151,7 @@ fn warning(warning: &ListWarning) -> Warning {
     Warning { code: code.into(), at: at.into(), message: message.into() }
 }
 
-/// What the server calls its own version: in `serverInfo` of `initialize`, in `_meta` of `server/discover`.
+/// The version of the server, from `serverInfo` of `initialize` or from `_meta` of `server/discover`.
 fn version(server: &Map<String, Value>) -> Option<String> {
     const SERVER: &str = "io.modelcontextprotocol/serverInfo";
     let of_meta = || server.get("_meta").and_then(|meta| meta.get(SERVER));
@@ -158,7 +160,7 @@ fn version(server: &Map<String, Value>) -> Option<String> {
     Some(shown(version)).filter(|version| !version.is_empty())
 }
 
-/// The server's own text, short and with nothing invisible in it.
+/// An excerpt of the server's own text: short, with invisible characters escaped.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
 }
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_and_resources_have_keys_of_their_own() {
+    fn prompts_and_resources_have_prefixed_keys() {
         let prompt = json!({"name": "sum", "arguments": [{"name": "a", "required": true}]});
         let (key, manifest) = read_as(ListOf::Prompts, prompt).unwrap();
         assert_eq!((key.as_str(), &*manifest.description), ("prompt/sum", ""));
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_need_not_have_every_list() {
+    fn a_server_may_lack_some_lists() {
         let refused = |code| McpError::Refused {
             method: "list".into(),
             code,
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_not_read_is_passed_on() {
+    fn unread_fields_are_passed_on() {
         let manifest = read(json!({
             "name": "get-sum", "title": "Get Sum", "description": "",
             "inputSchema": {"type": "object", "properties": {"a": {"type": "number"}}},
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_tool_is_left_out_by_name() {
+    fn unusable_entries_are_omitted_with_a_warning() {
         for (item, code) in [
             (json!({"name": ""}), "invalid_name"),
             (json!({"name": "a\u{7}b"}), "invalid_name"),

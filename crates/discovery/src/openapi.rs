@@ -1,7 +1,7 @@
-//! An OpenAPI specification becomes an inventory: every operation a tool, or a warning that names it.
+//! Turns an OpenAPI specification into an inventory: every operation becomes a tool, or a warning that names it.
 //!
-//! The specification is never typed: real ones break every model of them somewhere. It is walked as values, and what
-//! makes no sense costs as little as possible: a keyword, a parameter, an operation; never the rest.
+//! The specification is walked as untyped values, because real ones violate every typed model somewhere. An invalid
+//! part costs as little as possible: a keyword, a parameter or an operation, never the rest.
 
 mod address;
 mod body;
@@ -36,32 +36,32 @@ use crate::text::Object;
 /// The methods whose operations are tools (requirement O2).
 const METHODS: [(&str, &str); 5] =
     [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
-/// Methods whose operations are counted in a warning.
+/// Methods whose operations do not become tools; one warning states their number.
 const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
-/// How much all tools may take, in bytes. A small specification can use one large schema or text everywhere.
+/// The maximum size of all tools together, in bytes. A small specification can use one large schema or text everywhere.
 const TOOLS_LIMIT: usize = 48 * 1024 * 1024;
-/// How much of a JSON pointer a warning repeats, in characters.
+/// The maximum length of a JSON pointer in a warning, in characters.
 const AT_LIMIT: usize = 1000;
-/// How much of a name of an admin's a warning repeats, in characters.
+/// The maximum length of an admin's name in a warning, in characters.
 const NAME_SHOWN: usize = 80;
-/// What a definition takes in every schema that refers to it.
+/// Size charged for a shared definition in each schema that refers to it, in bytes.
 const SHARED_DEFINITION: usize = 256;
 
-/// What an admin may say about how a specification is read.
+/// Settings of an admin for reading a specification.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The base of all URLs, instead of what the specification says.
+    /// The base of all URLs, instead of the servers in the specification.
     pub base_url: Option<Url>,
-    /// Which of its texts describes a tool.
+    /// Which text of an operation becomes the description of its tool.
     pub describe: Describe,
-    /// The media type to send where an operation takes several.
+    /// The preferred media type where an operation accepts several.
     pub media_type: Option<String>,
-    /// How work of operations is followed, by their ids or the names of their tools, instead of what it says.
+    /// Polling settings by operation id or tool name, instead of those in the specification.
     pub polling: BTreeMap<Box<str>, PollingSettings>,
 }
 
-/// Something about an operation that is worth a warning.
+/// A problem of an operation or of the specification that becomes a warning.
 #[derive(Clone, Debug)]
 struct Finding {
     code: &'static str,
@@ -71,7 +71,7 @@ struct Finding {
 
 impl Finding {
     fn new(code: &'static str, at: &str, message: impl Into<String>) -> Self {
-        // A path may be as long as the document; a warning about it need not.
+        // A path may be as long as the document; the warning is truncated.
         Self { code, at: at.chars().take(AT_LIMIT).collect(), message: message.into() }
     }
 
@@ -87,12 +87,12 @@ impl From<Finding> for Warning {
     }
 }
 
-/// What was found in a specification.
+/// The result of a discovery.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The tools, and what could not become one.
+    /// The tools, and warnings about entries that could not become one.
     pub inventory: Inventory,
-    /// How many operations there are.
+    /// The number of operations or entries, including the omitted ones.
     pub operations: usize,
 }
 
@@ -159,7 +159,7 @@ fn discover_within(
     Ok(Found { inventory, operations: count })
 }
 
-/// Nobody would notice that work is not followed, but for its results.
+/// Warns about polling settings that match no operation; otherwise only wrong results would show the mistake.
 fn no_operation(wanted: &str, named: &[Named<'_, '_>]) -> Option<Finding> {
     if named.iter().any(|named| named.operation.is_called(wanted, &named.name)) {
         return None;
@@ -170,7 +170,7 @@ fn no_operation(wanted: &str, named: &[Named<'_, '_>]) -> Option<Finding> {
     Some(Finding::new("polling_unused", &format!("settings.polling.{shown}"), message))
 }
 
-/// An operation that is to be a tool.
+/// An operation with the name and the key of its tool.
 struct Named<'o, 'a> {
     operation: &'o Operation<'a>,
     name: String,
@@ -200,7 +200,7 @@ fn named<'o, 'a>(
         all.map(|((operation, name), key)| Named { operation, name, key }).collect();
     let mut taken = HashSet::new();
     all.retain(|named| {
-        // Two hashes can be the same; somebody may even have looked for them.
+        // Two hashes can be equal, also by a deliberate attack; the first operation keeps the name.
         let is_free = taken.insert(named.name.to_ascii_lowercase());
         if !is_free {
             let message = "the operation is left out: its name is that of another";
@@ -212,7 +212,7 @@ fn named<'o, 'a>(
     all
 }
 
-/// About what a tool takes: its own texts, and its share of the definitions it has with others.
+/// The approximate size of a tool in bytes: its own texts and its share of the shared definitions.
 fn weight(manifest: &Manifest) -> usize {
     let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
     let weight = |schema: &Schema| {
@@ -224,7 +224,7 @@ fn weight(manifest: &Manifest) -> usize {
     schemas.map(weight).sum::<usize>() + manifest.description.len() + security + path
 }
 
-/// The versions we read: Swagger 2.0 and OpenAPI 3.
+/// Accepts Swagger 2.0 and OpenAPI 3.
 fn check_version(root: Place<'_>) -> Result<(), DiscoveryError> {
     let version = root
         .get("openapi")
@@ -241,7 +241,7 @@ fn check_version(root: Place<'_>) -> Result<(), DiscoveryError> {
     }
 }
 
-/// All operations that can be tools, in the order of the document; and how many there are with those that were left out.
+/// All operations that can be tools, in document order, and their number including omitted ones.
 fn operations<'a>(
     documents: &'a Documents<'a>,
     warnings: &mut Vec<Finding>,
@@ -271,7 +271,7 @@ fn operations<'a>(
                 continue;
             }
         };
-        // What stands beside a `$ref` counts as well, and wins.
+        // Fields beside a `$ref` count as well and take precedence.
         let beside = reference(stands).map(|_| stands);
         let above: Vec<Place<'_>> = std::iter::once(item).chain(beside).collect();
         let find = |key: &str| {
@@ -304,14 +304,14 @@ fn operations<'a>(
     (operations, count)
 }
 
-/// The key of each tool: the operation's own id if it has one to itself, else the tool's name.
+/// The key of each tool: the operation id if it is valid and unique, else the name of the tool.
 fn keys(source: &SourceId, wishes: &[Wish<'_>], names: &[String]) -> Vec<String> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for id in wishes.iter().filter_map(|wish| wish.operation_id) {
         *counts.entry(id).or_default() += 1;
     }
     for name in names {
-        // A name stands for the key of an operation without an id; it must not be the id of another.
+        // A name is the key of an operation without an id, so it must differ from all ids.
         *counts.entry(name).or_default() += 1;
     }
     let key = |(wish, name): (&Wish<'_>, &String)| {
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_schema_is_not_written_out_for_ever() {
+    fn aliases_cannot_multiply_a_large_schema() {
         let text = format!(
             "openapi: 3.1.0
 paths:

@@ -1,9 +1,9 @@
-//! What is said of work that goes on after its request was answered (requirement E2): `x-toolcrib-polling` of an operation,
-//! `polling` of an entry of an http manifest, and what an admin writes in the settings of a source.
+//! Reads how to poll a job that continues after its request was answered (requirement E2): `x-toolcrib-polling` of an
+//! OpenAPI operation, `polling` of an http manifest entry, and `polling` in the settings of a source.
 //!
-//! A document is not ours: an address is a path below the source's own, or begins with the same origin, and only places of
-//! the answer and arguments are filled in; or it is one place of the answer that holds the whole address. Nothing of it is
-//! template code.
+//! A document is untrusted. An address is a path below the source's base or a URL of the same origin, with only values
+//! of the response and arguments filled in; or it is one value of the response that holds the whole URL. None of its
+//! text is template code.
 
 use model::header::is_token;
 use model::{CancelRequest, Polling, PollingSettings, StatusWord, steps};
@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::openapi::template::{argument, push_expression, push_literal, quoted};
 
-/// What may be said.
+/// The fields of the polling settings.
 const MEMBERS: [&str; 9] = [
     "status_url",
     "status_path",
@@ -27,14 +27,14 @@ const MEMBERS: [&str; 9] = [
 ];
 const OF_CANCEL: [&str; 2] = ["method", "url"];
 
-/// The most words, and the longest text.
+/// The maximum number of status words, and the maximum length of a text in bytes.
 const WORDS: usize = 50;
 const TEXT: usize = 1_000;
 
-/// What a document says, and what of it does not hold.
+/// The polling of a tool, and a warning about values out of range.
 pub(crate) type Read = (Polling, Option<String>);
 
-/// Reads it, for a tool that is called below this base; or says what is wrong with it.
+/// Reads the polling of a tool below this base, or returns why it is invalid.
 pub(crate) fn read(base: &str, said: &Value) -> Result<Read, String> {
     let unknown = unknown(said, &MEMBERS).or_else(|| unknown(said.get("cancel")?, &OF_CANCEL));
     if let Some(name) = unknown {
@@ -45,7 +45,7 @@ pub(crate) fn read(base: &str, said: &Value) -> Result<Read, String> {
     Ok((templates(base, &written)?, out_of_range(&written)))
 }
 
-/// How work is followed, if it can be; and the code and the words of a warning about a tool.
+/// The polling if it is valid, and the code and message of a warning about the tool.
 pub(crate) fn or_warning(
     read: Result<Read, String>,
 ) -> (Option<Polling>, Option<(&'static str, String)>) {
@@ -61,8 +61,8 @@ pub(crate) fn or_warning(
     }
 }
 
-/// A number that is too small or too large. An admin is refused; who publishes a document does not ask us, so the nearest
-/// holds there.
+/// A warning about numbers out of range. The settings of an admin are rejected instead; the publisher of a document
+/// does not see our errors, so there the nearest valid number applies.
 fn out_of_range(written: &PollingSettings) -> Option<String> {
     let numbers = [
         ("interval_ms", written.interval_ms, Polling::WAITS_MS),
@@ -78,12 +78,13 @@ fn out_of_range(written: &PollingSettings) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// A member that nobody knows. What an admin writes is held against its schema before; what is stored may be of a later version.
+/// The first unknown field. Settings of an admin were already checked against their schema; stored ones may be of a
+/// later version.
 fn unknown<'a>(said: &'a Value, known: &[&str]) -> Option<&'a String> {
     said.as_object()?.keys().find(|name| !known.contains(&name.as_str()))
 }
 
-/// The same of what an admin wrote down.
+/// Converts polling settings to templates.
 pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling, String> {
     match &written.status_path {
         Some(_) if written.completed.is_empty() => {
@@ -118,12 +119,12 @@ pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling
     })
 }
 
-/// What is wrong with what an admin wrote down, as far as that can be said before it is known where the tool is.
+/// A problem in the polling settings of an admin, as far as it can be found before the address of the tool is known.
 pub fn problem(base: Option<&Url>, written: &PollingSettings) -> Option<String> {
     templates(base.map_or("", Url::as_str), written).err()
 }
 
-/// The arguments that its addresses name.
+/// The argument names that the addresses contain.
 pub(crate) fn arguments(written: &PollingSettings) -> Vec<&str> {
     let addresses =
         [&written.status_url].into_iter().chain(written.cancel.as_ref().map(|it| &it.url));
@@ -146,7 +147,8 @@ fn words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
     }
 }
 
-/// `/jobs/{answer.id}` below the base, `https://…/jobs/{answer.id}` at its origin, or `{answer.links.status}` alone.
+/// Template of an address: `/jobs/{answer.id}` below the base, `https://…/jobs/{answer.id}` at its origin, or
+/// `{answer.links.status}` alone.
 fn address(base: &str, text: &str) -> Result<String, String> {
     let shown =
         || format!("`{}`", text.chars().take(80).flat_map(char::escape_debug).collect::<String>());
@@ -192,7 +194,7 @@ fn address(base: &str, text: &str) -> Result<String, String> {
     Ok(template)
 }
 
-/// `https://api.example` and the path behind it.
+/// Splits an absolute URL into its origin (`https://api.example`) and the rest.
 fn whole_address(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once("://").filter(|(scheme, _)| is_web(scheme))?;
     let length = rest.find('/').unwrap_or(rest.len());
@@ -203,7 +205,7 @@ fn is_web(scheme: &str) -> bool {
     ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
 }
 
-/// The origin of an address that is fixed text, if it is that of the base. A base without a host is none yet.
+/// The origin of a literal URL if it equals that of the base. A base without a host accepts any origin.
 fn origin_within(base: &str, authority: &str) -> Option<String> {
     if authority.contains(['{', '}', '@', '?', '#', '\\', '%']) {
         return None;
@@ -216,7 +218,7 @@ fn origin_within(base: &str, authority: &str) -> Option<String> {
     is_of_base.then(|| origin.ascii_serialization())
 }
 
-/// A place in what the upstream answered: `answer["job"][0]["id"]`, `headers["operation-location"]`
+/// The expression for a value of the response: `answer["job"][0]["id"]`, `headers["operation-location"]`.
 fn told(name: &str) -> Option<String> {
     if name == "location" {
         return Some(name.to_owned());
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_below_the_base_or_told_whole() {
+    fn an_address_is_a_path_below_the_base_or_one_response_value() {
         let filled =
             r#"https://api.test/v1/{{ args["shop"] }}/jobs/{{ answer["jobs"][0]["id"] }}?x=1"#;
         assert_eq!(of("/{args.shop}/jobs/{answer.jobs.0.id}?x=1").unwrap(), filled);
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_beside_the_base_is_of_its_origin() {
+    fn an_absolute_address_must_have_the_origin_of_the_base() {
         let filled = r#"https://api.test/status/{{ answer["id"] }}"#;
         for origin in ["https://api.test", "HTTPS://API.test:443"] {
             assert_eq!(of(&format!("{origin}/status/{{answer.id}}")).unwrap(), filled);
@@ -311,7 +313,7 @@ mod tests {
         ] {
             assert!(of(bad).is_err(), "{bad}: {:?}", of(bad));
         }
-        // Nobody says yet where it is.
+        // Without a base, the origin is not known yet.
         assert_eq!(
             super::address("", "https://api.test/{answer.id}").as_deref(),
             Ok(r#"https://api.test/{{ answer["id"] }}"#)
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_is_read_and_what_is_wrong_is_said() {
+    fn all_settings_are_read_and_errors_reported() {
         let said = json!({
             "status_url": "/jobs/{answer.id}", "status_path": "state", "completed": ["done", true, 3],
             "failed": ["broken"], "result_path": "result", "interval_ms": 200, "attempts": 5,
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_document_says_beyond_what_holds_is_told() {
+    fn numbers_out_of_range_cause_a_warning() {
         let told = |more: Value| {
             let mut said = json!({"status_path": "s", "completed": ["x"]});
             said.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());

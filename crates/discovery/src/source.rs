@@ -1,4 +1,4 @@
-//! What a source offers right now: one `match` on its kind.
+//! Discovers a source over HTTP: one `match` on the kind of the source.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::fetch::{LIMITS, fetch, refuse_web_page, shown};
 use crate::openapi::{self, Address, Found, Options, Specification};
 use crate::{DiscoveryError, http_manifest, text};
 
-/// Asks a source what it offers. Changes nothing.
+/// Asks a source for its inventory. Changes nothing.
 pub async fn discover(
     source: &SourceId,
     profile: &SourceProfile,
@@ -72,8 +72,9 @@ async fn read(address: Address, bytes: Vec<u8>) -> Result<Specification, Discove
     .await
 }
 
-/// Fetches what the specification refers to, all before one deadline. What is not there is missed only by what needs it;
-/// any other failure might be over soon, and then tools would have gone for nothing.
+/// Fetches all documents that the specification refers to, with one deadline for all of them. A missing document (404,
+/// 410) costs only the operations that need it. Any other failure may be temporary and fails the discovery, so that no
+/// tool disappears because of it.
 async fn add_references(
     specification: &mut Specification,
     client: &HttpClient,
@@ -122,7 +123,7 @@ async fn http_manifest(
     .await
 }
 
-/// Runs work that may take seconds where it keeps nobody waiting.
+/// Runs work that may take seconds on the blocking pool.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiscoveryError> + Send + 'static,
 ) -> Result<T, DiscoveryError> {

@@ -1,7 +1,7 @@
-//! A document as it was served, JSON or YAML 1.2, becomes one JSON value.
+//! Reads a document as it was served, JSON or YAML 1.2, into one JSON value.
 //!
-//! The document is not ours: its size, its depth and what its aliases copy are bounded. Of two members with one name the
-//! last counts in JSON; YAML forbids them, and so do we.
+//! The document is untrusted: its size, its depth and the copies made by its aliases are limited. JSON keeps the last
+//! of several fields with one name; YAML forbids duplicate keys, and this reader rejects them.
 
 mod node;
 mod places;
@@ -15,17 +15,16 @@ use serde_json::Value;
 pub use self::node::{Node, Object};
 pub use self::places::{Places, element, member};
 
-/// The longest document that is read, in bytes.
+/// The maximum length of a document, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// The most values a document may have, by the commas, brackets and lines between them: in memory a value takes about a hundred
-/// bytes, however short it is written.
+/// The maximum number of values in a document, estimated by commas, brackets and line ends. In memory a value takes
+/// about 100 bytes, however short its text is.
 const MAX_VALUES: usize = 2_000_000;
-/// How many lists and objects may stand inside each other; `serde_json` has the same limit.
+/// The maximum nesting depth of lists and objects; `serde_json` has the same limit.
 const MAX_DEPTH: usize = 128;
 
-/// Why a document could not be read.
+/// Why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum TextError {
     #[error("the document has {bytes} bytes, and at most {MAX_BYTES} are read")]
     TooLong { bytes: usize },
@@ -64,7 +63,7 @@ pub enum TextError {
 }
 
 impl TextError {
-    /// Where in the document it is, if that can be told.
+    /// The position of the error, if known.
     pub fn place(&self) -> Option<Place> {
         match self {
             Self::TooLong { .. }
@@ -87,12 +86,12 @@ impl TextError {
     }
 }
 
-/// A place in a document; both numbers start at 1.
+/// A position in a document; both numbers start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The line.
+    /// The line number.
     pub line: usize,
-    /// The character in it.
+    /// The number of the character in the line.
     pub column: usize,
 }
 
@@ -116,14 +115,14 @@ pub fn parse(text: &str) -> Result<Node<'_>, TextError> {
     if is_json { read_json(text) } else { yaml::read(text) }
 }
 
-/// Whether a document has more values than are read. In JSON a line end separates nothing.
+/// Whether a document exceeds the limit on values. In JSON, a line end separates nothing.
 fn has_too_many_values(text: &str, is_json: bool) -> bool {
     let separates =
         |byte: &&u8| matches!(byte, b',' | b'[' | b'{') || (**byte == b'\n' && !is_json);
     MAX_VALUES < text.as_bytes().iter().filter(separates).count()
 }
 
-/// The text of a document, without its byte order mark.
+/// Decodes a UTF-8 document and removes its byte order mark.
 pub fn decode(bytes: Vec<u8>) -> Result<String, TextError> {
     if MAX_BYTES < bytes.len() {
         return Err(TextError::TooLong { bytes: bytes.len() });
@@ -139,9 +138,9 @@ pub fn decode(bytes: Vec<u8>) -> Result<String, TextError> {
     Ok(text)
 }
 
-/// JSON, or YAML that starts like it: with keys that are not quoted, comments, or a comma before a closing bracket.
+/// Reads JSON, or YAML that looks like it: with unquoted keys, comments, or a comma before a closing bracket.
 ///
-/// YAML would do for both, but it is slower, and knows no surrogate pairs (`\ud83d\ude00`).
+/// The YAML parser accepts both, but it is slower and does not support surrogate pairs (`\ud83d\ude00`).
 fn read_json(text: &str) -> Result<Node<'_>, TextError> {
     let error = match serde_json::from_str(text) {
         Ok(value) => return Ok(value),
@@ -155,7 +154,7 @@ fn read_json(text: &str) -> Result<Node<'_>, TextError> {
     }
 }
 
-/// Which of two errors helps: whoever wrote `[` or `{"` meant JSON.
+/// Whether the author probably meant JSON (`[` or `{"`), so that the JSON error is the helpful one.
 fn looks_like_json(text: &str) -> bool {
     match text.trim_start().strip_prefix('{') {
         None => true,

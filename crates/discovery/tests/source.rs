@@ -1,4 +1,4 @@
-//! Sources of every kind are asked what they offer, through real connections.
+//! Discovery of sources of every kind, over real connections.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../upstream/tests/support/upstream.rs"]
@@ -34,7 +34,7 @@ fn openapi(url: &str, settings: Value) -> Value {
     profile
 }
 
-/// Of each tool, by its key.
+/// The key and the URL of each tool.
 fn urls(inventory: &Inventory) -> Vec<(String, String)> {
     let url = |(id, tool): (&model::ToolId, &model::Discovered)| {
         let execution = serde_json::to_value(&tool.manifest.execution).unwrap();
@@ -47,7 +47,7 @@ fn ok(body: &str) -> Vec<u8> {
     answer("200 OK", "", body.as_bytes())
 }
 
-/// Serves the specification, and this in place of what it refers to.
+/// Serves the specification, and this answer for the reference in it.
 fn pets(reference: Vec<u8>) -> Upstream {
     Upstream::replying(move |request| match request.starts_with("GET /api/openapi.json ") {
         true => ok(PETS),
@@ -56,7 +56,7 @@ fn pets(reference: Vec<u8>) -> Upstream {
 }
 
 #[tokio::test]
-async fn without_a_place_the_url_is_the_address_of_the_specification() {
+async fn without_a_specification_setting_the_url_is_the_specification_address() {
     let server = pets(ok(PET));
     let found = asked(openapi(&server.url("/api/openapi.json"), json!({}))).await.unwrap();
     assert_eq!(urls(&found), [("list".to_owned(), server.url("/pets"))]);
@@ -64,7 +64,7 @@ async fn without_a_place_the_url_is_the_address_of_the_specification() {
 }
 
 #[tokio::test]
-async fn with_a_place_the_url_is_the_base_of_calls() {
+async fn with_a_specification_setting_the_url_is_the_base_of_calls() {
     let server = pets(ok(PET));
     let places = [json!({"url": server.url("/api/openapi.json")}), json!({"text": PETS})];
     for place in places {
@@ -77,7 +77,7 @@ async fn with_a_place_the_url_is_the_base_of_calls() {
 }
 
 #[tokio::test]
-async fn an_admin_says_how_work_is_followed_whatever_the_specification_says() {
+async fn configured_polling_overrides_the_specification() {
     let polling = |url: &str| json!({"status_url": url, "status_path": "s", "completed": ["ok"]});
     let operation = |id: &str, more: Value| {
         let mut operation = json!({"operationId": id, "responses": {}});
@@ -89,7 +89,7 @@ async fn an_admin_says_how_work_is_followed_whatever_the_specification_says() {
         "/a": operation("startReport", json!({})), "/b": operation("both", own.clone()),
         "/c": operation("theirs", own), "/d": operation("plain", json!({})),
         "/e": operation("broken", json!({}))}});
-    // By the id of the operation, or by the name of the tool.
+    // Tools are selected by operation id or by tool name.
     let said = json!({"startReport": polling("/ours/{answer.id}"), "both": polling("/ours/{answer.id}"),
         "broken": polling("https://evil.test/"), "start_reports": polling("/x")});
     let settings = json!({"specification": {"text": text.to_string()}, "polling": said});
@@ -124,14 +124,14 @@ async fn an_admin_says_how_work_is_followed_whatever_the_specification_says() {
 }
 
 #[tokio::test]
-async fn references_of_the_same_origin_are_followed_if_asked() {
+async fn references_of_the_same_origin_are_followed_if_enabled() {
     let follow = |server: &Upstream| {
         asked(openapi(&server.url("/api/openapi.json"), json!({"follow_references": true})))
     };
     let server = pets(ok(PET));
     assert_eq!(urls(&follow(&server).await.unwrap()).len(), 2);
     assert!(server.requests()[1].starts_with("GET /api/parts/pet.json "));
-    // What is not there is missed by what needs it; what may come back is a failure.
+    // A missing document only affects the operation that needs it; a temporary failure fails the discovery.
     let gone = follow(&pets(answer("404 Not Found", "", b""))).await.unwrap();
     assert_eq!((gone.tools.len(), gone.warnings.len()), (1, 1));
     let later = follow(&pets(answer("503 Later", "", b""))).await.unwrap_err();
@@ -141,7 +141,7 @@ async fn references_of_the_same_origin_are_followed_if_asked() {
 }
 
 #[tokio::test]
-async fn an_http_manifest_is_behind_tools() {
+async fn an_http_manifest_is_fetched_below_tools() {
     let server = Upstream::replying(|_| ok(r#"{"tools": [{"name": "get_weather"}]}"#));
     let profile =
         json!({"name": "W", "url": server.url("/api/"), "settings": {"kind": "http_manifest"}});
@@ -151,7 +151,7 @@ async fn an_http_manifest_is_behind_tools() {
 }
 
 #[tokio::test]
-async fn a_source_may_reach_what_is_allowed_for_it() {
+async fn a_source_may_reach_its_allowed_addresses() {
     let server = pets(ok(PET));
     let shut = HttpClient::new(Egress::default());
     let mut profile = openapi(&server.url("/api/openapi.json"), json!({}));
@@ -164,7 +164,7 @@ async fn a_source_may_reach_what_is_allowed_for_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_says_so() {
+async fn a_source_that_cannot_be_discovered_gives_an_error() {
     let error = |settings: Value| async move {
         let profile = json!({"name": "Pets", "settings": settings});
         asked(profile).await.unwrap_err().to_string()

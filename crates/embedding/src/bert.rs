@@ -1,6 +1,6 @@
-//! BERT (Devlin et al. 2018), forward only: tokens → a vector for each, layer by layer → one vector.
+//! Inference with BERT (Devlin et al. 2018): from tokens through the encoder layers to one vector.
 //!
-//! One text at a time, so that nothing is padded; products of matrices are most of the work.
+//! It processes one text at a time, so it needs no padding. Matrix products take most of the time.
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayViewMut1, Axis, Slice};
 
@@ -12,7 +12,7 @@ use crate::tokens::Token;
 #[derive(Debug)]
 pub(crate) struct Bert {
     words: Array2<f32>,
-    /// With what every token has that is not of a second text.
+    /// Position embeddings, with the embedding of token type 0 added.
     positions: Array2<f32>,
     norm: Norm,
     layers: Vec<Layer>,
@@ -32,14 +32,14 @@ struct Layer {
     outer_norm: Norm,
 }
 
-/// A matrix, and what is added.
+/// A linear layer: a weight matrix and a bias.
 #[derive(Debug)]
 struct Linear {
     weight: Array2<f32>,
     bias: Array1<f32>,
 }
 
-/// Makes the numbers of a row have a mean of 0 and a spread of 1, then scales and moves each.
+/// Layer normalisation: scales each row to mean 0 and variance 1, then applies a learned scale and shift.
 #[derive(Debug)]
 struct Norm {
     scale: Array1<f32>,
@@ -65,7 +65,7 @@ impl Bert {
         })
     }
 
-    /// Of at least one token, and of no more than there are positions.
+    /// The embedding of the tokens: at least one, and at most as many as there are positions.
     pub(crate) fn vector(&self, tokens: &[Token]) -> Vec<f32> {
         let mut rows = Array2::zeros((tokens.len(), self.words.ncols()));
         for ((mut row, token), position) in
@@ -115,7 +115,7 @@ impl Layer {
         outer
     }
 
-    /// What each token takes from all others, by as many heads.
+    /// Multi-head self-attention.
     fn attention(&self, rows: &Array2<f32>, heads: usize) -> Array2<f32> {
         let (query, key, value) =
             (self.query.apply(rows), self.key.apply(rows), self.value.apply(rows));
@@ -166,7 +166,7 @@ fn square(row: ArrayView1<'_, f32>) -> f32 {
     row.dot(&row)
 }
 
-/// Shares that add up to 1. The largest is taken off first, so that no number is too large.
+/// Turns a row into weights that add up to 1. Subtracting the maximum first prevents overflow.
 fn softmax(mut row: ArrayViewMut1<'_, f32>) {
     let largest = row.fold(f32::NEG_INFINITY, |one, two| one.max(*two));
     row.mapv_inplace(|number| (number - largest).exp());
@@ -174,12 +174,12 @@ fn softmax(mut row: ArrayViewMut1<'_, f32>) {
     row /= sum;
 }
 
-/// x times the share of a normal distribution that is below x.
+/// Gaussian error linear unit: x · Φ(x).
 fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// Abramowitz and Stegun 7.1.26: off by less than 2e-7.
+/// The error function by Abramowitz and Stegun 7.1.26; the error is below 2e-7.
 fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
     let sum = t
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_function_is_as_in_tables() {
+    fn the_error_function_agrees_with_tables() {
         for (x, expected) in
             [(0.0, 0.0), (0.5, 0.520_499_9), (1.0, 0.842_700_8), (3.0, 0.999_977_9)]
         {

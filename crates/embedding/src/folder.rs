@@ -1,4 +1,4 @@
-//! The files of a model, each within its limit; and a digest of all that were read.
+//! Reads the files of a model folder within size limits, and digests them.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -53,7 +53,7 @@ impl Folder {
         InvalidModel::Unusable { path: self.path.join(name), why: why.into() }
     }
 
-    /// Of all files that were read, in their order.
+    /// Digest of all files read so far, in reading order.
     pub(crate) fn digest(&self) -> Digest {
         let all: Vec<u8> = self.digests.iter().flat_map(|it| *it.as_bytes()).collect();
         Digest::of(all)

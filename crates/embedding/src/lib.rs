@@ -1,8 +1,8 @@
-//! A sentence model in a folder → vectors of texts, by which what says the same in other words is near.
+//! Embeds texts with a local sentence model: texts of similar meaning get vectors that are close to each other.
 //!
-//! Pure but for opening: the folder is read once, within limits, and checked as a whole. Then a text is some
-//! milliseconds of arithmetic on the thread that asks, and cannot fail. Only BERT is known, as most small models are
-//! one: `WordPiece`, absolute positions, the mean of all tokens or the first of them.
+//! Only opening does I/O: it reads the model folder once, within size limits, and validates it as a whole. Embedding
+//! a text then takes a few milliseconds on the calling thread and cannot fail. The only architecture is BERT, which
+//! most small models use: `WordPiece`, absolute positions, and mean or first-token pooling.
 
 mod bert;
 mod folder;
@@ -22,46 +22,46 @@ use self::shape::Shape;
 use self::tensors::Tensors;
 use self::tokens::Tokenizer;
 
-/// Why a folder cannot be used.
+/// Why a model folder is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidModel {
-    /// A file is not there, or cannot be read.
+    /// A file is missing or not readable.
     #[error("`{path}` of a sentence model cannot be read")]
     Read {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
-    /// A file is larger than any that is known.
+    /// A file exceeds its size limit.
     #[error("`{path}` has more than {most} bytes; no model of that size is run here")]
     TooLarge {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// How many there may be.
+        /// The limit, in bytes.
         most: u64,
     },
-    /// A file is not the JSON that it should be.
+    /// A file does not have the expected JSON structure.
     #[error("`{path}` of a sentence model is not as it should be")]
     Json {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Where.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
-    /// A file asks for something that is not done here, or does not fit the others.
+    /// A file needs an unsupported feature, or contradicts the other files.
     #[error("`{path}` cannot be used: {why}")]
     Unusable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// A sentence without an end.
+        /// The reason, without a full stop.
         why: String,
     },
 }
 
-/// A model that was read.
+/// A sentence model in memory.
 #[derive(Debug)]
 pub struct SentenceModel {
     tokenizer: Tokenizer,
@@ -70,8 +70,8 @@ pub struct SentenceModel {
 }
 
 impl SentenceModel {
-    /// Reads a folder as `sentence-transformers` writes it: `config.json`, `model.safetensors`, and `tokenizer.json` or
-    /// `vocab.txt`. Takes some tenths of a second.
+    /// Opens a folder in the layout of `sentence-transformers`: `config.json`, `model.safetensors`, and
+    /// `tokenizer.json` or `vocab.txt`. Takes a few tenths of a second.
     pub fn open(folder: &Path) -> Result<Self, InvalidModel> {
         let mut folder = Folder::new(folder);
         let shape = Shape::read(&mut folder)?;
@@ -88,12 +88,12 @@ impl SentenceModel {
         }
     }
 
-    /// Of all files that were read: the same folder gives the same vectors.
+    /// Digest of all files that were read: equal digests mean equal vectors.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Where a text lies among all meanings: a direction of length 1. What is longer than the model reads is cut.
+    /// The embedding of a text: a vector of length 1. Text beyond the model's maximum length is ignored.
     pub fn vector(&self, text: &str) -> Vec<f32> {
         self.bert.vector(&self.tokenizer.tokens(text))
     }

@@ -1,17 +1,17 @@
-//! What a model is made of, as its small files say: how large it is, and how a text becomes one vector.
+//! The configuration of a model: its dimensions, its maximum text length and its pooling mode.
 
 use serde::Deserialize;
 
 use crate::InvalidModel;
 use crate::folder::Folder;
 
-/// The largest of the small files.
+/// Size limit of a configuration file, in bytes.
 const SMALL: u64 = 1 << 20;
 const CONFIG: &str = "config.json";
 const MODULES: &str = "modules.json";
 const POOLING: &str = "1_Pooling/config.json";
 const SENTENCES: &str = "sentence_bert_config.json";
-/// Texts are never cut later than here, whatever a model says.
+/// Upper limit of the maximum text length, regardless of the model.
 const MOST_TOKENS: usize = 512;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -36,14 +36,14 @@ pub(crate) struct Shape {
     activation: String,
     #[serde(default)]
     position_embedding_type: Option<String>,
-    /// How many tokens a text has at most, with those at its ends.
+    /// Maximum number of tokens of a text, including the first and last special tokens.
     #[serde(skip)]
     pub(crate) most_tokens: usize,
     #[serde(skip)]
     pub(crate) pooling: Pooling,
 }
 
-/// How the vectors of all tokens become one.
+/// How the vectors of all tokens are combined into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pooling {
     #[default]

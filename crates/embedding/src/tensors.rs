@@ -1,4 +1,4 @@
-//! A file of tensors, as `safetensors` writes it: the length of a header, the header, and numbers.
+//! Reads a `safetensors` file: the length of the header, the header, and the numbers.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use crate::InvalidModel;
 use crate::folder::Folder;
 
 pub(crate) const FILE: &str = "model.safetensors";
-/// The largest file: a model of 250 million numbers.
+/// Size limit of the file in bytes: a model of 250 million 32-bit numbers.
 const LARGEST: u64 = 1 << 30;
-/// Each value of it takes many times its text when it is read.
+/// Size limit of the header in bytes: parsed JSON takes a multiple of its text.
 const LARGEST_HEADER: usize = 1 << 20;
-/// What a name of a tensor begins with if the model was written with something on top of it.
+/// Prefix of the tensor names if the model was saved with a task head.
 const PREFIX: &str = "bert.";
 
 pub(crate) struct Tensors {
     header: HashMap<String, Entry>,
     numbers: Vec<u8>,
-    /// By which to say what is wrong with the file.
+    /// Path of the file, for error messages.
     folder: std::path::PathBuf,
 }
 
@@ -47,7 +47,7 @@ impl Tensors {
         let header: HashMap<String, Entry> = serde_json::from_value(header.into())
             .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
         numbers.drain(..begin);
-        // If they shared their bytes, a small file would become as much memory as its header says.
+        // Tensors that share bytes could make a small file take as much memory as its header claims.
         let lengths = header.values().map(|it| it.data_offsets.1.saturating_sub(it.data_offsets.0));
         if numbers.len() < lengths.fold(0, usize::saturating_add) {
             return Err(folder.unusable(FILE, "its tensors have more bytes together than it has"));
@@ -108,7 +108,7 @@ fn each<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> f32) -> 
     chunks.iter().map(|chunk| number(*chunk)).collect()
 }
 
-/// A number of 16 bits: a sign, five bits of exponent and ten of the rest.
+/// Converts an IEEE 754 half-precision number: a sign bit, five bits of exponent and ten of mantissa.
 fn half(bits: u16) -> f32 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, rest) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff) / 1024.0);
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_16_bits_are_what_they_are() {
+    fn half_precision_numbers_are_converted() {
         for (bits, number) in [
             (0x0000, 0.0),
             (0x3c00, 1.0),

@@ -1,5 +1,5 @@
-//! A small model of our own: its tokens and vectors are those of others (`tests/reference.py`), and what is wrong with a
-//! folder is said.
+//! A small test model: its tokens and vectors agree with a reference implementation (`tests/reference.py`), and
+//! errors in a model folder are reported.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ const INNER: usize = 12;
 const LAYERS: usize = 2;
 const POSITIONS: usize = 16;
 
-/// Numbers by a rule that is easy to say again elsewhere.
+/// Writes tensors with pseudo-random numbers that the reference script can reproduce.
 struct Written {
     state: u64,
     header: serde_json::Map<String, Value>,
@@ -111,7 +111,7 @@ fn write(folder: &Path, name: &str, value: &Value) {
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// What `reference.py` prints: texts, their tokens, and their vectors by the mean of all tokens and by the first.
+/// Output of `reference.py`: texts, their tokens, and their vectors with mean pooling and with first-token pooling.
 type Expected = (String, Vec<u32>, [f32; WIDTH], [f32; WIDTH]);
 
 fn reference() -> [Expected; 6] {
@@ -163,7 +163,7 @@ fn assert_near(one: &[f32], two: &[f32], what: &str) {
 }
 
 #[test]
-fn tokens_and_vectors_are_those_of_others() {
+fn tokens_and_vectors_agree_with_the_reference() {
     let list = folder();
     let whole = folder();
     fs::remove_file(whole.path().join("vocab.txt")).unwrap();
@@ -183,7 +183,7 @@ fn tokens_and_vectors_are_those_of_others() {
 }
 
 #[test]
-fn a_model_is_the_same_under_the_other_names_of_its_tensors() {
+fn prefixed_tensor_names_give_the_same_model() {
     let folder = folder();
     let mut all = tensors();
     all.header.remove("__metadata__");
@@ -195,7 +195,7 @@ fn a_model_is_the_same_under_the_other_names_of_its_tensors() {
 }
 
 #[test]
-fn another_model_has_another_digest() {
+fn a_changed_model_has_a_different_digest() {
     let folder = folder();
     let digest = || SentenceModel::open(folder.path()).unwrap().digest();
     let before = digest();
@@ -207,7 +207,7 @@ fn another_model_has_another_digest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_folder_is_said() {
+fn errors_in_a_model_folder_are_reported() {
     let says = |name: &str, bytes: &[u8], expected: &str| {
         let folder = folder();
         let path = folder.path().join(name);
@@ -271,7 +271,7 @@ fn what_is_wrong_with_a_folder_is_said() {
 
 proptest! {
     #[test]
-    fn every_text_has_a_direction(text in any::<String>()) {
+    fn every_text_has_a_unit_vector(text in any::<String>()) {
         let folder = folder();
         let model = SentenceModel::open(folder.path()).unwrap();
         let tokens = model.tokenizer.tokens(&text);

@@ -1,5 +1,5 @@
-//! Texts → tokens, as BERT was taught them: cleaned, split at spaces and punctuation, and into the longest pieces that are
-//! known (`WordPiece`). What looks like a token of its own, `[SEP]`, is text as any other.
+//! The `WordPiece` tokenizer of BERT: cleans a text, splits it at spaces and punctuation, then into the longest known
+//! pieces. Special tokens in a text, such as `[SEP]`, are treated as ordinary text.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use crate::InvalidModel;
 use crate::folder::Folder;
 use crate::shape::Shape;
 
-/// The number of a piece.
+/// The index of a piece in the vocabulary.
 pub(crate) type Token = u32;
 
 const TOKENIZER: &str = "tokenizer.json";
 const VOCABULARY: &str = "vocab.txt";
 const CONFIG: &str = "tokenizer_config.json";
 const LARGEST: u64 = 64 << 20;
-/// Longer words are not known, in characters.
+/// Longer words, in characters, become the unknown token.
 const LONGEST_WORD: usize = 100;
-/// What a piece begins with that goes on within a word.
+/// Prefix of a piece that continues a word.
 const GOES_ON: &str = "##";
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Tokenizer {
     most_tokens: usize,
 }
 
-/// How texts are cleaned.
+/// How a text is normalised.
 #[derive(Clone, Copy, Debug)]
 struct Style {
     lowercase: bool,
@@ -68,14 +68,14 @@ struct Normalizer {
 
 #[derive(Deserialize)]
 struct WordPiece {
-    /// Older files do not say.
+    /// Absent in older files.
     #[serde(rename = "type")]
     kind: Option<String>,
     continuing_subword_prefix: String,
     vocab: HashMap<String, Token>,
 }
 
-/// Beside a vocabulary that is only a list.
+/// The configuration file next to a plain vocabulary list.
 #[derive(Deserialize)]
 struct Config {
     #[serde(default = "yes")]
@@ -143,13 +143,13 @@ impl Tokenizer {
         Ok((VOCABULARY, pieces, style))
     }
 
-    /// Those of a text, between one that begins and one that ends it.
+    /// The tokens of a text, between `[CLS]` and `[SEP]`.
     pub(crate) fn tokens(&self, text: &str) -> Vec<Token> {
         let most = self.most_tokens - 1;
         let mut tokens = vec![self.first];
         let cleaned = self.style.clean(text);
         for word in cleaned.split(' ').flat_map(|run| run.split_inclusive(is_punctuation)) {
-            // Punctuation is a word of its own: it stands at the end of what it was split at.
+            // A punctuation character is a separate word; `split_inclusive` leaves it at the end of the part.
             let sign = word.chars().next_back().filter(|last| is_punctuation(*last));
             let (before, sign) = match sign {
                 Some(sign) => word.split_at(word.len() - sign.len_utf8()),
@@ -167,7 +167,7 @@ impl Tokenizer {
         tokens
     }
 
-    /// The longest pieces from the left; if one is not known, the word is not.
+    /// Splits a word greedily into the longest pieces; a word with an unknown piece becomes the unknown token.
     fn pieces_of(&self, word: &str, tokens: &mut Vec<Token>) {
         let known = tokens.len();
         let mut rest = word;
@@ -195,7 +195,7 @@ impl Tokenizer {
 type Read = (&'static str, HashMap<String, Token>, Style);
 
 impl Style {
-    /// With nothing that is not seen, plain spaces, and characters of Chinese apart.
+    /// Removes control characters, normalises white space, and separates Chinese characters by spaces.
     fn clean(self, text: &str) -> String {
         let mut cleaned = String::with_capacity(text.len());
         for character in text.chars() {

@@ -1,8 +1,8 @@
-//! An upstream's answer becomes an outcome.
+//! Converts the response of an upstream to an outcome.
 //!
-//! JSON is the result; anything else becomes content in the shapes of MCP. A status that does not mean success is a
-//! failure, told with the beginning of what the upstream said. All text of the upstream is made harmless to terminals
-//! and visible to people (`plain.rs`), and keeps its meaning.
+//! JSON is the result; anything else becomes MCP content. A status other than success is a failure with an excerpt of
+//! the body. Characters that are invisible or control a terminal are escaped in all text of the upstream (module
+//! `escaping`); its meaning does not change.
 
 mod body;
 mod of_server;
@@ -27,10 +27,10 @@ pub use plain::text as plain_text;
 pub use plain::{is_hidden, plain_json};
 pub use tool_result::{tool_result, whose_words};
 
-/// How much of a failed answer's body is told, in characters.
+/// The maximum length of a failed response's body in the message, in characters.
 const EXCERPT: usize = 2_000;
 
-/// What an upstream answered to a request.
+/// The response of an upstream to a request.
 #[derive(Debug)]
 pub struct Answer<'a> {
     /// The HTTP status.
@@ -43,18 +43,18 @@ pub struct Answer<'a> {
     pub body: Cow<'a, [u8]>,
 }
 
-/// Which request was answered, and when.
+/// The request that was answered, and how long that took.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     /// The tool that was called.
     pub tool_id: ToolId,
     /// `GET`, `POST`, …
     pub method: &'a str,
-    /// Where the request went.
+    /// The URL of the request.
     pub url: Url,
-    /// What was in the request, and must not be in what is made of the answer.
+    /// The credentials of the request, which must not appear in the outcome.
     pub credentials: &'a Credentials,
-    /// How long the answer took.
+    /// The time from the request to the response.
     pub execution_time: Duration,
 }
 
@@ -65,8 +65,8 @@ pub fn outcome(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
     finished(asked, status, read)
 }
 
-/// The outcome of a request to an upstream that may answer in the shape of an MCP tool result,
-/// `{content, structuredContent, isError}` (requirement H2). Any other answer is taken as from an API.
+/// The outcome of a request to an upstream that may respond in the shape of an MCP tool result,
+/// `{content, structuredContent, isError}` (requirement H2). Any other response is treated as one of an API.
 pub fn outcome_of_tool_result(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
     let status = answer.status;
     let read = read(&asked, answer).and_then(|read| {
@@ -77,7 +77,7 @@ pub fn outcome_of_tool_result(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
     finished(asked, status, read)
 }
 
-/// The outcome of a request for a document: JSON too is the text that came.
+/// The outcome of a request for a document: JSON, too, stays the received text.
 pub fn outcome_of_document(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
     let status = answer.status;
     let read = match status {
@@ -90,7 +90,7 @@ pub fn outcome_of_document(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
     finished(asked, status, read)
 }
 
-/// What an answer says.
+/// The result and the content of a successful response.
 #[derive(Debug, Default)]
 struct Read {
     result: Option<Value>,
@@ -142,7 +142,7 @@ fn failure(asked: &Asked<'_>, answer: &Answer<'_>, details: String) -> Failure {
     Failure::new(ErrorCode::UpstreamError, message, retryable)
 }
 
-/// Whether the same call may well succeed later, and does no harm if the first was carried out after all.
+/// Whether the call may succeed later, and retrying does no harm if the first attempt was executed.
 pub fn is_retryable(method: &str, status: u16) -> bool {
     match status {
         425 | 429 | 503 => true,
@@ -153,7 +153,7 @@ pub fn is_retryable(method: &str, status: u16) -> bool {
     }
 }
 
-/// Where an answer pointed, without a query: it may hold secrets.
+/// The redirect target without its query, which may contain secrets.
 fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     let target = answer.location.and_then(|location| asked.url.join(location).ok());
     match target {
@@ -166,7 +166,7 @@ fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     }
 }
 
-/// How an answer begins. One that is long may have been cut off.
+/// The start of a body. A long body may have been truncated.
 fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     let text = || body::text(answer.content_type, Cow::Borrowed(&answer.body));
     match Body::read(answer.content_type, &answer.body) {
@@ -177,12 +177,12 @@ fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     }
 }
 
-/// The beginning of an answer, for a failure.
+/// The start of a JSON response for a failure message, with credentials masked.
 pub(crate) fn beginning_of(answer: &Value, hidden: &Credentials) -> String {
     cut(masked(&plain::json(answer), hidden))
 }
 
-/// The beginning of what an upstream said, without the credentials it repeats: they are hidden before it is cut.
+/// The start of an upstream's text. Credentials are masked before the text is truncated.
 fn beginning(asked: &Asked<'_>, text: &str) -> String {
     cut(masked(text, asked.credentials))
 }

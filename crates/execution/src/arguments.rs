@@ -1,8 +1,8 @@
-//! The arguments of a call, checked against the tool's input schema.
+//! Validates the arguments of a call against the input schema of the tool.
 //!
-//! The schema comes from outside. Nothing it says can make a check slow, fetch anything, or make a tool unusable: a
-//! pattern that needs backtracking is not checked, and neither is what lies below the top of a schema that cannot be
-//! compiled or would take too long. The upstream checks again.
+//! The schema is untrusted. It must not make validation slow, fetch anything, or make the tool unusable. A pattern that
+//! needs backtracking is not checked. If a schema cannot be compiled or validation would take too long, only the top
+//! level is checked. The upstream validates again.
 
 mod names;
 mod patterns;
@@ -21,59 +21,60 @@ use usable::{Usable, usable};
 
 pub use names::distance;
 
-/// How many problems are told, and how much of each, in characters.
+/// The maximum number of reported problems, and the maximum length of each, in characters.
 const PROBLEMS: usize = 20;
 const SHOWN: usize = 300;
-/// Arguments of this size are counted only where a schema may have them looked at again.
+/// Visits of larger arguments are always counted; of smaller ones only if the schema may visit a value more than once.
 const SMALL: u64 = 500;
-/// Arguments of no more values, texts and depth are not what makes a check costly. Nobody gets around it by sending more.
+/// Limits within which arguments count as small: values, bytes of a text, and depth. If validating small arguments is
+/// costly, the schema is the cause. Sending more cannot avoid the check.
 const FEW: u64 = 40;
 const SHORT: u64 = 64;
 const FLAT: usize = 40;
-/// So many characters of text count as one value.
+/// The number of characters of text that count as one value.
 const TEXT: u64 = 64;
-/// How many visits (see `visits.rs`) a check may take: about a millisecond, and ten if there are few values. Saying what is
-/// wrong takes far longer.
+/// The maximum number of visits (see module `visit_count`) of a validation: about 1 ms, or 10 ms for few values.
+/// Collecting all problems takes far longer, so it has its own limit.
 const VISITS: u64 = 100_000;
 const VISITS_OF_FEW: u64 = 1_000_000;
 const VISITS_EXPLAINED: u64 = 4_000;
 
-/// The input schema of a tool, compiled.
+/// The compiled input schema of a tool.
 #[derive(Debug)]
 pub struct Arguments {
     schema: Value,
     validator: Option<Validator>,
-    /// Whether what the schema does not name is a mistake.
+    /// Whether arguments that the schema does not declare are rejected.
     is_closed: bool,
-    /// Whether no value is looked at more than once, however it is checked.
+    /// Whether no value is visited more than once.
     looks_once: bool,
     patterns: Patterns,
-    /// Whether all that the schema says is checked.
+    /// Whether everything in the schema is checked.
     is_whole: bool,
-    /// Whether there are several ways to be right nowhere, so that the first thing that is wrong is found soon.
+    /// True if the schema has no `anyOf` or `oneOf`: then the first error is found quickly.
     has_one_way: bool,
 }
 
-/// What happens to an argument that the schema neither names nor forbids.
+/// The treatment of an argument that the schema neither declares nor forbids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// It is a mistake: no template would send it.
+    /// Report a problem: no template would send the argument.
     Refused,
-    /// It is sent along.
+    /// Send the argument.
     Sent,
 }
 
-/// What is wrong with an argument. The value is not repeated.
+/// A problem of one argument. It does not contain the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, as a JSON pointer.
+    /// The location, as a JSON pointer.
     pub path: String,
-    /// What.
+    /// The description of the problem.
     pub message: String,
 }
 
 impl Arguments {
-    /// Compiles any schema, as well as it can be.
+    /// Compiles any schema; parts that cannot be used are not checked.
     pub fn compile(schema: &Value, others: Others) -> Self {
         Self::compile_within(schema, others, Patterns::default())
     }
@@ -94,17 +95,17 @@ impl Arguments {
         Self { schema, validator, is_closed, looks_once, patterns, is_whole, has_one_way }
     }
 
-    /// About how much memory it takes, against that of a small one.
+    /// The approximate memory, relative to a small validator.
     pub fn weight(&self) -> u32 {
         u32::try_from(1 + self.patterns.size() / 16).unwrap_or(u32::MAX)
     }
 
-    /// All that is wrong with these arguments, up to a sensible number.
+    /// Reports all problems of these arguments, up to `MAX_PROBLEMS`.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
         self.checked(arguments.clone()).map(drop)
     }
 
-    /// The same without a copy: arguments that are right are given back.
+    /// Validates arguments without copying them, and returns them if they are valid.
     pub fn checked(
         &self,
         arguments: Map<String, Value>,
@@ -114,7 +115,7 @@ impl Arguments {
             problems.extend(names::unknown(&self.schema, &arguments));
         }
         problems.extend(top::too_large(&self.schema, &arguments));
-        // The validator wants them as a value.
+        // The validator takes a `Value`.
         let instance = Value::Object(arguments);
         problems.extend(self.misfits(&instance));
         problems.truncate(PROBLEMS);
@@ -133,7 +134,7 @@ impl Arguments {
             false => visits::visits(&self.schema, instance, &self.patterns),
         };
         let Ok(visits) = visits else { return at_top() };
-        // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's.
+        // If the schema itself is costly, the source is responsible; if the arguments make it costly, the caller is.
         let are_few = size <= FEW && is_flat(instance, FLAT);
         if (if are_few { VISITS_OF_FEW } else { VISITS }) < visits {
             let of_short = || visits::of_short_texts(&self.schema, instance, &self.patterns);
@@ -147,7 +148,7 @@ impl Arguments {
         if visits <= VISITS_EXPLAINED {
             return explained(validator, instance, self.is_closed);
         }
-        // To say all that is wrong would take long.
+        // Collecting all problems would take too long.
         let mut told = at_top();
         if self.has_one_way
             && let Err(error) = validator.validate(instance)
@@ -167,8 +168,8 @@ impl Arguments {
     }
 }
 
-/// Why a schema cannot be one of arguments or results, if it cannot. One of an upstream is taken as it is; one that an
-/// admin writes is to be right.
+/// Why a schema is not valid JSON Schema 2020-12, if so. Schemas of an upstream are accepted anyway; schemas that an
+/// admin writes must be valid.
 pub fn schema_problem(schema: &Value) -> Option<String> {
     let built = jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
@@ -182,11 +183,11 @@ pub fn schema_problem(schema: &Value) -> Option<String> {
     Some(format!("is no JSON Schema 2020-12: {at}{error}").chars().take(SHOWN).collect())
 }
 
-/// How large a schema of somebody's own may be, in values, and how long all its patterns, in bytes.
+/// The maximum size of an admin's own schema in values, and of all its patterns together in bytes.
 const SCHEMA: u64 = 5_000;
 const PATTERNS: usize = 1_000;
 
-/// All that does not fit a schema of somebody's own, up to a sensible number; or why that cannot be said in full.
+/// The problems of a value by an admin's own schema, up to `MAX_PROBLEMS`; or why they cannot be determined.
 pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<Problem>, String> {
     if SCHEMA < size(schema) {
         return Err("the schema is too large".to_owned());
@@ -205,7 +206,7 @@ pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<Problem>, String> {
     }
 }
 
-/// How many values there are, and how much text.
+/// The number of values, with long texts counted as several.
 fn size(value: &Value) -> u64 {
     match value {
         Value::String(text) => 1 + text.len() as u64 / TEXT,
@@ -218,7 +219,7 @@ fn size(value: &Value) -> u64 {
     }
 }
 
-/// Whether nothing in it stands deeper than this.
+/// Whether a value is not nested deeper than `depth`.
 fn is_flat(value: &Value, depth: usize) -> bool {
     let mut below = visits::children(value).peekable();
     below.peek().is_none() || 0 < depth && below.all(|value| is_flat(value, depth - 1))
@@ -229,14 +230,14 @@ fn explained(validator: &Validator, instance: &Value, is_closed: bool) -> Vec<Pr
     errors.take(PROBLEMS).map(|error| problem(&error)).collect()
 }
 
-/// Of several ways to be right, all that is wrong is collected before anything is told.
+/// Whether a schema has no `anyOf` or `oneOf`; with them, the validator collects all errors before it reports any.
 fn has_one_way(schema: &Value) -> bool {
     let ways = |name: &String| ["anyOf", "oneOf"].contains(&name.as_str());
     let has_several = schema.as_object().is_some_and(|members| members.keys().any(ways));
     !has_several && visits::children(schema).all(has_one_way)
 }
 
-/// Names that are not allowed at the top were told already where a schema is closed.
+/// Whether an error is already reported: undeclared arguments of a closed schema are.
 fn is_told(error: &jsonschema::ValidationError<'_>, is_closed: bool) -> bool {
     is_closed && error.schema_path().as_str() == "/additionalProperties"
 }

@@ -1,8 +1,8 @@
-//! Work that goes on at the upstream after its request was answered (requirement E2): how to ask for it, how often, and
-//! what the answers mean.
+//! Jobs that continue at the upstream after the request was answered (requirement E2): how to poll their status, how
+//! often, and what the responses mean.
 //!
-//! A job is pure: whoever drives it waits, sends its requests and tells it what came back. Nothing of an upstream makes it
-//! ask without end, and what follows the first request goes where that went.
+//! A job is pure: its driver waits, sends the requests and passes in the responses. No upstream can cause endless
+//! polling, and all later requests go to the origin of the first one.
 
 mod elsewhere;
 mod path;
@@ -22,22 +22,22 @@ use crate::answer::{beginning_of, plain_text};
 use crate::template::{Before, NextAddress};
 use crate::{Again, Credentials, Request, TemplateError};
 
-/// How long a job may take in all, from its first request on.
+/// The maximum duration of a job, from its first request on.
 pub const JOB_DEADLINE: Duration = Duration::from_secs(60 * 60);
-/// How long a request may take that says a job is not wanted any more.
+/// The maximum duration of a cancel request.
 pub const CANCEL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest wait that an upstream can ask for.
+/// The longest wait that an upstream can request.
 const RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
-/// How many looks may fail one after the other.
+/// The maximum number of consecutive failed polls.
 const FAILED_LOOKS: u32 = 5;
-/// How much of a status is told, in characters.
+/// The maximum length of a reported status, in characters.
 const WORD: usize = 80;
 
-/// How jobs of one tool are followed.
+/// How to poll the jobs of one tool.
 pub(crate) struct Follow {
     status: NextAddress,
-    /// Where the status stands; without it the work goes on as long as the answer is 202.
+    /// The path of the status in a response. Without it, the job continues as long as the response is 202.
     status_path: Option<Path>,
     completed: Vec<Box<str>>,
     failed: Vec<Box<str>>,
@@ -46,29 +46,29 @@ pub(crate) struct Follow {
     longest_wait: Duration,
     attempts: u32,
     cancel: Option<(Box<str>, NextAddress)>,
-    /// Whether the first request does no harm if it is sent again.
+    /// Whether repeating the first request does no harm.
     is_repeatable: bool,
 }
 
-/// What came back for a request of a job, the first or a later one.
+/// The reply to a request: the first one of a call, or a poll of its job.
 pub struct Reply {
-    /// As of any call.
+    /// The outcome, as of any call.
     pub outcome: Outcome,
     pub(crate) url: Option<Url>,
     pub(crate) headers: HeaderMap,
     pub(crate) retry_after: Option<Duration>,
-    /// What may come of sending the request again.
+    /// Whether the request may be sent again.
     pub again: Again,
-    /// Whether the token in it was at fault, and nothing was done.
+    /// Whether the upstream rejected the token, without executing the request.
     pub refuses_token: bool,
-    /// What must not be in a failure.
+    /// Secrets that must not appear in a failure.
     pub(crate) hidden: Credentials,
-    /// Its places among the long answers of its upstream: to be held as long as the outcome is as long as it came.
+    /// The permit for a long response of the upstream; hold it as long as the long outcome is in memory.
     pub large: Option<Large>,
 }
 
 impl Reply {
-    /// Nothing was sent.
+    /// The reply for a request that was not sent.
     pub fn unsent(tool_id: ToolId, failure: Failure) -> Self {
         let retry_after = failure.retry_after.map(Duration::from_secs);
         let outcome = Outcome {
@@ -97,32 +97,32 @@ impl Reply {
     }
 }
 
-/// What the first answer leads to.
+/// The result of the first response.
 pub enum Begun<'a> {
-    /// Nothing is left to ask for.
+    /// The call is finished.
     Over(Box<Outcome>, Option<Large>),
-    /// It goes on.
+    /// The job continues.
     Goes(Box<Job<'a>>),
 }
 
-/// What a look at a job says.
+/// The result of a poll.
 pub enum Looked {
-    /// It has come to its end.
+    /// The job is finished.
     Over(Box<Outcome>, Option<Large>),
-    /// Nobody can say how it goes: it is not looked at any more.
+    /// The status cannot be determined; polling stops.
     GivenUp(Box<Outcome>),
-    /// It goes on; so the upstream says, in a word.
+    /// The job continues, with the status that the upstream reports.
     Goes(String),
-    /// The upstream says to look elsewhere, and then it is known.
+    /// The upstream redirects; the next request continues this poll.
     SentOn,
 }
 
-/// Work that goes on.
+/// A job that continues at the upstream.
 pub struct Job<'a> {
     follow: &'a Follow,
     known: Known,
     status: Url,
-    /// Where the next request of the same look goes.
+    /// The target of the next request of this poll, after a redirect.
     elsewhere: Option<Elsewhere>,
     cancel: Option<Request>,
     wait: Duration,
@@ -131,11 +131,11 @@ pub struct Job<'a> {
     failed_looks: u32,
 }
 
-/// What is known of a job.
+/// The known facts about a job.
 struct Known {
     tool_id: ToolId,
     start: Instant,
-    /// The status that was last heard, in a word; empty if there was none.
+    /// The latest status; empty if there was none.
     word: String,
     upstream_status: Option<u16>,
 }
@@ -170,7 +170,7 @@ impl Follow {
         })
     }
 
-    /// What the answer to the first request leads to. It may be the end already.
+    /// Handles the response to the first request. The job may be finished already.
     pub(crate) fn begun(
         &self,
         start: Instant,
@@ -198,7 +198,7 @@ impl Follow {
         }
         let status = match address(&self.status) {
             Ok(status) => status,
-            // An API that is quick may have the result at once, and nothing to follow.
+            // A fast API may return the result at once, with nothing to poll.
             Err(TemplateError::Untold { .. })
                 if known.word.is_empty() && known.upstream_status != Some(202) =>
             {
@@ -211,7 +211,7 @@ impl Follow {
                 return Begun::Over(Box::new(failed), None);
             }
         };
-        // Without an address, it cannot be said; that is no reason not to follow it.
+        // A job that cannot be cancelled is still polled.
         let cancel = self.cancel.as_ref().and_then(|(method, of)| {
             let url = address(of).ok()?;
             Some(Request { method: method.to_string(), url, headers: Vec::new(), body: None })
@@ -229,13 +229,13 @@ impl Follow {
         }))
     }
 
-    /// Whether the first answer is the address to look at and nothing else.
+    /// Whether the first response is only a redirect to the status.
     fn is_begun_elsewhere(&self, reply: &Reply) -> bool {
         let is_see_other = reply.outcome.upstream_status == Some(303);
         is_see_other && reply.location().is_some() && self.status.is_location()
     }
 
-    /// The status that an answer tells, in a word; empty if there is none.
+    /// The status in a response; empty if there is none.
     fn word(&self, answer: &Value) -> String {
         match self.status_path.as_ref().and_then(|path| path.find(answer)) {
             Some(Value::String(text)) => plain_text(text).chars().take(WORD).collect(),
@@ -245,7 +245,7 @@ impl Follow {
         }
     }
 
-    /// The end, if an answer says that it is there.
+    /// The final outcome, if the status says that the job has ended.
     fn end(&self, known: &Known, last: &Outcome, hidden: &Credentials) -> Option<Outcome> {
         let is_among = |words: &[Box<str>]| words.iter().any(|word| **word == *known.word);
         if known.word.is_empty() {
@@ -259,7 +259,7 @@ impl Follow {
         is_among(&self.completed).then(|| self.done(known, last))
     }
 
-    /// What came of work that is done; so its last answer says.
+    /// The outcome of a completed job, from its last response.
     fn done(&self, known: &Known, last: &Outcome) -> Outcome {
         let result = match &self.result_path {
             None => last.result.clone(),
@@ -278,7 +278,7 @@ impl Follow {
 }
 
 impl Job<'_> {
-    /// How long to wait before the next look; none if there were enough.
+    /// The wait before the next poll; `None` if the maximum number of polls is reached.
     pub fn wait(&mut self) -> Option<Duration> {
         if self.elsewhere.is_some() {
             return Some(self.asked_to_wait.take().unwrap_or_default());
@@ -292,12 +292,12 @@ impl Job<'_> {
         Some(wait)
     }
 
-    /// How often was looked.
+    /// The number of polls so far.
     pub fn looks(&self) -> u32 {
         self.looks
     }
 
-    /// Asks how it goes.
+    /// The request for the status.
     pub fn status(&self) -> Request {
         let accept = ("Accept".to_owned(), "application/json".to_owned());
         let url = self.elsewhere.as_ref().map_or(&self.status, |elsewhere| &elsewhere.url);
@@ -305,12 +305,12 @@ impl Job<'_> {
         Request { method, url, headers: vec![accept], body: None }
     }
 
-    /// Says that it is not wanted any more, if that can be said.
+    /// The request that cancels the job, if it can be cancelled.
     pub fn cancel(&self) -> Option<Request> {
         self.cancel.clone()
     }
 
-    /// What an answer to a look means.
+    /// Handles the reply to a poll.
     pub fn heard(&mut self, reply: Reply) -> Looked {
         self.known.upstream_status = reply.outcome.upstream_status.or(self.known.upstream_status);
         self.asked_to_wait = reply.retry_after.map(|wait| wait.min(RETRY_AFTER));
@@ -338,10 +338,10 @@ impl Job<'_> {
         }
     }
 
-    /// A look that fails says nothing about the job, unless it goes on like that.
+    /// Handles a failed poll: a single failure says nothing about the job; repeated ones end the polling.
     fn not_heard(&mut self, failure: Failure, status: Option<u16>) -> Looked {
         let is_passing = match (failure.code, status) {
-            // We ourselves have not sent it.
+            // Our own limits prevented the request.
             (ErrorCode::RateLimited | ErrorCode::CircuitOpen, _) => {
                 return Looked::Goes(failure.message);
             }
@@ -352,7 +352,7 @@ impl Job<'_> {
                 | ErrorCode::ClientCredentialsFailed,
                 _,
             ) => failure.retryable,
-            // What was just begun may not be known everywhere.
+            // A new job may not be known to all nodes of the upstream yet.
             (_, Some(404 | 408 | 425 | 429 | 500..)) => true,
             _ => false,
         };
@@ -365,20 +365,20 @@ impl Job<'_> {
         Looked::GivenUp(Box::new(self.known.failed(ErrorCode::PollFailed, message, can_repeat)))
     }
 
-    /// Nobody may look at it any more.
+    /// The outcome if the agent lost access to the tool.
     pub fn taken_away(&self) -> Outcome {
         let message = "the tool was taken away while it worked: what came of it is not looked at";
         self.known.failed(ErrorCode::NotGranted, message.to_owned(), false)
     }
 
-    /// Its source goes elsewhere now, or as somebody else.
+    /// The outcome if the source now has another address or other credentials.
     pub fn left_behind(&self) -> Outcome {
         let message = "the source was changed while it worked: what came of it is not looked at";
         let is_repeatable = self.follow.is_repeatable;
         self.known.failed(ErrorCode::PollFailed, message.to_owned(), is_repeatable)
     }
 
-    /// It took too long, or was asked for too often.
+    /// The outcome if the job took too long or too many polls.
     pub fn out_of_time(&self) -> Outcome {
         let said = match (&self.follow.status_path, &self.known.word) {
             (None, _) => "it is still answered with 202".to_owned(),

@@ -1,17 +1,17 @@
-//! The arguments of a call on the command line of a program (requirement B2).
+//! Renders the arguments of a call into the command line of a program (requirement B2).
 //!
-//! No shell reads the line, so there is nothing to escape. What is left is options: a value could begin with `-` where
-//! a file or a word is meant. It is refused there, unless whoever wrote the command allows it.
+//! No shell parses the line, so nothing needs escaping. Options remain a risk: a value could start with `-` where the
+//! program expects a file or a word. Such a value is rejected, unless the command allows it.
 
 use model::placeholder::{Part, is_plain_name, parts};
 use model::{CustomCommand, ErrorCode, Failure};
 use serde_json::{Map, Value};
 
-/// How long one argument may be, and all of them together, in bytes: less than what systems take.
+/// The maximum length of one argument, and of the whole line, in bytes; below the limits of operating systems.
 const LONGEST: usize = 120 * 1024;
 const LONGEST_LINE: usize = 1 << 20;
 
-/// The command line of a program, taken apart once.
+/// The parsed command line of a program.
 #[derive(Debug)]
 pub struct CommandLine {
     arguments: Vec<Vec<Stretch>>,
@@ -25,7 +25,7 @@ enum Stretch {
 }
 
 impl CommandLine {
-    /// Placeholders are plain names, and whatever the input schema knows.
+    /// Compiles a command line. Placeholders are plain names and names that the input schema declares.
     pub fn compile(command: &CustomCommand, input_schema: &Value) -> Self {
         let is_name =
             |name: &str| is_plain_name(name) || input_schema["properties"].get(name).is_some();
@@ -40,7 +40,7 @@ impl CommandLine {
         Self { arguments, allow_dashes: command.allow_dashes }
     }
 
-    /// The line for these arguments. One that has no value is left out, with all that stands around it.
+    /// The command line for these arguments. An argument with a placeholder that has no value is omitted completely.
     pub fn render(&self, arguments: &Map<String, Value>) -> Result<Vec<String>, Failure> {
         let mut line = Vec::with_capacity(self.arguments.len());
         for stretches in &self.arguments {
@@ -85,7 +85,7 @@ impl CommandLine {
     }
 }
 
-/// A text as it is, anything else as JSON; what is null is not there.
+/// A string unchanged, other values as JSON, null as missing.
 fn written(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_without_a_value_is_left_out() {
+    fn an_argument_without_a_value_is_omitted() {
         let template = ["a", "--limit={{limit}}", "{{who}}"];
         assert_eq!(line(&template, false, &json!({"who": null})).unwrap(), ["a"]);
     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_command_line_holds_is_refused() {
+    fn values_that_no_command_line_can_hold_are_rejected() {
         assert!(line(&["{{x}}"], false, &json!({"x": "a\0b"})).unwrap_err().contains("zero"));
         let long = "x".repeat(LONGEST + 1);
         assert!(line(&["{{x}}"], false, &json!({"x": long})).unwrap_err().contains("too long"));

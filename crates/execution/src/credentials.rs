@@ -1,6 +1,7 @@
-//! Credentials are put into a request as the specification's security schemes say.
+//! Adds credentials to a request as the security schemes of the specification require.
 //!
-//! Secrets are in nothing but the request: not in errors, and not in its `Debug`. To show a request, show it before.
+//! Secrets appear only in the request: neither in errors nor in its `Debug`. To show a request, use it before this
+//! step.
 
 mod mask;
 
@@ -22,10 +23,10 @@ pub(crate) use self::mask::{masked, masked_of_cut_off};
 use crate::Request;
 use crate::template::{cookie_encoded, is_header_text, percent_encoded};
 
-/// The credentials of a source, by the name of the scheme. For `basic` it is `user:password`.
+/// The credentials of a source, by the name of the scheme. For `basic` the value is `user:password`.
 pub type Credentials = BTreeMap<String, SecretString>;
 
-/// What an operation asks for: alternatives, each of which needs all of its schemes.
+/// The security requirements of an operation: alternatives, each of which needs all of its schemes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Security(Vec<BTreeMap<String, Scheme>>);
 
@@ -38,7 +39,7 @@ enum Scheme {
     Http { scheme: String },
     #[serde(rename = "oauth2", alias = "openIdConnect")]
     Token,
-    /// `mutualTLS`, and what specifications may still think of.
+    /// `mutualTLS`, and types of future specifications.
     #[serde(other)]
     Unsupported,
 }
@@ -51,33 +52,33 @@ enum Location {
     Cookie,
 }
 
-/// The credential of a source itself: in every request to it, whatever its operations ask for.
+/// The credential of the source itself, added to every request regardless of the requirements of the operation.
 #[derive(Clone)]
 pub struct Own {
     scheme: Scheme,
     secret: SecretString,
 }
 
-/// What a request is given besides what its template says.
+/// Credentials and headers that are added to a rendered request.
 #[derive(Clone, Default)]
 pub struct Given {
-    /// For what operations ask for.
+    /// The credentials for the security requirements of operations.
     pub credentials: Credentials,
-    /// The source's own.
+    /// The credential of the source.
     pub own: Option<Own>,
-    /// What the own one was got with. It is not sent, and not to be repeated either.
+    /// The client secret that the source credential was obtained with. It is not sent, and masked in responses.
     pub proof: Option<SecretString>,
-    /// Headers of the agent's request that are passed on, to where credentials go and nowhere else.
+    /// Headers of the agent's request that are passed on, only to origins that receive credentials.
     pub headers: Vec<(String, String)>,
-    /// Headers that say which trace the request is part of. That is no secret, and goes wherever the request does.
+    /// Trace context headers. They are not secret and are sent with every request.
     pub trace: Vec<(String, String)>,
 }
 
-/// What the own credential is called where it stands beside others. No scheme is named so: that would be no text.
+/// The name of the source credential among others. It cannot clash: no scheme name contains a NUL.
 const OWN: &str = "\0auth";
 
 impl Own {
-    /// A key, in a place of this name.
+    /// An API key in a header, query parameter or cookie with this name.
     pub fn api_key(location: ApiKeyLocation, name: &str, key: SecretString) -> Self {
         let r#in = match location {
             ApiKeyLocation::Header => Location::Header,
@@ -87,7 +88,7 @@ impl Own {
         Self { scheme: Scheme::ApiKey { r#in, name: name.to_owned() }, secret: key }
     }
 
-    /// HTTP Basic.
+    /// HTTP Basic authentication.
     pub fn basic(username: &str, password: &SecretString) -> Self {
         let secret = format!("{username}:{}", password.expose_secret()).into();
         Self { scheme: Scheme::Http { scheme: "basic".to_owned() }, secret }
@@ -98,7 +99,7 @@ impl Own {
         Self { scheme: Scheme::Token, secret: token }
     }
 
-    /// Puts it into a request, which goes to the origin it is for, if there is one.
+    /// Adds the credential to a request. If `origin` is set, fails unless the request goes there.
     pub fn apply(
         &self,
         origin: Option<&Origin>,
@@ -114,7 +115,7 @@ impl Own {
 }
 
 impl Own {
-    /// For the documents of an origin; none if it cannot be sent.
+    /// The credential for documents of an origin; `None` if it cannot be sent.
     pub fn shown(&self, origin: Origin) -> Option<Shown> {
         let url = format!("{}/", origin.ascii_serialization()).parse().ok()?;
         let mut request =
@@ -139,7 +140,7 @@ impl Own {
 }
 
 impl Given {
-    /// The headers of a request to this url, with an origin that credentials are for, if there is one (requirement O7).
+    /// The headers for a request to this URL. With `origin`, passed-on headers are sent only to it (requirement O7).
     pub(crate) fn headers_to<'a>(
         &'a self,
         url: &Url,
@@ -151,13 +152,13 @@ impl Given {
         passed_on.iter().chain(&self.trace)
     }
 
-    /// All that must not be repeated.
+    /// All secrets that must be masked in responses.
     pub(crate) fn hidden(&self) -> Credentials {
         let mut hidden = self.credentials.clone();
         hidden.extend(self.proof.clone().map(|proof| (format!("{OWN} proof"), proof)));
         let Some(own) = &self.own else { return hidden };
         hidden.insert(OWN.to_owned(), own.secret.clone());
-        // The password alone is as bad as both.
+        // A leaked password alone is as harmful as both parts.
         if let (Scheme::Http { .. }, Some((_, password))) =
             (&own.scheme, own.secret.expose_secret().split_once(':'))
         {
@@ -167,49 +168,49 @@ impl Given {
     }
 }
 
-/// Why credentials cannot be used. Never repeats them.
+/// Why credentials cannot be used. Never contains a credential.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum CredentialError {
-    /// Not a list of alternatives.
+    /// The requirements are not a list of alternatives.
     #[error("the security requirements cannot be read")]
     Unreadable,
-    /// The name of a header or cookie that cannot be one.
+    /// The name of the header or cookie is invalid.
     #[error("the security scheme `{scheme}` names a header that cannot be sent")]
     Name {
         /// The name of the scheme.
         scheme: String,
     },
-    /// A line break, for example.
+    /// The credential contains an invalid character, such as a line break.
     #[error("the credential for `{scheme}` has a character that cannot be sent")]
     Value {
         /// The name of the scheme.
         scheme: String,
     },
-    /// Nobody said that the credential may go there.
+    /// No setting allows credentials for the origin of the request.
     #[error("calls go to `{to}`, not to `{from}` where the specification is from")]
     Origin {
-        /// Where the request would go.
+        /// The origin of the request.
         to: String,
-        /// Where credentials may go.
+        /// The origin that may receive credentials.
         from: String,
     },
 }
 
 impl Security {
-    /// Reads a manifest's `security`. Without one, nothing is asked for.
+    /// Parses the `security` of a manifest. Without one, no credentials are required.
     pub fn parse(security: Option<&RawJson>) -> Result<Self, CredentialError> {
         let Some(security) = security else { return Ok(Self::default()) };
         let alternatives = serde_json::from_str(security.as_str());
         alternatives.map(Self).map_err(|_| CredentialError::Unreadable)
     }
 
-    /// The names of the schemes of each alternative. An empty one says that no credential is needed.
+    /// The names of the schemes of each alternative. An empty alternative means that no credential is needed.
     pub fn alternatives(&self) -> impl Iterator<Item = Vec<&str>> {
         self.0.iter().map(|schemes| schemes.keys().map(String::as_str).collect())
     }
 
-    /// Puts credentials into the request: the first alternative that can be met, and rather one with credentials than
-    /// one without. False if none can be met; then the request is as it was.
+    /// Adds the credentials of the first alternative that can be satisfied, preferring alternatives with credentials.
+    /// Returns false if none can be satisfied, and leaves the request unchanged.
     pub fn apply(
         &self,
         credentials: &Credentials,
@@ -224,7 +225,7 @@ impl Security {
         Ok(true)
     }
 
-    /// The passwords alone of those that are sent as a name with a password: one is as bad as both.
+    /// The passwords of Basic credentials: a leaked password alone is as harmful as both parts.
     pub(crate) fn passwords(&self, credentials: &Credentials) -> Credentials {
         let schemes = self.0.iter().flatten().filter(|(_, scheme)| scheme.is_basic());
         let passwords = schemes.filter_map(|(name, _)| {
@@ -234,7 +235,7 @@ impl Security {
         passwords.collect()
     }
 
-    /// The same, but only if the request goes to this origin: a specification may name any server (requirement O7).
+    /// Adds credentials only if the request goes to this origin: a specification may name any server (requirement O7).
     pub(crate) fn apply_within(
         &self,
         origin: &Origin,
@@ -249,7 +250,7 @@ impl Security {
         self.apply(credentials, request)
     }
 
-    /// The alternative that is met with credentials.
+    /// The first alternative that the credentials satisfy.
     fn given(&self, credentials: &Credentials) -> Option<&BTreeMap<String, Scheme>> {
         let is_given = |(name, scheme): (&String, &Scheme)| {
             credentials.contains_key(name) && scheme.is_supported()
@@ -318,7 +319,8 @@ fn set_header(
     Ok(())
 }
 
-/// Behind what is there, but for a pair of the same name: an agent does not choose the credential.
+/// Appends the credential to the query and removes pairs of the same name, so that an agent cannot choose the
+/// credential.
 fn add_to_query(name: &str, secret: &str, request: &mut Request) {
     let pairs = request.url.query().unwrap_or_default().split('&');
     let mut kept: Vec<String> =
@@ -335,7 +337,7 @@ fn add_cookie(name: &str, secret: &str, request: &mut Request) {
     request.set_header("Cookie", kept.join("; "));
 }
 
-/// Names are held against each other as an upstream reads them: `%61` is `a`.
+/// Compares names as an upstream decodes them: `%61` is `a`.
 fn is_other(pair: &str, name: &str) -> bool {
     let written = pair.split_once('=').map_or(pair, |(name, _)| name).replace('+', " ");
     !pair.is_empty() && percent_decode_str(&written).decode_utf8_lossy() != name

@@ -1,7 +1,7 @@
 //! A tool that is called over HTTP: compiled once, called often, and never sent twice by itself.
 //!
-//! The steps of a call stand alone, so that a dry run can stop before the last: check → request → authorise → send.
-//! Whoever calls is told whether it may be tried again.
+//! The steps of a call are separate methods, so that a dry run can stop before the last: check, render, authorize,
+//! send. The reply says whether the caller may retry.
 
 mod again;
 mod failure;
@@ -25,7 +25,7 @@ use crate::{
     outcome_of_tool_result, without_credentials,
 };
 
-/// How many headers are added on the way out, about.
+/// The approximate number of headers that the HTTP client adds.
 const HEADERS_ADDED: usize = 4;
 
 /// A tool that is called over HTTP.
@@ -35,37 +35,37 @@ pub struct HttpTool {
     template: RequestTemplate,
     security: Security,
     answers: Answers,
-    /// How to follow the work, if it goes on after the answer.
+    /// How to poll the job, if the call continues after the first response.
     follow: Option<Box<Follow>>,
 }
 
-/// How an upstream answers.
+/// The shape of an upstream's responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// As an API: any JSON is the result.
+    /// Any JSON is the result.
     Api,
-    /// Perhaps in the shape of an MCP tool result.
+    /// JSON may have the shape of an MCP tool result.
     ToolResult,
-    /// With a document, which is content as it is.
+    /// The body is a document, passed on as content.
     Document,
 }
 
 /// Why a tool cannot be called at all.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum HttpToolError {
-    /// Its templates.
+    /// A template is invalid.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// What it asks callers to show.
+    /// The security requirements are invalid.
     #[error(transparent)]
     Security(#[from] CredentialError),
-    /// It is executed in another way.
+    /// The tool has another execution mode.
     #[error("the tool is not called over HTTP")]
     NotHttp,
 }
 
 impl HttpTool {
-    /// Takes a manifest, and its input schema written out.
+    /// Compiles a manifest with its resolved input schema.
     pub fn compile(
         id: ToolId,
         manifest: &Manifest<SchemaRef>,
@@ -81,13 +81,13 @@ impl HttpTool {
         tool.security = Security::parse(manifest.security.as_ref())?;
         if let Some(polling) = polling {
             tool.follow = Some(Box::new(Follow::compile(&manifest.method, polling)?));
-            // What is said of work that goes on is no result yet.
+            // The first response of a job is not its result yet.
             tool.answers = Answers::Api;
         }
         Ok(tool)
     }
 
-    /// Takes a method and its request alone.
+    /// Compiles a method and its request, without a manifest.
     pub fn of_request(
         id: ToolId,
         (method, request): (&str, &HttpRequest),
@@ -101,28 +101,28 @@ impl HttpTool {
         Ok(Self { id, arguments, template, security, answers, follow: None })
     }
 
-    /// About how much memory it takes, against that of a small one.
+    /// The approximate memory, relative to a small tool.
     pub fn weight(&self) -> u32 {
         self.arguments.weight()
     }
 
-    /// All that is wrong with these arguments.
+    /// Reports all problems of these arguments.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
         self.arguments.check(arguments)
     }
 
-    /// The request for arguments that were checked, without credentials: it can be shown.
+    /// The request for checked arguments, without credentials, so that it can be shown.
     pub fn request(&self, arguments: &Map<String, Value>) -> Result<Request, TemplateError> {
         self.template.render(arguments)
     }
 
-    /// What it asks callers to show.
+    /// The security requirements of the tool.
     pub fn security(&self) -> &Security {
         &self.security
     }
 
-    /// Puts credentials into a request; false if it asks for others than are given, and then it is as it was. With an
-    /// origin, credentials go nowhere else; without one, whoever calls has chosen where the request goes.
+    /// Adds credentials to a request. Returns false, and leaves the request unchanged, if the requirements cannot be
+    /// satisfied. With an origin, credentials are sent only to it; without one, the caller has chosen the target.
     pub fn authorise(
         &self,
         request: &mut Request,
@@ -135,7 +135,7 @@ impl HttpTool {
         }
     }
 
-    /// Sends a request, once, and says what came of it, without the credentials that are in it.
+    /// Sends a request once, and returns the reply with the request's credentials masked.
     pub async fn send(
         &self,
         client: &HttpClient,
@@ -177,7 +177,7 @@ impl HttpTool {
             let asked = Asked { tool_id, method: &method, url, credentials, execution_time };
             return reply(asked, answers, answer);
         }
-        // Whoever serves calls would serve nobody else meanwhile.
+        // Decode a long response on a low-priority thread, so that it does not block other calls.
         let (credentials, url) = (credentials.clone(), answer.url.clone());
         let late = failure::unread(&url, limits.deadline);
         let left = limits.deadline.saturating_sub(start.elapsed());
@@ -193,23 +193,23 @@ impl HttpTool {
         })
     }
 
-    /// The arguments as they are sent, or all that is wrong with them.
+    /// Validates arguments and returns them as they are sent, or a failure with all problems.
     pub fn checked(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
         let arguments = self.arguments.checked(arguments);
         arguments.map_err(wrong_arguments)
     }
 
-    /// The id it goes by.
+    /// The id of the tool.
     pub fn id(&self) -> &ToolId {
         &self.id
     }
 
-    /// Whether its work goes on after the answer.
+    /// Whether calls continue as jobs after the first response.
     pub fn is_job(&self) -> bool {
         self.follow.is_some()
     }
 
-    /// What the answer to its request leads to.
+    /// Handles the first response of a call.
     pub fn begun(&self, start: Instant, arguments: &Map<String, Value>, reply: Reply) -> Begun<'_> {
         match &self.follow {
             Some(follow) => follow.begun(start, arguments, reply),
@@ -217,8 +217,8 @@ impl HttpTool {
         }
     }
 
-    /// The steps that are left for a request without credentials. Without those it asks for, it is sent as it is: many an
-    /// API says more than it means.
+    /// Authorizes and sends a rendered request. If required credentials are missing, it is sent without them: many APIs
+    /// declare requirements that they do not enforce.
     pub async fn call(
         &self,
         client: &HttpClient,
@@ -246,7 +246,7 @@ impl HttpTool {
         given: &Given,
         origin: Option<&Origin>,
     ) -> Result<Request, CredentialError> {
-        // What the tool itself says in a header, and credentials, come before what is passed on.
+        // The tool's own headers and credentials take precedence over passed-on headers.
         for (name, value) in given.headers_to(&request.url, origin) {
             if request.header(name).is_none() && is_header_text(value) {
                 request.set_header(name, value.clone());
@@ -260,7 +260,7 @@ impl HttpTool {
     }
 }
 
-/// What an answer says.
+/// Converts a response to a reply.
 fn reply(asked: Asked<'_>, answers: Answers, mut answer: http::Answer) -> Reply {
     let body = std::mem::take(&mut answer.body).into();
     let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
@@ -285,7 +285,7 @@ fn reply(asked: Asked<'_>, answers: Answers, mut answer: http::Answer) -> Reply 
         url: Some(answer.url),
         headers: answer.headers,
         hidden: Credentials::new(),
-        // Of a failure only the beginning is told: nothing that is large is left of it.
+        // A failure keeps only an excerpt, so no long body remains in memory.
         large: is_good.then_some(answer.large),
     }
 }
@@ -294,7 +294,7 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// In the types of the one who sends it. Templates and credentials were checked, so nothing should be left to refuse.
+/// Converts to the HTTP client's types; fails only if a header or method is invalid, which earlier checks prevent.
 fn wired(request: Request) -> Option<http::Request> {
     let mut headers = header::HeaderMap::with_capacity(request.headers.len() + HEADERS_ADDED);
     for (name, value) in request.headers {

@@ -1,18 +1,18 @@
-//! Execution: call → outcome.
+//! Execution: turns the arguments of a call into a request, and the response into an outcome.
 //!
 //! ```text
-//! arguments ── Arguments::check ──▶ problems, or all is well
+//! arguments ── validation ──▶ problems, or valid
 //!     │
-//!     └─ RequestTemplate::render ──▶ Request ── Security::apply ──▶ Request with credentials
-//!                                       │                               │
-//!                                    shown, logged                 sent by `upstream`
-//!                                                                       │
-//!                tool_result ◀── Outcome ◀── outcome ◀── Answer ◀───────┘
+//!     └─ request template ──▶ request ── security requirements ──▶ request with credentials
+//!                                │                                     │
+//!                          shown, logged                       sent by `upstream`
+//!                                                                      │
+//!                tool result ◀── outcome ◀── upstream response ◀───────┘
 //! ```
 //!
-//! A tool whose work goes on at the upstream takes the way again for every look at it (`async_poll.rs`). Everything but
-//! `http.rs`, which walks this way, is pure: no connection, no clock. What comes from a manifest is
-//! checked once, when it is compiled; what comes from an agent or an upstream is data, whatever it says.
+//! A long-running job takes this path again for each status request (module `async_poll`). Everything except
+//! `http_tool`, which implements the whole path, is pure: no connection, no clock. Text of a manifest is checked once,
+//! when it is compiled. Input from an agent or an upstream is data, whatever it contains.
 
 mod answer;
 mod arguments;

@@ -1,7 +1,8 @@
-//! A projection: the part of a tool's JSON that agents get, as a JMESPath expression of an admin.
+//! Projections: a JMESPath expression of an admin selects the part of a tool's JSON that agents receive.
 //!
-//! Checked when it is set, evaluated here and not by the library that reads it: that one has no limit on its work, and
-//! a short expression can ask for a lot of it (`[@,@][] | [@,@][] | …`). Members keep their order and numbers all digits.
+//! Expressions are checked when they are set. They are evaluated here, because the parsing library does not limit the
+//! work, and a short expression can cause a lot (`[@,@][] | [@,@][] | …`). Fields keep their order, and numbers all
+//! digits.
 
 mod check;
 mod functions;
@@ -11,22 +12,21 @@ use std::borrow::Cow;
 use jmespath::ast::{Ast, Comparator};
 use serde_json::{Map, Value};
 
-/// How long an expression may be, in bytes.
+/// The maximum length of an expression, in bytes.
 const LONGEST: usize = 2_000;
-/// What one evaluation may cost: so many bytes copied, of which every step takes as many as a value does.
+/// The maximum cost of one evaluation, in copied bytes. Every step costs as much as one value.
 const WORK: usize = 128 << 20;
-/// About what a value takes.
+/// The approximate size of a value, in bytes.
 const STEP: usize = 64;
 
 static NULL: Value = Value::Null;
 
-/// An expression that was checked.
+/// A checked expression.
 #[derive(Clone, Debug)]
 pub struct Projection(Ast);
 
-/// Why a text is no projection.
+/// Why a text is not a valid projection.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum InvalidProjection {
     #[error("is longer than {LONGEST} bytes")]
     TooLong,
@@ -42,9 +42,8 @@ pub enum InvalidProjection {
     NoStep,
 }
 
-/// Why a projection could not be applied to an answer.
+/// Why a projection could not be applied to a result.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum ProjectionError {
     #[error("it takes too much work for an answer of that size")]
     TooMuchWork,
@@ -55,17 +54,17 @@ pub enum ProjectionError {
 type Found<'v> = Result<Cow<'v, Value>, ProjectionError>;
 
 impl Projection {
-    /// Reads and checks an expression.
+    /// Parses and checks an expression.
     pub fn compile(text: &str) -> Result<Self, InvalidProjection> {
         check::read(text).map(Self)
     }
 
-    /// The part of an answer that it says.
+    /// The part of a result that the projection selects.
     pub fn apply(&self, answer: &Value) -> Result<Value, ProjectionError> {
         self.apply_within(answer, WORK)
     }
 
-    /// The same with less work, about so many bytes of it.
+    /// Applies the projection with a smaller limit on the work, in bytes.
     pub fn apply_within(&self, answer: &Value, work: usize) -> Result<Value, ProjectionError> {
         let mut work = Work { left: work };
         let found = work.find(&self.0, answer)?;
@@ -73,7 +72,7 @@ impl Projection {
     }
 }
 
-/// One evaluation.
+/// The remaining work of one evaluation.
 struct Work {
     left: usize,
 }
@@ -84,7 +83,7 @@ impl Work {
         Ok(())
     }
 
-    /// Looks at all of a value, be it to copy or to compare it.
+    /// Charges for copying or comparing a whole value.
     fn look_at(&mut self, value: &Value) -> Result<(), ProjectionError> {
         self.spend(STEP)?;
         match value {
@@ -113,7 +112,7 @@ impl Work {
         self.own(found)
     }
 
-    /// What an expression says of a value.
+    /// Evaluates an expression on a value.
     fn find<'v>(&mut self, ast: &Ast, from: &'v Value) -> Found<'v> {
         self.spend(STEP)?;
         match ast {
@@ -194,7 +193,7 @@ impl Work {
             Ast::Function { name, args, .. } => {
                 functions::call(self, name, args, from).map(Cow::Owned)
             }
-            // Only ever an argument, which `check` has seen to.
+            // `check` ensures that it occurs only as an argument.
             Ast::Expref { .. } => Ok(Cow::Borrowed(&NULL)),
         }
     }
@@ -224,7 +223,7 @@ impl Work {
         }
     }
 
-    /// What an expression says of each, without those of which it says nothing.
+    /// Evaluates an expression on each item, and drops null results.
     fn each(&mut self, ast: &Ast, items: &[Value]) -> Result<Value, ProjectionError> {
         let mut all = Vec::new();
         for item in items {
@@ -251,7 +250,7 @@ impl Work {
     }
 }
 
-/// Counted from the end if it is negative.
+/// The item at an index; a negative index counts from the end.
 fn item(from: &Value, index: i32) -> Option<&Value> {
     let items = from.as_array()?;
     let back = usize::try_from(index.unsigned_abs()).ok()?;
@@ -261,7 +260,7 @@ fn item(from: &Value, index: i32) -> Option<&Value> {
     }
 }
 
-/// The places of a slice, as Python counts them.
+/// The indices of a slice, with the semantics of Python.
 fn places(length: usize, start: Option<i32>, stop: Option<i32>, step: i32) -> Vec<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let step = i64::from(step);
@@ -292,7 +291,7 @@ fn is_truthy(value: &Value) -> bool {
     }
 }
 
-/// Only numbers have an order.
+/// Compares two values; ordering is defined only for numbers.
 fn compared(comparator: &Comparator, left: &Value, right: &Value) -> Option<bool> {
     let are_numbers = left.is_number() && right.is_number();
     let order = || are_numbers.then(|| functions::order(left, right));

@@ -1,38 +1,38 @@
-//! A request, ready to be sent but for its credentials.
+//! A rendered request without its credentials.
 //!
-//! It is shown to people (a dry run) and logged before [`crate::Security::apply`] puts secrets into it. Its `Debug`
-//! tells neither arguments nor secrets, so that it can stand in any message.
+//! It is shown in a dry run and logged before [`crate::Security::apply`] adds secrets. Its `Debug` contains neither
+//! arguments nor secrets, so that it can appear in any message.
 
 use std::fmt;
 
 use url::Url;
 
-/// A request, with what the agent gave in its places.
+/// A rendered request with the values of the arguments.
 #[derive(Clone, PartialEq)]
 pub struct Request {
     /// `GET`, `POST`, …
     pub method: String,
-    /// The address, exactly as it is sent.
+    /// The URL, exactly as it is sent.
     pub url: Url,
     /// The headers, each name once.
     pub headers: Vec<(String, String)>,
-    /// The body. An empty one is a body too.
+    /// The body; an empty body differs from none.
     pub body: Option<Vec<u8>>,
 }
 
 impl Request {
-    /// A header, by its name in any case.
+    /// The value of a header, by its case-insensitive name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         Some(value)
     }
 
-    /// The type of the body.
+    /// The `Content-Type` of the body.
     pub fn content_type(&self) -> Option<&str> {
         self.header("content-type")
     }
 
-    /// Sets a header, in place of one with the same name.
+    /// Sets a header and replaces one with the same name.
     pub(crate) fn set_header(&mut self, name: &str, value: String) {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.headers.push((name.to_owned(), value));

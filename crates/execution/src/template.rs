@@ -1,21 +1,22 @@
-//! The templates of a manifest and the arguments of a call become a request.
+//! Renders the templates of a manifest with the arguments of a call into a request.
 //!
-//! A template is text with Jinja expressions in `{{ … }}`. They see one variable, `args`, and these functions, each
-//! encoding for one place:
+//! A template is text with Jinja expressions in `{{ … }}`. Expressions see one variable, `args`, and these functions,
+//! each of which encodes for one position:
 //!
-//! | place | functions |
+//! | position | functions |
 //! |---|---|
 //! | path | `simple(value, explode=false)`, `label(…)`, `matrix(name, …)` |
 //! | query, form body | `form(name, value, explode=true, reserved=false, whole=false)`, `space_delimited(…)`, `pipe_delimited(…)`, `deep_object(name, value)`, `json_pair(name, value)`, joined by `query(…)` or `pairs(…)` |
 //! | header | `header(value, explode=false)`, `header_json(value)`, `cookies(cookie(name, value, explode=true, whole=false), …)` |
 //! | body | `json(value)`, `rest("not", "these", required=false)`, `text(value)`, `bytes(value)`, `multipart(part(name, value, type=none), file(…), …)` |
-//! | any | `join(value, …)`, a plain text; `object(name, value, …)`, an object without what has no value |
+//! | any | `join(value, …)`, a plain string; `object(name, value, …)`, an object without missing values |
 //!
-//! A plain value is encoded for the place it stands in; a value encoded for another place is refused. What has no value
-//! is left out: a pair of a query, a whole header, a whole body with its `Content-Type`. A path needs all of its values.
-//! With `whole`, an object is one value, as JSON: exploded, its members are pairs, and an agent chooses their names.
+//! A plain value is encoded for its position; a value encoded for another position is rejected. If a value is missing,
+//! a query pair is omitted, or the whole header, or the whole body with its `Content-Type`. A path needs all of its
+//! values. With `whole`, an object is one JSON value; exploded, its fields would be pairs whose names the agent
+//! chooses.
 //!
-//! The address of a request that follows another one's answer also sees `answer`, its JSON, and `location`, its header.
+//! The URL of a request that follows a first response also sees `answer` (its JSON), `headers` and `location`.
 
 mod address;
 mod attachment;
@@ -47,7 +48,7 @@ pub(crate) use next::{NextAddress, within_origin};
 use piece::Place;
 pub(crate) use style::{cookie_encoded, percent_encoded};
 
-/// The templates of one request, taken apart, checked and compiled once.
+/// The parsed, checked and compiled templates of one request.
 pub struct RequestTemplate {
     method: Box<str>,
     address: Address,
@@ -56,7 +57,7 @@ pub struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// Refuses templates that could send arguments where they do not belong.
+    /// Rejects templates that could send arguments to a wrong position.
     pub fn compile(method: &str, request: &HttpRequest) -> Result<Self, TemplateError> {
         if !model::header::is_token(method) {
             return Err(TemplateError::Method { method: method.escape_debug().collect() });
@@ -73,7 +74,7 @@ impl RequestTemplate {
         })
     }
 
-    /// Whether arguments that the input schema does not name are sent too. Only a body can hold them.
+    /// Whether undeclared arguments are sent too; only a body can hold them.
     pub fn takes_rest(&self) -> bool {
         self.body.as_ref().is_some_and(|body| body.uses("rest"))
     }

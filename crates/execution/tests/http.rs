@@ -1,4 +1,4 @@
-//! Calls against an upstream of our own: what is sent, what comes of it, and what is never sent again.
+//! HTTP calls against a test upstream: the request, the outcome, and calls that must not be repeated.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../upstream/tests/support/upstream.rs"]
@@ -46,7 +46,7 @@ fn credentials() -> Credentials {
     [("token".to_owned(), SecretString::from("hunter2"))].into()
 }
 
-/// Why a call to an upstream with this answer fails.
+/// The failure of a call whose upstream gives this answer, and the number of requests.
 async fn failure(method: &str, answer: &'static [u8]) -> (Failure, usize) {
     let server = Upstream::replying(move |_| answer.to_vec());
     let outcome = call(&tool(method, &server.url(""), Answers::Api), json!({})).await;
@@ -72,7 +72,7 @@ async fn arguments_and_credentials_are_sent_and_the_answer_is_the_result() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_not_sent() {
+async fn invalid_arguments_are_not_sent() {
     let server = Upstream::replying(|_| Vec::new());
     let tool = tool("POST", &server.url(""), Answers::Api);
     let arguments = json!({"count": "x", "other": 1}).as_object().unwrap().clone();
@@ -86,7 +86,7 @@ async fn wrong_arguments_are_not_sent() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_of_a_call_that_changes_something_is_an_unknown_outcome() {
+async fn a_lost_answer_of_a_modifying_call_is_an_unknown_outcome() {
     let (failure, requests) = failure("POST", b"").await;
     assert_eq!((failure.code, failure.retryable), (ErrorCode::UpstreamConnectionError, false));
     assert!(failure.message.contains("the outcome is unknown"), "{}", failure.message);
@@ -94,7 +94,7 @@ async fn a_lost_answer_of_a_call_that_changes_something_is_an_unknown_outcome() 
 }
 
 #[tokio::test]
-async fn a_lost_answer_of_a_question_can_be_asked_for_again() {
+async fn a_lost_answer_of_a_read_only_call_is_retryable() {
     let (failure, requests) = failure("GET", b"").await;
     assert_eq!((failure.code, failure.retryable), (ErrorCode::UpstreamConnectionError, true));
     assert!(
@@ -106,7 +106,7 @@ async fn a_lost_answer_of_a_question_can_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_too_slow_may_have_carried_out_the_call() {
+async fn a_call_that_timed_out_may_have_been_executed() {
     let stuck = |method: &'static str| async move {
         let server = Upstream::replying(|_| {
             std::thread::park();
@@ -124,7 +124,7 @@ async fn an_upstream_that_is_too_slow_may_have_carried_out_the_call() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_read_in_time_is_too_late_though_it_came() {
+async fn an_answer_that_arrives_but_is_not_processed_in_time_is_an_error() {
     let body = format!("[\"{}\"]", "x".repeat(upstream::LONG));
     let server = Upstream::replying(move |_| answer("200 OK", "", body.as_bytes()));
     let tool = tool("GET", &server.url(""), Answers::Api);
@@ -158,7 +158,7 @@ async fn an_answer_that_is_not_read_in_time_is_too_late_though_it_came() {
 }
 
 #[tokio::test]
-async fn failures_have_codes_and_say_whether_to_try_again() {
+async fn failures_have_codes_and_tell_whether_they_are_retryable() {
     let busy = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
     let large = b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n";
     for (reply, retryable) in [(&busy[..], true), (large, false)] {
@@ -179,14 +179,14 @@ async fn failures_have_codes_and_say_whether_to_try_again() {
 }
 
 #[tokio::test]
-async fn a_credential_that_an_upstream_repeats_is_not_in_the_error() {
+async fn a_credential_repeated_by_an_upstream_is_not_in_the_error() {
     let (failure, _) =
         failure("GET", b"HTTP/1.1 401 No\r\nContent-Length: 18\r\n\r\nbad token: hunter2").await;
     assert_eq!(failure.message, "the upstream answered with status 401: bad token: ***");
 }
 
 #[tokio::test]
-async fn credentials_go_to_the_origin_of_the_source_only() {
+async fn credentials_are_sent_only_to_the_origin_of_the_source() {
     let server = Upstream::replying(|_| answer("200 OK", "", b""));
     let tool = tool("GET", &server.url(""), Answers::Api);
     let origin = |url: &str| url.parse::<upstream::http::Url>().unwrap().origin();
@@ -210,7 +210,7 @@ async fn credentials_go_to_the_origin_of_the_source_only() {
 }
 
 #[test]
-fn a_tool_that_is_executed_in_another_way_is_refused() {
+fn a_tool_with_another_execution_mode_is_refused() {
     let manifest: Manifest<SchemaRef> = serde_json::from_value(json!({
         "name": "a", "method": "POST", "path": "/mcp/a", "input_schema": {"inline": {}},
         "execution": {"mode": "mcp_call"},

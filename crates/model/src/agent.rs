@@ -1,4 +1,4 @@
-//! Who acts: agents call tools, actors change the catalog.
+//! The authenticated caller of a tool (`Agent`) and the author of a catalog change (`Actor`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use serde_json::{Map, Value, json};
 
 use crate::{Claims, Digest};
 
-/// The claims that name the application that a token was given to, as authorization servers call them: RFC 9068, OpenID
-/// Connect, Okta, the first version of Entra.
+/// Claims that name the client application a token was issued to, as authorization servers spell them: RFC 9068, OpenID
+/// Connect, Okta, Entra v1.
 const CLIENT: [&str; 4] = ["client_id", "azp", "cid", "appid"];
-/// Who acts for the subject, with all whom they act for in turn (RFC 8693).
+/// The `act` claim: the party that acts for the subject, with its own chain of delegation (RFC 8693).
 const ACTOR: &str = "act";
 
 /// The authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// Who it is, for the record.
+    /// The subject, as written to the call log.
     pub subject: Arc<str>,
-    /// Verified content of its token.
+    /// Verified claims of its token.
     pub claims: Arc<Claims>,
-    /// Which of its users the program around us names, if it does. No policy sees it; it keeps what goes on during a request
-    /// and after it, here and at upstreams, from others who show the same.
+    /// The end user, if the embedding program names one. Policies do not see it. Users with the same token stay
+    /// isolated: requests, long-running calls and upstream connections are separated by it.
     pub user: Option<Arc<str>>,
-    /// The claims that say who it is, if it tries what somebody with others has.
+    /// The caller's own claims while an admin tries out another set of claims; `identity` uses these.
     pub named_by: Option<Arc<Claims>>,
 }
 
 impl Agent {
-    /// Of whom nobody names a user.
+    /// Makes an agent without a named user.
     pub fn new(subject: impl Into<Arc<str>>, claims: Arc<Claims>) -> Self {
         Self { subject: subject.into(), claims, user: None, named_by: None }
     }
 
-    /// Who it is by its token, in one word that nobody else has. The application counts as well as whom it acts for.
+    /// A unique string for the caller by its token. It covers the client application as well as the subject.
     pub fn identity(&self) -> String {
         let (by, own) = (CLIENT.iter().chain([&ACTOR]), self.own());
         let told = |name: &&str, claim: &Value| match *name {
@@ -43,16 +43,16 @@ impl Agent {
         };
         let by = by.filter_map(|name| Some(((*name).to_owned(), told(name, own.get(name)?))));
         let by = Some(by.collect::<Map<_, _>>()).filter(|by| !by.is_empty());
-        // As JSON, so that no two can be written alike, and one in one way alone.
+        // JSON keeps the parts apart, and sorted keys give one spelling: different callers never collide.
         Digest::sorted(&json!([own.get("iss"), self.subject, by]))
     }
 
-    /// The application that its token was given to, if that says so.
+    /// The client application that the token was issued to, if a claim names it.
     pub fn client(&self) -> Option<&str> {
         CLIENT.iter().find_map(|name| self.own().get(name)?.as_str())
     }
 
-    /// Whoever said all that.
+    /// The `iss` claim.
     pub fn issuer(&self) -> Option<&str> {
         self.own().get("iss").and_then(Value::as_str)
     }
@@ -62,33 +62,33 @@ impl Agent {
     }
 }
 
-/// What of an actor says who it is, with those it acts for in turn: when it signed in is new with each token.
+/// The identifying claims of an actor and of its delegation chain; drops claims such as `iat` that differ per token.
 fn actor(claim: &Value) -> Value {
     let Value::Object(members) = claim else { return claim.clone() };
     let names = ["iss", "sub"].into_iter().chain(CLIENT);
     let own = names.filter_map(|name| Some((name.to_owned(), members.get(name)?.clone())));
     let own: Map<_, _> = own.collect();
     if own.is_empty() {
-        // It says who it is in words of its own.
+        // None of the known claims: use the whole claim as the identity.
         return claim.clone();
     }
     let before = members.get(ACTOR).map(|before| (ACTOR.to_owned(), actor(before)));
     Value::Object(own.into_iter().chain(before).collect())
 }
 
-/// The longest name of an actor, in characters.
+/// Longest name of an actor, in characters.
 const LIMIT: usize = 200;
-/// Stands before the digest of a name that could not be taken as it is.
+/// Separates a shortened or escaped name from its digest.
 const CUT: char = '#';
 
-/// Who changed the catalog: `admin:alice`, `system:refresher`, `cli`.
+/// The author of a catalog change: `admin:alice`, `system:refresher`, `cli`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Actor(Arc<str>);
 
 impl Actor {
-    /// Takes a name on one line, of at most 200 characters. Two names that differ stay different: control characters are
-    /// written out, and what is cut is told by its digest.
+    /// Turns a name into a single line of at most 200 characters. Different names stay different: control characters
+    /// are escaped, and an altered name ends with the start of its digest.
     pub fn new(name: &str) -> Self {
         let escape =
             |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
@@ -101,7 +101,7 @@ impl Actor {
         Self(short.chain([CUT]).chain(digits).collect::<String>().into())
     }
 
-    /// The name.
+    /// The actor's name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn applications_that_act_for_one_user_are_two_whatever_their_claim_is_called() {
+    fn client_applications_acting_for_one_user_have_different_identities() {
         let agent = |more: Value| {
             let mut claims = Map::from_iter([("iss".to_owned(), json!("https://id.example"))]);
             claims.extend(more.as_object().cloned().unwrap());

@@ -1,4 +1,4 @@
-//! What may be wanted again, kept up to a limit: what was used least recently goes first (ADR 0044).
+//! A bounded least-recently-used cache with optional expiry (ADR 0044).
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,49 +9,49 @@ use std::time::{Duration, Instant};
 
 use hashlink::{DefaultHashBuilder, LinkedHashMap};
 
-/// A cache for many is kept in this many parts, so that few wait for each other.
+/// Number of shards of a large cache: fewer threads wait for the same lock.
 const PARTS: usize = 8;
-/// A cache with less room than this is kept in one part.
+/// A cache with a smaller limit has one shard.
 const SMALL: u64 = 1_024;
 
-/// What may be wanted again. What is got is a copy: keep what is cheap to clone.
+/// A bounded least-recently-used cache. Lookups return clones, so values should be cheap to clone.
 pub struct Cache<K, V> {
     parts: Box<[Mutex<Part<K, V>>]>,
     chooses_part: DefaultHashBuilder,
-    /// Of all parts.
+    /// Total weight over all shards.
     weight: AtomicU64,
     limit: u64,
     weigh: fn(&K, &V) -> u32,
     life: Option<Life>,
-    /// How often something was put there: tells what was used since.
+    /// Number of insertions so far: the logical clock for recency.
     puts: AtomicU64,
 }
 
-/// The least recently used first.
+/// Entries in order of use, least recently used first.
 type Part<K, V> = LinkedHashMap<K, Kept<V>>;
 
 struct Kept<V> {
     value: V,
     weight: u32,
     until: Option<Instant>,
-    /// When it was last used, in numbers of puts.
+    /// Value of `insertions` at the last use.
     used: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Life {
     lasts: Duration,
-    /// Whether each use makes it begin anew.
+    /// Whether each use restarts the duration.
     is_renewed: bool,
 }
 
 impl<K: Hash + Eq, V: Clone> Cache<K, V> {
-    /// For as many as this.
+    /// A cache for at most `limit` entries.
     pub fn new(limit: u64) -> Self {
         Self::weighing(limit, |_, _| 1)
     }
 
-    /// For as much as this weighs. What weighs more than that alone is not kept.
+    /// A cache for a total weight of at most `limit`. A single heavier value is not cached.
     pub fn weighing(limit: u64, weigh: fn(&K, &V) -> u32) -> Self {
         let parts = if limit < SMALL { 1 } else { PARTS };
         Self {
@@ -65,17 +65,17 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         }
     }
 
-    /// The same, and each is kept for so long after it was put there.
+    /// Expires each entry this long after its insertion.
     pub fn lasting(self, lasts: Duration) -> Self {
         Self { life: Some(Life { lasts, is_renewed: false }), ..self }
     }
 
-    /// The same, and each is kept for so long after it was last used.
+    /// Expires each entry this long after its last use.
     pub fn lasting_unused(self, lasts: Duration) -> Self {
         Self { life: Some(Life { lasts, is_renewed: true }), ..self }
     }
 
-    /// What is kept under a key.
+    /// The value under a key, unless it has expired.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -83,7 +83,8 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         self.get_at(key, self.now())
     }
 
-    /// What is kept under a key, or else what is made now. If several make it at once, all get what the first made.
+    /// The value under a key, or else the result of `make`, which is inserted. Concurrent callers all get the first
+    /// result.
     pub fn get_with(&self, key: K, make: impl FnOnce() -> V) -> V {
         self.get(&key).unwrap_or_else(|| {
             let made = make();
@@ -91,12 +92,12 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         })
     }
 
-    /// Keeps it, in the place of what was there under that key.
+    /// Inserts a value, replacing the previous one under that key.
     pub fn insert(&self, key: K, value: V) {
         self.put(key, value, |_, _| false);
     }
 
-    /// Lets go of what is kept under a key.
+    /// Removes and returns the value under a key.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -105,12 +106,12 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         part.remove(key).map(|gone| self.taken(gone))
     }
 
-    /// How much all of it weighs.
+    /// Total weight of all entries.
     pub fn weight(&self) -> u64 {
         self.weight.load(Relaxed)
     }
 
-    /// All that is kept.
+    /// All entries that have not expired.
     pub fn entries(&self) -> Vec<(K, V)>
     where
         K: Clone,
@@ -129,13 +130,13 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     where
         K: Borrow<Q>,
     {
-        // What goes may take its time: it goes when nobody waits for the part any more.
+        // Dropping values may be slow: they are dropped after the shard's lock is released.
         let mut gone = Vec::new();
         let mut part = self.part(self.place(key));
         self.sweep(&mut part, now, &mut gone);
         let (used, is_renewed) =
             (self.puts.load(Relaxed), self.life.is_some_and(|life| life.is_renewed));
-        // What all want was wanted last: then neither it nor the order is written to.
+        // Fast path for the most recently used entry: neither the entry nor the order is written.
         let last = part.back().filter(|(last, _)| !is_renewed && (*last).borrow() == key);
         if let Some((_, kept)) = last.filter(|(_, kept)| kept.used == used && !kept.is_over(now)) {
             return Some(kept.value.clone());
@@ -155,7 +156,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         }
     }
 
-    /// Puts it there, unless what is there stays. Gives what is there then.
+    /// Inserts a value unless `stays` keeps the existing one. Returns the value that is in the cache afterwards.
     fn put(&self, key: K, value: V, stays: fn(&Kept<V>, Option<Instant>) -> bool) -> V {
         let (weight, now) = ((self.weigh)(&key, &value).max(1), self.now());
         let place = self.place(&key);
@@ -180,14 +181,14 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         value
     }
 
-    /// Takes what is over from the front.
+    /// Removes expired entries from the front.
     fn sweep(&self, part: &mut Part<K, V>, now: Option<Instant>, gone: &mut Vec<V>) {
         while part.front().is_some_and(|(_, kept)| kept.is_over(now)) {
             gone.extend(part.pop_front().map(|(_, over)| self.taken(over)));
         }
     }
 
-    /// Lets go of the least recently used of all parts, but not of what came last.
+    /// Evicts the least recently used entries of all shards, but never the newest entry.
     fn make_room(&self, newest: usize) {
         while self.limit < self.weight.load(Relaxed) {
             let first = |place| {
@@ -218,7 +219,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         self.parts[place].lock().expect("no one panics while holding it")
     }
 
-    /// Asked only where it matters.
+    /// The current time; read only if entries can expire.
     fn now(&self) -> Option<Instant> {
         self.life.map(|_| Instant::now())
     }
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn the_least_recently_used_entry_is_evicted_first() {
         let cache = Cache::new(3);
         (1..=3).for_each(|number| cache.insert(number, number));
         assert_eq!(cache.get(&1), Some(1));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn so_it_is_among_all_parts() {
+    fn eviction_order_holds_across_shards() {
         let cache = Cache::weighing(10_000, |_, _: &u32| 1_000);
         assert_eq!(cache.parts.len(), PARTS);
         for number in 0..1_000 {
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_kept_as_the_limit_lets() {
+    fn entries_are_kept_up_to_the_weight_limit() {
         let cache = Cache::weighing(10_000, |_, text: &Arc<str>| text.len() as u32);
         for number in 0..1_000 {
             cache.insert(number, Arc::from("x".repeat(100)));
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_gone() {
+    fn expired_entries_are_removed() {
         let second = Duration::from_secs(1);
         let later = |seconds| Some(Instant::now() + seconds * second);
         let lasting = Cache::new(10).lasting(10 * second);
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wanted_last_is_over_as_soon_as_any_other() {
+    fn the_most_recently_used_entry_expires_like_any_other() {
         let cache = Cache::new(10).lasting(Duration::from_secs(10));
         cache.insert("a", 1);
         let over = Instant::now() + Duration::from_secs(10);
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn all_get_what_the_first_made() {
+    fn concurrent_callers_get_the_first_result() {
         let cache = Cache::new(100_000);
         let all_make = Barrier::new(8);
         let made: Vec<Arc<usize>> = std::thread::scope(|scope| {
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_leave_it_within_its_limit() {
+    fn concurrent_insertions_stay_within_the_limit() {
         let cache = Cache::new(2_000);
         std::thread::scope(|scope| {
             for thread in 0..8_u64 {

@@ -1,4 +1,4 @@
-//! A call and its outcome: what the agent does, and what came of it.
+//! A tool call and its outcome, the content of a result, and the reasons for a failure.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use crate::ToolId;
 
-/// What an agent asks for.
+/// A call of a tool, as the agent requests it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Call {
-    /// The tool, by the name the agent sees.
+    /// The tool's name, as listed for the agent.
     pub name: Box<str>,
-    /// Its arguments.
+    /// Arguments by name.
     #[serde(default)]
     pub arguments: Map<String, Value>,
 }
@@ -106,20 +106,20 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Of a call that failed: the reason for the model to read, the rest for programs.
+    /// The result of a failed call: the message as text for the model, code and details in `_meta` for programs.
     pub fn failed(failure: Failure) -> Self {
         let meta = failure.for_programs();
         let content = vec![Content::Text { text: failure.message }];
         Self { content, structured_content: None, is_error: true, meta }
     }
 
-    /// Why it failed, if it says so in a word of ours.
+    /// The failure code, if `_meta` has one that this version knows.
     pub fn code(&self) -> Option<ErrorCode> {
         self.meta.get(CODE).and_then(|code| ErrorCode::deserialize(code).ok())
     }
 }
 
-/// Where a result has the code of its failure.
+/// The `_meta` key for the failure code.
 const CODE: &str = "toolcrib/code";
 
 /// How a call went.
@@ -155,29 +155,29 @@ pub struct Failure {
     pub cause: Option<Arc<str>>,
 }
 
-/// What is wrong with an argument.
+/// A problem with one argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongArgument {
-    /// Where, as a JSON pointer.
+    /// The argument's location, as a JSON pointer.
     pub path: String,
-    /// What.
+    /// The problem, in one sentence.
     pub message: String,
 }
 
 impl Failure {
-    /// Without a time to come again.
+    /// A failure without a retry delay, scopes, argument problems or cause.
     pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
         let (message, retry_after, cause) = (message.into(), None, None);
         let (scopes, arguments) = (Vec::new(), Vec::new());
         Self { code, message, retryable, retry_after, scopes, arguments, cause }
     }
 
-    /// With its cause, for admins.
+    /// Adds the cause, which only admins see.
     pub fn because(self, cause: impl Into<Arc<str>>) -> Self {
         Self { cause: Some(cause.into()), ..self }
     }
 
-    /// The message and the cause, for admins.
+    /// The message with its cause, for admins.
     pub fn in_full(&self) -> Cow<'_, str> {
         match &self.cause {
             Some(cause) => Cow::Owned(format!("{}: {cause}", self.message)),
@@ -185,8 +185,8 @@ impl Failure {
         }
     }
 
-    /// What MCP has no place of its own for, under names of ours: `toolcrib/code`, `toolcrib/retryable` and, where they
-    /// are known, `toolcrib/retry_after` and `toolcrib/scopes`.
+    /// The `_meta` entries for details that have no field in MCP: `toolcrib/code`, `toolcrib/retryable` and, if known,
+    /// `toolcrib/retry_after` and `toolcrib/scopes`.
     pub fn for_programs(&self) -> Map<String, Value> {
         let code = (CODE.to_owned(), Value::from(self.code.as_str()));
         let retryable = ("toolcrib/retryable".to_owned(), Value::from(self.retryable));
@@ -221,7 +221,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// All of them, in their order.
+    /// All codes, in declaration order.
     pub const ALL: [Self; 15] = [
         Self::ValidationError,
         Self::NotGranted,
@@ -240,7 +240,7 @@ impl ErrorCode {
         Self::InternalError,
     ];
 
-    /// The word.
+    /// The code as written in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ValidationError => "validation_error",
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_written_as_its_word_and_stands_in_its_place() {
+    fn a_code_is_written_in_snake_case_and_listed_at_its_index() {
         for (place, code) in ErrorCode::ALL.into_iter().enumerate() {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
             assert_eq!(code as usize, place);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_says_the_code_of_its_failure() {
+    fn a_tool_result_carries_the_code_of_its_failure() {
         for code in ErrorCode::ALL {
             let failed = ToolResult::failed(Failure::new(code, "", false));
             assert_eq!(failed.code(), Some(code));

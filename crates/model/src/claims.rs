@@ -1,4 +1,4 @@
-//! Claims, what a verified token says, and the paths that lead into them.
+//! Claims of a verified token, and paths that select values in them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The longest claim path, in bytes.
+/// Longest claim path, in bytes.
 const CLAIM_PATH_LIMIT: usize = 512;
-/// The most segments a claim path has.
+/// The most segments of a claim path.
 const CLAIM_PATH_SEGMENTS: usize = 16;
 
 /// The content of a verified token.
@@ -19,12 +19,12 @@ const CLAIM_PATH_SEGMENTS: usize = 16;
 pub struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// The claim of this name, at the top.
+    /// The top-level claim of this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// The claims at the top, by name.
+    /// The top-level claims with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -52,18 +52,18 @@ pub struct ClaimPath {
     rest: Box<[Box<str>]>,
 }
 
-/// A text that cannot be a claim path.
+/// The error for a string that is not a claim path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` is not a claim path: {rule}")]
 pub struct InvalidClaimPath {
-    /// The text, cut to a readable length.
+    /// The rejected string, cut to a readable length.
     pub path: String,
-    /// The rule it breaks.
+    /// The violated rule.
     pub rule: &'static str,
 }
 
 impl ClaimPath {
-    /// All values the path leads to. A `null` is not a value: whoever has a claim of `null` does not have the claim.
+    /// All values that the path selects. A `null` counts as missing: a claim of `null` satisfies no matcher.
     pub fn find<'a>(&self, claims: &'a Claims) -> Vec<&'a Value> {
         let mut found: Vec<&Value> = claims.get(&self.first).into_iter().collect();
         for segment in &self.rest {
@@ -73,7 +73,7 @@ impl ClaimPath {
         found
     }
 
-    /// The claim at the top that the path starts from. The path sees nothing outside it.
+    /// The top-level claim in which the path starts; the path sees nothing outside it.
     pub fn first(&self) -> &str {
         &self.first
     }
@@ -121,7 +121,7 @@ fn parse(text: &str) -> Result<ClaimPath, &'static str> {
     Ok(ClaimPath { first, rest: rest.into() })
 }
 
-/// Reads one segment and gives back what follows it.
+/// Parses one segment and returns the remaining text.
 fn segment(text: &str) -> Result<(Box<str>, &str), &'static str> {
     let (name, after) = match text.strip_prefix('"') {
         Some(quoted) => unquote(quoted)?,
@@ -141,7 +141,7 @@ fn segment(text: &str) -> Result<(Box<str>, &str), &'static str> {
     Ok((name.into(), after))
 }
 
-/// Reads on to the closing quote and gives back what follows it.
+/// Parses up to the closing quote and returns the remaining text.
 fn unquote(text: &str) -> Result<(String, &str), &'static str> {
     let mut name = String::new();
     let mut chars = text.chars();
@@ -158,7 +158,7 @@ fn unquote(text: &str) -> Result<(String, &str), &'static str> {
     Err("a quote is not closed")
 }
 
-/// A bare url would be cut at its dots and a stray space would never be found, both without a word: so they are quoted.
+/// A bare URL would be split at its dots, and a stray space would silently match nothing: both must be quoted.
 fn needs_quotes(name: &str) -> bool {
     name.contains(['.', '"']) || name.contains(char::is_whitespace) || name.contains("://")
 }

@@ -1,5 +1,5 @@
-//! What only a source of kind `custom` needs: tools, prompts and resources as an admin writes them down (requirements B2,
-//! B3). They are plain words here; `discovery` reads them, and says all that is wrong with them.
+//! Settings of a source of kind `custom`: tools, prompts and resources that an admin defines by hand (requirements B2,
+//! B3). This is the unchecked form; the crate `discovery` parses it and reports every problem.
 
 mod work;
 
@@ -277,17 +277,17 @@ pub struct CustomResourceTemplate {
 }
 
 impl CustomSettings {
-    /// Whether there is nothing.
+    /// Whether no tool, prompt or resource is defined.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it has a tool that runs a program.
+    /// Whether a tool runs a command.
     pub fn runs_programs(&self) -> bool {
         self.tools.iter().any(|tool| tool.command.is_some())
     }
 
-    /// The files that are read, and where they are said.
+    /// The files that resources read, with the field path of each.
     pub fn files(&self) -> impl Iterator<Item = (String, &str)> {
         let resources = self.resources.iter().map(|one| one.file.as_deref()).enumerate();
         let resources = resources.map(|(number, file)| ("resources", number, file));
@@ -307,14 +307,14 @@ mod tests {
     use crate::Settings;
 
     #[test]
-    fn settings_that_say_nothing_are_only_the_kind() {
+    fn empty_settings_serialise_to_the_kind_alone() {
         let settings: Settings = serde_json::from_value(json!({"kind": "custom"})).unwrap();
         assert_eq!(settings, Settings::Custom(CustomSettings::default()));
         assert_eq!(serde_json::to_value(settings).unwrap(), json!({"kind": "custom"}));
     }
 
     #[test]
-    fn settings_are_written_and_read_back() {
+    fn settings_survive_serialisation() {
         let written = json!({
             "kind": "custom",
             "tools": [

@@ -1,4 +1,5 @@
-//! A full SHA-256: the address of a document, the fingerprint of a manifest. Never cut short (64 bits can be forged).
+//! A full SHA-256 digest: the address of a document, the fingerprint of a manifest. It is never truncated, because 64
+//! bits can be forged.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 #[schemars(inline, extend("title" = "64 hexadecimal characters", "pattern" = "^[0-9A-Fa-f]{64}$"))]
 pub struct Digest([u8; 32]);
 
-/// A text that is no digest.
+/// The error for a string or byte sequence that is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 hexadecimal characters")]
 pub struct InvalidDigest;
@@ -25,30 +26,30 @@ impl Digest {
         Self(Sha256::digest(bytes.as_ref()).into())
     }
 
-    /// The digest of a value whose objects are sorted by key first, so that the order of keys does not count.
+    /// The digest of a value with sorted object keys: the order of keys makes no difference.
     pub fn of_canonical(value: &Value) -> Self {
         Self::of(Self::sorted(value))
     }
 
-    /// The text that [`Self::of_canonical`] is the digest of.
+    /// The canonical text that [`Self::of_canonical`] hashes.
     pub(crate) fn sorted(value: &Value) -> String {
         let mut text = Vec::with_capacity(512);
         write_sorted(value, &mut text);
         String::from_utf8(text).expect("JSON is text")
     }
 
-    /// The raw bytes, as stored in a database.
+    /// The raw bytes, as stored in the database.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Reads the raw bytes of a database.
+    /// Reads the raw bytes from the database.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidDigest> {
         bytes.try_into().map(Self).map_err(|_| InvalidDigest)
     }
 }
 
-/// A digest of what comes piece by piece.
+/// An incremental digest.
 #[derive(Debug)]
 pub(crate) struct Hashing(Sha256);
 
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_does_not_count_in_a_canonical_digest() {
+    fn the_order_of_keys_does_not_change_a_canonical_digest() {
         let value = |text: &str| serde_json::from_str(text).unwrap();
         let one = Digest::of_canonical(&value(r#"{"a":1,"b":{"x":1,"y":2}}"#));
         let two = Digest::of_canonical(&value(r#"{"b":{"y":2,"x":1},"a":1}"#));

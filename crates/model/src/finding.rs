@@ -1,4 +1,4 @@
-//! A finding: something in a text of an upstream that a person cannot see or should not trust (requirement T2).
+//! A finding of the text inspection: something in an upstream's text that is invisible or suspicious (requirement T2).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// In one word.
+    /// The severity as written in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -45,12 +45,12 @@ impl Severity {
 }
 
 impl Finding {
-    /// Whether it keeps a version back, whatever is thought of its source.
+    /// Whether the finding quarantines a version, regardless of the trust in its source.
     pub fn is_critical(&self) -> bool {
         self.severity == Severity::Critical
     }
 
-    /// Whether a version with it is approved only by somebody who says that it was seen.
+    /// Whether an admin must acknowledge the finding to approve a version.
     pub fn wants_a_word(&self) -> bool {
         Severity::Warning <= self.severity
     }

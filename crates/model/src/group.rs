@@ -1,4 +1,4 @@
-//! A group: curated tools, selected + explicit − excluded.
+//! A group: a curated set of tools, selected + explicit − excluded.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use crate::{GroupId, Name, Selector, ToolId, Visibility};
 /// A group to be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewGroup {
-    /// Given, or made from the name.
+    /// The id: given by the admin, or derived from the name.
     pub id: GroupId,
-    /// What it is called and how it selects.
+    /// Name, description, selector mode and visibility.
     pub profile: GroupProfile,
-    /// Conditions on tools; none selects nothing.
+    /// Conditions on tools; an empty list selects no tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selectors: Vec<Selector>,
-    /// Tools that belong to it whatever the selectors say.
+    /// Tools that belong to the group even if no selector matches them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tools: BTreeSet<ToolId>,
-    /// Tools that do not belong to it, whatever else is said.
+    /// Tools that never belong to the group, even if selected or explicit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<Exclusion>,
 }

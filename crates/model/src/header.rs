@@ -1,8 +1,8 @@
-//! Names of request headers: which there can be, and which are not for agents.
+//! Rules for names of HTTP request headers: valid names, and headers that agents must not control.
 //!
-//! Discovery makes no argument of them, and execution refuses templates that would fill them in: one rule for both.
+//! Discovery makes no argument of a reserved header, and execution rejects templates that would fill one.
 
-/// Credentials are ours to give, and the others say who is asking, where a request goes and where it ends.
+/// Headers that toolcrib sets: credentials, the client's identity, routing and message framing.
 const OURS: [&str; 12] = [
     "authorization",
     "connection",
@@ -18,14 +18,14 @@ const OURS: [&str; 12] = [
     "x-real-ip",
 ];
 
-/// Whether arguments may never fill a header in. `Cookie` is a case of its own: cookies have rules of their own.
+/// Whether arguments may never set this header. `Cookie` is not in the list: cookies have separate rules.
 pub fn is_ours(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     OURS.contains(&name.as_str()) || name.starts_with("x-forwarded-") || name.starts_with("proxy-")
 }
 
-/// Whether a header of an agent's request may be passed on to an upstream, if an admin says so: none that opens a door, says
-/// who is asking or how a message is sent, and none of ours.
+/// Whether an admin may forward this header of an agent's request to an upstream. Rejects headers with credentials, the
+/// client's identity or message framing, and toolcrib's own.
 pub fn may_be_forwarded(name: &str) -> bool {
     const NEVER: [&str; 6] =
         ["accept-encoding", "content-encoding", "content-type", "cookie", "origin", "referer"];
@@ -37,7 +37,7 @@ pub fn may_be_forwarded(name: &str) -> bool {
         && !OURS.iter().any(|ours| lower.starts_with(ours))
 }
 
-/// Whether a text can be the name of a header (RFC 9110, 5.6.2).
+/// Whether a string is a valid header name (`token`, RFC 9110, 5.6.2).
 pub fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_opens_doors_or_frames_messages_is_never_passed_on() {
+    fn headers_with_credentials_or_framing_are_never_forwarded() {
         for name in ["X-Request-Id", "traceparent", "X-Tenant", "Accept-Language", "X-API-Key"] {
             assert!(may_be_forwarded(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Ids: types, not strings. A value that exists is valid; nobody checks it again.
+//! Typed ids. A value that exists is valid; later code does not check it again.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Names a source, for ever: `petstore`.
+/// Permanent id of a source: `petstore`.
 pub type SourceId = Slug<kind::Source>;
-/// Names a group: `billing-read`.
+/// Id of a group: `billing-read`.
 pub type GroupId = Slug<kind::Group>;
-/// Names a policy: `staff-may-read`.
+/// Id of a policy: `staff-may-read`.
 pub type PolicyId = Slug<kind::Policy>;
-/// Names a label: `pii`.
+/// Id of a label: `pii`.
 pub type LabelId = Slug<kind::Label>;
-/// Names an API key: `nightly-build`.
+/// Id of an API key: `nightly-build`.
 pub type KeyId = Slug<kind::Key>;
 
-/// What a [`Slug`] names. These types have no values; they keep one id from standing in for another.
+/// Marker types for the kind of a [`Slug`]. They have no values; they make ids of different kinds different types.
 pub mod kind {
     /// Marks the id of a source.
     #[derive(Debug)]
@@ -41,9 +41,9 @@ pub mod kind {
     pub enum Key {}
 }
 
-/// The longest slug, in bytes.
+/// Longest slug, in bytes.
 pub const SLUG_LIMIT: usize = 64;
-/// The longest tool id, in bytes.
+/// Longest tool id, in bytes.
 pub const TOOL_ID_LIMIT: usize = 512;
 
 /// An immutable id of lower-case ASCII letters, digits and inner hyphens, at most 64 of them.
@@ -52,13 +52,13 @@ pub struct Slug<Kind> {
     kind: PhantomData<fn() -> Kind>,
 }
 
-/// A text that cannot be an id.
+/// The error for a string that is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an id: {rule}")]
 pub struct InvalidId {
-    /// The text, cut to a readable length.
+    /// The rejected string, cut to a readable length.
     pub text: String,
-    /// The rule it breaks.
+    /// The violated rule.
     pub rule: &'static str,
 }
 
@@ -69,12 +69,12 @@ impl InvalidId {
 }
 
 impl<Kind> Slug<Kind> {
-    /// The id as text.
+    /// The id as a string.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Makes an id from a name that people gave: `Pet Store (v2)` becomes `pet-store-v2`.
+    /// Derives an id from a display name: `Pet Store (v2)` becomes `pet-store-v2`.
     pub fn from_name(name: &str) -> Result<Self, InvalidId> {
         let mut text = String::new();
         for c in name.chars() {
@@ -116,7 +116,7 @@ fn check_slug(text: &str) -> Result<(), InvalidId> {
     Ok(())
 }
 
-// Written out because a derive would ask the same of `Kind`, which has no values.
+// Implemented by hand: a derive would require the same traits of `Kind`, which has no values.
 impl<Kind> Clone for Slug<Kind> {
     fn clone(&self) -> Self {
         Self { text: Arc::clone(&self.text), kind: PhantomData }
@@ -197,12 +197,12 @@ impl<Kind> JsonSchema for Slug<Kind> {
 pub struct ToolId(Arc<str>);
 
 impl ToolId {
-    /// Joins a source and the key its upstream gave the operation.
+    /// Joins the source's id and the upstream's key of the operation.
     pub fn new(source: &SourceId, key: &str) -> Result<Self, InvalidId> {
         format!("{source}:{key}").parse()
     }
 
-    /// The id as text.
+    /// The id as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -212,7 +212,7 @@ impl ToolId {
         self.0.split_once(':').expect("a tool id holds a colon").0
     }
 
-    /// The key the upstream gave the operation.
+    /// The upstream's key of the operation.
     pub fn key(&self) -> &str {
         self.0.split_once(':').expect("a tool id holds a colon").1
     }
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slug_is_made_from_a_name() {
+    fn a_slug_is_derived_from_a_name() {
         let id = |name: &str| SourceId::from_name(name).map(|id| id.to_string());
         assert_eq!(id("Pet Store (v2)").unwrap(), "pet-store-v2");
         assert_eq!(id("  Ünïcode & co. ").unwrap(), "n-code-co");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slug_is_refused_with_the_rule() {
+    fn an_invalid_slug_is_rejected_with_the_rule() {
         for text in ["", "-a", "a-", "A", "a b", "a/b", "a:b", &"a".repeat(65)] {
             assert!(text.parse::<SourceId>().is_err(), "{text:?}");
         }

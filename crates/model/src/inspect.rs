@@ -1,7 +1,7 @@
-//! Looks through every text of a tool for what a person cannot see or should not trust (requirement T2).
+//! Inspects the texts of a tool for invisible characters and prompt injection (requirement T2).
 //!
-//! In linear time, without a word of the tool being obeyed or repeated as it is. What comes of a finding is decided
-//! elsewhere; the texts themselves stay as they came, and agents get them as [`shown_text`] says.
+//! Inspection takes linear time and never repeats a text unescaped. Callers decide what follows from a finding. The
+//! stored texts stay unchanged; agents get them through [`shown_text`].
 
 mod hidden;
 mod payload;
@@ -20,26 +20,26 @@ use crate::{Digest, Document, Finding, Manifest, Schema, SchemaRef, Severity};
 
 pub use shown::{DESCRIPTION_LIMIT, is_seen, plain_line, show_json, shown_description, shown_text};
 
-/// How many findings of one tool are kept: the worst come first.
+/// Findings reported per tool, the most severe first.
 const FINDINGS: usize = 20;
-/// How much of a pointer is kept, in characters.
+/// Longest reported JSON pointer, in characters.
 const POINTER: usize = 200;
-/// How much of a text is repeated, in characters.
+/// Length of an excerpt in a finding, in characters.
 const EXCERPT: usize = 60;
-/// White space of this length is there to push something out of sight, and so are as many ends of lines.
+/// Runs of white space of this many characters, or lines, hide the text behind them.
 const PADDING: usize = 200;
 const PADDING_LINES: usize = 15;
-/// From here on nobody pads by accident.
+/// White space this long is no accident.
 const MUCH_PADDING: usize = 1000;
 
-/// Looks through tools, and through what they share only once.
+/// Inspects tools; caches the findings of schema documents that several tools share.
 #[derive(Debug, Default)]
 pub struct Inspector {
     documents: HashMap<Digest, Arc<[Finding]>>,
 }
 
 impl Inspector {
-    /// What is found in a tool, the worst first.
+    /// The findings in a tool, the most severe first.
     pub fn inspect(&mut self, manifest: &Manifest) -> Vec<Finding> {
         let mut found = Vec::new();
         let mut see = |at: &str, place, text: &str| inspect_text(at, place, text, &mut found);
@@ -106,13 +106,13 @@ impl Inspector {
     }
 }
 
-/// Gives back the memory that is needed only while tools are looked through, if none was since this was last asked. It is
-/// had again when it is needed.
+/// Releases the memory of the pattern matcher if no text was inspected since the last call. The matcher is rebuilt when
+/// it is needed.
 pub fn rest_from_inspecting() {
     words::rest();
 }
 
-/// The worst first, and no more than anybody reads.
+/// Sorts the findings by severity and drops those over the limit.
 fn shortened(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found.truncate(FINDINGS);
@@ -130,7 +130,7 @@ fn inspect_json(value: &Value, within: Within, at: &str) -> Vec<Finding> {
         for finding in found.iter_mut().skip(length) {
             finding.at = pointer(&format!("{at}{}", finding.at));
         }
-        // Bounded while it is collected too.
+        // Truncate while collecting, so that memory stays bounded.
         if 4 * FINDINGS < found.len() {
             found = shortened(std::mem::take(&mut found));
         }
@@ -138,7 +138,7 @@ fn inspect_json(value: &Value, within: Within, at: &str) -> Vec<Finding> {
     found
 }
 
-/// What is found in one text.
+/// Adds the findings in one text.
 fn inspect_text(at: &str, place: Place, text: &str, found: &mut Vec<Finding>) {
     let mut add = |check: &'static str, severity, offset, what: String| {
         found.push(finding(check, severity, at, offset, what));
@@ -146,7 +146,7 @@ fn inspect_text(at: &str, place: Place, text: &str, found: &mut Vec<Finding>) {
     for hidden in hidden::hidden(text, place) {
         add(hidden.check, hidden.severity, hidden.offset, hidden.what);
     }
-    // A sentence that orders something is not shorter.
+    // No instruction is shorter than this.
     if text.len() < 12 {
         return;
     }
@@ -184,12 +184,12 @@ fn inspect_text(at: &str, place: Place, text: &str, found: &mut Vec<Finding>) {
     }
 }
 
-/// The longest white space: where, how long, and whether there is text behind it.
+/// The longest run of white space: its offset, its length, and whether text follows it.
 fn padding(text: &str) -> Option<(usize, usize, bool)> {
     let (mut longest, mut start, mut length, mut lines, mut most_lines) =
         ((0, 0, false), 0, 0, 0, 0);
     for (offset, character) in text.chars().enumerate() {
-        // The blank of Braille looks like a space.
+        // The blank Braille pattern renders as a space.
         if character.is_whitespace() || character == '\u{2800}' {
             start = if length == 0 { offset } else { start };
             length += 1;
@@ -218,7 +218,7 @@ fn finding(
     Finding { check: check.into(), severity, at: pointer(at), offset, what: what.into() }
 }
 
-/// A pointer that can be printed.
+/// A printable pointer of limited length.
 fn pointer(at: &str) -> Box<str> {
     let plain = unseen::written_out(at);
     match plain.char_indices().nth(POINTER) {
@@ -227,7 +227,7 @@ fn pointer(at: &str) -> Box<str> {
     }
 }
 
-/// A few words of a text from this character on, in which everything can be seen.
+/// An excerpt of the text from this character on, with invisible characters escaped.
 fn excerpt(text: &str, offset: usize) -> String {
     let some: String = text.chars().skip(offset).take(EXCERPT).collect();
     unseen::written_out(some.trim())

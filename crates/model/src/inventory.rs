@@ -13,39 +13,39 @@ use crate::{
     Digest, Document, Finding, Inspector, InvalidId, Manifest, Schema, SchemaRef, SourceId, ToolId,
 };
 
-/// What one discovery found, ready to be compared with what is known.
+/// The result of one discovery of a source, ready to be compared with the catalog.
 #[derive(Clone, Debug)]
 pub struct Inventory {
-    /// Which source was asked.
+    /// The discovered source.
     pub source: SourceId,
-    /// Its tools, in the order of their ids.
+    /// Its tools, ordered by id.
     pub tools: BTreeMap<ToolId, Discovered>,
-    /// The published hash (16 hexadecimal characters over names, methods, paths and parameters): for people and other
-    /// programs. Nothing is decided by it: 64 bits can be forged.
+    /// The published hash (16 hexadecimal characters over names, methods, paths and parameters), for people and other
+    /// programs. No decision depends on it: 64 bits can be forged.
     pub published_hash: String,
-    /// Over the whole canonical manifests: whether anything changed is decided by this.
+    /// Hash over the whole canonical manifests; a refresh compares it to detect changes.
     pub fingerprint: Digest,
-    /// The upstream's own version, if it has one.
+    /// The upstream's own version, if it reports one.
     pub source_version: Option<String>,
-    /// What could not be converted, and why.
+    /// Parts that could not be converted, with the reasons.
     pub warnings: Vec<Warning>,
 }
 
 /// One tool of an inventory.
 #[derive(Clone, Debug)]
 pub struct Discovered {
-    /// What the tool is, as events hold it.
+    /// The manifest as stored in events.
     pub manifest: Arc<Manifest<SchemaRef>>,
     /// SHA-256 over every field of the manifest.
     pub fingerprint: Digest,
-    /// The documents its schemas need.
+    /// The documents that its schemas refer to.
     pub documents: Vec<Document>,
-    /// What in its texts a person cannot see or should not trust, the worst first.
+    /// Invisible or suspicious parts of its texts, the most severe first.
     pub findings: Vec<Finding>,
 }
 
 impl Discovered {
-    /// The whole schema behind a reference of the manifest.
+    /// Resolves a schema reference of the manifest.
     pub fn schema(&self, reference: &SchemaRef) -> Schema {
         let find = |digest: &Digest| {
             let document = self.documents.iter().find(|document| document.digest == *digest);
@@ -66,22 +66,22 @@ pub struct Warning {
     pub message: Box<str>,
 }
 
-/// A list of tools that cannot be an inventory.
+/// The error for manifests that do not form an inventory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InventoryError {
-    /// Two operations with one key.
+    /// Two operations share a key.
     #[error("the key `{key}` stands for two tools")]
     TwoOfOneKey {
-        /// The key.
+        /// The shared key.
         key: String,
     },
-    /// A key that cannot be part of a tool id.
+    /// A key is not valid in a tool id.
     #[error(transparent)]
     Key(#[from] InvalidId),
 }
 
 impl Inventory {
-    /// Takes the manifests by operation key.
+    /// Builds an inventory from manifests and their operation keys.
     pub fn new(
         source: SourceId,
         manifests: impl IntoIterator<Item = (String, Manifest)>,
@@ -96,7 +96,7 @@ impl Inventory {
     }
 }
 
-/// An inventory that is being put together, one manifest after the other: nothing is kept of them but what is stored.
+/// Builds an inventory one manifest at a time, and keeps only the stored form of each.
 #[derive(Debug)]
 pub struct Gathering {
     source: SourceId,
@@ -106,7 +106,7 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// No tools yet.
+    /// An empty builder.
     pub fn new(source: SourceId) -> Self {
         Self {
             source,
@@ -116,7 +116,8 @@ impl Gathering {
         }
     }
 
-    /// Adds a manifest by its operation key. They come in the order of their names: so the published hash wants it.
+    /// Adds a manifest under its operation key. Call it in the order of tool names: the published hash requires that
+    /// order.
     pub fn add(&mut self, key: String, manifest: Manifest) -> Result<(), InventoryError> {
         let id = ToolId::new(&self.source, &key)?;
         let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
@@ -132,7 +133,7 @@ impl Gathering {
         }
     }
 
-    /// All are there.
+    /// Completes the inventory.
     pub fn finish(self) -> Inventory {
         let whole: Vec<_> = self.tools.iter().map(|(id, tool)| (id, tool.fingerprint)).collect();
         let fingerprint =

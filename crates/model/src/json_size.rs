@@ -1,11 +1,11 @@
-//! How long something is as JSON, without writing it down.
+//! The size of a value as JSON, computed without building the text.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// How many bytes it takes as JSON.
+/// Exact size in bytes when serialised as JSON; 0 if serialising fails.
 pub fn size(value: &impl Serialize) -> u64 {
     let mut room = Room(u64::MAX);
     match serde_json::to_writer(&mut room, value) {
@@ -14,7 +14,7 @@ pub fn size(value: &impl Serialize) -> u64 {
     }
 }
 
-/// About how many bytes it takes: no text is looked into, only at how long it is.
+/// Approximate size in bytes; counts string lengths without escaping.
 pub fn about(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 4,
@@ -24,17 +24,17 @@ pub fn about(value: &Value) -> usize {
     }
 }
 
-/// The same for an object.
+/// Approximate size of an object in bytes.
 pub fn about_members(members: &Map<String, Value>) -> usize {
     members.iter().map(|(name, value)| name.len() + 4 + about(value)).sum::<usize>() + 1
 }
 
-/// Whether it takes more bytes than this. It is not gone through further than that, but to the end of a text.
+/// Whether the JSON is longer than this many bytes. Stops at the limit, except inside a string.
 pub fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
     serde_json::to_writer(&mut Room(bytes as u64), value).is_err()
 }
 
-/// For so many bytes more.
+/// A writer that counts down the remaining bytes.
 struct Room(u64);
 
 impl io::Write for Room {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_as_long_as_its_bytes() {
+    fn a_size_equals_the_length_of_the_json() {
         let value = json!({"a": [1, "ü"]});
         let bytes = value.to_string().len();
         assert_eq!(about(&value), "{'a':[1111,'ü']}".len());

@@ -1,4 +1,4 @@
-//! An API key: claims for whoever presents it. The key itself is not here; only its holder has it.
+//! The profile of an API key: the claims that its holder acts with. The key itself is not stored.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A label: our admin's word on a tool.
+//! A label, set on tools by an admin.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ pub struct LabelProfile {
 #[schemars(inline, extend("title" = "a colour, `#rrggbb`", "pattern" = "^#[0-9A-Fa-f]{6}$"))]
 pub struct Colour(u32);
 
-/// A text that is no colour.
+/// The error for a string that is not a colour.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a colour is written `#rrggbb`")]
 pub struct InvalidColour;

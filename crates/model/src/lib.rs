@@ -1,5 +1,6 @@
-//! The words of toolcrib: plain data, parsed once at the edge; and what the crates above share. No async, no input or
-//! output.
+//! The shared data types of toolcrib, parsed once at the edge so that every value that exists is valid. No async, no
+//! I/O.
+#![warn(missing_docs)]
 
 mod agent;
 mod cache;

@@ -1,4 +1,4 @@
-//! How much a source is given to do (requirement E5).
+//! Limits on calls to a source: rates, concurrency, timeout, retries and response size (requirement E5).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -32,29 +32,29 @@ pub struct SourceLimits {
     pub max_answer_mb: Option<u8>,
 }
 
-/// How often a call is tried again if nothing is said, and at most.
+/// Retries by default, and the maximum.
 const RETRIES: u8 = 2;
 const MOST_RETRIES: u8 = 5;
-/// The most MiB of an answer that may be read.
+/// Largest allowed response limit, in MiB.
 const LARGEST_ANSWER: u8 = 64;
 
 impl SourceLimits {
-    /// How often a call that may be repeated is tried again.
+    /// Number of retries of a repeatable call.
     pub fn retries(&self) -> u8 {
         self.retries.unwrap_or(RETRIES).min(MOST_RETRIES)
     }
 
-    /// How long a call may take, if that is said.
+    /// The time limit of a call, if one is set.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
-    /// How many bytes of an answer are read, if that is said.
+    /// The limit on the response body in bytes, if one is set.
     pub fn max_answer(&self) -> Option<u64> {
         self.max_answer_mb.map(|mebibytes| u64::from(mebibytes.clamp(1, LARGEST_ANSWER)) << 20)
     }
 
-    /// Whether nothing is said.
+    /// Whether no limit is set.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -76,7 +76,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Whether there is none.
+    /// Whether no limit is set.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_may_be_larger_within_reason() {
+    fn the_response_limit_is_configurable_up_to_64_mib() {
         let of = |limits| serde_json::from_value::<SourceLimits>(limits).unwrap().max_answer();
         assert_eq!(of(json!({})), None);
         assert_eq!(of(json!({"max_answer_mb": 64})), Some(64 * 1024 * 1024));

@@ -7,38 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CustomWork, Digest, Primitive, RawJson, Schema, SchemaRef};
 
-/// What a tool is and how it is executed. With [`Schema`]s it is whole; with [`SchemaRef`]s it is what events hold.
+/// The definition of a tool and its execution. `Manifest<Schema>` is complete; `Manifest<SchemaRef>` is the form in
+/// events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest<S = Schema> {
-    /// The upstream's name for it.
+    /// The upstream's name for the tool.
     pub name: Box<str>,
-    /// A name for people.
+    /// A display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<Box<str>>,
-    /// What it does, for the model that chooses.
+    /// Describes the tool to the model that selects it.
     #[serde(default)]
     pub description: Box<str>,
     /// `GET`, `POST`, …
     pub method: Box<str>,
     /// `/orders/{id}`, or `/mcp/{name}` for tools of MCP servers.
     pub path: Box<str>,
-    /// The source's words on it.
+    /// Tags set by the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Box<str>>,
-    /// The arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: S,
-    /// The shape of a successful result.
+    /// The JSON Schema of a successful result.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<S>,
-    /// How a call is carried out.
+    /// How a call is executed.
     pub execution: Execution,
-    /// The specification calls it out of date.
+    /// Whether the specification marks it as deprecated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
     /// The specification's security requirements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<RawJson>,
-    /// MCP annotations, icons, `_meta` and whatever else the upstream said, passed on as it is.
+    /// MCP annotations, icons, `_meta` and other upstream fields, passed on unchanged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<Box<str>, RawJson>,
 }
@@ -91,7 +92,7 @@ pub enum Execution {
 }
 
 impl Execution {
-    /// What is carried out: most often a tool.
+    /// Which MCP primitive it executes; for most modes a tool.
     pub fn primitive(&self) -> Primitive {
         match self {
             Self::McpPrompt => Primitive::Prompt,
@@ -105,7 +106,7 @@ impl Execution {
         }
     }
 
-    /// What is done for something that an admin wrote down.
+    /// What a manifest of a `custom` source does.
     pub fn work(&self) -> Option<&CustomWork> {
         match self {
             Self::Custom { does } => does.as_deref(),
@@ -113,7 +114,7 @@ impl Execution {
         }
     }
 
-    /// The address of a resource.
+    /// The URI of a resource.
     pub fn resource_uri(&self) -> Option<&str> {
         match (self, self.work()) {
             (Self::McpResource { uri }, _) | (_, Some(CustomWork::Resource { uri, .. })) => {
@@ -123,7 +124,7 @@ impl Execution {
         }
     }
 
-    /// What the addresses of several resources are like.
+    /// The URI template of a group of resources.
     pub fn resource_template(&self) -> Option<&str> {
         match (self, self.work()) {
             (Self::McpTemplate { uri_template }, _)
@@ -132,7 +133,7 @@ impl Execution {
         }
     }
 
-    /// The mode, in one word.
+    /// The mode as written in JSON.
     pub fn mode(&self) -> &'static str {
         match self {
             Self::SyncHttp(_) => "sync_http",
@@ -148,7 +149,7 @@ impl Execution {
     }
 }
 
-/// The longest template, in bytes.
+/// Longest template, in bytes.
 pub const TEMPLATE_LIMIT: usize = 64 * 1024;
 
 /// Templates of an HTTP request.
@@ -225,15 +226,15 @@ pub struct CancelRequest {
 }
 
 impl Polling {
-    /// What holds where nothing else is said (requirement E2), in milliseconds.
+    /// Default first wait (requirement E2), in milliseconds.
     pub const INTERVAL_MS: u32 = 1_000;
-    /// The same of the longest wait.
+    /// Default longest wait, in milliseconds.
     pub const MAX_INTERVAL_MS: u32 = 30_000;
-    /// The same of how often to ask.
+    /// Default number of status requests.
     pub const ATTEMPTS: u32 = 60;
-    /// The shortest and the longest wait, whatever is said, in milliseconds.
+    /// The allowed range of waits, in milliseconds; settings outside are clamped.
     pub const WAITS_MS: (u32, u32) = (100, 10 * 60 * 1_000);
-    /// How often is asked at least and at most, whatever is said.
+    /// The allowed range of the number of status requests; settings outside are clamped.
     pub const RANGE_OF_ATTEMPTS: (u32, u32) = (1, 1_000);
 }
 
@@ -262,7 +263,7 @@ fn is_attempts(attempts: &u32) -> bool {
 }
 
 impl<S> Manifest<S> {
-    /// Whether it is a tool of an MCP server that is called only as a task (`execution.taskSupport`).
+    /// Whether it is an MCP tool that can only be called as a task (`execution.taskSupport` is `required`).
     pub fn must_be_a_task(&self) -> bool {
         let execution = self.extra.get("execution").map(RawJson::to_value);
         execution.is_some_and(|it| it.get("taskSupport").is_some_and(|word| word == "required"))
@@ -270,7 +271,7 @@ impl<S> Manifest<S> {
 }
 
 impl Manifest<Schema> {
-    /// The manifest as events hold it.
+    /// Converts to the form stored in events.
     pub fn into_stored(self) -> Manifest<SchemaRef> {
         Manifest {
             input_schema: self.input_schema.reference().clone(),
@@ -290,12 +291,12 @@ impl Manifest<Schema> {
 }
 
 impl Manifest<SchemaRef> {
-    /// SHA-256 over every field, blind to the order of keys: two manifests with one fingerprint are one tool.
+    /// SHA-256 over all fields, independent of key order: manifests with equal fingerprints are equal.
     pub fn fingerprint(&self) -> Digest {
         Digest::of_canonical(&serde_json::to_value(self).expect("a manifest is JSON"))
     }
 
-    /// The documents it needs.
+    /// Digests of the documents that its schemas refer to.
     pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
         self.input_schema.digests().chain(self.output_schema.iter().flat_map(SchemaRef::digests))
     }

@@ -1,8 +1,8 @@
-//! A matcher: one condition on a claim, judged by type and never by how a value looks in text.
+//! A matcher: one condition on a claim. It compares JSON values by type, never by their text form.
 //!
-//! A path may find several values, because it walks lists; one that satisfies the operator is enough. The operators with
-//! *not* say the opposite of the others, but they fail closed: about a claim that is missing they say no unless
-//! `missing` asks otherwise, and about a claim of another type they say no. A claim of `null` is missing.
+//! A path may find several values, because it walks lists; one that satisfies the operator is enough. The negative
+//! operators negate the others, but fail closed: a missing claim matches only if `missing` is set, and a claim of a
+//! different type never matches. A claim of `null` is missing.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use serde_json::{Number, Value};
 
 use crate::{ClaimPath, Claims, Pattern};
 
-/// The longest regular expression of a matcher, in bytes.
+/// Longest regular expression of a matcher, in bytes.
 const MATCHER_REGEX_LIMIT: usize = 512;
-/// The longest text that `matches` looks at, in bytes; a longer one does not match.
+/// Longest string that `matches` tests, in bytes; a longer string does not match.
 const MATCHER_TEXT_LIMIT: usize = 16 * 1024;
 
 /// How a matcher judges the values it finds.
@@ -74,7 +74,7 @@ pub struct Matcher {
     missing: bool,
 }
 
-/// What the operator compares with. A pair of opposites shares one test.
+/// The operand of the operator. An operator and its negation share one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Equals(Value),
@@ -99,24 +99,24 @@ struct Written {
     missing: bool,
 }
 
-/// A matcher that could not mean what it says.
+/// The error for a matcher whose parts contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMatcher {
-    /// The value is absent, empty, or of a type the operator cannot compare with.
+    /// The value is absent, empty, or of a type the operator cannot compare.
     #[error("`value` does not suit `{operator}`: {rule}")]
     Value {
         /// The operator.
         operator: Operator,
-        /// What the operator needs.
+        /// The requirement of the operator.
         rule: &'static str,
     },
-    /// The value of `matches` does not compile.
+    /// The value of `matches` is not a valid regular expression.
     #[error("`value` is not a regular expression: {problem}")]
     Regex {
-        /// What is wrong with it, and what to do.
+        /// The problem, and how to fix it.
         problem: String,
     },
-    /// A missing claim has only one meaning for this operator.
+    /// `missing` is set for an operator that ignores it.
     #[error(
         "`missing` does not suit `{operator}`: leave it out, it is for `not_equals`, `not_contains` and `not_in`"
     )]
@@ -127,7 +127,7 @@ pub enum InvalidMatcher {
 }
 
 impl Matcher {
-    /// Makes a matcher; `missing` is what a negative operator says about a missing claim.
+    /// Makes a matcher; `missing` is the answer of a negative operator for a missing claim.
     pub fn new(
         claim: ClaimPath,
         operator: Operator,
@@ -142,17 +142,17 @@ impl Matcher {
         Ok(Self { claim, operator, test: Test::new(operator, value)?, missing })
     }
 
-    /// Where the claim is.
+    /// The path to the claim.
     pub fn claim(&self) -> &ClaimPath {
         &self.claim
     }
 
-    /// How the values found there are judged.
+    /// The operator.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// What they are compared with.
+    /// The operand.
     pub fn value(&self) -> Option<Value> {
         match &self.test {
             Test::Equals(value) | Test::Contains(value) => Some(value.clone()),
@@ -167,12 +167,12 @@ impl Matcher {
         self.missing
     }
 
-    /// Whether the claims satisfy the condition.
+    /// Whether these claims satisfy the condition.
     pub fn matches(&self, claims: &Claims) -> bool {
         self.judge(&self.claim.find(claims))
     }
 
-    /// Whether the values that its path finds satisfy the condition.
+    /// Whether the values that its path found satisfy the condition.
     pub fn judge(&self, found: &[&Value]) -> bool {
         let holds = found.iter().any(|value| self.test.holds(value));
         match self.operator {
@@ -241,7 +241,7 @@ impl Test {
         }
     }
 
-    /// Whether the claim has a type that can be compared at all.
+    /// Whether the claim has a type that the operand can be compared with.
     fn suits(&self, found: &Value) -> bool {
         match self {
             Self::Equals(value) => is_exact(found) && same_type(found, value),
@@ -277,7 +277,7 @@ fn same_type(one: &Value, two: &Value) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(two)
 }
 
-/// A matcher that compares with nothing is a gap somebody forgot to fill.
+/// An empty operand is most likely a value that the admin forgot to fill in.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -300,7 +300,7 @@ fn is_match(pattern: &Pattern, found: &Value) -> bool {
     found.as_str().is_some_and(|text| text.len() <= MATCHER_TEXT_LIMIT && pattern.matches(text))
 }
 
-/// Whether two values are the same, with numbers compared by what they count and not by how they are written.
+/// Whether two values are equal; numbers are compared by value, not by spelling.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => same_number(a, b),
@@ -325,7 +325,7 @@ fn same_number(a: &Number, b: &Number) -> bool {
     }
 }
 
-/// Whether no number in it was rounded when it was read: such a number is not what was written, and equals nothing.
+/// Whether every number in a value was read without rounding. A rounded number equals nothing.
 fn is_exact(value: &Value) -> bool {
     match value {
         Value::Number(number) => !is_rounded(number),
@@ -335,22 +335,22 @@ fn is_exact(value: &Value) -> bool {
     }
 }
 
-/// A float that could stand for several integers.
+/// Whether the number is a float that could stand for several integers.
 fn is_rounded(number: &Number) -> bool {
     let float = if number.is_f64() { number.as_f64() } else { None };
     float.is_some_and(|float| EXACT <= float.abs())
 }
 
-/// From here on floats skip integers.
+/// 2^53: from here on a double cannot represent every integer.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The number as an integer, if it is one. Large ids must not become equal by rounding, as they would as floats.
+/// The number as an integer, if it is one. As floats, large ids could become equal by rounding.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(integer) = number.as_i128() {
         return Some(integer);
     }
     let float = number.as_f64()?;
-    // Within these bounds the cast is exact; a larger float keeps its own company.
+    // Within these bounds the cast is exact.
     (float.fract() == 0.0 && float.abs() < 1e30).then_some(float as i128)
 }
 

@@ -1,46 +1,46 @@
-//! Counters, levels and spreads: plain atomic numbers. Whoever counts never waits; whoever reads sees what is there.
+//! Counters, gauges and histograms made of atomic numbers: updates never block, and reads are not synchronised.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one.
     pub fn one(&self) {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds a number.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// How many there were.
+    /// The current count.
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Goes up and down.
+/// A number that goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// By so many; fewer if it is negative.
+    /// Adds a number, which may be negative.
     pub fn change(&self, by: i64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// How many there are.
+    /// The current value.
     pub fn read(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The usual bounds of times, in nanoseconds: from half a millisecond to two minutes.
+/// The default bucket bounds of durations in nanoseconds: half a millisecond to two minutes.
 pub static TIMES: [u64; 14] = [
     500_000,
     1_000_000,
@@ -58,7 +58,7 @@ pub static TIMES: [u64; 14] = [
     120_000_000_000,
 ];
 
-/// The same for what is mostly there at once: from a microsecond to a second.
+/// Bucket bounds for short durations in nanoseconds: a microsecond to a second.
 pub static SHORT_TIMES: [u64; 10] = [
     1_000,
     5_000,
@@ -72,23 +72,23 @@ pub static SHORT_TIMES: [u64; 10] = [
     1_000_000_000,
 ];
 
-/// How long things take, in a few classes.
+/// The distribution of durations over a few buckets.
 #[derive(Debug)]
 pub struct Histogram {
-    /// In nanoseconds, rising; what is above the last has a class too.
+    /// Upper bounds of the buckets in nanoseconds, ascending. A last bucket counts durations above all bounds.
     bounds: &'static [u64],
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
 impl Histogram {
-    /// With these bounds, in nanoseconds.
+    /// A histogram with these upper bounds, in nanoseconds.
     pub fn new(bounds: &'static [u64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, counts, sum: AtomicU64::new(0) }
     }
 
-    /// Something took so long.
+    /// Records a duration.
     pub fn took(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let class = self.bounds.iter().position(|bound| nanos <= *bound);
@@ -98,26 +98,26 @@ impl Histogram {
         }
     }
 
-    /// What was measured so far.
+    /// The counts so far.
     pub fn read(&self) -> Spread {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         Spread { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }
 }
 
-/// What a histogram has measured.
+/// A copy of a histogram's counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// In nanoseconds.
+    /// Upper bounds of the buckets, in nanoseconds.
     pub bounds: &'static [u64],
-    /// How many there were up to each bound and above the one before, and then above the last.
+    /// Counts per bucket, then the count above the last bound. Not cumulative.
     pub counts: Vec<u64>,
-    /// In nanoseconds.
+    /// Sum of all durations, in nanoseconds.
     pub sum: u64,
 }
 
 impl Spread {
-    /// How many there were in all.
+    /// Total number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_in_the_class_of_the_first_bound_that_is_not_below_it() {
+    fn a_duration_counts_in_the_first_bucket_that_covers_it() {
         let histogram = Histogram::new(&SHORT_TIMES);
         for nanos in [0, 1_000, 1_001, 2_000_000_000] {
             histogram.took(Duration::from_nanos(nanos));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_rise() {
+    fn bounds_ascend() {
         for bounds in [&TIMES[..], &SHORT_TIMES] {
             assert!(bounds.is_sorted_by(|one, two| one < two));
         }

@@ -1,11 +1,11 @@
-//! A name that people gave: shown, never used as an id.
+//! A display name given by a person; never used as an id.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The longest name, in bytes.
+/// Longest name, in bytes.
 const LIMIT: usize = 200;
 
 /// One to 200 bytes of printable text without white space around it.
@@ -14,13 +14,13 @@ const LIMIT: usize = 200;
 #[schemars(inline, extend("minLength" = 1, "maxLength" = 200))]
 pub struct Name(Box<str>);
 
-/// A text that cannot be a name.
+/// The error for a string that is not a display name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to {LIMIT} bytes of printable text and is not only white space")]
 pub struct InvalidName;
 
 impl Name {
-    /// The name as text.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }

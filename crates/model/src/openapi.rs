@@ -1,4 +1,4 @@
-//! What only a source of kind `openapi` needs: where its specification is, and how it is read.
+//! Settings of a source of kind `openapi`: where its specification is, and how it is read.
 
 use std::collections::BTreeMap;
 
@@ -76,14 +76,14 @@ mod tests {
     use crate::Settings;
 
     #[test]
-    fn settings_that_say_nothing_are_only_the_kind() {
+    fn empty_openapi_settings_serialise_to_the_kind_alone() {
         let settings: Settings = serde_json::from_value(json!({"kind": "openapi"})).unwrap();
         assert_eq!(settings, Settings::Openapi(OpenapiSettings::default()));
         assert_eq!(serde_json::to_value(settings).unwrap(), json!({"kind": "openapi"}));
     }
 
     #[test]
-    fn settings_are_written_and_read_back() {
+    fn openapi_settings_survive_serialisation() {
         let written = json!({
             "kind": "openapi", "specification": {"file": "/etc/pets.yaml"}, "describe": "both",
             "media_type": "application/xml", "follow_references": true, "require_scopes": true, "credentials": {"key": "env:KEY"},
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_given_as_it_is_is_refused_and_not_repeated() {
+    fn a_literal_credential_is_rejected_and_not_repeated() {
         let written = json!({"kind": "openapi", "credentials": {"key": "hunter2"}});
         let error = serde_json::from_value::<Settings>(written).unwrap_err().to_string();
         assert!(!error.contains("hunter2"), "{error}");

@@ -1,7 +1,7 @@
-//! Patterns over names, paths and methods: a case-insensitive glob, or `regex:` and a regular expression.
+//! Patterns for names, paths and methods: a case-insensitive glob, or a regular expression after `regex:`.
 //!
-//! A pattern is parsed once and always judges the whole text. Globs are translated to the linear-time engine of the
-//! `regex` crate, character by character and not byte by byte, so `?` stands for `é` as well.
+//! A pattern is parsed once and always matches the whole string. Globs are translated to the linear-time engine of the
+//! `regex` crate, by characters and not by bytes, so `?` matches `é` as well.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -12,9 +12,9 @@ use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The longest pattern, in bytes.
+/// Longest pattern, in bytes.
 const PATTERN_LIMIT: usize = 1024;
-/// The most memory a compiled pattern may take, in bytes.
+/// Memory limit of a compiled pattern, in bytes.
 const COMPILED_LIMIT: usize = 256 * 1024;
 const REGEX_PREFIX: &str = "regex:";
 
@@ -37,7 +37,7 @@ struct Compiled {
     regex: Regex,
 }
 
-/// A glob so plain that ASCII text needs no regular expression. The literals are ASCII.
+/// A glob simple enough to match ASCII strings without a regular expression. The literals are ASCII.
 enum Shortcut {
     Anything,
     Is(Box<str>),
@@ -46,28 +46,28 @@ enum Shortcut {
     Contains(Box<str>),
 }
 
-/// A text that cannot be a pattern.
+/// The error for a string that is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a pattern: {problem}")]
 pub struct InvalidPattern {
-    /// The text, cut to a readable length.
+    /// The rejected string, cut to a readable length.
     pub pattern: String,
-    /// What is wrong with it, and what to write instead.
+    /// The problem, and what to write instead.
     pub problem: String,
 }
 
 impl Pattern {
-    /// Whether the whole text matches.
+    /// Whether the whole string matches.
     pub fn matches(&self, text: &str) -> bool {
         match &self.0.shortcut {
             Some(Shortcut::Anything) => true,
-            // Outside ASCII only the engine knows which letters are the same: `k` is also U+212A, the kelvin sign.
+            // Outside ASCII, only the regex engine folds case correctly: `k` also matches U+212A, the kelvin sign.
             Some(shortcut) if text.is_ascii() => shortcut.matches(text.as_bytes()),
             Some(_) | None => self.0.regex.is_match(text),
         }
     }
 
-    /// The pattern as it was written.
+    /// The pattern as written.
     pub fn as_str(&self) -> &str {
         &self.0.text
     }
@@ -100,16 +100,16 @@ fn compiled(text: &str) -> Result<Compiled, String> {
     Ok(Compiled { text: text.into(), shortcut, regex })
 }
 
-/// Compiles an expression that must match the whole text.
+/// Compiles an expression that must match the whole string.
 fn anchored(expression: &str) -> Result<Regex, String> {
     let build = |source: &str| RegexBuilder::new(source).size_limit(COMPILED_LIMIT).build();
-    // Built on its own first: `a)|(b` is no expression, but would become one, without anchors, between our brackets.
+    // Compile it alone first: `a)|(b` is invalid, but would become valid and unanchored inside our brackets.
     build(expression).and_then(|_| build(&format!(r"\A(?:{expression})\z"))).map_err(|error| {
         match error {
             regex::Error::CompiledTooBig(_) => {
                 "it takes too much memory; make it shorter or repeat less".to_owned()
             }
-            // The engine draws the expression over several lines and ends with the reason.
+            // The engine shows the expression on several lines; the last line is the reason.
             regex::Error::Syntax(drawing) => {
                 let reason =
                     drawing.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -158,7 +158,7 @@ impl Shortcut {
     }
 }
 
-/// A `{` whose `}` has not come yet.
+/// A `{` that is not closed yet.
 struct OpenBrace {
     /// Where its content begins in the expression.
     start: usize,
@@ -188,7 +188,7 @@ fn regex_of_glob(glob: &str) -> Result<String, String> {
             ('}', _) => {
                 let brace =
                     braces.pop().ok_or(r"a `}` has no `{`; write `\}` for the character")?;
-                // Without a comma there is no choice: these are the braces of a path like `/pets/{id}`.
+                // Without a comma it is not a choice: these are the braces of a path like `/pets/{id}`.
                 let (open, close) = if brace.has_comma { ("(?:", ")") } else { (r"\{", r"\}") };
                 regex.insert_str(brace.start, open);
                 regex.push_str(close);
@@ -202,7 +202,7 @@ fn regex_of_glob(glob: &str) -> Result<String, String> {
     Ok(regex)
 }
 
-/// Reads a set up to its `]`, which is a member when it comes first; `-` is a member when it comes first or last.
+/// Parses a set up to its `]`. A first `]` and a first or last `-` are literal.
 fn push_set(regex: &mut String, chars: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     let negated = chars.next_if(|c| matches!(c, '!' | '^')).is_some();
     let mut members = Vec::new();

@@ -1,32 +1,32 @@
-//! `{{name}}` in a text stands for a value. Nothing else in the text means anything, and what is put in is not read again.
+//! Fills `{{name}}` placeholders of a text with values. Filled-in values are not parsed again.
 
-/// How long all that is made of texts and values may be, in bytes: a value may stand in many places.
+/// Longest result of one filling in bytes, over all texts: a value may occur many times.
 pub const LONGEST: usize = 4 << 20;
 
-/// Why values are not put in.
+/// The error for a result over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("with these arguments it has {length} bytes, over {LONGEST}")]
 pub struct TooLong {
-    /// How many bytes there would be.
+    /// Length of the result, in bytes.
     pub length: usize,
 }
 
-/// A part of a text.
+/// A part of a template text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// As it stands.
+    /// Literal text.
     Text(&'a str),
-    /// Something is put in here.
+    /// A placeholder, by its name.
     Name(&'a str),
 }
 
-/// Takes a text apart. What stands in braces and is no name is text.
+/// Splits a text at its placeholders. Braces around anything but a name are literal text.
 pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
     let (mut parts, mut rest, mut from) = (Vec::new(), text, 0);
     while let Some(at) = rest.get(from..).and_then(|rest| rest.find("{{")).map(|at| from + at) {
         let (before, marked) = rest.split_at(at);
         let inside = marked.get(2..).unwrap_or_default();
-        // A name has no braces: so no text is looked through more than once.
+        // A name has no braces, so the scan is linear.
         let name = inside.find(['{', '}']).and_then(|end| inside.split_at_checked(end));
         let name = name.and_then(|(name, end)| Some((name, end.strip_prefix("}}")?)));
         match name.filter(|(name, _)| is_name(name)) {
@@ -34,7 +34,7 @@ pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
                 parts.extend([Part::Text(before), Part::Name(name)]);
                 (rest, from) = (after, 0);
             }
-            // Of three braces, the last two may be meant.
+            // In `{{{`, the last two braces may open a placeholder.
             None => from = at + 1,
         }
     }
@@ -43,7 +43,7 @@ pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
     parts
 }
 
-/// Puts values into all of the texts, if that is not too much.
+/// Fills all texts, unless the result exceeds the limit.
 pub fn all_filled<'t, 'v>(
     texts: impl Iterator<Item = &'t str> + Clone,
     is_name: impl Fn(&str) -> bool,
@@ -56,7 +56,7 @@ pub fn all_filled<'t, 'v>(
     Ok(texts.map(|text| filled(text, &is_name, &value)).collect())
 }
 
-/// Puts values in.
+/// Fills one text.
 fn filled<'v>(
     text: &str,
     is_name: impl Fn(&str) -> bool,
@@ -66,7 +66,7 @@ fn filled<'v>(
     parts.map(|part| if let Part::Name(name) = part { value(name) } else { of(part) }).collect()
 }
 
-/// How many bytes that would have.
+/// Length of the filled text, in bytes.
 fn filled_length<'v>(
     text: &str,
     is_name: impl Fn(&str) -> bool,
@@ -84,7 +84,7 @@ fn of(part: Part<'_>) -> &str {
     }
 }
 
-/// Whether a name is one that needs no list to be known: letters, digits, `_`, `-` and `.`.
+/// Whether a name is valid without a list of known names: letters, digits, `_`, `-` and `.`, at most 128 bytes.
 pub fn is_plain_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     !name.is_empty() && name.len() <= 128 && name.bytes().all(allowed)
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_in_two_braces_are_placeholders() {
+    fn only_names_in_double_braces_are_placeholders() {
         let text = "a {{b}} {{ b }} {b} {{{b}}} {% b %} {{no}} {{b";
         let parts = parts(text, |name| name == "b");
         let expected = [
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_not_read_again() {
+    fn filled_values_are_not_parsed_again() {
         let filled = filled("{{a}}{{b}}", |_| true, |name| if name == "a" { "{{b}}" } else { "x" });
         assert_eq!(filled, "{{b}}x");
     }
 
     proptest! {
         #[test]
-        fn nothing_of_a_text_is_lost(text in "[{}ab ]{0,40}", any in any::<String>()) {
+        fn splitting_loses_no_text(text in "[{}ab ]{0,40}", any in any::<String>()) {
             for text in [text, any] {
                 let whole: String = parts(&text, is_plain_name).into_iter().map(|part| match part {
                     Part::Text(text) => text.to_owned(),

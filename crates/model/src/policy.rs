@@ -1,4 +1,4 @@
-//! A policy: if its matchers match, it grants its groups, and may make the caller an admin.
+//! A policy: if all its matchers match a caller's claims, it grants its groups and may make the caller an admin.
 
 use std::collections::BTreeSet;
 
@@ -48,19 +48,19 @@ struct Unchecked {
     admin: bool,
 }
 
-/// Rules that would grant to everyone, or nothing.
+/// The error for rules that would apply to every caller, or grant nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
-    /// It would grant to everyone.
+    /// Without a matcher, the policy would apply to every caller.
     #[error("`matchers` is empty: a policy without one would be for everyone")]
     NoMatcher,
-    /// It would grant nothing.
+    /// The policy would grant nothing.
     #[error("`groups` is empty: a policy grants at least one group, or makes admins")]
     NoGroup,
 }
 
 impl PolicyRules {
-    /// Rules with at least one matcher and one group.
+    /// Makes rules; requires at least one matcher and one group.
     pub fn new(
         name: Name,
         matchers: Vec<Matcher>,
@@ -70,22 +70,22 @@ impl PolicyRules {
         Unchecked { name, description, priority, matchers, groups, admin }.try_into()
     }
 
-    /// All must match.
+    /// The matchers; all must match.
     pub fn matchers(&self) -> &[Matcher] {
         &self.matchers
     }
 
-    /// What is granted.
+    /// The granted groups.
     pub fn groups(&self) -> &BTreeSet<GroupId> {
         &self.groups
     }
 
-    /// Whether it makes an admin of whoever it matches.
+    /// Whether matching callers become admins.
     pub fn makes_admins(&self) -> bool {
         self.admin
     }
 
-    /// Whether it grants to an agent with these claims.
+    /// Whether all matchers match these claims.
     pub fn matches(&self, claims: &Claims) -> bool {
         self.matchers.iter().all(|matcher| matcher.matches(claims))
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_without_matchers_or_groups_is_refused() {
+    fn a_policy_without_matchers_or_groups_is_rejected() {
         let read = |text: &str| {
             serde_json::from_str::<PolicyRules>(text).map_err(|error| error.to_string())
         };

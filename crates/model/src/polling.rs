@@ -1,5 +1,5 @@
-//! How work is followed that goes on after its request was answered (requirement E2), as it is written down: by an admin in
-//! the settings of a source, by others in a specification or an http manifest. `discovery` makes templates of it.
+//! Settings for polling a long-running upstream job (requirement E2): written by an admin in a source's settings, or
+//! given in a specification or HTTP manifest. The crate `discovery` turns them into templates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ pub enum StatusWord {
     Number(Number),
 }
 
-/// The members and items on the way to a place in an answer: `jobs.0.state`, or, where names have dots, the JSON Pointer
+/// The steps of a field path into an answer: `jobs.0.state`, or, where names contain dots, the JSON Pointer
 /// `/jobs/0/@odata.state` (RFC 6901).
 pub fn steps(place: &str) -> Vec<Box<str>> {
     match place.strip_prefix('/') {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_has_dots_between_its_names_or_is_a_pointer() {
+    fn a_field_path_is_dotted_or_a_json_pointer() {
         for (place, expected) in [
             ("", &[][..]),
             ("jobs.0.state", &["jobs", "0", "state"]),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_usual_is_not_written() {
+    fn default_values_are_not_serialised() {
         let least = json!({"status_path": "state", "completed": ["done", true, 3]});
         let usual = json!({"status_url": "{location}", "status_path": "state",
             "completed": ["done", true, 3], "failed": []});
@@ -128,7 +128,7 @@ mod tests {
             let read: PollingSettings = serde_json::from_value(written.clone()).unwrap();
             assert_eq!(serde_json::to_value(read).unwrap(), least);
         }
-        // It is stored: a later version may say more.
+        // Stored settings may contain fields of a later version.
         let later = json!({"status_path": "state", "completed": ["x"], "every": 1});
         assert!(serde_json::from_value::<PollingSettings>(later).is_ok());
     }

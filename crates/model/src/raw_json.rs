@@ -1,4 +1,4 @@
-//! JSON kept as the text it came in: a tree of values takes several times the memory, and most are only passed on.
+//! JSON kept as text: a tree of values takes several times the memory, and most documents are only passed on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,43 +6,43 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A valid JSON text, cheap to share. Reads and writes only as JSON.
+/// A valid JSON text, cheap to clone. It serialises as JSON, not as a string.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Arc<str>);
 
 impl RawJson {
-    /// Takes a text, if it is JSON.
+    /// Validates a JSON text.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<&RawValue>(text).map(|raw| Self(one_line(raw.get())))
     }
 
-    /// Writes anything that serialises.
+    /// Serialises a value.
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
-    /// A text that was just written by `serde_json`.
+    /// Wraps text that `serde_json` has just written, without validating it again.
     pub(crate) fn written(text: String) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text read into a tree of values.
+    /// Parses the text into a tree of values.
     pub fn to_value(&self) -> serde_json::Value {
         serde_json::from_str(&self.0).expect("a raw JSON text is JSON")
     }
 
-    /// How many owners share this text.
+    /// Number of owners that share this text.
     pub fn owners(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 }
 
-/// An event is one line of an export. Within a JSON string a line break is escaped, so only spaces are replaced.
+/// Replaces line breaks by spaces: an exported event is one line. Inside JSON strings, line breaks are escaped anyway.
 fn one_line(text: &str) -> Arc<str> {
     match text.contains(['\n', '\r']) {
         true => text.replace(['\n', '\r'], " ").into(),
@@ -52,7 +52,7 @@ fn one_line(text: &str) -> Arc<str> {
 
 impl From<&serde_json::Value> for RawJson {
     fn from(value: &serde_json::Value) -> Self {
-        // Faster than through `Display`.
+        // Faster than `Display`.
         Self(serde_json::to_string(value).expect("a value is JSON").into())
     }
 }

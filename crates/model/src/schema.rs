@@ -1,8 +1,8 @@
-//! JSON Schemas of tools: large, often shared, mostly passed on as they are.
+//! JSON Schemas of tools: large, often shared, mostly passed on unchanged.
 //!
-//! A [`Schema`] is whole and self-contained: what agents get. A [`SchemaRef`] is what events say instead: small
-//! schemas stand in the event, large ones are [`Document`]s under their digest, so that a definition used by a
-//! hundred tools is stored once. The digest does not see the order of keys; the text keeps it.
+//! A [`Schema`] is complete and self-contained; agents get this form. Events contain a [`SchemaRef`] instead: small
+//! schemas are inline, large ones are [`Document`]s addressed by digest, so a definition used by a hundred tools is
+//! stored once. The digest ignores the order of keys; the text keeps it.
 
 mod served;
 
@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 use crate::inventory::published;
 use crate::{Digest, RawJson};
 
-/// A part at least this long is stored as a document of its own: below it, the reference would not be much shorter.
+/// Shortest root schema that is stored as a separate document: for less, a reference saves little.
 const DOCUMENT_FROM: usize = 512;
-/// A definition at least this long is stored as a document of its own, because others may share it.
+/// Shortest definition that is stored as a separate document, because schemas may share it.
 const DEFINITION_FROM: usize = 192;
 
-/// A part of a schema that is stored once, under its digest.
+/// A part of a schema that is stored once, addressed by its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// The address: SHA-256 of the text with sorted keys.
@@ -30,28 +30,28 @@ pub struct Document {
 }
 
 impl Document {
-    /// Whether the text is what the digest says.
+    /// Whether the text matches the digest.
     pub fn is_intact(&self) -> bool {
         serde_json::from_str(self.text.as_str())
             .is_ok_and(|value| Digest::of_canonical(&value) == self.digest)
     }
 }
 
-/// An entry of `$defs` that several schemas may share: prepared once.
+/// An entry of `$defs` that several schemas may share; its text and digest are computed once.
 #[derive(Clone, Debug)]
 pub struct Definition(Arc<Prepared>);
 
 #[derive(Debug)]
 struct Prepared {
     name: Box<str>,
-    /// The name and a colon, as they stand in JSON.
+    /// The name and a colon, in JSON syntax.
     key: Box<str>,
     text: RawJson,
-    /// With sorted keys.
+    /// The text with sorted keys; empty if the definition is a separate document.
     sorted: Box<str>,
-    /// Under which it is stored, if it is a document of its own.
+    /// The digest, if the definition is stored as a separate document.
     digest: Option<Digest>,
-    /// As it stands in the published hash, behind its name.
+    /// Name and text in the format of the published hash.
     published: OnceLock<String>,
 }
 
@@ -67,17 +67,17 @@ impl Definition {
         Self(Arc::new(Prepared { name, key, text, sorted, digest, published: OnceLock::new() }))
     }
 
-    /// How many bytes it is long.
+    /// Length of the text in bytes.
     pub fn size(&self) -> usize {
         self.0.text.as_str().len()
     }
 
-    /// A definition of the same name that allows anything.
+    /// A definition of the same name that allows any value.
     pub fn to_anything(&self) -> Self {
         Self::new(self.0.name.clone(), &Value::Object(Map::new()))
     }
 
-    /// As it stands in the published hash, behind its name.
+    /// Name and text in the format of the published hash.
     fn published(&self) -> &str {
         let name = || published::quoted(&Value::from(&*self.0.name));
         let text = || published::quoted(&self.0.text.to_value());
@@ -85,20 +85,20 @@ impl Definition {
     }
 }
 
-/// A whole, self-contained JSON Schema.
+/// A complete, self-contained JSON Schema.
 #[derive(Clone, Debug)]
 pub struct Schema {
     reference: SchemaRef,
     documents: Arc<[Document]>,
-    /// What the published hash needs, while a schema is new.
+    /// Input of the published hash; only set for a newly discovered schema.
     published: Option<Arc<Published>>,
 }
 
 #[derive(Debug)]
 struct Published {
-    /// What comes before `$defs` in the order of keys, and what comes after.
+    /// The root's text before and after `$defs`, with sorted keys.
     around: (String, String),
-    /// By name.
+    /// All definitions, ordered by name.
     definitions: Vec<Definition>,
 }
 
@@ -130,33 +130,33 @@ impl PartialEq for Schema {
 }
 impl Eq for Schema {}
 
-/// A schema that is not an object.
+/// The error for a schema that is not a JSON object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a tool's schema is a JSON object")]
 pub struct InvalidSchema;
 
-/// Where a schema's text is.
+/// A reference to a schema's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaRef {
-    /// Right here.
+    /// The text itself.
     Inline(RawJson),
-    /// In documents beside the journal.
+    /// Digests of documents that are stored next to the journal.
     Stored(Arc<StoredSchema>),
 }
 
-/// A schema in documents: its root, and the definitions that are documents of their own.
+/// A schema in documents: its root, and the definitions that are separate documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSchema {
-    /// The schema without the definitions below.
+    /// Digest of the schema without the definitions listed below.
     pub root: Digest,
-    /// `$defs` entries of the root, by name.
+    /// Digests of the separate `$defs` entries, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub definitions: BTreeMap<Box<str>, Digest>,
 }
 
 impl SchemaRef {
-    /// The documents it needs, root first.
+    /// Digests of the documents it refers to, root first.
     pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
         let stored = match self {
             Self::Inline(_) => None,
@@ -169,10 +169,10 @@ impl SchemaRef {
 }
 
 impl Schema {
-    /// Takes a self-contained schema apart into what is stored once.
+    /// Splits a self-contained schema into its root and definitions.
     pub fn new(value: Value) -> Result<Self, InvalidSchema> {
         let Value::Object(mut root) = value else { return Err(InvalidSchema) };
-        // Anything but an object is no `$defs`, and stays where it is.
+        // Keep an invalid `$defs` in place.
         let definitions = match root.get("$defs") {
             Some(Value::Object(_)) => root.shift_remove("$defs"),
             _ => None,
@@ -183,7 +183,7 @@ impl Schema {
         Ok(Self::with_definitions(&root, &mut definitions))
     }
 
-    /// Puts a schema together from its root and the definitions it needs, which other schemas may need as well.
+    /// Builds a schema from its root and its definitions, which other schemas may share.
     pub fn with_definitions(root: &Map<String, Value>, definitions: &mut [Definition]) -> Self {
         definitions.sort_by(|one, two| one.0.name.cmp(&two.0.name));
         let (mut documents, mut large) = (Vec::new(), BTreeMap::new());
@@ -212,15 +212,15 @@ impl Schema {
         }
     }
 
-    /// The schema of a tool's arguments, which are part of the published hash: what it needs is prepared once for all
-    /// tools that share a definition.
+    /// Builds the schema of a tool's arguments, which is part of the published hash. Definitions that tools share are
+    /// prepared once.
     pub fn of_arguments(root: &Map<String, Value>, mut definitions: Vec<Definition>) -> Self {
         let schema = Self::with_definitions(root, &mut definitions);
         let published = Published { around: published::around(root), definitions };
         Self { published: Some(Arc::new(published)), ..schema }
     }
 
-    /// Writes the schema as it stands in the published hash, piece by piece.
+    /// Writes the schema in the format of the published hash, piece by piece.
     pub(crate) fn publish(&self, mut write: impl FnMut(&str)) {
         match &self.published {
             Some(prepared) => prepared.write(write),
@@ -228,8 +228,7 @@ impl Schema {
         }
     }
 
-    /// Puts a schema together again; `None` if `find` does not have one of its documents, or
-    /// if it is no object.
+    /// Rebuilds a schema; `None` if `find` does not return one of its documents, or if the root is not an object.
     pub fn resolve(
         reference: &SchemaRef,
         find: impl Fn(&Digest) -> Option<RawJson>,
@@ -240,19 +239,19 @@ impl Schema {
             SchemaRef::Inline(text) => text,
             SchemaRef::Stored(_) => &documents.first()?.text,
         };
-        // A journal that was imported may hold anything.
+        // An imported journal may contain anything.
         if !root.as_str().starts_with('{') {
             return None;
         }
         Some(Self { reference: reference.clone(), documents, published: None })
     }
 
-    /// What an event says instead of the schema.
+    /// The reference to store in events.
     pub fn reference(&self) -> &SchemaRef {
         &self.reference
     }
 
-    /// Whether this word stands anywhere in it.
+    /// Whether the schema's text contains this string.
     pub fn mentions(&self, word: &str) -> bool {
         let inline = match &self.reference {
             SchemaRef::Inline(text) => Some(text),
@@ -262,17 +261,17 @@ impl Schema {
         texts.any(|text| text.as_str().contains(word))
     }
 
-    /// The documents an event that refers to the schema needs.
+    /// The documents that the reference refers to.
     pub fn documents(&self) -> &[Document] {
         &self.documents
     }
 
-    /// The whole schema as agents get it: a definition that is used once stands where it is used.
+    /// The complete schema for agents; definitions are inlined where that is shorter.
     pub fn to_served(&self) -> Value {
         served::served(self.to_value())
     }
 
-    /// The schema without the definitions that it shares with others: enough to see what the arguments are.
+    /// The schema without its separately stored definitions: sufficient to list the arguments.
     pub fn root(&self) -> Value {
         match &self.reference {
             SchemaRef::Inline(text) => text.to_value(),
@@ -283,7 +282,7 @@ impl Schema {
         }
     }
 
-    /// The whole schema, self-contained.
+    /// The complete, self-contained schema.
     pub fn to_value(&self) -> Value {
         let stored = match &self.reference {
             SchemaRef::Inline(text) => return text.to_value(),
@@ -308,7 +307,7 @@ impl Schema {
     }
 }
 
-/// A root as text, with its small definitions at the end.
+/// The text of a root schema, with its small definitions at the end.
 fn root_text(root: &Map<String, Value>, small: &[&Definition]) -> String {
     let mut text = serde_json::to_string(root).expect("a map of values is JSON");
     if !small.is_empty() {
@@ -320,7 +319,7 @@ fn root_text(root: &Map<String, Value>, small: &[&Definition]) -> String {
     text
 }
 
-/// The same with sorted keys.
+/// The text of a root schema with sorted keys.
 fn sorted_root(root: &Map<String, Value>, small: &[&Definition]) -> String {
     let mut entries: Vec<(&str, Option<&Value>)> =
         root.iter().map(|(key, value)| (key.as_str(), Some(value))).collect();
@@ -362,7 +361,7 @@ fn push_definitions<'a>(
     }
 }
 
-/// Whether an object's schema may name members elsewhere than in its own `properties`.
+/// Whether an object's schema may define properties elsewhere than in `properties`.
 pub fn names_others(schema: &Value) -> bool {
     const ELSEWHERE: [&str; 9] = [
         "$ref",
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_schema_stands_in_the_event() {
+    fn a_small_schema_is_inline() {
         let schema = Schema::new(json!({"type": "object"})).unwrap();
         assert!(schema.documents().is_empty());
         assert_eq!(
@@ -400,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_two_schemas_share_is_one_document() {
+    fn a_shared_definition_is_one_document() {
         let whole = |title: &str| {
             json!({"title": title, "properties": {"pet": {"$ref": "#/$defs/Pet"}},
                    "$defs": {"Pet": large("p"), "Id": {"type": "integer"}}})
@@ -413,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_put_together_from_its_reference() {
+    fn a_schema_is_rebuilt_from_its_reference() {
         let schema = Schema::new(json!({"$defs": {"A": large("a")}, "type": "object"})).unwrap();
         let stored = schema.documents().to_vec();
         let text = serde_json::to_string(schema.reference()).unwrap();
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_with_many_digits_does_not_change_on_its_way() {
+    fn a_number_with_many_digits_stays_unchanged() {
         let value: Value = serde_json::from_str(&format!(
             r#"{{"maximum": 3.4028234663852886e38, "minimum": -1.7976931348623157e308, "x": "{}"}}"#,
             "x".repeat(DOCUMENT_FROM)
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_no_object_is_no_schema() {
+    fn a_document_must_be_an_object() {
         let reference = SchemaRef::Stored(Arc::new(StoredSchema {
             root: Digest::of("x"),
             definitions: BTreeMap::new(),
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn a_schema_must_be_an_object() {
         assert_eq!(Schema::new(json!(true)), Err(InvalidSchema));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a secret is, never what it is. Values live in the environment, in files or sealed beside the journal.
+//! References to secrets. The values are stored in the environment, in files, or encrypted next to the journal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub enum SecretRef {
     Sealed(Box<str>),
 }
 
-/// What is part of the name of a place for a secret, without what separates words.
+/// Words in field names that denote a secret, without separators.
 const IN_NAMES: [&str; 13] = [
     "password",
     "passwd",
@@ -36,14 +36,14 @@ const IN_NAMES: [&str; 13] = [
     "signature",
 ];
 
-/// Whether what has this name is most likely a secret.
+/// Whether a value with this field name is most likely a secret.
 pub fn is_for_secret(name: &str) -> bool {
     let letters = name.chars().filter(|c| c.is_alphanumeric());
     let name: String = letters.flat_map(char::to_lowercase).collect();
     IN_NAMES.iter().any(|word| name.contains(word))
 }
 
-/// A text that is no reference. It may be the secret itself, so it is not repeated.
+/// The error for a string that is not a reference. It may be the secret itself, so the message does not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a secret is given by reference: `env:NAME`, `file:PATH` or `sealed:NAME` (1 to 1024 bytes)"
@@ -77,7 +77,7 @@ impl fmt::Display for SecretRef {
     }
 }
 impl<'de> Deserialize<'de> for SecretRef {
-    /// Takes any value and repeats none: a number here is most likely a password.
+    /// Accepts any JSON value, so that no error message repeats it: a number here is most likely a password.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
         let secret = value.as_str().ok_or(InvalidSecretRef).and_then(str::parse);
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_is_printed_and_read_back() {
+    fn a_secret_reference_survives_printing_and_parsing() {
         for text in ["env:TOKEN", "file:/run/secrets/token", "sealed:billing"] {
             assert_eq!(text.parse::<SecretRef>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn a_secret_given_as_it_is_is_refused_and_not_repeated() {
+    fn a_literal_secret_is_rejected_and_not_repeated() {
         for text in ["hunter2", "Bearer: hunter2", "env:", "vault:hunter2"] {
             let error = text.parse::<SecretRef>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"));

@@ -1,7 +1,7 @@
-//! A selector: one condition on a tool, prompt or resource, made of parts that must all hold.
+//! A selector: one condition on a tool, prompt or resource. All parts of it must match.
 //!
-//! A selector without parts matches everything of its kind; that a group without selectors selects nothing is the
-//! group's rule.
+//! A selector without parts matches everything of its kind. A group without selectors selects nothing; the group
+//! enforces that rule.
 
 use std::collections::BTreeSet;
 
@@ -36,24 +36,24 @@ pub enum Primitive {
     Resource,
 }
 
-/// What a selector looks at. A text that does not apply, like the method of an MCP tool, is empty.
+/// The properties of a tool, prompt or resource that selectors test. A property that does not apply is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// What it is.
+    /// Tool, prompt or resource.
     pub kind: Primitive,
     /// The id of its source.
     pub source_id: &'a str,
-    /// The name that people gave its source.
+    /// The display name of its source.
     pub source_name: &'a str,
     /// Its name.
     pub name: &'a str,
-    /// The path of the request behind it.
+    /// The path of the HTTP request it sends.
     pub path: &'a str,
-    /// The method of the request behind it.
+    /// The method of the HTTP request it sends.
     pub method: &'a str,
-    /// The source's words on it.
+    /// Tags set by the source.
     pub tags: &'a [Box<str>],
-    /// Our admin's words on it.
+    /// Labels set by an admin.
     pub labels: &'a BTreeSet<LabelId>,
 }
 
@@ -87,7 +87,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether no part is given but the kind, so that it would select everything. Whoever wants that says `name: "*"`.
+    /// Whether only the kind is given, so that everything of it would match. To select everything, write `name: "*"`.
     pub fn says_nothing(&self) -> bool {
         let Self {
             kind: _,
@@ -105,12 +105,12 @@ impl Selector {
             && required_labels.is_empty()
     }
 
-    /// Whether every given part holds.
+    /// Whether all parts match.
     pub fn matches(&self, facts: &Facts<'_>) -> bool {
         self.failing(facts).is_none()
     }
 
-    /// The first part that does not hold.
+    /// The field name of the first part that does not match.
     pub fn failing(&self, facts: &Facts<'_>) -> Option<&'static str> {
         if self.kind != facts.kind {
             return Some("kind");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_part_is_enough_to_say_something() {
+    fn one_part_makes_a_selector_conditional() {
         let says_nothing = |selector: serde_json::Value| {
             serde_json::from_value::<Selector>(selector).unwrap().says_nothing()
         };
@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_matched_by_id_or_by_name() {
+    fn a_source_is_matched_by_id_or_name() {
         assert!(selects(json!({"source": "petstore"})));
         assert!(selects(json!({"source": "pet store"})));
         assert!(!selects(json!({"source": "pet"})));
     }
 
     #[test]
-    fn each_pattern_looks_at_its_own_fact() {
+    fn each_pattern_tests_its_own_property() {
         assert!(selects(json!({"name": "get*", "path": "/pets/*", "method": "{get,head}"})));
         assert!(selects(json!({"path": "/pets/{id}"})));
         assert!(!selects(json!({"name": "/pets/*"})));
@@ -204,33 +204,33 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_must_hold() {
+    fn all_parts_must_match() {
         assert!(!selects(json!({"name": "get*", "method": "post"})));
         assert!(!selects(json!({"kind": "prompt", "name": "get*"})));
     }
 
     #[test]
-    fn required_tags_must_all_be_there_and_are_compared_exactly() {
+    fn required_tags_must_all_be_present_and_match_exactly() {
         assert!(selects(json!({"required_tags": ["pets", "Read"]})));
         assert!(!selects(json!({"required_tags": ["pets", "write"]})));
         assert!(!selects(json!({"required_tags": ["read"]})));
     }
 
     #[test]
-    fn one_excluded_tag_is_enough_to_refuse() {
+    fn one_excluded_tag_prevents_a_match() {
         assert!(selects(json!({"excluded_tags": ["write", "read"]})));
         assert!(!selects(json!({"excluded_tags": ["write", "Read"]})));
         assert!(!selects(json!({"required_tags": ["pets"], "excluded_tags": ["pets"]})));
     }
 
     #[test]
-    fn required_labels_must_all_be_there() {
+    fn required_labels_must_all_be_present() {
         assert!(selects(json!({"required_labels": ["pii", "beta"]})));
         assert!(!selects(json!({"required_labels": ["pii", "pets"]})));
     }
 
     #[test]
-    fn parts_that_are_not_given_are_not_written_and_unknown_ones_are_tolerated() {
+    fn absent_parts_are_not_serialised_and_unknown_ones_are_tolerated() {
         let selector: Selector =
             serde_json::from_value(json!({"name": "a*", "later": true})).unwrap();
         assert_eq!(serde_json::to_value(&selector).unwrap(), json!({"kind": "tool", "name": "a*"}));

@@ -1,8 +1,8 @@
-//! An error and its causes, as people read them.
+//! Formats an error with its causes for people.
 
 use std::error::Error;
 
-/// The message and its causes in one line, from the outside to the innermost; what a message repeats is said once.
+/// The message and its causes on one line, outermost first; skips a cause that is already part of the text.
 pub fn sentence(error: &dyn Error) -> String {
     let mut sentence = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! A source: something registered that offers tools.
+//! A source: something registered that offers tools. Its profile, kinds, settings, trust, visibility and health.
 
 mod auth;
 mod command;
@@ -18,12 +18,12 @@ pub use self::auth::{
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
 use crate::{CustomSettings, Name, OpenapiSettings, SecretRef, SourceId, SourceLimits};
 
-/// A source to be registered.
+/// A source to register.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSource {
-    /// Given, or made from the name.
+    /// The id: given by the admin, or derived from the name.
     pub id: SourceId,
-    /// Everything else.
+    /// Everything that an admin configures.
     pub profile: SourceProfile,
 }
 
@@ -74,7 +74,7 @@ pub struct SourceProfile {
 }
 
 impl SourceProfile {
-    /// Every secret that it refers to.
+    /// All secrets that the profile refers to.
     pub fn secrets(&self) -> Vec<&SecretRef> {
         let mut secrets = self.auth.secrets();
         if let Some(certificate) = &self.client_certificate {
@@ -123,11 +123,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Openapi, Self::Mcp, Self::HttpManifest, Self::Workflow, Self::Builtin, Self::Custom];
 
-    /// The word on the wire.
+    /// The kind as written in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Openapi => "openapi",
@@ -140,11 +140,11 @@ impl Kind {
     }
 }
 
-/// A word that is no kind of source.
+/// The error for a string that is not a kind of source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no kind of source `{given}`; the kinds are {}", Kind::ALL.map(Kind::as_str).join(", "))]
 pub struct InvalidKind {
-    /// The word.
+    /// The rejected string, cut to a readable length.
     pub given: String,
 }
 
@@ -195,7 +195,7 @@ pub enum Settings {
 }
 
 impl Settings {
-    /// Which kind these are for.
+    /// The kind that these settings belong to.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Openapi(_) => Kind::Openapi,
@@ -285,22 +285,22 @@ pub enum Health {
 #[schemars(inline, extend("format" = "uri", "title" = "an `http://` or `https://` URL, such as `https://api.example.com/openapi.json`", "pattern" = "^[Hh][Tt][Tt][Pp][Ss]?://"))]
 pub struct SourceUrl(Url);
 
-/// A text that is no address of a source. Not repeated: it may hold a password.
+/// The error for a string that is not a source's URL. It may contain a password, so the message does not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    /// It does not parse.
+    /// The URL does not parse.
     #[error("this is not a URL")]
     NotAUrl(#[source] url::ParseError),
-    /// Another scheme.
+    /// The scheme is not `http` or `https`.
     #[error("a source's URL starts with `http://` or `https://`")]
     Scheme,
-    /// A user name or a password in it.
+    /// The URL contains a user name or a password.
     #[error("a URL holds no user name or password: give them under `auth`, by reference")]
     Credentials,
 }
 
 impl SourceUrl {
-    /// The address.
+    /// The parsed URL.
     pub fn as_url(&self) -> &Url {
         &self.0
     }
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_kind_is_refused_with_the_kinds() {
+    fn an_unknown_kind_is_rejected_with_the_list_of_kinds() {
         let error = "graphql".parse::<Kind>().unwrap_err().to_string();
         assert_eq!(
             error,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_with_credentials_is_refused_and_not_repeated() {
+    fn a_url_with_credentials_is_rejected_and_not_repeated() {
         for text in ["https://me:hunter2@example.com", "ftp://example.com/hunter2", "hunter2"] {
             let error = text.parse::<SourceUrl>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_workflows_holds_their_documents() {
+    fn a_workflow_source_contains_its_documents() {
         let plain: Settings = serde_json::from_str(r#"{"kind":"workflow"}"#).unwrap();
         assert_eq!(plain, Settings::Workflow { documents: Vec::new() });
         assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"kind":"workflow"}"#);

@@ -1,9 +1,11 @@
-//! JSON as tokens, key sets and requests must have it: no member twice at any depth, and nothing after it.
+//! Strict parsing of JSON for tokens, key sets and requests: no duplicate field at any depth, and nothing after the
+//! value.
 //!
-//! Of two members with one name, one reader takes the first and another the last; whoever signs and whoever checks must
-//! not see different tokens (RFC 7519, section 4), and whoever asks and whoever answers not different requests. Depth is bounded by the 128 levels of `serde_json`.
+//! Of two fields with one name, some parsers take the first and others the last. Signer and verifier must not see
+//! different tokens (RFC 7519, section 4), nor client and server different requests. `serde_json` limits the depth to
+//! 128 levels.
 //!
-//! Nor is there a member that `serde_json` takes for something else: what such a member hides would get around all of this.
+//! The field name that `serde_json` reserves for raw values is rejected: its content would bypass these checks.
 
 mod members;
 mod parts;
@@ -17,13 +19,13 @@ use serde_json::{Map, Number, Value};
 pub use self::members::{Members, Object, members};
 pub use self::parts::Parts;
 
-/// Reads a whole value. The error may repeat the name of a member.
+/// Parses a whole value. The error may repeat a field name.
 pub fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let room = (bytes.len() / MEMBER).min(MEMBERS);
     whole(bytes, Strict { room, last_counts: false })
 }
 
-/// Reads a whole value that was not written for us, as most readers do: of two members with one name the last counts.
+/// Parses a whole value from a foreign system like most parsers do: of duplicate fields, the last one counts.
 pub fn tolerant(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     whole(bytes, Strict { room: 0, last_counts: true })
 }
@@ -35,7 +37,7 @@ fn whole(bytes: &[u8], how: Strict) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// Reads a whole object.
+/// Parses a whole object.
 pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     match value(bytes)? {
         Value::Object(object) => Ok(object),
@@ -45,8 +47,8 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     }
 }
 
-/// The first number in a JSON text that would not be kept as it stands there: a whole number beyond 64 bits, or more
-/// digits than a double has. Whoever passes numbers on must not change them on the way.
+/// The first number in a JSON text that parsing would round: an integer beyond 64 bits, or more digits than a double
+/// has. Callers that pass numbers on must not change them.
 pub fn rounded(bytes: &[u8]) -> Option<&str> {
     let mut rest = bytes;
     while let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b'-' | b'0'..=b'9')) {
@@ -67,7 +69,7 @@ pub fn rounded(bytes: &[u8]) -> Option<&str> {
     None
 }
 
-/// What comes after a text, which begins with its quotation mark.
+/// The text after a string; `bytes` starts with its opening quotation mark.
 fn after_text(bytes: &[u8]) -> &[u8] {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
@@ -80,7 +82,7 @@ fn after_text(bytes: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Every number with so few characters is kept, unless an exponent makes it too small or too large.
+/// A number of at most this many characters is exact, unless it has an exponent.
 const SHORT: usize = 15;
 
 fn is_kept(number: &str) -> bool {
@@ -90,24 +92,24 @@ fn is_kept(number: &str) -> bool {
     if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
         return number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
     }
-    // Of several shortest ways to write a double, the one that we would send counts.
+    // A double may have several shortest spellings; compare with the one that we would write.
     let double = number.parse().ok().and_then(Number::from_f64);
     double.is_some_and(|double| significant(number) == significant(&double.to_string()))
 }
 
-/// The digits of a number without its sign, its point, its exponent and the zeros around.
+/// The significant digits of a number: without sign, point, exponent, and leading and trailing zeros.
 fn significant(number: &str) -> String {
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     digits.trim_matches('0').to_owned()
 }
 
-/// One value at any depth.
+/// Deserialises one value at any depth.
 #[derive(Default)]
 pub struct Strict {
-    /// How many members an object is made for.
+    /// Capacity of an object at this level.
     room: usize,
-    /// Whether a member may stand there twice.
+    /// Whether duplicate fields are allowed; then the last one counts.
     last_counts: bool,
 }
 
@@ -117,13 +119,13 @@ impl Strict {
     }
 }
 
-/// The bytes a claim takes, roughly: an object with room for all of them does not grow again and again.
+/// Typical size of a claim in bytes, to allocate the top-level object once.
 const MEMBER: usize = 32;
-/// The most members room is made for before they come.
+/// Largest initial capacity of an object, in fields.
 const MEMBERS: usize = 32;
 
-/// What `serde_json` calls the only member of a raw value. Read again from a tree, the text behind it would become JSON that
-/// nobody has looked at: as deep as it likes, with members twice.
+/// The field name that `serde_json` reserves for raw values. Deserialised again from a tree, its text would become
+/// unchecked JSON: of any depth, with duplicate fields.
 pub const RESERVED: &str = "$serde_json::private::RawValue";
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -192,7 +194,7 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// Refuses the name that no member may have.
+/// Rejects the reserved field name.
 pub fn check_name<E: de::Error>(name: &str) -> Result<(), E> {
     match name == RESERVED {
         true => Err(E::custom(format!("no member is called `{RESERVED}`: give it another name"))),

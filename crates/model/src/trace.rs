@@ -1,21 +1,21 @@
-//! The trace that a request is part of (W3C Trace Context, level 1). What is not exactly as it should be is no trace, and
-//! nothing of it is passed on.
+//! The trace context of a request (W3C Trace Context, level 1). An invalid `traceparent` is ignored, and no part of it
+//! is passed on.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// The longest `traceparent` that is looked at: later versions may say more than ours.
+/// Longest accepted `traceparent`: later versions may be longer than ours.
 const PARENT_LIMIT: usize = 256;
-/// The length of one in our version.
+/// Length of a `traceparent` of version 00.
 const PARENT: usize = 55;
-/// The longest `tracestate`, and the most members in it (3.3.1.1 and 3.3.1.5).
+/// Longest `tracestate`, and the most entries in it (3.3.1.1 and 3.3.1.5).
 const STATE_LIMIT: usize = 512;
 const MEMBERS: usize = 32;
-/// The longest key and value of a member.
+/// Longest key and longest value of an entry.
 const MEMBER_PART: usize = 256;
 const SAMPLED: u8 = 1;
 
-/// The trace that a request is part of, and which span of it asks.
+/// The trace that a request belongs to, and the span that sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace: [u8; 16],
@@ -25,13 +25,13 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A trace that begins here; none if an id is nothing but zeros.
+    /// Starts a trace; `None` if an id consists of zeros.
     pub fn new(trace: [u8; 16], span: [u8; 8], is_sampled: bool) -> Option<Self> {
         let is_one = trace.iter().any(|byte| *byte != 0) && span.iter().any(|byte| *byte != 0);
         is_one.then_some(Self { trace, span, is_sampled, state: None })
     }
 
-    /// Of the texts `traceparent` and `tracestate`. A state that cannot be used is left out.
+    /// Parses the headers `traceparent` and `tracestate`; drops an invalid `tracestate`.
     pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
         if !parent.is_ascii() || PARENT_LIMIT < parent.len() {
             return None;
@@ -49,48 +49,48 @@ impl TraceContext {
         Some(Self { state: state.and_then(read_state), ..context })
     }
 
-    /// The same trace, asked by another span.
+    /// The same trace with a different span.
     pub fn with_span(&self, span: [u8; 8]) -> Self {
         Self { span, ..self.clone() }
     }
 
-    /// Whether whoever began it wants it told.
+    /// Whether the caller requested recording (the `sampled` flag).
     pub fn is_sampled(&self) -> bool {
         self.is_sampled
     }
 
-    /// The trace, in hexadecimal digits.
+    /// The trace id, in hexadecimal digits.
     pub fn trace_id(&self) -> String {
         digits(&self.trace)
     }
 
-    /// The span, in hexadecimal digits.
+    /// The span id, in hexadecimal digits.
     pub fn span_id(&self) -> String {
         digits(&self.span)
     }
 
-    /// The trace, as it is.
+    /// The trace id, as bytes.
     pub fn trace_bytes(&self) -> [u8; 16] {
         self.trace
     }
 
-    /// The span, as it is.
+    /// The span id, as bytes.
     pub fn span_bytes(&self) -> [u8; 8] {
         self.span
     }
 
-    /// As `traceparent`.
+    /// The value of the `traceparent` header.
     pub fn parent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), u8::from(self.is_sampled))
     }
 
-    /// As `tracestate`, if there is something to say.
+    /// The value of the `tracestate` header, if any.
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
     }
 }
 
-/// Exactly so many bytes in small hexadecimal digits.
+/// Parses exactly `N` bytes of lower-case hexadecimal digits.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -115,7 +115,7 @@ fn digits(bytes: &[u8]) -> String {
     })
 }
 
-/// All members, or nothing.
+/// Normalises a `tracestate`; `None` if any entry is invalid.
 fn read_state(text: &str) -> Option<Arc<str>> {
     if STATE_LIMIT < text.len() {
         return None;
@@ -130,7 +130,7 @@ fn read_state(text: &str) -> Option<Arc<str>> {
     is_good.then(|| members.join(",").into())
 }
 
-/// The key of a member that is well-formed.
+/// The key of a well-formed entry.
 fn key_of(member: &str) -> Option<&str> {
     let (key, value) = member.split_once('=')?;
     let in_key = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_-*/@".contains(&c);
@@ -152,7 +152,7 @@ mod tests {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_trace_is_read_and_written_as_it_was() {
+    fn a_trace_context_survives_parsing_and_printing() {
         let trace = TraceContext::read(PARENT, Some("rojo=00f067, congo@a=t61 b")).unwrap();
         assert_eq!(trace.parent(), PARENT);
         assert_eq!(trace.state(), Some("rojo=00f067,congo@a=t61 b"));
@@ -163,13 +163,13 @@ mod tests {
         assert_eq!(later.parent(), PARENT, "it is passed on in our version");
         let later = format!("cc{}-what-comes-later", PARENT.strip_prefix("00").unwrap());
         assert!(TraceContext::read(&later, None).is_some());
-        // Nothing is known of other flags.
+        // Unknown flags are ignored.
         let flags = TraceContext::read(&PARENT.replace("-01", "-fe"), None).unwrap();
         assert!(!flags.is_sampled());
     }
 
     #[test]
-    fn what_is_not_exactly_a_trace_is_none() {
+    fn an_invalid_traceparent_is_ignored() {
         let long = format!("cc{}-{}", PARENT.strip_prefix("00").unwrap(), "x".repeat(300));
         for bad in [
             "",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_cannot_be_used_is_left_out_and_the_trace_stays() {
+    fn an_invalid_tracestate_is_dropped_and_the_trace_kept() {
         let many: Vec<String> = (0..10_000).map(|n| format!("k{n}=v")).collect();
         let few: Vec<String> = (0..33).map(|n| format!("k{n}=v")).collect();
         for bad in [

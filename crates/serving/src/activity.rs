@@ -1,7 +1,7 @@
-//! `/api/activity`: what happens, for admins: events of the journal and recorded calls, as they come (requirement X5).
+//! `/api/activity`: journal events and call log entries for admins, as they happen (requirement X5).
 //!
-//! Server-sent events. Whoever comes back with the id of the last event is told what happened since, on any node. What an
-//! event says is left out: who reads it asks for the thing itself, which by then is as the event says.
+//! Server-sent events. A client that reconnects with the id of its last event receives everything since, on any node.
+//! Events omit their content: the client reads the entity itself, which by then reflects the event.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -28,11 +28,11 @@ use crate::seats::Seat;
 use crate::stream::{HEARTBEAT, last_event, seat, streamed};
 use crate::watching::Standing;
 
-/// How many events or calls are read at once.
+/// Most journal events or call log entries per read.
 const PIECE: usize = 256;
-/// How often the record is looked at: a call wakes nobody.
+/// Poll interval of the call log: a new call wakes no stream.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a credential is looked at, if nothing else happens.
+/// How often the credential is checked again if nothing happens.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -56,7 +56,7 @@ struct Query {
     last_event_id: Option<String>,
 }
 
-/// What was told already: up to which event of the journal, and up to which call.
+/// Position of a stream: the last journal event and the last call that were sent. Clients see it as the event id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     position: u64,
@@ -90,7 +90,7 @@ async fn stream(
     };
     let last = query.last.unwrap_or_default();
     let mark = last_event(&headers, query.last_event_id.as_deref()).and_then(Mark::read);
-    // Another node may have shown more than this one.
+    // The client may come from a node that has applied more of the journal than this one.
     let mark = mark.map_or(
         Mark { position: shown.saturating_sub(last), call: calls.saturating_sub(last) },
         |mark| Mark { position: mark.position.min(shown), call: mark.call.min(calls) },
@@ -110,7 +110,6 @@ async fn stream(
     Ok(streamed(unfold(open, next)))
 }
 
-/// A stream that is open.
 struct Open {
     app: App,
     who: Standing,
@@ -120,13 +119,13 @@ struct Open {
     is_over: bool,
     beats_at: Instant,
     trusted_until: Instant,
-    /// There may be more to read.
+    /// Whether there may be more to read at once.
     is_behind: bool,
-    /// One of those for streams.
+    /// Permit of this open stream.
     _seat: Seat,
 }
 
-/// Asked only when the last piece was taken: whoever is slow is told later.
+/// The next chunk. The server polls only after the client took the previous one, so nothing queues for a slow client.
 async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
     loop {
         if let Some(bytes) = open.ready.pop_front() {
@@ -153,7 +152,7 @@ async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
 }
 
 impl Open {
-    /// Reads on, and tells nothing to whoever is no admin any more.
+    /// Reads new entries, and ends the stream if the caller is no longer an admin.
     async fn look(&mut self) {
         let mut told = Vec::new();
         self.is_behind = false;
@@ -216,7 +215,7 @@ impl Open {
     }
 }
 
-/// The first event has an id to come back with, even if nothing ever happens, and says up to where the others are old.
+/// The first event. Its id lets a client reconnect even if nothing else happens; it marks which later events are old.
 fn hello(mark: Mark, now: Mark) -> Bytes {
     let text = json!({"position": now.position, "call": now.call});
     format!("event: hello\nid: {}\ndata: {text}\n\n", mark.id()).into()
@@ -236,7 +235,7 @@ fn change(event: &Recorded, mark: Mark) -> Bytes {
     format!("event: change\nid: {}\ndata: {text}\n\n", mark.id()).into()
 }
 
-/// What kind of thing an event is of, in the words of the API, and which.
+/// The kind of entity in the words of the API, and its id, from the name of an event stream.
 fn whose(stream: &str) -> (&'static str, &str) {
     let kinds = [
         (StreamName::SOURCE, "source"),
@@ -255,14 +254,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_read_as_it_is_written() {
+    fn a_cursor_survives_formatting_and_parsing() {
         let mark = Mark { position: 12, call: 3 };
         assert_eq!(Mark::read(&mark.id()), Some(mark));
         assert_eq!(["", "12", "12-", "-3", "a-b"].map(Mark::read), [None; 5]);
     }
 
     #[test]
-    fn an_event_is_of_a_kind_that_the_api_has_a_word_for() {
+    fn stream_names_map_to_the_kinds_of_the_api() {
         assert_eq!(whose("source_tool-pets:get/pet"), ("tool", "pets:get/pet"));
         assert_eq!(whose("api_key-first-admin"), ("key", "first-admin"));
         assert_eq!(whose("something-else"), ("other", "something-else"));

@@ -1,7 +1,7 @@
-//! The admin API: everything in the catalog can be read, made, changed and removed.
+//! The admin API: routes to read, create, change and remove everything in the catalog.
 //!
-//! One file for each kind of thing: its routes, how it is shown, what its tag covers, and a handler for each route. A
-//! handler parses, gives one command and shows what has become of it.
+//! One file per noun: its routes, its response bodies, what its `ETag` covers, and one handler per route. A handler
+//! parses the request, executes one command and answers with the changed entity.
 
 pub(crate) mod access;
 pub(crate) mod configuration;
@@ -23,7 +23,7 @@ use model::id::Slug;
 
 use crate::problem::Problem;
 
-/// The id that was given, or one made from the name.
+/// The requested id, or one derived from the name.
 fn id_for<Kind>(given: Option<Slug<Kind>>, name: &Name) -> Result<Slug<Kind>, Problem> {
     match given {
         Some(id) => Ok(id),

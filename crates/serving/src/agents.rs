@@ -1,4 +1,4 @@
-//! `/api/agents/tools`: what an agent has (requirement A1).
+//! `/api/agents/tools`: the tools of an agent (requirement A1).
 
 pub(crate) mod call;
 pub(crate) mod pending;

@@ -1,4 +1,4 @@
-//! Answers when all is well: a thing with its tag, or something new with its address.
+//! Responses and path extractors that many handlers share: an entity with its `ETag`, or a new one with its address.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Path};
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::etag::Tag;
 use crate::problem::{Code, Problem};
 
-/// One thing as it is now.
+/// The current state of one entity, with its `ETag`.
 pub(crate) struct Seen<T> {
     pub(crate) tag: Tag,
     pub(crate) body: T,
@@ -26,14 +26,15 @@ impl<T: Serialize> IntoResponse for Seen<T> {
     }
 }
 
-/// Something new, at this address.
+/// A new entity with its `Location`.
 pub(crate) struct Made<T> {
     pub(crate) address: String,
     pub(crate) seen: Seen<T>,
 }
 
 impl<T> Made<T> {
-    /// Shows what was made, by this request or by the same one sent before; somebody may have removed it since.
+    /// Shows the entity that this request, or an earlier one with the same idempotency key, created. If it was removed
+    /// meanwhile, the answer is a problem.
     pub(crate) fn at(address: String, seen: Result<Seen<T>, Problem>) -> Result<Self, Problem> {
         match seen {
             Ok(seen) => Ok(Self { address, seen }),
@@ -56,6 +57,7 @@ impl<T: Serialize> IntoResponse for Made<T> {
 
 /// What is gone, and what went with it.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Removed")]
 pub(crate) struct Removed {
     /// Of what was there.
     pub(crate) id: String,
@@ -68,7 +70,7 @@ pub(crate) struct Removed {
 }
 
 impl Removed {
-    /// What the catalog says about it.
+    /// Reads the counts from the catalog's answer to the command.
     pub(crate) fn of(id: &impl ToString, answer: &serde_json::Value) -> Json<Self> {
         let count = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64);
         let (removed_tools, unlabelled_tools) = (count("removed_tools"), count("unlabelled_tools"));
@@ -76,7 +78,7 @@ impl Removed {
     }
 }
 
-/// The id in the path. A text that can be no id is the id of nothing.
+/// The id in the path. Text that is no valid id answers 404, like an unknown id.
 pub(crate) struct Id<T>(pub(crate) T);
 
 impl<T: FromStr + Send> FromRequestParts<App> for Id<T> {
@@ -91,7 +93,7 @@ impl<T: FromStr + Send> FromRequestParts<App> for Id<T> {
     }
 }
 
-/// The name in the path: any text, which may be the name of nothing.
+/// The name in the path: any text.
 pub(crate) struct Named(pub(crate) String);
 
 impl FromRequestParts<App> for Named {

@@ -1,4 +1,4 @@
-//! What every handler can reach: the crib, and what is shared beside it.
+//! The state shared by all request handlers: the crib, the options and the resources beside it.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -21,37 +21,37 @@ use crate::serve::pressure::Pressure;
 use crate::sight::Chosen;
 use crate::work::Work;
 
-/// How many streams stay open at once: fewer than there may be connections, so that others still get in.
+/// Most streams open at once. Below the connection limit, so that a server full of streams still accepts requests.
 const STREAMS: usize = 12_288;
-/// How many of them are kept from any one caller for the others.
+/// How many of these streams one caller cannot take, so that other callers still get one.
 const FOR_OTHERS: usize = 1_024;
 
-/// What every handler can reach; cheap to clone.
+/// Handle to the shared state; cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
-/// What is shared.
+/// The state behind [`App`].
 pub struct Shared {
     pub(crate) crib: Toolcrib,
     pub(crate) options: Options,
-    /// Lists of agents that are written already.
+    /// Tool lists of agents, already serialized.
     pub(crate) prepared: PreparedLists,
-    /// Which of their tools are in lists that would be too long.
+    /// Per agent: the tools that stay in a list too long to be sent whole.
     pub(crate) chosen: Chosen,
     pub(crate) mcp: Arc<Mcp>,
-    /// Whether there is the API for agents, and not MCP alone.
+    /// False if the server offers MCP alone, without the REST API for agents.
     pub(crate) has_rest: bool,
-    /// Calls over REST that go on.
+    /// REST calls that outlived their request.
     pub(crate) pending: PendingCalls,
     background: Work,
     draining: watch::Sender<bool>,
     pub(crate) health: Health,
     streams: Arc<Seats>,
-    /// What is measured at the doors.
+    /// Counters and durations of requests.
     pub(crate) doors: Doors,
-    /// Of calls that wait for their turn.
+    /// Load shedding: the calls that wait for a permit.
     pub(crate) pressure: Arc<Pressure>,
-    /// The configuration file, if there is one.
+    /// State of the followed configuration file, if the server follows one.
     pub(crate) followed: OnceLock<State>,
 }
 
@@ -66,31 +66,31 @@ impl Deref for App {
 /// How the server behaves.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Callers without a credential are let in only because nobody else can reach this machine.
+    /// Accept callers without a credential only because just this machine can reach the server.
     pub anonymous_is_local: bool,
-    /// Whether sources may be registered that start a child process.
+    /// Whether admins may register sources that start a child process.
     pub allow_stdio: bool,
-    /// Seals what clients keep for us; without it, with a key of this process alone.
+    /// Encrypts state that clients hold for the server. Without it, a random key of this process is used.
     pub seal: Option<Seal>,
-    /// Which names it answers to.
+    /// Host names and origins that the server accepts.
     pub names: Names,
-    /// What tokens are for, and who issues them.
+    /// The audience of tokens for this server, and their issuers.
     pub resource: ProtectedResource,
-    /// Pushes what is measured, if somebody wants it.
+    /// Pushes telemetry, if export is configured.
     pub exporter: Option<Arc<Exporter>>,
 }
 
 impl Options {
-    /// For programs and pages on this machine, which are let in without a credential if the crib lets anybody in so.
-    /// What a browser or a proxy brings from elsewhere is refused by its headers, and other machines by their address if the
-    /// server tells it with `ConnectInfo<SocketAddr>`; bind the listener to this machine all the same.
+    /// Options for programs and pages on this machine, which need no credential if the crib accepts anonymous callers.
+    /// Requests from browser pages or proxies elsewhere are rejected by their headers. Requests from other machines are
+    /// rejected by their address, if the server passes it as `ConnectInfo<SocketAddr>`; bind to loopback all the same.
     pub fn local() -> Self {
         Self { anonymous_is_local: true, ..Self::default() }
     }
 }
 
 impl App {
-    /// Tells of a configuration file; there is one at most.
+    /// Sets the state of the followed configuration file; only the first call has an effect.
     pub(crate) fn follow(&self, state: State) {
         drop(self.followed.set(state));
     }
@@ -120,27 +120,27 @@ impl App {
         self.crib.catalog().snapshot()
     }
 
-    /// Goes on with something after the answer, until the server stops.
+    /// Runs work in the background, after the answer and until the server stops.
     pub(crate) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.background.begin(work);
     }
 
-    /// The same for what may have to be stopped before.
+    /// Like [`Self::later`], with a handle to cancel the work earlier.
     pub(crate) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.background.begin(work)
     }
 
-    /// For a stream that stays open; none if there are too many, or too many of the same caller.
+    /// A permit for one open stream; `None` if the server or this caller has too many.
     pub(crate) fn seat_for_stream(&self, principal: &str) -> Option<Seat> {
         self.streams.take(principal)
     }
 
-    /// How many streams are open.
+    /// Number of open streams.
     pub(crate) fn open_streams(&self) -> usize {
         self.streams.in_use()
     }
 
-    /// Says to all that the server is about to stop.
+    /// Announces that the server is about to stop.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }
@@ -150,13 +150,13 @@ impl App {
         *self.draining.borrow()
     }
 
-    /// Ends when the server is about to stop: then a stream says its last word.
+    /// Completes when the server is about to stop, so that a stream can send its final event.
     pub async fn draining(&self) {
         let mut draining = self.draining.subscribe();
         draining.wait_for(|draining| *draining).await.expect("the sender is held here");
     }
 
-    /// Drops what still goes on, and says so where work goes on for it.
+    /// Aborts background work, and notifies upstreams of the calls that end with it.
     pub async fn stop(&self) {
         self.background.stop().await;
         self.mcp.stop().await;

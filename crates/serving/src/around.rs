@@ -1,5 +1,5 @@
-//! What holds for every request and answer: a name of ours that it is for, an id to find it by, headers that keep
-//! browsers out of trouble, the way to a token where one is missing, a line in the log, and that a panic is a problem.
+//! Middleware of every request: host check, request id, security headers, token challenge, access log and spans.
+//! A panic in a handler becomes a problem answer.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
@@ -25,7 +25,7 @@ use crate::problem::Problem;
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_LIMIT: usize = 128;
 
-/// Names one request, in the log, in the journal and in its answer.
+/// Identifies one request in the log, in the journal and in its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(HeaderValue);
 
@@ -34,7 +34,7 @@ impl RequestId {
         self.0.to_str().unwrap_or_default()
     }
 
-    /// The caller's own, if it can be printed.
+    /// The id that the client sent, if it is printable ASCII within the length limit; otherwise a new one.
     pub(crate) fn of(given: Option<&HeaderValue>) -> Self {
         let is_good = |value: &&HeaderValue| {
             !value.is_empty()
@@ -59,7 +59,7 @@ pub(crate) async fn every_request(
     request: Request,
     next: Next,
 ) -> Response {
-    // The route and not the path: what an id holds is nothing for a log.
+    // Log the route, not the path: a path holds ids, which do not belong in a log.
     let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path.as_ref().map_or("", |path| path.as_str());
     around(&app, path, request, |mut request, id| {
@@ -69,7 +69,7 @@ pub(crate) async fn every_request(
     .await
 }
 
-/// The same for a request whose route is known.
+/// Processes a request whose route is known.
 pub(crate) async fn around<A: Future<Output = Response>>(
     app: &App,
     path: &str,
@@ -108,7 +108,7 @@ pub(crate) async fn around<A: Future<Output = Response>>(
     response
 }
 
-/// What every answer has, whoever gives it.
+/// Sets the headers that every answer has, including those of errors.
 pub(crate) fn every_answer(headers: &mut HeaderMap, id: &RequestId) {
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
@@ -118,7 +118,7 @@ pub(crate) fn every_answer(headers: &mut HeaderMap, id: &RequestId) {
     headers.insert(REQUEST_ID, id.0.clone());
 }
 
-/// Of a request, if spans are exported. Nobody wants to hear of those that only look whether we are well.
+/// Starts a span for the request if spans are exported. Health and metrics probes get none: they are only noise.
 fn span(app: &App, path: &str, request: &Request) -> Option<OpenSpan> {
     let tracer = app.crib.tracer()?;
     if path.starts_with("/health") || path == "/metrics" {

@@ -1,8 +1,8 @@
-//! Bodies: JSON, within a limit, without a member that nobody knows. What is long is read aside.
+//! Request bodies: JSON within a size limit, without unknown fields. Large bodies are parsed on the low-priority pool.
 //!
-//! The model's types tolerate unknown members, because later versions may have stored them. A request must not: a
-//! misspelt part of a selector would select everything. So bodies are first held against the published schema. The
-//! arguments of a call are a tool's own: its schema judges them.
+//! The types of `model` tolerate unknown fields, because later versions may have stored them. A request must not: a
+//! misspelt selector field would select everything. So each body is first validated against the published schema.
+//! The arguments of a call are validated by the tool's own schema.
 
 pub(crate) mod check;
 pub(crate) mod long;
@@ -26,13 +26,13 @@ use crate::in_time::in_time;
 use crate::problem::{Code, Problem};
 use crate::schemas::Shape;
 
-/// The body of a request.
+/// The JSON body of a request.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// The body of a call: the same, and no number in it is rounded on its way to the tool.
+/// The JSON body of a call. Numbers that would be rounded on their way to the tool are rejected.
 pub(crate) struct Exact<T>(pub(crate) T);
 
-/// The body of a request for something new: an id, or else one is made from the name.
+/// The body of a request that creates an entity. Without an id, the server derives one from the name.
 pub(crate) struct New<Id, T> {
     pub(crate) id: Option<Id>,
     pub(crate) rest: T,
@@ -68,7 +68,7 @@ fn exact<T: DeserializeOwned + JsonSchema + 'static>(bytes: &[u8]) -> Result<T, 
         return Err(Problem::field("", message));
     }
     check::against(Shape::of::<T>(), &value)?;
-    // The arguments are moved and not copied. What is wrong is read once more: that says where.
+    // Move the arguments instead of copying them. On an error, parse again with a reader that reports the field path.
     serde_json::from_value(value).or_else(|_| read(&value_of(bytes, VALUES)?))
 }
 
@@ -93,7 +93,7 @@ where
         let mut value = value_of(bytes, VALUES_OF_ADMIN)?;
         check::against(Shape::of::<Self>(), &value)?;
         let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
-        // One after the other, so that each says where it is wrong.
+        // Deserialize content and id separately, so that each error reports its field path.
         let rest = read(&value)?;
         let id = match id {
             None | Some(Value::Null) => None,
@@ -130,7 +130,7 @@ impl<Id: JsonSchema, T: JsonSchema> JsonSchema for New<Id, T> {
     }
 }
 
-/// Reads a value; what is wrong says where.
+/// Deserializes a value; errors report the field path.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
@@ -143,7 +143,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
     })
 }
 
-/// What a type says of one of its members begins with the name: `value` does not suit `equals`.
+/// Splits a message about one field of the value, such as "`value` does not suit `equals`", into field and message.
 fn said_of_member<'a>(
     value: &Value,
     path: &serde_path_to_error::Path,
@@ -162,14 +162,14 @@ fn said_of_member<'a>(
     (place.is_object() && is_name).then_some((name, rest))
 }
 
-/// What was sent, which says that it is JSON unless there is nothing.
+/// Reads the body; its media type must be JSON unless it is empty.
 async fn json_of(request: Request, app: &App) -> Result<Bytes, Problem> {
     let is_json = is_json(request.headers());
     let bytes = bytes_of(request, app).await?;
     if is_json || bytes.is_empty() { Ok(bytes) } else { Err(not_json()) }
 }
 
-/// An empty body counts as `{}`.
+/// Parses JSON with at most `limit` values. An empty body counts as `{}`.
 fn value_of(bytes: &[u8], limit: usize) -> Result<Value, Problem> {
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
@@ -191,10 +191,10 @@ async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {
     })
 }
 
-/// How long a body may take to come that nobody else keeps the time for.
+/// Longest time in which a raw body must arrive, for routes without a deadline of their own.
 const RAW_WITHIN: Duration = Duration::from_secs(60);
 
-/// A body that says it is JSON, and nobody has looked at yet.
+/// Reads a body with a JSON media type; the caller parses it.
 pub(crate) async fn raw(
     headers: &HeaderMap,
     body: axum::body::Body,

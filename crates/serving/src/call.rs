@@ -1,4 +1,4 @@
-//! `toolcrib call`: one call of a target's tool, without a server; or only a look at its request.
+//! `toolcrib call`: calls one tool of a target without a server, or prints its request without sending it.
 
 mod arguments;
 mod server;
@@ -25,7 +25,7 @@ use crate::cli::target as options;
 use crate::failure::Failure;
 use crate::{config, out, progress, target};
 
-/// How many names are suggested for one that does not exist.
+/// Maximum number of similar names suggested for an unknown tool.
 const SUGGESTIONS: usize = 3;
 
 pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
@@ -67,7 +67,7 @@ pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
     shown::outcome(&outcome, given.json.json)
 }
 
-/// What all requests of a call have in common.
+/// The state that all requests of one call to an HTTP tool share.
 struct Sending<'a> {
     tool: &'a HttpTool,
     client: HttpClient,
@@ -77,7 +77,7 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends the first request, and looks at the work it begins until that ends.
+    /// Sends the first request and polls the job that it starts until the job ends or its deadline passes.
     async fn send(
         &self,
         arguments: &Map<String, Value>,
@@ -128,7 +128,8 @@ fn dry_run(
     Ok(Ended::Fine)
 }
 
-/// The request with credentials. One that lacks them is used as it is: many an API asks for more than it needs.
+/// Adds credentials to the request. If required ones are missing, the request is sent anyway: many specifications
+/// demand more credentials than the API needs.
 fn authorised(
     tool: &HttpTool,
     mut request: Request,
@@ -150,7 +151,7 @@ fn authorised(
     Ok(request)
 }
 
-/// A credential under a name the tool does not know is never sent: most likely the name is wrong.
+/// Notes each credential that the tool has no security scheme for. It is never sent; most likely its name is wrong.
 fn warn_of_unknown_schemes(tool: &HttpTool, credentials: &Credentials) {
     let known: BTreeSet<&str> = tool.security().alternatives().flatten().collect();
     for scheme in credentials.keys().filter(|scheme| !known.contains(scheme.as_str())) {
@@ -162,7 +163,7 @@ fn warn_of_unknown_schemes(tool: &HttpTool, credentials: &Credentials) {
     }
 }
 
-/// The values of `SCHEME=REF`s. A value that is no reference may be the secret itself and is not repeated.
+/// Resolves `SCHEME=REF` options. An invalid reference may be the secret itself, so errors do not repeat it.
 async fn credentials(given: &[String]) -> Result<Credentials, Failure> {
     let mut credentials = Credentials::new();
     if given.is_empty() {
@@ -181,7 +182,7 @@ async fn credentials(given: &[String]) -> Result<Credentials, Failure> {
     Ok(credentials)
 }
 
-/// A tool by its name, or by its key.
+/// Finds a tool by its name or by its key.
 fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<(&'a ToolId, &'a Discovered), Failure> {
     let is_it = |(id, tool): &(&ToolId, &Discovered)| {
         (&*tool.manifest.name == name || id.key() == name)
@@ -193,7 +194,7 @@ fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<(&'a ToolId, &'a Dis
     })
 }
 
-/// The names that were most likely meant.
+/// The known names closest to the given one.
 fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let contains = |known: &str| known.to_lowercase().contains(&name.to_lowercase());
     let mut near: Vec<(usize, &str)> = known
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_address_without_a_host_needs_a_base_url() {
+    fn only_a_url_without_a_host_requires_a_base_url() {
         let failure = |url: &str| {
             let execution = serde_json::json!({"mode": "sync_http", "url_template": url});
             let manifest = serde_json::json!({

@@ -1,8 +1,9 @@
-//! Who is calling: the one credential of a request, and what it opens.
+//! Authentication of a request: its one credential, and the role that the credential gives.
 //!
-//! A handler that takes neither [`Caller`], [`Admin`] nor `Standing` (`watching.rs`) is open to everyone. Nothing but `Authorization` says who it is:
-//! no cookie, no query, no header that a proxy or an agent could set. `Host` and `Origin` can only shut out
-//! (`names.rs`), and more so where callers without a credential are let in because they are on this machine.
+//! A handler without a [`Caller`], an [`Admin`] or the stream caller of `watching.rs` is open to everyone. Only the
+//! `Authorization` header identifies a caller: no cookie, no query, no header that a proxy or an agent could set.
+//! `Host` and `Origin` can only reject a request (`names.rs`), and more strictly where callers without a credential are
+//! accepted because they are on this machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,17 +18,17 @@ use crate::embedded::RequestUser;
 use crate::names::{Host, Names, Origin};
 use crate::problem::{Code, Problem};
 
-/// The longest credential, in bytes.
+/// Longest credential, in bytes.
 const CREDENTIAL_LIMIT: usize = 16 << 10;
 
-/// Anybody who may use tools.
+/// A caller that may use tools.
 pub(crate) struct Caller(pub(crate) Identity);
 
-/// Somebody who may change the catalog.
+/// A caller that may change the catalog.
 pub(crate) struct Admin(pub(crate) Identity);
 
-/// Whoever has the journal itself in hand. This program puts it on a request of its own; nothing that comes over a wire
-/// can.
+/// A local process with direct access to the journal. This program adds it to requests that it makes itself; a request
+/// from the network can never carry it.
 #[derive(Clone)]
 pub(crate) struct Operator(pub(crate) Identity);
 
@@ -42,7 +43,7 @@ impl FromRequestParts<App> for Caller {
 }
 
 impl Caller {
-    /// Whoever shows this credential of the request; its headers do not come with it.
+    /// The caller with this credential of the request. Its identity does not include the request headers.
     pub(crate) async fn showing(
         bearer: Option<&str>,
         parts: &Parts,
@@ -106,14 +107,14 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// A web page whose name was pointed at this machine comes from here, but its `Host` or `Origin` says where it is from.
+/// Rejects DNS rebinding: such a page connects from this machine, but its `Host` or `Origin` names another host.
 fn refuse_strangers(parts: &Parts, names: &Names) -> Result<(), Problem> {
     let text = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let authority = parts.uri.authority().map(|authority| authority.as_str());
     let is_local = |host: &str| host.parse().is_ok_and(|host: Host| host.is_local());
     let is_ours = |text: &str| text.parse().is_ok_and(|origin: Origin| origin.host().is_local());
     let came_by = FORWARDED.iter().any(|name| parts.headers.contains_key(*name));
-    // Known only where the server that the doors are part of says it.
+    // Known only if the embedding server provides the peer address.
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let is_here = peer.is_none_or(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback());
     let local = names.has_any() || authority.or(text(HOST)).is_some_and(is_local);
@@ -124,7 +125,7 @@ fn refuse_strangers(parts: &Parts, names: &Names) -> Result<(), Problem> {
     Err(Problem::new(Code::Forbidden, detail))
 }
 
-/// What a proxy adds: then the caller is not on this machine, only the proxy is.
+/// Headers that proxies add. With one of them, only the proxy is on this machine, not the caller.
 const FORWARDED: [&str; 10] = [
     "forwarded",
     "via",
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bearer_credential_is_taken_and_nothing_else() {
+    fn exactly_one_bearer_credential_is_accepted() {
         assert_eq!(shown(&[]), Ok(None));
         assert_eq!(shown(&["Bearer abc"]), Ok(Some("abc".to_owned())));
         assert_eq!(shown(&["bEARER a.b-c_d~+/="]), Ok(Some("a.b-c_d~+/=".to_owned())));

@@ -1,4 +1,4 @@
-//! A change that an admin asks for: under which conditions, as part of what, and at most once if so asked.
+//! A change that an admin requests: its preconditions, its correlation id, and its idempotency key.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::HeaderMap;
@@ -13,7 +13,7 @@ use crate::problem::{Code, Problem};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const KEY_LIMIT: usize = 255;
 
-/// What a request says about the change it asks for.
+/// The headers of a request that apply to the change it requests.
 pub(crate) struct Change {
     request: RequestId,
     key: Option<String>,
@@ -31,7 +31,7 @@ impl FromRequestParts<App> for Change {
 }
 
 impl Change {
-    /// Carries out a command if what it is about still has the tag that the caller has seen.
+    /// Executes a command if `If-Match` still holds for the entity that it changes.
     pub(crate) async fn make(
         &self,
         app: &App,
@@ -44,7 +44,7 @@ impl Change {
             Some(tag) if !self.condition.holds(tag) => {
                 Err(Refusal::HasChanged { what, id: id.clone() })
             }
-            // What is not there is refused by the command itself.
+            // The command itself rejects an entity that does not exist.
             Some(_) | None => Ok(()),
         };
         let context = self.context(identity);
@@ -52,7 +52,7 @@ impl Change {
         Ok(catalog.execute_if(command, holds, context, self.key.as_deref()).await?)
     }
 
-    /// Who wants it, and as part of what.
+    /// The actor and the correlation id of the command.
     pub(crate) fn context(&self, identity: &Identity) -> Context {
         let correlation_id = Some(self.request.as_str().into());
         Context { correlation_id, ..Context::by(&identity.actor()) }

@@ -1,5 +1,5 @@
-//! The command line: every verb, and where what it does is found. The options of a verb and the texts of its `--help` are
-//! in a file of their own.
+//! The command line: every verb, and the dispatch to the code that executes it. The options and help texts of a verb
+//! are in a file of their own.
 
 pub(crate) mod doctor;
 pub(crate) mod eval;
@@ -30,14 +30,14 @@ use crate::counter;
 use crate::declared::{schema, written};
 use crate::failure::Failure;
 
-/// How a verb ended when it did not fail.
+/// The outcome of a verb that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// All is well.
+    /// The verb succeeded.
     Fine,
-    /// The verb did its work, and what it looked at is not well.
+    /// The verb succeeded, and found problems in the checked object.
     ProblemsFound,
-    /// Nothing was changed, and something would be.
+    /// The plan would change something; nothing was changed.
     WouldChange,
 }
 
@@ -72,7 +72,7 @@ impl Cli {
         matches!(self.verb, Verb::Journal(JournalVerb::Verify(_)))
     }
 
-    /// Whether the verb itself ends in good order when it is interrupted.
+    /// Whether the verb itself handles interrupts and shuts down gracefully.
     pub(crate) fn ends_by_itself(&self) -> bool {
         matches!(self.verb, Verb::Serve(_))
     }
@@ -85,7 +85,7 @@ const KEY_FILE_HELP: &str = "A file with the key [env: TOOLCRIB_SEALING_KEY, the
 /// For every verb.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    // Kept as text: a `postgres://` URL may hold a password, and clap repeats what it cannot parse.
+    // Kept as a string: a `postgres://` URL may hold a password, and clap repeats values that it cannot parse.
     /// Where the journal is
     #[arg(long, global = true, value_name = "PLACE", help = JOURNAL_HELP, display_order = 100)]
     pub(crate) journal: Option<String>,
@@ -184,7 +184,7 @@ pub(crate) struct Json {
     pub(crate) json: bool,
 }
 
-/// Does what the command line says.
+/// Executes the verb of the command line.
 pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     let place = &config.journal;
     match cli.verb {

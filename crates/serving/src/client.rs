@@ -1,4 +1,4 @@
-//! `toolcrib client`: what other programs are to be told so that they use a server.
+//! `toolcrib client`: prints the configuration that other programs need to use a server.
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(crate) enum Client {
     Vscode,
 }
 
-/// What is printed.
+/// Prints the configuration of one client, or of all clients.
 pub(crate) fn print(arguments: &OfClient) -> Result<Ended, Failure> {
     let url = plain(&arguments.url);
     match arguments.name {
@@ -53,7 +53,7 @@ impl Client {
         }
     }
 
-    /// Where it is to stand.
+    /// The file or language the configuration belongs in.
     fn place(self) -> &'static str {
         match self {
             Self::ClaudeCode => "a command",
@@ -65,14 +65,14 @@ impl Client {
         }
     }
 
-    /// What it is told, on one line.
+    /// The configuration or command on one line.
     pub(crate) fn configuration(self, url: &str) -> String {
         let text = json!(url);
         match self {
             Self::ClaudeCode => {
                 format!("claude mcp add --transport http toolcrib {}", quoted(url))
             }
-            // It starts programs and asks no address of this machine: we are the program.
+            // Claude Desktop starts programs and connects to no local URL, therefore it starts us as a stdio proxy.
             Self::ClaudeDesktop => {
                 let command = json!({"command": absolute(), "args": ["stdio", url]});
                 json!({"mcpServers": {"toolcrib": command}}).to_string()
@@ -91,7 +91,7 @@ impl Client {
     }
 }
 
-/// Ourselves, for programs that start us from elsewhere.
+/// Our own absolute path, for programs that start us from a different folder.
 fn absolute() -> String {
     let name = config::own_name();
     let path = name.contains('/').then(|| std::fs::canonicalize(&name).ok()).flatten();

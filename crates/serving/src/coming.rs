@@ -1,5 +1,4 @@
-//! By which way a request came, for the record of calls and for upstreams: its id, and the trace that it is
-//! part of.
+//! The request id and the trace context of a request, for the call log and for upstreams.
 
 use std::convert::Infallible;
 
@@ -12,10 +11,10 @@ use toolcrib::{CallDoor, Identity, Means, ShownBy, Via};
 use crate::app::App;
 use crate::around::RequestId;
 
-/// More headers than any list of members has.
+/// Most `tracestate` headers read; more than any legitimate client sends.
 const STATES: usize = 32;
 
-/// What names a request.
+/// What identifies a request: its id, and the trace that it is part of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coming {
     request: Option<RequestId>,
@@ -33,17 +32,17 @@ impl FromRequestParts<App> for Coming {
 impl Coming {
     pub(crate) fn of(parts: &Parts) -> Self {
         let request = parts.extensions.get::<RequestId>().cloned();
-        // A span of ours stands between the caller and what is called.
+        // The server's own span, if there is one, is the parent of outgoing calls instead of the caller's span.
         let own = parts.extensions.get::<TraceContext>().cloned();
         Self { request, trace: own.or_else(|| trace(&parts.headers)) }
     }
 
-    /// Whether there is a trace to pass on.
+    /// Whether there is a trace to propagate.
     pub(crate) fn has_trace(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// For somebody who comes by this door.
+    /// Describes for the call log how a caller reached this endpoint.
     pub(crate) fn via(&self, door: CallDoor, identity: &Identity) -> Via {
         let means = match identity.means {
             Means::Token => ShownBy::Token,
@@ -55,7 +54,7 @@ impl Coming {
     }
 }
 
-/// The trace of its headers, if they are well-formed. Whoever is named twice is nobody.
+/// The trace context of well-formed headers. More than one `traceparent` is ignored, as the specification requires.
 pub(crate) fn trace(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let (parent, None) = (parents.next()?.to_str().ok()?, parents.next()) else { return None };
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_taken_from_its_headers_if_it_is_one() {
+    fn well_formed_trace_headers_are_parsed_and_others_are_ignored() {
         let state = [("traceparent", PARENT), ("tracestate", "a=1"), ("tracestate", "b=2")];
         let trace = read(&state).unwrap();
         assert_eq!((trace.parent().as_str(), trace.state()), (PARENT, Some("a=1,b=2")));

@@ -1,4 +1,4 @@
-//! What the command line and the environment say together. The only place that reads the environment.
+//! Program settings from the command line and the environment. Only this file reads environment variables.
 
 use std::collections::BTreeMap;
 use std::env::VarError;
@@ -21,22 +21,22 @@ use crate::hidden::hidden;
 const JOURNAL: &str = "TOOLCRIB_JOURNAL";
 const SEALING_KEY: &str = "TOOLCRIB_SEALING_KEY";
 const KEY: &str = "TOOLCRIB_KEY";
-/// Directives such as `info,toolcrib_catalog=debug`; says more than `-v` can.
+/// Log directives such as `info,toolcrib_catalog=debug`; finer than `-v`.
 const LOG: &str = "TOOLCRIB_LOG";
 
-/// What folding warns about is what `verify` reports as problems; once is enough.
+/// Log filter of `journal verify`: it reports the problems of folding itself, so the warnings would repeat them.
 const WITHOUT_PROBLEMS: &str = "warn,toolcrib_catalog::fold=off";
 
-/// What programs need of the environment to run at all.
+/// The environment variables that every child process needs.
 const LITTLE: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// More than any key has.
+/// Size limit of a key file.
 const KEY_FILE_LIMIT: u64 = 64 << 10;
 
-/// What holds for every verb.
+/// Settings of all verbs.
 pub(crate) struct Config {
     pub(crate) journal: JournalPlace,
-    /// Whether somebody said where it is.
+    /// Whether an option or a variable names the journal.
     pub(crate) journal_is_given: bool,
     log: String,
 }
@@ -60,14 +60,14 @@ impl Config {
         Ok(Self { journal, journal_is_given, log })
     }
 
-    /// Sends what the libraries have to say to stderr.
+    /// Starts logging to stderr.
     pub(crate) fn start_logging(&self) {
         let stderr =
             tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
         stderr.without_time().with_target(false).with_env_filter(EnvFilter::new(&self.log)).init();
     }
 
-    /// Programs of sources, kept from our own files where they can be; and those that whoever started us has named.
+    /// How programs of sources run: hidden from our own files if possible, and which programs the operator has named.
     pub(crate) fn programs(
         place: &JournalPlace,
         (is_open, named): (bool, Vec<StdioCommand>),
@@ -83,7 +83,7 @@ impl Config {
         ProgramHost { hidden, named, ..programs(is_open) }
     }
 
-    /// The key from a file, or else from the environment.
+    /// The sealing key from a file, or otherwise from the environment.
     #[expect(
         clippy::unused_self,
         reason = "the key belongs to the configuration, but is read only where it is needed"
@@ -100,7 +100,7 @@ impl Config {
     }
 }
 
-/// The credential of the agent we speak for.
+/// The credential of the agent for which the program acts.
 pub(crate) fn key_of_agent() -> Result<Option<SecretString>, Failure> {
     Ok(variable(KEY)?.filter(|key| !key.is_empty()).map(SecretString::from))
 }
@@ -113,15 +113,15 @@ fn read_key(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Programs that speak MCP are found where we were, and end with us: by way of this very program, even if its file is
-/// replaced meanwhile.
+/// How MCP programs are started: found through our `PATH`, and ended together with us. This executable supervises them;
+/// `/proc/self/exe` works even if its file is replaced meanwhile.
 pub(crate) fn programs(is_open: bool) -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
     let search_path = std::env::var_os("PATH");
     ProgramHost { is_open, search_path, bound_by: ourselves, ..ProgramHost::default() }
 }
 
-/// The folders whose files may be resources.
+/// The folders whose files may be served as resources.
 pub(crate) fn resource_folders(given: &[PathBuf]) -> Result<Folders, Failure> {
     let mut folders = Folders::default();
     for path in given {
@@ -131,33 +131,34 @@ pub(crate) fn resource_folders(given: &[PathBuf]) -> Result<Folders, Failure> {
     Ok(folders)
 }
 
-/// Programs that we start are of the same user, and our memory and environment hold secrets.
+/// Protects this process from child processes: they run as the same user, and our memory and environment hold secrets.
 pub(crate) fn hide_this_process() {
     if let Err(error) = upstream::stdio::hide_this_process() {
         tracing::warn!("programs that are started may be able to look into this process: {error}");
     }
 }
 
-/// How we were started, for commands that somebody is to paste: by a path, or found by our name.
+/// The name for commands that the user copies: the path with which the program was started, or its bare name.
 pub(crate) fn own_name() -> String {
     let given = std::env::args_os().next().unwrap_or_default();
     let given = given.to_string_lossy();
     if given.contains('/') { given.into_owned() } else { "toolcrib".to_owned() }
 }
 
-/// As much of the environment as a program needs to run at all, and nothing that is anybody's secret.
+/// The environment variables that a child process needs, and no secrets.
 pub(crate) fn little_environment() -> BTreeMap<OsString, OsString> {
     let known = LITTLE.into_iter();
     known.filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
 }
 
-/// The same for the program of a source: by reference, so that its values are in no journal. Its `PATH` is ours anyway.
+/// Like `minimal_environment`, but by reference for the program of a source: the journal must not store the values.
+/// `PATH` is omitted, because the child gets ours anyway.
 pub(crate) fn little_environment_by_reference() -> BTreeMap<Box<str>, SecretRef> {
     let set = LITTLE.into_iter().filter(|name| *name != "PATH" && std::env::var_os(name).is_some());
     set.map(|name| (name.into(), SecretRef::Env(name.into()))).collect()
 }
 
-/// A variable that is empty counts as not set.
+/// Reads an environment variable; an empty one counts as not set.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub(crate) fn variable(name: &'static str) -> Result<Option<String>, Failure> {
     match std::env::var(name) {
@@ -167,10 +168,10 @@ pub(crate) fn variable(name: &'static str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// A variable that the user named, for a secret.
+/// Reads an environment variable that the user named as a secret.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub(crate) fn variable_of_user(name: &str) -> Option<String> {
-    // What opens the other secrets and the journal is for nobody's upstream.
+    // No upstream may receive the keys that open the other secrets and the journal.
     let is_ours = name.starts_with("TOOLCRIB_");
     (!is_ours).then(|| std::env::var(name).ok()).flatten()
 }

@@ -1,7 +1,7 @@
-//! `/console`: the web console (requirement X5). A page, a style sheet and modules of our own, which are part of the program
-//! and use the API like everybody else. See `docs/adr/0042-a-console-of-platform-parts.md`.
+//! `/console`: the web console (requirement X5). A page, a style sheet and modules of our own, compiled into the
+//! program; they use the public API. See `docs/adr/0042-a-console-of-platform-parts.md`.
 //!
-//! The files hold no secret, so everybody may have them; whatever they show comes from the API, which wants an admin.
+//! The files contain no secret, so they need no credential. All content comes from the API, which requires an admin.
 
 use axum::http::StatusCode;
 use axum::http::header::{
@@ -16,7 +16,7 @@ use crate::route::Route;
 
 pub(crate) const PATH: &str = "/console";
 
-/// Nothing but our own files and our own API; no markup of others, in no frame.
+/// Allows only our own files and API: no markup from elsewhere, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
@@ -26,14 +26,13 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// A file of the console.
 #[derive(Clone, Copy)]
 struct File {
     kind: &'static str,
     text: &'static str,
 }
 
-/// Every file but the page, by its name.
+/// Every file except the page, by name.
 const FILES: [(&str, File); 18] = [
     ("style.css", File { kind: CSS, text: include_str!("console/style.css") }),
     script("main.js", include_str!("console/main.js")),
@@ -81,7 +80,7 @@ async fn file(headers: HeaderMap, Named(name): Named) -> Result<Response, Proble
 }
 
 impl File {
-    /// Asked for each time, and sent only if it is another: a new version of the program is a new console.
+    /// Browsers revalidate on each load and receive only changed files, so a new program version updates the console.
     fn answer(self, asked: &HeaderMap) -> Response {
         let tag = Tag::of_bytes(self.text.as_bytes());
         let headers = [
@@ -104,13 +103,13 @@ mod tests {
     const LIMIT: usize = 125_000;
 
     #[test]
-    fn the_console_is_small_and_has_nothing_of_others() {
+    fn the_console_is_small_and_loads_nothing_external() {
         let files = FILES.iter().map(|(name, file)| (*name, file.text));
         let files: Vec<_> = files.chain([("index.html", PAGE.text)]).collect();
         let size: usize = files.iter().map(|(_, text)| text.len()).sum();
         assert!(size < LIMIT, "{size} bytes");
         for (name, text) in files {
-            // Texts of others are text nodes; nothing is loaded from elsewhere, or kept beyond the tab.
+            // Text of others becomes text nodes; nothing is loaded from elsewhere or stored beyond the tab.
             for word in [
                 "innerHTML",
                 "outerHTML",
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_back_is_all_that_the_api_takes() {
+    fn forms_send_exactly_the_fields_that_the_api_accepts() {
         use crate::admin::groups::GroupBody;
         use crate::schemas::Shape;
         use model::{KeyProfile, LabelProfile, PolicyRules, SourceProfile};
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_module_that_is_imported_is_there() {
+    fn every_imported_module_exists() {
         for (name, file) in FILES {
             for line in file.text.lines().filter(|line| line.starts_with("import ")) {
                 let (_, rest) = line.rsplit_once("'./").expect("a module beside it");

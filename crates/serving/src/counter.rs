@@ -1,5 +1,5 @@
-//! The counter: verbs of admins, each one request of the API. A running server is asked, or else the same routes over the
-//! journal in this process: there is one way to change a thing, and one place that judges what is said of it.
+//! The admin client: each admin verb of the command line is one request of the admin API. It goes to a running server,
+//! or to the same routes over the journal in this process. So there is one way to change an entity, and one validation.
 
 mod body;
 pub(crate) mod place;
@@ -19,12 +19,12 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::out;
 
-/// How many are asked for at a time.
+/// Page size of list requests.
 const PAGE: &str = "200";
-/// More than any catalog has.
+/// Upper bound of the rows of a list, against a server that never ends its pages.
 const MOST: usize = 1_000_000;
 
-/// A kind of thing.
+/// A kind of entity that admins manage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Thing {
     Source,
@@ -35,7 +35,7 @@ enum Thing {
     Key,
 }
 
-/// What is asked for.
+/// A request of an admin verb.
 enum Wish<'a> {
     List(&'a List, Vec<(&'static str, &'a str)>),
     Members(&'a One),
@@ -45,7 +45,7 @@ enum Wish<'a> {
     Edit(&'a Edit),
     Remove(&'a Remove),
     Revoke(&'a Remove),
-    /// A verb of the API, and its body.
+    /// An action of the API, and its body.
     Do(&'a One, &'static str, Value),
     Put(&'a One, &'static str, Value),
     Diff(&'a One),
@@ -148,7 +148,7 @@ pub(crate) async fn key(config: &Config, done: &Done<KeyVerb>) -> Result<Ended, 
 }
 
 impl Thing {
-    /// Where the API has them.
+    /// The path of the collection in the API.
     const fn path(self) -> &'static str {
         match self {
             Self::Source => "/api/sources",
@@ -176,10 +176,10 @@ impl Thing {
     }
 }
 
-/// A text as a part of a path.
+/// Encodes a text as a path segment.
 pub(crate) fn segment(text: &str) -> String {
     let text: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
-    // A space is a plus in a form, and not in a path.
+    // Form encoding writes a space as `+`, which a path does not decode.
     text.replace('+', "%20")
 }
 
@@ -276,7 +276,7 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
     }
 }
 
-/// A verb of the API.
+/// Posts an action of the API.
 async fn act(
     place: &Place,
     thing: Thing,
@@ -292,7 +292,7 @@ async fn act(
     }
 }
 
-/// Whether somebody says yes to what cannot be taken back. What is not there is not asked about.
+/// Asks the user to confirm an irreversible change. A missing entity is reported without a question.
 async fn agreed(place: &Place, thing: Thing, verb: &str, one: &One) -> Result<bool, Failure> {
     if !out::can_ask() {
         return Ok(true);
@@ -310,7 +310,7 @@ async fn agreed(place: &Place, thing: Thing, verb: &str, one: &One) -> Result<bo
     Ok(agreed)
 }
 
-/// As it is told afterwards.
+/// The past participle of an action, for the confirmation message.
 fn past(verb: &str) -> &'static str {
     match verb {
         "enable" | "activate" => "enabled",
@@ -323,7 +323,7 @@ fn past(verb: &str) -> &'static str {
     }
 }
 
-/// All pages of a list.
+/// Fetches all pages of a list.
 pub(crate) async fn all(
     place: &Place,
     path: &str,
@@ -353,7 +353,7 @@ fn query(filters: &[(&'static str, &str)], cursor: Option<&str>) -> String {
     query.finish()
 }
 
-/// Takes what is there, puts in what is said, and sends it back unless somebody else was faster.
+/// Reads the entity, merges the given fields, and writes it back unless it has changed in between.
 async fn edit(place: &Place, thing: Thing, edit: &Edit) -> Result<Value, Failure> {
     let path = thing.one(&edit.id);
     let said = body::said(&edit.said).await?;
@@ -366,7 +366,7 @@ async fn edit(place: &Place, thing: Thing, edit: &Edit) -> Result<Value, Failure
     Ok(place.ask_if(Method::PUT, &path, Some(body), tag).await?.body)
 }
 
-/// One sentence for people, everything for programs.
+/// Prints one sentence as text, or the whole response as JSON.
 fn said(format: &Json, answer: &Value, sentence: &str) -> Result<(), Failure> {
     match format.json {
         true => out::print_json(answer),

@@ -1,4 +1,4 @@
-//! No request takes for ever, not even one whose body comes byte by byte.
+//! The deadline of a request: it also stops requests whose body arrives byte by byte.
 
 use std::time::Duration;
 

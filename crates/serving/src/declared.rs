@@ -1,8 +1,8 @@
-//! What a configuration file declares: sources, labels, tools, groups and policies as they are to be, in the words of the
-//! admin API; and how a server is to behave.
+//! The declarative configuration file: the desired sources, labels, tools, groups and policies, with the field names of
+//! the admin API; and the settings of a server.
 //!
-//! A file is held against its schema first, then read piece by piece, so that all that is wrong is said at once, each with
-//! its line. Nothing here looks at a catalog or changes one.
+//! A file is validated against its schema first and then parsed section by section, so that all problems are reported
+//! at once, each with its line. Nothing here reads or changes a catalog.
 
 pub(crate) mod document;
 pub(crate) mod entry;
@@ -29,25 +29,25 @@ use crate::serve::settings::Settings;
 use crate::target;
 use crate::trace::Files;
 
-/// Specifications and workflows may stand in it.
+/// Size limit of a file; it may contain whole specifications and workflows.
 pub(crate) const LIMIT: u64 = 16 << 20;
 
-/// The members of a file that are about the catalog; the others are for the server.
+/// The fields of a file that concern the catalog; the others are server settings.
 const SECTIONS: [&str; 6] = ["sources", "labels", "tools", "groups", "policies", "identities"];
 
-/// What a file declares.
+/// The content of a configuration file.
 pub(crate) struct Declared {
-    /// Whose mistakes are told with their lines.
+    /// The file, for the positions of problems.
     pub(crate) document: Document,
-    /// A section that is left out says nothing; an empty one says that there is to be nothing.
+    /// An omitted section (`None`) declares nothing; an empty one declares that no such entity exists.
     pub(crate) sources: Option<Vec<Entry<SourceId, SourceProfile>>>,
     pub(crate) labels: Option<Vec<Entry<LabelId, LabelProfile>>>,
     pub(crate) tools: Option<Vec<ToolEntry>>,
     pub(crate) groups: Option<Vec<GroupEntry>>,
     pub(crate) policies: Option<Vec<Entry<PolicyId, PolicyRules>>>,
-    /// Whose tools a plan compares.
+    /// The identities whose tools a plan compares.
     pub(crate) identities: Vec<Identity>,
-    /// How a server is to behave.
+    /// The server settings, not parsed yet.
     pub(crate) server: Value,
 }
 
@@ -57,13 +57,13 @@ impl Declared {
         Self::read_noting(path, &mut Files::default())
     }
 
-    /// Reads a file, or says all that is wrong with it. It is noted, and so are those that it refers to and that were read
-    /// with it.
+    /// Reads a file, or reports all its problems. Records the stamps of the file and of all files that it refers to and
+    /// that are read with it.
     pub(crate) fn read_noting(path: &Path, files: &mut Files) -> Result<Self, Failure> {
         Self::read_whole(path, files).map(|(declared, _)| declared)
     }
 
-    /// The same, and what it says of the catalog, to be sent elsewhere.
+    /// Reads a file, and also returns its catalog sections, to send them to a server.
     pub(crate) fn read_to_send(path: &Path) -> Result<(Self, Value), Failure> {
         Self::read_whole(path, &mut Files::default())
     }
@@ -85,7 +85,7 @@ impl Declared {
         Ok((declared, Value::Object(sections)))
     }
 
-    /// The sections of a file that somebody else has read, or all that is wrong with them. Nothing is read for it here.
+    /// Parses sections that a client has read from its file, or reports all their problems. Reads no files.
     pub(crate) fn of_sections(value: Value) -> Result<Self, Mistakes> {
         let wrong = check::all(schema::schemas(), schema::shape(), &value);
         let mut mistakes: Mistakes = wrong.into_iter().map(Mistake::from).collect();
@@ -114,7 +114,7 @@ impl Declared {
             _ => None,
         };
         let [sources, labels, tools, groups, policies, identities] = SECTIONS.map(&mut section);
-        // For editors.
+        // `$schema` is only for editors.
         members.shift_remove("$schema");
         let server = Value::Object(members);
         let read = &mut mistakes;
@@ -140,7 +140,7 @@ impl Declared {
         }
     }
 
-    /// What a profile must not say, although it can be read: the rules of the admin API.
+    /// Applies the rules of the admin API to the source profiles.
     fn check_sources(&self, mistakes: &mut Mistakes) {
         for Entry { field, id, rest: profile, .. } in self.sources.iter().flatten() {
             let wrong = sources::problems(profile).into_iter();

@@ -1,5 +1,5 @@
-//! `toolcrib serve --demo`: a pizzeria with a cook and a waiter, so that a newcomer sees discovery, access, search and calls
-//! work without a network, an account or a file.
+//! `toolcrib serve --demo`: a pizzeria with a cook and a waiter. A newcomer can try discovery, access, search and calls
+//! without a network, an account or a file.
 
 mod pizzeria;
 
@@ -20,22 +20,22 @@ use crate::config;
 use crate::failure::Failure;
 use crate::out::quoted;
 
-/// Who is there, and which groups each of them has.
+/// The agents of the demo, each with its groups.
 const AGENTS: [(&str, [&str; 2]); 2] =
     [("cook", ["menu", "kitchen"]), ("waiter", ["menu", "guests"])];
 
-/// A pizzeria that is open.
+/// The registered demo: its API runs in the background.
 pub(crate) struct Demo {
     keys: BTreeMap<&'static str, SecretString>,
 }
 
 impl Demo {
-    /// Opens it on a free port of this machine, and registers it with agents, groups and policies.
+    /// Starts the API on a free port of this machine and registers it with agents, groups and policies.
     pub(crate) async fn open(app: &App) -> Result<Self, Failure> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(Failure::Start)?;
         let address = listener.local_addr().map_err(Failure::Start)?;
         app.later(async move {
-            // It ends when it is dropped, with all that goes on in the background.
+            // The task is aborted when the application drops its background tasks.
             drop(axum::serve(listener, pizzeria::router()).await);
         });
         let catalog = app.crib.catalog();
@@ -61,7 +61,7 @@ impl Demo {
         Ok(Self { keys })
     }
 
-    /// What to type, and what it shows.
+    /// Commands to type, each with a line that names its purpose.
     pub(crate) fn text(&self, url: &str, admin: &str) -> String {
         let program = quoted(&config::own_name());
         let key = |agent: &str| self.keys.get(agent).map_or("", |key| key.expose_secret());
@@ -111,7 +111,7 @@ impl Demo {
     }
 }
 
-/// The operations with the tag of the same name.
+/// A command that creates a group of all operations with the tag of the same name.
 fn group_of(tag: &str) -> Command {
     let group: NewGroup = read(json!({
         "id": tag, "profile": {"name": tag},

@@ -1,5 +1,5 @@
-//! Where calls of tools go. A specification may name any place; one that is not public is shut until its source
-//! allows it.
+//! The hosts that tool calls go to. A specification may name any host; calls to a non-public address are rejected
+//! unless the source allows that address.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use toolcrib::Snapshot;
 use upstream::egress::{Egress, EgressError};
 use upstream::http::Url;
 
-/// The roots of all hosts that tools of a source call. A host that a call names is none of them.
+/// The root URLs of all hosts that tools of a source call, except hosts that are filled in by call arguments.
 pub(crate) fn of_source(snapshot: &Snapshot, id: &SourceId) -> BTreeSet<Url> {
     let tools = snapshot.tools().filter(|entry| entry.tool.id.source() == id.as_str());
     let manifests = tools.filter_map(|entry| entry.tool.served_manifest());
@@ -27,7 +27,7 @@ pub(crate) fn of_source(snapshot: &Snapshot, id: &SourceId) -> BTreeSet<Url> {
     templates.filter_map(root).collect()
 }
 
-/// The host of an address, if it says one.
+/// The root URL of a template's host; `None` if the host contains a placeholder.
 pub(crate) fn root(template: &str) -> Option<Url> {
     let (scheme, rest) = template.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next()?;
@@ -37,14 +37,14 @@ pub(crate) fn root(template: &str) -> Option<Url> {
     Url::parse(&format!("{scheme}://{host}/")).ok()
 }
 
-/// Whether its calls are refused, as far as the address alone says.
+/// Whether calls to this URL are rejected, judged by the URL alone, without a DNS lookup.
 pub(crate) fn is_shut(profile: &SourceProfile, url: &Url) -> bool {
     let allowed = profile.allow.iter().filter_map(|text| text.parse().ok()).collect();
     let egress = Egress { allow_private: false, allowed };
     matches!(egress.check_url(url), Err(EgressError::Forbidden { .. }))
 }
 
-/// As `allow` names it.
+/// `host:port`, the form in which `allow` lists it.
 pub(crate) fn written(url: &Url) -> String {
     let port = url.port_or_known_default().unwrap_or_default();
     format!("{}:{port}", url.host_str().unwrap_or_default())
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_of_an_address_is_known_unless_a_call_names_it() {
+    fn the_root_url_is_known_unless_an_argument_fills_in_the_host() {
         let root = |template| root(template).map(|url| url.to_string());
         let known = |url: &str| Some(url.to_owned());
         assert_eq!(root("http://127.0.0.1:9/v1/{{x}}"), known("http://127.0.0.1:9/"));

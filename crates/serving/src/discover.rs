@@ -1,4 +1,4 @@
-//! `toolcrib discover`: what a target has, without a server.
+//! `toolcrib discover`: prints the tools of a target without a server.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -19,11 +19,11 @@ use crate::out::{self, counted, quoted};
 use crate::table::section;
 use crate::target::{self, Target};
 
-/// More warnings than anybody reads on a terminal.
+/// Maximum number of warnings printed as text; JSON has all.
 const WARNINGS: usize = 20;
-/// Without a terminal.
+/// Width of the output if stdout is not a terminal.
 const WIDTH: usize = 100;
-/// Room for a description, however long a path is.
+/// Minimum width of the description column, even if paths are long.
 const DESCRIPTION_FROM: usize = 24;
 
 pub(crate) async fn discover(arguments: &options::Discover) -> Result<Ended, Failure> {
@@ -41,7 +41,7 @@ pub(crate) async fn discover(arguments: &options::Discover) -> Result<Ended, Fai
     Ok(Ended::Fine)
 }
 
-/// What is shown as JSON.
+/// The JSON output of `discover`.
 #[derive(Serialize)]
 struct Shown<'a> {
     kind: Kind,
@@ -51,7 +51,7 @@ struct Shown<'a> {
     warnings: &'a [Warning],
 }
 
-/// A tool as agents get it, and how it is called.
+/// A tool as agents receive it, and its method and path.
 #[derive(Serialize)]
 struct ShownTool<'a> {
     name: &'a str,
@@ -101,7 +101,7 @@ impl<'a> ShownTool<'a> {
     }
 }
 
-/// What people see.
+/// The text output of `discover`.
 fn text(options: &options::Target, target: &Target) -> String {
     let given = &options.shown();
     let inventory = &target.found.inventory;
@@ -130,21 +130,21 @@ fn text(options: &options::Target, target: &Target) -> String {
         let all = inventory.tools.values();
         all.filter(|tool| tool.manifest.execution.primitive() == Primitive::Tool)
     };
-    // Rather one that changes nothing.
+    // Prefer a tool that changes nothing as the example.
     if let Some(tool) = tools().find(|tool| &*tool.manifest.method == "GET").or(tools().next()) {
         text += &format!("\nCall one: {}\n", example(given, &options.again(), tool));
     }
     text
 }
 
-/// What is offered beside tools.
+/// Primitives other than tools: kind, whether it is a template, singular and plural.
 const OTHERS: [(Primitive, bool, &str, &str); 3] = [
     (Primitive::Prompt, false, "prompt", "prompts"),
     (Primitive::Resource, false, "resource", "resources"),
     (Primitive::Resource, true, "resource template", "resource templates"),
 ];
 
-/// What is offered of one kind.
+/// All manifests of one kind.
 fn offered(
     target: &Target,
     kind: Primitive,
@@ -157,7 +157,7 @@ fn offered(
     })
 }
 
-/// What a server of MCP offers, by kind. It has no methods and paths.
+/// The offers of an MCP server by kind; they have no method and path.
 fn offers(target: &Target) -> String {
     let row = |manifest: &Manifest<SchemaRef>| {
         let execution = &manifest.execution;
@@ -188,7 +188,7 @@ fn table(target: &Target) -> String {
         tools().map(|manifest| text(manifest).chars().count()).max().unwrap_or_default()
     };
     let others = longest(|m| &m.name) + longest(|m| &m.method).max(6) + longest(|m| &m.path);
-    // Four columns, each indented by two.
+    // There are four columns, each indented by two.
     let room = width().saturating_sub(others + 8).max(DESCRIPTION_FROM);
     let row = |manifest: &Arc<Manifest<SchemaRef>>| {
         let columns = [&manifest.name, &manifest.method, &manifest.path];
@@ -217,7 +217,7 @@ fn warnings(warnings: &[Warning]) -> String {
     text
 }
 
-/// What was found in texts, the worst first; what is only good to know is in the JSON.
+/// Inspection findings, the most severe first. Notes are in the JSON output only.
 fn findings(target: &Target) -> String {
     let tools = target.found.inventory.tools.values();
     let found =
@@ -243,7 +243,7 @@ fn findings(target: &Target) -> String {
     text
 }
 
-/// A call with every argument that is required.
+/// An example call with every required argument.
 fn example(given: &str, again: &str, tool: &Discovered) -> String {
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -260,7 +260,7 @@ fn first_line(text: &str) -> Cow<'_, str> {
     out::plain(text.trim().lines().next().unwrap_or_default())
 }
 
-/// The first line, cut to a width.
+/// The first line, truncated to `width` characters.
 fn cut(text: &str, width: usize) -> String {
     let line = first_line(text);
     match line.chars().count() <= width {

@@ -1,4 +1,4 @@
-//! The OpenAPI document as one page to read: plain HTML, no script, nothing from elsewhere.
+//! Renders the OpenAPI document as one HTML page, without scripts or external resources.
 
 use axum::http::HeaderValue;
 use base64::Engine as _;
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 
 const STYLE: &str = include_str!("docs_page.css");
 
-/// The page, and what it may load: nothing but its own style.
+/// The page, and its content security policy: only its own style may load.
 #[derive(Clone)]
 pub(crate) struct DocsPage {
     pub(crate) html: String,
     pub(crate) policy: HeaderValue,
 }
 
-/// Writes the page.
+/// Renders the page.
 pub(crate) fn of(document: &Value) -> DocsPage {
     let hash = STANDARD.encode(Digest::of(STYLE).as_bytes());
     let policy = format!(
@@ -36,7 +36,7 @@ impl Page {
         self.html.push_str(html);
     }
 
-    /// Text between tags or in an attribute.
+    /// Writes escaped text, for element content and attribute values.
     fn text(&mut self, text: &str) {
         for c in text.chars() {
             match c {
@@ -56,7 +56,7 @@ impl Page {
         self.put(&format!("</{name}>"));
     }
 
-    /// Text in which backticks mark code.
+    /// Writes text in which backticks mark code.
     fn prose(&mut self, text: &str) {
         for (number, part) in text.split('`').enumerate() {
             if number % 2 == 1 { self.element("code", part) } else { self.text(part) }
@@ -180,7 +180,7 @@ impl Page {
         self.put("</td></tr>");
     }
 
-    /// The members of an object, or a name where there is more to say.
+    /// Writes the fields of an object; for any other schema, its type.
     fn write_fields(&mut self, document: &Value, schema: &Value) {
         let target = resolved(document, schema);
         let Some(properties) = target.get("properties").and_then(Value::as_object) else {
@@ -230,7 +230,7 @@ impl Page {
         }
     }
 
-    /// The type in a few words; a name leads to its own entry.
+    /// Writes a short form of the type; a named type links to its entry.
     fn write_type(&mut self, schema: &Value) {
         if let Some(name) =
             schema.get("$ref").and_then(Value::as_str).and_then(|to| to.rsplit('/').next())

@@ -1,6 +1,6 @@
-//! `toolcrib doctor`: looks at everything a server needs, and says in plain words what is wrong and what to do.
+//! `toolcrib doctor`: checks everything a server needs; for each problem it reports the cause and a fix.
 //!
-//! It reads and changes nothing; a server may be running.
+//! It only reads; a server may be running meanwhile.
 
 mod away;
 mod declared;
@@ -18,18 +18,18 @@ use crate::failure::Failure;
 use crate::out::{self, Style, counted, plain};
 use crate::serve::settings::Settings;
 
-/// What was looked at, and how it is.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
-    /// What was looked at, in one word.
+    /// The name of the check, e.g. `store`.
     check: &'static str,
-    /// Which one, if there are several.
+    /// The object that was checked, if there are several of its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     of: Option<String>,
     state: State,
-    /// How it is.
+    /// The observed state, as a sentence.
     says: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
@@ -38,9 +38,8 @@ struct Finding {
 #[serde(rename_all = "snake_case")]
 enum State {
     Ok,
-    /// It works, and will not for ever.
+    /// It works now, but needs attention.
     Warning,
-    /// Something does not work.
     Problem,
 }
 
@@ -63,7 +62,7 @@ impl Finding {
     }
 }
 
-/// All of them.
+/// All findings, and whether none of them is a problem.
 #[derive(Serialize)]
 struct Report {
     ok: bool,
@@ -80,7 +79,7 @@ pub(crate) async fn examine(config: &Config, arguments: &Doctor) -> Result<Ended
     findings.push(store);
     let (journal, catalog) = match &opened {
         Some((journal, catalog)) => (Arc::clone(journal), Some(catalog)),
-        // What does not lie in the journal can be looked at all the same.
+        // Without the journal, everything that is not stored in it can still be checked.
         None => (JournalPlace::Memory.open(SystemClock).await?, None),
     };
     let settings = match declared::settings(arguments.config.as_deref(), catalog).await {

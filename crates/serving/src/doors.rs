@@ -1,7 +1,7 @@
-//! All doors as one: what `serve` answers with, and what can be mounted wherever a service of tower can.
+//! All endpoints as one tower service: `serve` uses it, and embedders can mount it.
 //!
-//! A message to `/mcp` goes straight to its handler: to route it, in boxes and layers, would cost more than to answer it.
-//! Everything else, and what names a group or a mode there, takes its route in the table.
+//! A plain message to `/mcp` bypasses the router, because routing through boxes and layers would cost more than the
+//! answer. All other requests use the route table, including MCP requests that name a group or a mode.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::around::around;
 use crate::mcp;
 
-/// Everything the server does; cheap to clone.
+/// All endpoints of the server; cheap to clone.
 #[derive(Clone)]
 pub struct Doors {
     app: App,

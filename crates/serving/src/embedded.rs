@@ -1,5 +1,5 @@
-//! For programs that embed toolcrib: MCP in a router of theirs or over standard input and output, and tools that only one
-//! request has.
+//! For programs that embed toolcrib: MCP in their own router or over standard input and output, and tools that exist
+//! for a single request.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,10 +18,10 @@ use crate::router;
 use crate::sight::Mode;
 use crate::watching::Standing;
 
-/// MCP at `/mcp` and `/mcp/{group}`, to merge into any router of axum or to nest in one. [`App::stop`] ends what still goes
-/// on after an answer.
+/// MCP at `/mcp` and `/mcp/{group}`, to merge into an axum router or to nest in one. [`App::stop`] aborts calls that
+/// outlived their request.
 ///
-/// By default only the names of this machine are answered to; [`Options::names`] has others.
+/// By default only host names of this machine are accepted; [`Options::names`] adds others.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,13 +42,13 @@ pub fn mcp_router(crib: Toolcrib, options: Options) -> (Router, App) {
     router::mcp_only(crib, options)
 }
 
-/// Speaks MCP over standard input and output until the other side has nothing more to say. Whoever started this program
-/// is let in without a credential; nothing else may write to standard output meanwhile.
+/// Serves MCP over standard input and output until the client closes its end. The process that started this program
+/// needs no credential. Nothing else may write to standard output meanwhile.
 pub async fn stdio(crib: Toolcrib) -> std::io::Result<()> {
     speak(crib, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
-/// The same over any two ends, one message a line.
+/// Serves MCP over any pair of streams, one message per line.
 pub async fn speak(
     crib: Toolcrib,
     input: impl AsyncRead + Unpin,
@@ -63,10 +63,10 @@ pub async fn speak(
     spoken
 }
 
-/// A layer of tower that gives each request providers of its own, by what it says of itself: a header, or whatever
-/// an earlier layer left in its extensions. Their tools come after all others, and only this request sees them.
+/// A tower layer that adds providers to single requests, chosen by the request's headers or by extensions that an
+/// earlier layer set. Their tools come after all others, and only this request sees them.
 ///
-/// Anybody can send a header. Read one that somebody you trust has set or checked.
+/// Any client can send any header. Trust only headers that you or your proxy set or verified.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -97,9 +97,9 @@ where
     })
 }
 
-/// A layer of tower that says which of your users a request comes from. What goes on after a request, its session,
-/// streams, tasks and questions, is then that user's alone, also where all of them show the same credential or none. It
-/// grants nothing. Of several layers, the outermost that names somebody counts.
+/// A tower layer that assigns requests to users of your program. Everything that outlives a request (its session,
+/// streams, tasks and questions) then belongs to that user alone, even if users share a credential or have none. The
+/// layer grants nothing. With several layers, the outermost that names a user wins.
 ///
 /// ```
 /// let layer = serving::user_per_request(|request| {
@@ -122,15 +122,15 @@ where
     })
 }
 
-/// Whom the program around us names as the user of a request.
+/// The user of a request, as named by the embedding program.
 #[derive(Clone)]
 pub(crate) struct RequestUser(pub(crate) Arc<str>);
 
-/// See [`providers_per_request`] and [`user_per_request`].
+/// The layer of [`providers_per_request`] and [`user_per_request`].
 #[derive(Clone, Copy, Debug)]
 pub struct PerRequest<F>(F);
 
-/// A service whose requests have something of their own.
+/// The tower service of [`PerRequest`]: edits the parts of each request before the inner service runs.
 #[derive(Clone, Copy, Debug)]
 pub struct EachRequest<F, S> {
     mark: F,

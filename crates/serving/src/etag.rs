@@ -1,5 +1,4 @@
-//! Tags: of the state that an admin can edit, with the condition that it still is the same; of the bytes of a list, with
-//! the condition that the caller does not have them.
+//! Entity tags, and the conditions on them: `If-Match` for what an admin edits, `If-None-Match` for lists and files.
 
 use axum::http::header::{HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use model::Digest;
@@ -12,12 +11,12 @@ use crate::problem::{Code, Problem};
 pub(crate) struct Tag(Digest);
 
 impl Tag {
-    /// Of everything an admin can edit, and nothing that changes by itself.
+    /// The tag of everything an admin can edit; pass nothing that changes by itself.
     pub(crate) fn of(state: &impl Serialize) -> Self {
         Self(Digest::of_canonical(&serde_json::to_value(state).expect("states are JSON")))
     }
 
-    /// Of exactly these bytes.
+    /// The tag of exactly these bytes.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self(Digest::of(bytes))
     }
@@ -27,12 +26,12 @@ impl Tag {
     }
 }
 
-/// What a caller has seen and wants unchanged (RFC 9110, 13.1.1).
+/// The `If-Match` condition of a request (RFC 9110, 13.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IfMatch {
-    /// Nothing was said, or anything will do.
+    /// No header, or `*`.
     Anything,
-    /// One of these. Weak tags are left out: they never match.
+    /// One of these tags. Weak tags are omitted, because they never match.
     OneOf(Vec<String>),
 }
 
@@ -68,17 +67,17 @@ impl IfMatch {
     }
 }
 
-/// What a caller has already (RFC 9110, 13.1.2).
+/// The `If-None-Match` condition of a request (RFC 9110, 13.1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IfNoneMatch {
-    /// Whatever there is.
+    /// `*`: matches any state.
     Anything,
-    /// These, without their quotes and whether they are weak: that makes no difference here.
+    /// These tags, without quotes and weakness: weak and strong compare equal here.
     OneOf(Vec<String>),
 }
 
 impl IfNoneMatch {
-    /// What is no tag is a tag of nothing: then the caller is sent what it asked for.
+    /// Parses the header. Malformed tags match nothing, so the caller receives the full answer.
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
         let mut tags = Vec::new();
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_stars_and_weak_tags_are_understood() {
+    fn lists_wildcards_and_weak_tags_are_parsed() {
         let tags = |tags: &[&str]| {
             Some(IfMatch::OneOf(tags.iter().map(|tag| (*tag).to_owned()).collect()))
         };
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_has_is_known_by_its_tag_weak_or_strong() {
+    fn if_none_match_accepts_weak_and_strong_tags() {
         let tag = Tag::of_bytes(b"list");
         let has = |value: &str| {
             let mut headers = HeaderMap::new();

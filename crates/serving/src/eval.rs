@@ -1,4 +1,4 @@
-//! `toolcrib eval search`: how often search finds the right tools, on anybody's own tools and queries.
+//! `toolcrib eval search`: measures how often search finds the right tools, on the user's own tools and queries.
 
 mod cross;
 mod example;
@@ -24,14 +24,14 @@ use example::{Query, Tool};
 use figures::{Figures, Measured};
 use meaning::Meaning;
 
-/// The longest file.
+/// Maximum bytes of an input file.
 const LIMIT: u64 = 1 << 30;
-/// How many tools are found for each query.
+/// Number of results per query.
 const FOUND: usize = 10;
-/// How many are looked at where words and meaning count together.
+/// Number of candidates that are ranked when words and vectors are combined.
 const NEAREST: usize = 100;
 
-/// What is searched: all tools in one index, and each subset as a set.
+/// The tools in one index, each subset as a tool set, and the queries.
 struct World {
     tools: Vec<Tool>,
     index: SearchIndex,
@@ -107,7 +107,7 @@ impl World {
         Self { tools, index, subsets, all, queries, meaning: None }
     }
 
-    /// The tools that are searched, if there are any.
+    /// The tools that the query searches; `None` if its subset does not exist.
     fn among(&self, query: &Query) -> Option<&ToolSet> {
         match &query.subset {
             Some(subset) => self.subsets.get(subset),
@@ -115,13 +115,13 @@ impl World {
         }
     }
 
-    /// The names of what is found, best first.
+    /// The names of the results, best first.
     fn ranked(&self, index: &SearchIndex, query: &Query) -> Vec<&str> {
         let Some(among) = self.among(query) else { return Vec::new() };
         self.names(&find(&[(index, among)], &query.query, FOUND))
     }
 
-    /// The same by words and meaning, as a server with an endpoint does it.
+    /// The names of the results by words and vectors, as a server with embeddings ranks them.
     fn ranked_by_meaning(&self, meaning: &Meaning, number: usize, query: &Query) -> Vec<&str> {
         let Some(among) = self.among(query) else { return Vec::new() };
         let by_words = find(&[(&self.index, among)], &query.query, NEAREST);

@@ -1,4 +1,4 @@
-//! `toolcrib explain`: which tools an identity has, and what grants or stops one of them.
+//! `toolcrib explain`: lists the tools of an identity, and explains why it may or may not use one of them.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::out::{self, counted, plain};
 use crate::table::section;
 use crate::target;
 
-/// As much as a token may hold, and some more.
+/// Maximum bytes of the claims; larger than any token.
 const LIMIT: u64 = 1 << 20;
 
 pub(crate) async fn explain(
@@ -40,7 +40,7 @@ pub(crate) async fn explain(
     Ok(if granted { Ended::Fine } else { Ended::ProblemsFound })
 }
 
-/// What a running server says, to whoever may administer it.
+/// Requests the explanation from a running server.
 async fn remote(
     config: &Config,
     arguments: &options::Explain,
@@ -65,7 +65,7 @@ pub(crate) async fn claims(given: &str) -> Result<Claims, Failure> {
         }
         path => target::from_file(Path::new(path), LIMIT)?,
     };
-    // As strictly as a token: of a claim that stands there twice, which one counts?
+    // Parse as strictly as a token: with a duplicate claim, it would be unclear which value counts.
     strict_json::object(&bytes).map(Claims::from).map_err(Failure::ClaimsNotAnObject)
 }
 

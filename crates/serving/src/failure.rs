@@ -1,4 +1,4 @@
-//! Why a verb failed, and how that is said: one line, from the outside to the cause.
+//! The errors of verbs, and their messages: one line, from the outermost error to its cause.
 
 use std::error::Error;
 use std::io;
@@ -18,7 +18,7 @@ use upstream::mcp::McpError;
 use crate::serve::listen::Listen;
 use crate::serve::tls::TlsError;
 
-/// Why a verb failed.
+/// The error of a verb.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -226,7 +226,7 @@ pub(crate) enum Failure {
     Refused {
         status: u16,
         sentence: String,
-        /// Members of what was sent, and what is wrong with them.
+        /// Fields of the request, each with its error message.
         errors: Vec<(String, String)>,
     },
 }
@@ -239,7 +239,7 @@ fn suggestion(near: &[String]) -> String {
 }
 
 impl Failure {
-    /// Why what was planned is not done.
+    /// The error for a plan that could not be applied.
     pub(crate) fn not_applied(error: CommandError) -> Self {
         match error {
             CommandError::Journal(JournalError::Conflict { stream, .. }) => {
@@ -249,12 +249,12 @@ impl Failure {
         }
     }
 
-    /// The message and its causes in one line; a cause that a message repeats is said once.
+    /// The message and its causes in one line, without repeating a cause that the message already contains.
     pub(crate) fn sentence(&self) -> String {
         model::sentence(self)
     }
 
-    /// Whether there may be something else than a document where one was looked for.
+    /// Whether the target may be something other than the expected document.
     pub(crate) fn may_be_no_document(&self) -> bool {
         match self {
             Self::Fetch(DiscoveryError::Status { .. }) => true,
@@ -270,7 +270,7 @@ impl Failure {
         }
     }
 
-    /// By its kind, for scripts.
+    /// The exit code of the program, for scripts.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused { status: 404, .. } => 4,
@@ -280,7 +280,7 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of our output went away.
+    /// Whether the reader of our output has closed the pipe.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         let mut error: Option<&(dyn Error + 'static)> = Some(self);
         while let Some(this) = error {
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_joined_and_said_once() {
+    fn a_cause_is_appended_and_not_repeated() {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let output = Failure::Output(full()).sentence();
         assert_eq!(output, format!("the output cannot be written: {}", full()));

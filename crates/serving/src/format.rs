@@ -1,6 +1,6 @@
-//! Formats of an agent's list: the same tools in the words of whoever reads them (requirement A1).
+//! Formats of tool lists: the same tools in the formats of several model APIs (requirement A1).
 //!
-//! A list is written tool by tool, and the same objects stand in the events of a stream.
+//! A list is written tool by tool; the events of a stream contain the same objects.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The whole list.
+    /// The whole list, from the cache if possible.
     pub(crate) fn list(self, app: &App, view: &AgentView) -> Prepared {
         app.prepared.get(view, self.form(), || self.write(view))
     }
@@ -55,11 +55,11 @@ impl Format {
         })
     }
 
-    /// The whole list, written anew.
+    /// Serializes the whole list.
     pub(crate) fn write(self, view: &AgentView) -> Vec<u8> {
         let tools = view.list();
         let (start, end) = match self {
-            // A tool of theirs holds functions, and one without any is refused.
+            // Gemini rejects a tool without function declarations.
             Self::Gemini if tools.is_empty() => (r#"{"tools":["#, "]}"),
             Self::Data => (r#"{"data":["#, "]}"),
             Self::Mcp
@@ -81,12 +81,12 @@ impl Format {
         bytes
     }
 
-    /// How many bytes a tool takes in a list.
+    /// Size of a tool in a list, in bytes.
     pub(crate) fn size(self, view: &AgentView, tool: &ViewedTool) -> u64 {
         self.tool(view, tool).to_string().len() as u64 + 1
     }
 
-    /// What a tool is called in this format. MCP takes any name; the APIs of models and paths do not.
+    /// The tool's name in this format. MCP accepts any name; model APIs and URL paths do not.
     pub(crate) fn name(self, tool: &ViewedTool) -> Cow<'_, str> {
         match self {
             Self::Data | Self::Mcp => Cow::Borrowed(tool.name()),
@@ -98,7 +98,7 @@ impl Format {
         }
     }
 
-    /// One tool of it.
+    /// One tool in this format.
     pub(crate) fn tool(self, view: &AgentView, tool: &ViewedTool) -> Value {
         let (name, description) = (self.name(tool), tool.description());
         match self {
@@ -117,7 +117,7 @@ impl Format {
                 "type": "function",
                 "function": {"name": name, "description": description, "parameters": parameters(tool)},
             }),
-            // Without `strict: false` a schema is taken for one of their strict ones, which most are not.
+            // Without `strict: false`, the API treats the schema as a strict one, which most schemas are not.
             Self::OpenaiResponses => json!({
                 "type": "function", "name": name, "description": description,
                 "parameters": parameters(tool), "strict": false,
@@ -132,7 +132,7 @@ impl Format {
     }
 }
 
-/// A tool as MCP has it.
+/// A tool in the format of MCP.
 pub(crate) fn of_mcp(tool: &ViewedTool) -> Map<String, Value> {
     let mut others = tool.more();
     let mut shown = Map::new();
@@ -150,7 +150,7 @@ pub(crate) fn of_mcp(tool: &ViewedTool) -> Map<String, Value> {
     shown
 }
 
-/// A schema of an object says so: arguments always are one.
+/// The input schema with `"type": "object"`, since arguments are always an object.
 fn object_schema(tool: &ViewedTool) -> Value {
     match tool.input_schema() {
         Value::Object(schema) if schema.contains_key("type") => Value::Object(schema),
@@ -162,7 +162,7 @@ fn object_schema(tool: &ViewedTool) -> Value {
     }
 }
 
-/// The same for those who refuse an object that does not say which members it has.
+/// The input schema for APIs that reject an object schema without `properties`.
 fn parameters(tool: &ViewedTool) -> Value {
     let mut schema = object_schema(tool);
     if schema.get("properties").is_none() {

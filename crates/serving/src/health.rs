@@ -1,5 +1,5 @@
-//! `/health/live` and `/health/ready`: whether to start this node again, and whether to send it requests. Both are for
-//! everybody, so they say why in single words and cost next to nothing.
+//! `/health/live` and `/health/ready`: whether to restart this node, and whether to route requests to it. Both are
+//! unauthenticated, so they report only stable codes and are cheap.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::route::Route;
 
-/// A snapshot that is older than this is not what the catalog is.
+/// A catalog that lags behind the journal by more than this is not ready.
 const BEHIND: Duration = Duration::from_secs(5);
-/// How long the journal may take for an append of nothing.
+/// Timeout of the write probe, an empty append to the journal.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
-/// How long what was found out about the journal holds: askers do not make work.
+/// How long a probe result is reused, so that frequent health checks do not load the journal.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -35,6 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// A process that runs.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Live")]
 struct Live {
     /// `live`
     status: &'static str,
@@ -42,6 +43,7 @@ struct Live {
 
 /// A server that should be sent requests.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Ready")]
 struct Ready {
     /// `ready`
     status: &'static str,
@@ -74,7 +76,7 @@ enum Note {
     Configuration,
 }
 
-/// What was last found out about the journal, and when.
+/// The result of the last write probe of the journal, and its time.
 #[derive(Default)]
 pub(crate) struct Health(Mutex<Option<(Instant, bool)>>);
 

@@ -1,13 +1,14 @@
-//! Which files of our own the programs that we start can be kept from: the journal, keys.
+//! Selects the files of the server, such as journal and keys, that can be hidden from child processes.
 //!
-//! A program cannot open what appears beside the way to something hidden after it was started (`upstream/stdio`). So
-//! files are hidden only where nothing of anybody's appears on the way: in folders of root that nobody else may write,
-//! outside of the user's home. A folder that holds nothing but such files is hidden as a whole, whosever it is.
+//! A child process cannot open paths that appear beside the path to a hidden file after it started (`upstream/stdio`).
+//! So files are hidden only where other users create nothing along the path: in folders that root owns and only root
+//! may write, outside of the user's home. A folder with nothing but such files is hidden as a whole, regardless of its
+//! owner.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What can be hidden of these files.
+/// The paths that can be hidden to protect these files.
 pub(crate) fn hidden<'a>(files: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
     let files: Vec<PathBuf> =
         files.into_iter().filter_map(|file| file.canonicalize().ok()).collect();
@@ -40,7 +41,7 @@ fn can_be_hidden(
     hidden
 }
 
-/// The folder of a file if there is nothing else in it; the files that belong to a journal begin with its name.
+/// The folder of a file if it contains nothing else, otherwise the file. Files of a journal share its name as prefix.
 fn whole_folder(file: &Path, files: &[PathBuf]) -> PathBuf {
     let is_ours = |path: PathBuf| {
         let path = path.to_string_lossy();
@@ -52,7 +53,7 @@ fn whole_folder(file: &Path, files: &[PathBuf]) -> PathBuf {
     folder.filter(|_| are_ours).unwrap_or(file).to_owned()
 }
 
-/// Whether nobody but root makes anything here.
+/// Whether only root can create files in the folder.
 fn is_settled(folder: &Path) -> bool {
     folder.metadata().is_ok_and(|folder| folder.uid() == 0 && folder.mode() & 0o022 == 0)
 }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_alone_below_settled_folders_is_hidden_with_its_folder() {
+    fn a_folder_with_only_our_files_below_root_only_folders_is_hidden_whole() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let at = |name: &str| base.join(name);

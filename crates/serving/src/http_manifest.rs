@@ -1,5 +1,5 @@
-//! `GET /tools` and `POST /tools/{name}`: an agent's tools for whoever speaks the convention of http manifests
-//! (requirement H3), another toolcrib among them.
+//! `GET /tools` and `POST /tools/{name}`: an agent's tools for clients of the http manifest convention (requirement
+//! H3), such as another toolcrib.
 
 use axum::Json;
 use axum::extract::State;
@@ -78,7 +78,7 @@ async fn call(
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {
         Called::Done(done) => match done.lacks_scopes() {
-            // A status, because that is what whoever can get a wider token looks at.
+            // Respond with a status: a client that can get a wider token acts on the status.
             Some(failure) if matches!(identity.means, Means::Token) => {
                 let Failure { message, scopes, .. } = failure.clone();
                 return Err(Problem::scopes_missing(message, scopes));

@@ -1,7 +1,7 @@
-//! `toolcrib import`: the MCP servers that other programs know become sources.
+//! `toolcrib import`: registers the MCP servers that other programs have configured as sources.
 //!
-//! Understood are the configuration of desktop clients (`mcpServers`, `servers`) and the `server.json` of the official
-//! registry. A value in an environment or a header is most often a secret: it is sealed, never stored as it is.
+//! It reads configurations of desktop clients (`mcpServers`, `servers`) and the `server.json` of the official registry.
+//! Values of environment variables and headers are most often secrets: they are encrypted, never stored in plain text.
 
 mod client_file;
 mod server_json;
@@ -28,10 +28,10 @@ use crate::failure::Failure;
 use crate::journal::{open_or_make, show};
 use crate::{out, target};
 
-/// More than any configuration has.
+/// Maximum bytes of a file.
 const LIMIT: u64 = 4 << 20;
 
-/// A server that another program knows.
+/// An MCP server in the configuration of another program.
 #[derive(Debug, PartialEq)]
 struct Server {
     name: String,
@@ -53,7 +53,7 @@ enum Place {
     },
 }
 
-/// A server that cannot be taken, and why.
+/// A server that cannot be imported, with the reason.
 #[derive(Debug, PartialEq)]
 struct NotTaken {
     name: String,
@@ -69,7 +69,7 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
     };
     let read = read(&given.file, &bytes)?;
     let key = config.sealing_key(given.sealing_key_file.as_deref())?;
-    // A dry run is the same in a journal that is gone afterwards.
+    // A dry run registers in an in-memory journal, which is then dropped.
     let (journal, taken) = match given.dry_run {
         true => (JournalPlace::Memory.open(SystemClock).await?, sources_of(&config.journal).await?),
         false => (open_or_make(&config.journal).await?, BTreeSet::new()),
@@ -104,7 +104,7 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
     Ok(if is_whole { Ended::Fine } else { Ended::ProblemsFound })
 }
 
-/// The sources that are there. A journal that is not there has none, and is not made.
+/// The ids of the existing sources. A missing journal file has none; it is not created.
 async fn sources_of(place: &JournalPlace) -> Result<BTreeSet<SourceId>, Failure> {
     if matches!(place, JournalPlace::File(path) if !path.exists()) {
         return Ok(BTreeSet::new());
@@ -113,7 +113,7 @@ async fn sources_of(place: &JournalPlace) -> Result<BTreeSet<SourceId>, Failure>
     Ok(snapshot.sources().map(|entry| entry.source.id.clone()).collect())
 }
 
-/// Everything that is in a file.
+/// Parses all servers of a file.
 fn read(file: &str, bytes: &[u8]) -> Result<Read, Failure> {
     let text = client_file::without_comments(&String::from_utf8_lossy(bytes));
     let document: Value = serde_json::from_str(&text)
@@ -169,7 +169,7 @@ async fn profile(
                 directory: folder.as_deref().map(Into::into),
                 sandbox: None,
             };
-            // Before anything is sealed: what is refused leaves nothing behind.
+            // Validate before sealing any secret: a rejected server must leave nothing behind.
             let variables = environment.keys().filter_map(|name| InvalidCommand::of_variable(name));
             if let Some(problem) = started.problems().into_iter().chain(variables).next() {
                 return Ok(Err(problem.to_string()));
@@ -233,13 +233,13 @@ async fn of_header(
     }))
 }
 
-/// Where values are kept.
+/// Seals the values of imported servers as secrets.
 struct Store {
     secrets: Secrets,
 }
 
 impl Store {
-    /// A reference to a value: `${NAME}` is a variable, everything else is sealed.
+    /// A reference to a value: `${NAME}` becomes an environment reference, every other value is sealed.
     async fn keep(
         &mut self,
         name: &str,
@@ -262,7 +262,7 @@ impl Store {
     }
 }
 
-/// Why an argument cannot stand in a source as it is.
+/// Why an argument cannot be stored in a source as it is; `None` if it can.
 fn objection(argument: &str) -> Option<String> {
     if argument.contains("${") {
         let shown = plain(argument);
@@ -279,7 +279,7 @@ fn objection(argument: &str) -> Option<String> {
     })
 }
 
-/// The variable that a value stands for: `${NAME}`, `${env:NAME}`.
+/// The name of the variable in `${NAME}` or `${env:NAME}`.
 fn variable(value: &str) -> Option<&str> {
     let name = value.strip_prefix("${")?.strip_suffix('}')?;
     Some(name.strip_prefix("env:").unwrap_or(name)).filter(|name| !name.contains([':', '$', '{']))
@@ -302,7 +302,7 @@ fn plain(text: &str) -> String {
     out::plain(text).into_owned()
 }
 
-/// The texts of an object.
+/// The string, number and boolean fields of an object, as strings.
 fn texts(object: Option<&Value>) -> BTreeMap<String, String> {
     let object = object.and_then(Value::as_object).into_iter().flatten();
     let text = |value: &Value| match value {
@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_is_told_from_a_value() {
+    fn a_variable_is_distinguished_from_a_value() {
         assert_eq!(variable("${TOKEN}"), Some("TOKEN"));
         assert_eq!(variable("${env:TOKEN}"), Some("TOKEN"));
         for value in ["TOKEN", "${input:token}", "a ${TOKEN}", "${a}${b}", ""] {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused() {
+    fn a_file_of_unknown_format_is_rejected() {
         assert!(matches!(read("f", b"{"), Err(Failure::ImportNotJson { .. })));
         assert!(matches!(read("f", b"{}"), Err(Failure::ImportUnknown)));
         assert!(matches!(read("f", b"[1]"), Err(Failure::ImportUnknown)));

@@ -1,4 +1,4 @@
-//! A deadline for what is mostly there at once: no clock is asked unless it has to be waited for.
+//! A timeout for work that is mostly ready at once: it reads the clock only if the work has to wait.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -8,7 +8,7 @@ use tokio::time::error::Elapsed;
 
 pub(crate) async fn in_time<F: Future>(within: Duration, work: F) -> Result<F::Output, Elapsed> {
     let mut work = std::pin::pin!(work);
-    // Whatever it waits for wakes this same task.
+    // This first poll registers the same task's waker, so polling again inside `timeout` is sound.
     match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
         Poll::Ready(done) => Ok(done),
         Poll::Pending => tokio::time::timeout(within, work).await,

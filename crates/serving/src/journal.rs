@@ -1,4 +1,4 @@
-//! `toolcrib journal …`: one file for each verb.
+//! `toolcrib journal …`: one file per verb.
 
 pub(crate) mod collect;
 pub(crate) mod export;
@@ -13,19 +13,19 @@ use toolcrib::{Journal, JournalPlace, SystemClock};
 
 use crate::failure::Failure;
 
-/// For reading, beside a running server if there is one.
+/// Opens the journal read-only; a server may have it open meanwhile.
 pub(crate) async fn open_to_read(place: &JournalPlace) -> Result<Arc<dyn Journal>, Failure> {
     refuse_memory(place)?;
     Ok(place.open_read_only(SystemClock).await?)
 }
 
-/// For writing; made if it is not there.
+/// Opens the journal for writing and creates it if it does not exist.
 pub(crate) async fn open_or_make(place: &JournalPlace) -> Result<Arc<dyn Journal>, Failure> {
     refuse_memory(place)?;
     Ok(place.open(SystemClock).await?)
 }
 
-/// For writing, but only if it is there: a mistyped path leaves no new journal behind.
+/// Opens an existing journal for writing. If it does not exist, it fails: a mistyped path must not create a journal.
 pub(crate) async fn open_to_change(place: &JournalPlace) -> Result<Arc<dyn Journal>, Failure> {
     drop(open_to_read(place).await?);
     open_or_make(place).await

@@ -1,7 +1,7 @@
-//! The doors, and the program `toolcrib`.
+//! The HTTP and MCP endpoints of a server, and the program `toolcrib`.
 //!
-//! [`doors`] are everything the server answers; [`program`] is the command line around it. Whoever embeds toolcrib mounts
-//! [`mcp_router`] in a router of its own, or speaks over [`stdio`].
+//! [`doors`] builds all endpoints; [`program`] is the command line around them. A program that embeds toolcrib mounts
+//! [`mcp_router`] in its own router, or serves MCP over [`stdio`].
 
 mod activity;
 mod admin;
@@ -78,7 +78,7 @@ mod whoami;
 mod work;
 mod workflow;
 
-/// The guide, so that its code is compiled and run.
+/// Compiles and runs the code of the guide as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 mod guide {}

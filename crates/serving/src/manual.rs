@@ -1,4 +1,4 @@
-//! `toolcrib completions` and `toolcrib man`: what the command line says of itself, for shells and for `man`.
+//! `toolcrib completions` and `toolcrib man`: shell completions and the manual page, generated from the command line.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(crate) fn completions(shell: Shell) -> Result<Ended, Failure> {
     print_all(&script)
 }
 
-/// One page: the program, then each of its verbs.
+/// Prints one page: the program, followed by each of its verbs.
 pub(crate) fn print() -> Result<Ended, Failure> {
     let mut command = Cli::command();
     command.build();

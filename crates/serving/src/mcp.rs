@@ -1,8 +1,8 @@
-//! MCP: both eras of the protocol on one endpoint. See `docs/adr/0019-mcp-by-hand.md`.
+//! The MCP endpoint: both eras of the protocol on one path. See `docs/adr/0019-mcp-by-hand.md`.
 //!
-//! `message.rs` reads, `modern.rs` and `legacy.rs` hold the rules of their eras, `methods.rs` does what both have. What
-//! comes of a request is one message or several (`answer.rs`), of which the last is the answer; `http.rs` and `stdio.rs`
-//! carry them.
+//! `incoming_message.rs` parses requests; `modern_era.rs` and `legacy_era.rs` hold the rules of their eras,
+//! `shared_methods.rs` the methods that both share. A request leads to one or several messages (`outgoing_message.rs`),
+//! the last of which is the answer; `streamable_http.rs` and `mcp_stdio.rs` transport them.
 
 mod answer;
 mod asked;
@@ -39,10 +39,10 @@ use self::sessions::Sessions;
 use self::tasks::Tasks;
 use crate::work::Work;
 
-/// Where it is over HTTP.
+/// Path of the endpoint over HTTP.
 pub(crate) const PATH: &str = "/mcp";
 
-/// What the door remembers between messages; none of it says who anybody is.
+/// State of the endpoint between messages; none of it authenticates a caller.
 pub(crate) struct Mcp {
     pages: Pages,
     seal: Seal,
@@ -51,7 +51,7 @@ pub(crate) struct Mcp {
     tasks: Tasks,
     sessions: Sessions,
     streams: Streams,
-    /// Calls that go on without their client.
+    /// Calls that continue after their client has disconnected.
     work: Work,
 }
 
@@ -69,7 +69,7 @@ impl Mcp {
         }
     }
 
-    /// Drops what still goes on.
+    /// Aborts the calls that are still running.
     pub(crate) async fn stop(&self) {
         self.work.stop().await;
     }

@@ -1,5 +1,5 @@
-//! `GET /metrics`: what was measured, as Prometheus reads it. How many calls a server answers is not for everybody: it is
-//! for admins, or for whoever reaches an address that is for nothing else.
+//! `GET /metrics` in the Prometheus text format. Call rates are confidential: the route is for admins. A separate
+//! listener for metrics and health alone serves them without a credential.
 
 pub(crate) mod doors;
 
@@ -22,7 +22,7 @@ use crate::route::Route;
 
 const PATH: &str = "/metrics";
 
-/// Every metric that the server tells.
+/// Every metric that the server exports.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     METRICS.into_iter().chain(OURS).chain(EXPORT_METRICS)
 }
@@ -72,7 +72,7 @@ async fn for_admins(Admin(_): Admin, State(app): State<App>) -> Response {
     written(&app)
 }
 
-/// All of an address of its own: the same for everybody who reaches it, and whether the server is well.
+/// The router of the separate listener: metrics and health checks, without authentication.
 pub(crate) fn alone(app: &App, names: Names) -> Router {
     let mut router = Router::new().route(PATH, get(async |State(app): State<App>| written(&app)));
     for route in health::routes() {
@@ -98,7 +98,7 @@ fn written(app: &App) -> Response {
     (headers, reading(app).to_text()).into_response()
 }
 
-/// What was measured so far.
+/// Collects the current value of every metric.
 pub(crate) fn reading(app: &App) -> Reading {
     let mut reading = app.crib.reading();
     reading.also(OURS.into_iter().chain(EXPORT_METRICS));

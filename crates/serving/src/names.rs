@@ -1,5 +1,5 @@
-//! The names this server answers to. `Host` and `Origin` of every request are held against them: a name that was pointed
-//! at this machine, or a page from elsewhere, gets nowhere, whatever else it shows.
+//! Checks `Host` and `Origin` of every request against the names of the server. This rejects DNS rebinding and pages
+//! from other sites, whatever credential they send.
 
 mod host;
 mod public_url;
@@ -15,7 +15,7 @@ pub use self::host::{HostName, Origin};
 pub use self::public_url::PublicUrl;
 use crate::problem::{Code, Problem};
 
-/// The names of a server; by default those of this machine.
+/// The host names and origins that the server accepts; by default only this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     names: Vec<HostName>,
@@ -23,20 +23,20 @@ pub struct Names {
     others: Others,
 }
 
-/// Which names are answered that are not listed.
+/// Which hosts are accepted without being listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Others {
-    /// Those of this machine.
+    /// Names and addresses of this machine.
     #[default]
     Local,
-    /// Addresses too: what asks for one was not led here by a name.
+    /// IP addresses too: DNS rebinding needs a name.
     Addresses,
-    /// Any.
+    /// Any host.
     Any,
 }
 
 impl Names {
-    /// Those that were configured, and those of this machine.
+    /// Accepts the configured names and origins, and this machine.
     pub fn new(
         mut names: Vec<HostName>,
         mut origins: Vec<Origin>,
@@ -49,8 +49,8 @@ impl Names {
         Self { names, origins, others: Others::Local }
     }
 
-    /// Also what is sensible where the server listens. If it was given no name and callers must show a credential, any
-    /// will do: no page can make a browser show one.
+    /// Also accepts hosts that fit the listener. Without configured names, a server that requires credentials accepts any
+    /// host: no page can make a browser send one.
     pub fn listening_on(self, address: SocketAddr, needs_credential: bool) -> Self {
         let others = match address.ip().is_loopback() {
             true => Others::Local,
@@ -60,12 +60,12 @@ impl Names {
         Self { others, ..self }
     }
 
-    /// Also any other: only who may open the socket comes.
+    /// Accepts any host: the file permissions of the Unix socket restrict who can connect.
     pub fn on_a_socket(self) -> Self {
         Self { others: Others::Any, ..self }
     }
 
-    /// Whether any `Host` is answered.
+    /// Whether any `Host` is accepted.
     pub fn has_any(&self) -> bool {
         self.others == Others::Any
     }
@@ -79,7 +79,7 @@ impl Names {
         is_other || self.names.iter().any(|name| name.is_of(host))
     }
 
-    /// A page may ask its own server, and one on this machine any other on it.
+    /// A page may call its own server. A page on this machine may call any server on this machine.
     fn has_origin(&self, origin: &Origin, host: Option<&Host>) -> bool {
         let is_own =
             |host: &Host| origin.is_of(host) || (origin.host().is_local() && host.is_local());
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// Which host a request is for (RFC 9112, 3.2; RFC 9113, 8.3.1). One of HTTP/1.0 need not say.
+/// The host that a request targets (RFC 9112, 3.2; RFC 9113, 8.3.1); optional in HTTP/1.0.
 fn host(request: &Request) -> Result<Option<Host>, Problem> {
     let malformed = || Problem::new(Code::InvalidRequest, "say once which host this is for");
     let target = request.uri().authority().map(|authority| authority.as_str());
@@ -119,7 +119,7 @@ fn host(request: &Request) -> Result<Option<Host>, Problem> {
     text.parse().map(Some).map_err(|_| malformed())
 }
 
-/// A header that may be there once.
+/// A header that may occur at most once.
 fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem> {
     let mut given = headers.get_all(&name).iter();
     match (given.next(), given.next()) {

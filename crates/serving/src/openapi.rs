@@ -1,4 +1,4 @@
-//! Our own API as OpenAPI 3.1, written from the table of routes.
+//! The OpenAPI 3.1 document of this API, generated from the route table.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::problem::{self, Written};
 use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
-/// The tags, in the order they are shown.
+/// Tags, in display order.
 const TAGS: [(&str, &str); 16] = [
     ("about", "This API, and who is calling."),
     ("console", "The web console: a page that uses this API."),
@@ -33,7 +33,7 @@ const DESCRIPTION: &str = "Everything in the catalog can be read, made, changed 
     was faster. With an `Idempotency-Key`, the same request sent again is carried out once. \
     Members and parameters that are not known are refused.";
 
-/// The whole document.
+/// Builds the whole document.
 pub(crate) fn document(routes: &[Route], schemas: &Schemas) -> Value {
     let mut paths = Map::new();
     for route in routes {
@@ -155,7 +155,7 @@ fn query_parameters(route: &Route, schemas: &Schemas) -> Vec<Value> {
     properties.map(parameter).collect()
 }
 
-/// A parameter that is not given is left out: there is no null in a query.
+/// Removes `null` from the type: a query cannot contain null, so callers omit an optional parameter.
 fn of_parameter(schema: &Value) -> Value {
     let is_null = |schema: &Value| schema.get("type").is_some_and(|name| name == "null");
     let choices = schema.get("anyOf").and_then(Value::as_array);
@@ -215,7 +215,7 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
     responses
 }
 
-/// The ways in which a route can fail.
+/// The statuses of the problems that a route can answer.
 fn problems(route: &Route) -> Vec<&'static str> {
     let mut statuses = Vec::new();
     if route.who != Who::Open {

@@ -1,4 +1,4 @@
-//! What is written: results to stdout, notes to stderr; and how texts from elsewhere are made fit for a terminal.
+//! Output: results to stdout, notes to stderr; and escaping of foreign text for a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -11,7 +11,7 @@ use crate::cli::{Ended, Json};
 use crate::config;
 use crate::failure::Failure;
 
-/// Writes a result to stdout, and a line end if it has none.
+/// Writes a result to stdout, with a final newline.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
@@ -20,25 +20,25 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     written.and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// Writes a result to stdout as JSON for people and programs.
+/// Writes a result to stdout as indented JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&plain_json(&serde_json::to_string_pretty(value).expect("what we print is JSON")))
 }
 
-/// How a text stands out for people.
+/// A style for emphasis on terminals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Titles of columns.
+    /// Column titles.
     Bold,
-    /// What is well, or comes.
+    /// Success, or an addition.
     Green,
-    /// What will not be well for ever, or changes.
+    /// A warning, or a change.
     Yellow,
-    /// What is not well, or goes.
+    /// A failure, or a removal.
     Red,
 }
 
-/// The text with a style, if stdout is a terminal whose user wants colours (`NO_COLOR`, `TERM=dumb`).
+/// The styled text, if stdout is a terminal whose user wants colours (`NO_COLOR`, `TERM=dumb`).
 pub(crate) fn styled(style: Style, text: &str) -> String {
     static HAS_STYLES: LazyLock<bool> = LazyLock::new(|| {
         let given = |name| config::variable(name).ok().flatten();
@@ -57,19 +57,19 @@ pub(crate) fn styled(style: Style, text: &str) -> String {
     format!("\x1b[{code}m{text}\x1b[0m")
 }
 
-/// Writes a line to stderr. A note that nobody can read is not worth a failure.
+/// Writes a line to stderr. Errors are ignored: a note is optional.
 pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr(), "{}", plain(text)));
 }
 
-/// Writes lines to stderr, those after the first indented: no text from elsewhere looks like a message of ours.
+/// Writes lines to stderr, all but the first indented: foreign text cannot imitate our own messages.
 pub(crate) fn notes(text: &str) {
     for (number, line) in text.lines().enumerate() {
         note(&format!("{}{line}", if number == 0 { "" } else { "  " }));
     }
 }
 
-/// A text on one line, in which nothing steers the reader's terminal or hides from the reader.
+/// Escapes control and hidden characters, so that foreign text stays on one line and cannot control the terminal.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| c.is_control() || is_hidden(c);
     if !text.contains(is_escaped) {
@@ -82,7 +82,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// A word as a shell takes it: somebody will paste it.
+/// Quotes a word for a POSIX shell, because users copy it.
 pub(crate) fn quoted(word: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     match !word.is_empty() && word.chars().all(is_safe) {
@@ -91,12 +91,12 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Whether there is somebody to ask.
+/// Whether the program can ask the user a question.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Whether somebody says yes; where there is nobody to ask, it is as if they had.
+/// Asks for confirmation; without a terminal, the answer is yes.
 pub(crate) async fn agreed(question: &str) -> Result<bool, Failure> {
     if !can_ask() {
         return Ok(true);
@@ -112,13 +112,13 @@ pub(crate) async fn agreed(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// `1 tool`, `2 tools`.
+/// A count with its noun: `1 tool`, `2 tools`.
 pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     let word = if count == 1 { one } else { many };
     format!("{count} {word}")
 }
 
-/// Writes what came of verifying something, and says how the program ends.
+/// Prints the result of a verification, and returns the outcome of the verb.
 pub(crate) fn print_verified<V: Serialize>(
     format: &Json,
     ok: bool,
@@ -138,7 +138,7 @@ pub(crate) fn print_verified<V: Serialize>(
     Ok(if ok { Ended::Fine } else { Ended::ProblemsFound })
 }
 
-/// `ok`, or all that is wrong.
+/// `ok`, or a list of all problems.
 pub(crate) fn problems(problems: &[impl AsRef<str>]) -> String {
     if problems.is_empty() {
         return "ok\n".to_owned();
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_and_hidden_ones_are_shown_and_not_sent() {
+    fn control_and_hidden_characters_are_escaped() {
         assert_eq!(plain("grüße"), "grüße");
         assert_eq!(plain("a\u{202e}b\u{200b}\u{e0041}"), "a\\u{202e}b\\u{200b}\\u{e0041}");
         assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}"), "a\\u{1b}[2Jb\\nc\\u{9b}");

@@ -1,5 +1,5 @@
-//! Lists, page by page. A cursor says after which element to go on, so nothing is skipped or repeated when others come
-//! and go between two pages.
+//! Pagination of lists. A cursor holds the last key of a page, so concurrent inserts and deletes neither skip nor
+//! repeat elements.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -36,13 +36,13 @@ pub(crate) struct Page<T> {
 }
 
 impl Paging {
-    /// Whether an element has the text that is looked for.
+    /// Whether an element matches the search text.
     pub(crate) fn finds(&self, id: &str, name: &str) -> bool {
         let Some(wanted) = &self.q else { return true };
         id.to_lowercase().contains(wanted) || name.to_lowercase().contains(wanted)
     }
 
-    /// The elements of this page, in the order of their keys. No two elements have one key.
+    /// The elements of this page, ordered by key. Keys must be unique.
     pub(crate) fn of<E, T>(
         &self,
         elements: impl Iterator<Item = E>,
@@ -57,7 +57,7 @@ impl Paging {
             .collect();
         let has_more = limit < rest.len();
         if has_more {
-            // Only what is shown is put in order: there may be 100,000 others.
+            // Sort only the elements of this page: the list may have 100,000 more.
             rest.select_nth_unstable_by(limit, |one, two| one.0.cmp(&two.0));
             rest.truncate(limit);
         }
@@ -69,14 +69,14 @@ impl Paging {
 }
 
 impl<E> Page<E> {
-    /// Each element as it is shown.
+    /// Converts each element.
     pub(crate) fn map<T>(self, show: impl FnMut(E) -> T) -> Page<T> {
         let Self { data, next_cursor } = self;
         Page { data: data.into_iter().map(show).collect(), next_cursor }
     }
 }
 
-/// Once for the whole list.
+/// Lowercases the search text once for the whole list.
 fn in_lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.map(|text| text.to_lowercase()))
 }

@@ -1,7 +1,7 @@
-//! `toolcrib plan` and `toolcrib apply`: what a configuration file would change, and changing it.
+//! `toolcrib plan` and `toolcrib apply`: computes the changes of a configuration file, and applies them.
 //!
-//! A plan is the difference between the catalog and what it would be after the commands of the file. What is applied is
-//! what was planned, event by event: if something of it has changed meanwhile, nothing is stored.
+//! A plan is the difference between the catalog and its state after the commands of the file. Applying stores exactly
+//! the planned events: if an affected entity has changed in between, nothing is stored.
 
 pub(crate) mod apply;
 mod away;
@@ -36,7 +36,7 @@ use crate::journal::open_to_read;
 use crate::problem::Problem;
 use crate::trace::Files;
 
-/// What a file would change.
+/// The changes of a file.
 pub(crate) struct Plan {
     pub(crate) told: Told,
     /// The events, ready to be stored.
@@ -71,15 +71,15 @@ pub(crate) struct Compared {
     pub(crate) effect: Effect,
 }
 
-/// Why there is no plan.
+/// The reason why a plan cannot be made.
 pub(crate) enum NotPlanned {
-    /// What is declared would be refused.
+    /// The catalog would reject the declared state.
     Refused(Mistakes),
     Failed(CommandError),
 }
 
 impl NotPlanned {
-    /// With the lines of a file.
+    /// Adds the positions in the file.
     pub(crate) fn of(self, document: &Document) -> Failure {
         match self {
             Self::Refused(mistakes) => document.refuse(mistakes),
@@ -96,7 +96,7 @@ impl Compared {
 }
 
 impl Plan {
-    /// What a file would change in a catalog, and for whom.
+    /// Computes the changes of a file in a catalog, and their effect on identities.
     pub(crate) async fn make(
         catalog: &Catalog,
         declared: &Declared,
@@ -128,7 +128,7 @@ fn compare(before: &Snapshot, after: &Snapshot, identities: Vec<Identity>) -> Ve
     names.into_iter().zip(effects).map(|(name, effect)| Compared { name, effect }).collect()
 }
 
-/// Why a file cannot be applied, with the line that wants what is refused.
+/// Converts a rejection by the catalog, with the field of the file that caused it.
 fn refusal(
     declared: &Declared,
     before: &Snapshot,
@@ -149,7 +149,7 @@ fn refusal(
     }
 }
 
-/// Everybody whose tools are compared: the holders of good keys, those that the file names, and those that were given.
+/// All identities to compare: the holders of valid API keys, those named in the file, and those on the command line.
 pub(crate) fn identities(
     snapshot: &Snapshot,
     declared: &Declared,
@@ -163,7 +163,7 @@ pub(crate) fn identities(
     keys.chain(declared.identities.iter().cloned()).chain(given).collect()
 }
 
-/// Those that were given on the command line.
+/// Parses the identities on the command line.
 pub(crate) async fn named(given: &[String]) -> Result<Vec<Identity>, Failure> {
     let mut identities = Vec::with_capacity(given.len());
     for given in given {
@@ -176,7 +176,7 @@ pub(crate) async fn named(given: &[String]) -> Result<Vec<Identity>, Failure> {
     Ok(identities)
 }
 
-/// `toolcrib plan`. A journal that is not there is planned for as an empty one, and is not made.
+/// `toolcrib plan`. A missing journal counts as an empty one, and is not created.
 pub(crate) async fn plan(config: &Config, given: &options::Plan) -> Result<Ended, Failure> {
     let wanted = &given.wanted;
     let (told, document) = match &wanted.at.server {
@@ -203,19 +203,19 @@ async fn here(place: &JournalPlace, wanted: &Wanted) -> Result<(Told, Document),
     Ok((plan.told, declared.document))
 }
 
-/// Whether a file could be applied to an empty catalog. What is refused leaves no new journal behind.
+/// Checks that a file could be applied to an empty catalog, so that a rejected file creates no journal.
 pub(crate) async fn try_on_nothing(declared: &Declared) -> Result<(), Failure> {
     let nothing = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
     let plan = Plan::make(&nothing, declared, false, Vec::new()).await;
     plan.map(drop).map_err(|refused| refused.of(&declared.document))
 }
 
-/// Reads a file where that keeps nobody waiting.
+/// Reads a file in the background.
 pub(crate) async fn read(path: &Path) -> Result<Declared, Failure> {
     read_noting(path).await.1
 }
 
-/// The same, and which files were read.
+/// Like `read_config`, with the stamps of all files that were read.
 pub(crate) async fn read_noting(path: &Path) -> (Files, Result<Declared, Failure>) {
     let path = path.to_owned();
     upstream::aside(move || {

@@ -1,7 +1,7 @@
-//! Lists that are written once and then copied: kept under what they were written from, so they cannot be stale.
+//! Cache of serialized lists. The key covers everything that a list depends on, so an entry is never stale.
 //!
-//! Many agents see the same tools, and ask for them again and again. Views of one stamp list the same
-//! ([`toolcrib::Stamp`]), so the bytes of one serve all; what changes is another stamp, and the old bytes fall out.
+//! Many agents have the same tools and request them often. Views with equal stamps list the same tools
+//! ([`toolcrib::Stamp`]) and share one serialized list. A change leads to a new stamp, and the old entry is evicted.
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -14,20 +14,20 @@ use toolcrib::{AgentView, Stamp};
 
 use crate::etag::{IfNoneMatch, Tag};
 
-/// Of all lists that are kept, in bytes.
+/// Maximum size of all cached lists, in bytes.
 const LIMIT: u64 = 64 << 20;
-/// What an entry takes beside its bytes, about.
+/// Approximate overhead of an entry, in bytes.
 const ENTRY: usize = 256;
 
-/// A list, ready to be sent; cheap to clone.
+/// A serialized list; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) bytes: Bytes,
-    /// Of exactly these bytes.
+    /// Entity tag of exactly these bytes.
     pub(crate) tag: Tag,
 }
 
-/// How a list is written. Doors name their own forms; no two write differently under one name.
+/// The representation of a list, as part of the cache key. Each name must stand for one representation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     name: &'static str,
@@ -39,13 +39,13 @@ impl Form {
         Self { name, after: None }
     }
 
-    /// The part of it that comes after this: the next page, or what is new since.
+    /// The variant that starts after a key: the next page, or the changes since a view.
     pub(crate) fn after(self, last: impl Into<Box<str>>) -> Self {
         Self { after: Some(last.into()), ..self }
     }
 }
 
-/// The lists that are kept.
+/// The cached lists.
 pub(crate) struct PreparedLists(Cache<(Stamp, Form), Prepared>);
 
 impl Default for PreparedLists {
@@ -59,7 +59,7 @@ impl Default for PreparedLists {
 }
 
 impl PreparedLists {
-    /// The list in this form; it is written if it is not kept. Where nobody can say what a view was made of, nothing is.
+    /// The list in this variant, serialized on a cache miss. A view without a stamp is not cached.
     pub(crate) fn get(
         &self,
         view: &AgentView,
@@ -74,13 +74,13 @@ impl PreparedLists {
 }
 
 impl Prepared {
-    /// One that nobody will ask for again.
+    /// A list outside of the cache.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let tag = Tag::of_bytes(&bytes);
         Self { bytes: bytes.into(), tag }
     }
 
-    /// The list, or that the caller has it already. It is the caller's own: no cache may show it to others.
+    /// The response with the list, or 304. `private`: the list belongs to one caller, so shared caches must not store it.
     pub(crate) fn answer(self, asked: &HeaderMap) -> Response {
         let headers: [(HeaderName, HeaderValue); 3] = [
             (ETAG, self.tag.header()),

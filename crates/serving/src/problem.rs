@@ -1,4 +1,4 @@
-//! A problem: what went wrong, for programs and for people (RFC 9457). Only here are failures given status codes.
+//! Problem answers for programs and people (RFC 9457). Only this file maps failures to status codes.
 
 mod code;
 
@@ -21,7 +21,7 @@ use crate::protected_resource;
 /// The media type of every problem.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request was not carried out. A failure is logged once: when it becomes an answer.
+/// Why a request failed. A failure is logged once: when it becomes an answer.
 #[derive(Debug)]
 pub(crate) struct Problem {
     code: Code,
@@ -29,11 +29,11 @@ pub(crate) struct Problem {
     errors: Box<[FieldError]>,
     more: Option<Box<More>>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// For the log, and never for the caller.
+    /// Logged, and never sent to the caller.
     cause: Option<Box<str>>,
 }
 
-/// What only few problems have: see [`Written`].
+/// Extension members that only few problems have; [`Written`] documents them.
 #[derive(Debug, Default)]
 struct More {
     result: Option<Box<Value>>,
@@ -96,7 +96,7 @@ impl Problem {
         }
     }
 
-    /// Members or parameters that cannot be used, at least one.
+    /// Invalid body fields or query parameters; needs at least one.
     pub(crate) fn fields(errors: Vec<FieldError>) -> Self {
         let first = errors.first().map(|error| match error.field.as_str() {
             "" => error.message.clone(),
@@ -110,12 +110,12 @@ impl Problem {
         Self { errors: errors.into(), ..Self::new(Code::ValidationError, detail) }
     }
 
-    /// One member or parameter that cannot be used.
+    /// One invalid body field or query parameter.
     pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::fields(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
-    /// The same, about what stands at this place of the body.
+    /// Prefixes the field paths with `place`, the path of the enclosing value in the body.
     pub(crate) fn under(self, place: &str) -> Self {
         if self.errors.is_empty() || place.is_empty() {
             return self;
@@ -127,7 +127,7 @@ impl Problem {
         Self::fields(self.errors.into_iter().map(move_there).collect())
     }
 
-    /// What is wrong, member by member; in one piece if it is about no member.
+    /// The errors per field; one error without a field if the problem concerns no field.
     pub(crate) fn into_errors(self) -> Vec<FieldError> {
         match self.errors.is_empty() {
             true => vec![FieldError { field: String::new(), message: self.detail.into() }],
@@ -140,37 +140,37 @@ impl Problem {
         Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
     }
 
-    /// Whoever asks showed no credential (RFC 6750, 3).
+    /// The request carries no credential (RFC 6750, 3).
     pub(crate) fn credential_missing(detail: impl Into<String>) -> Self {
         let asked = HeaderValue::from_static("Bearer");
         Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
     }
 
-    /// Whoever asks showed a credential that is not taken (RFC 6750, 3).
+    /// The credential is invalid (RFC 6750, 3).
     pub(crate) fn credential_refused(detail: impl Into<String>) -> Self {
         let asked = HeaderValue::from_static(r#"Bearer error="invalid_token""#);
         Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
     }
 
-    /// Whoever asks showed a token that does not allow this (RFC 6750, 3.1).
+    /// The token lacks required scopes (RFC 6750, 3.1).
     pub(crate) fn scopes_missing(detail: impl Into<String>, scopes: Vec<String>) -> Self {
         let asked = protected_resource::more_is_needed(&scopes);
         let problem = Self::new(Code::InsufficientScope, detail).with(WWW_AUTHENTICATE, asked);
         problem.and(More { scopes, ..More::default() })
     }
 
-    /// A server that should not be asked now.
+    /// The server is not ready for requests.
     pub(crate) fn not_ready(reasons: Vec<Reason>) -> Self {
         let problem = Self::new(Code::NotReady, "ask another node, or again later");
         problem.and(More { reasons, ..More::default() }).retry()
     }
 
-    /// What may succeed in so many seconds.
+    /// A failure that may go away: the caller may retry after this many seconds.
     pub(crate) fn later(code: Code, detail: impl Into<String>, seconds: u64) -> Self {
         Self::new(code, detail).with(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
-    /// A bug, or worse. The cause is for our log only.
+    /// A bug in the server. The cause goes to the log only.
     pub(crate) fn internal(cause: &str) -> Self {
         Self::new(Code::InternalError, "something went wrong inside; the server's log says what")
             .because(cause)
@@ -245,7 +245,7 @@ impl From<NotIdentified> for Problem {
     }
 }
 
-/// The same for a tool that does not exist and for one that is not granted.
+/// An unknown tool and one that is not granted give the same problem.
 impl From<NotFound> for Problem {
     fn from(error: NotFound) -> Self {
         match error {
@@ -312,7 +312,7 @@ impl From<CommandError> for Problem {
 }
 
 impl From<JournalError> for Problem {
-    /// Where the journal is, and what its database said, is nothing for a caller.
+    /// Hides the location of the journal and the database's error from the caller.
     fn from(error: JournalError) -> Self {
         match &error {
             JournalError::KeyReused { .. } => Self::new(
@@ -339,7 +339,7 @@ impl From<JournalError> for Problem {
     }
 }
 
-/// None of them says a secret.
+/// No variant contains a secret value.
 impl From<SecretError> for Problem {
     fn from(error: SecretError) -> Self {
         match error {
@@ -367,7 +367,7 @@ impl From<SecretError> for Problem {
     }
 }
 
-/// A refresh that failed.
+/// A failed refresh.
 impl From<RefreshResult> for Problem {
     fn from(result: RefreshResult) -> Self {
         let Some(error) = &result.error else {

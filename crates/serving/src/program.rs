@@ -1,7 +1,7 @@
 //! The program `toolcrib`.
 //!
-//! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage (and
-//! of `plan`: something would change), 3 problems found, 4 not there, 5 not allowed, 6 in the way of something else, 130
+//! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 success, 1 failure, 2 wrong
+//! usage (and `plan`: something would change), 3 problems found, 4 not found, 5 not allowed, 6 conflict, 130
 //! interrupted.
 
 use std::process::ExitCode;
@@ -15,18 +15,18 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::{cli, out};
 
-/// How long interrupted work may take to remove what it had not finished.
+/// How long interrupted work may take to remove its unfinished files.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// Does what the command line says.
+/// Runs the program with the arguments of the process.
 pub fn program() -> ExitCode {
-    // Programs that speak MCP are started by way of ourselves, so that they end with us.
+    // This executable also supervises MCP programs, so that they end together with us.
     if let Some(code) = upstream::stdio::run_if_asked() {
         return code;
     }
     match start(Cli::parse()) {
         Ok(code) => code,
-        // Whoever read our output has seen enough: `toolcrib journal tail | head`.
+        // The reader closed the pipe because it has read enough: `toolcrib journal tail | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             out::notes(&format!("error: {}", failure.sentence()));
@@ -50,7 +50,7 @@ fn start(cli: Cli) -> Result<ExitCode, Failure> {
     code
 }
 
-/// On Ctrl-C the work is dropped, and with it every file it had not finished.
+/// Drops the work on Ctrl-C, which removes its unfinished files.
 async fn until_interrupted(
     work: impl Future<Output = Result<Ended, Failure>> + Send + 'static,
 ) -> Result<ExitCode, Failure> {

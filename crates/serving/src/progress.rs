@@ -1,26 +1,26 @@
-//! Progress of long work: one line on stderr that replaces itself, for people only.
+//! Progress of long operations: one self-replacing line on stderr, only on a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Work that is done sooner needs no progress.
+/// Delay before progress is shown: short operations need none.
 const QUIET_FOR: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A line that is cleared when the work ends.
+/// A progress line, cleared when it is dropped.
 pub(crate) struct Progress {
     next: Option<Instant>,
     shown: bool,
 }
 
 impl Progress {
-    /// Silent unless stderr is a terminal.
+    /// Starts a progress line; silent unless stderr is a terminal.
     pub(crate) fn start() -> Self {
         let next = io::stderr().is_terminal().then(|| Instant::now() + QUIET_FOR);
         Self { next, shown: false }
     }
 
-    /// Shows how far the work is, if it is time to.
+    /// Updates the line, if the last update is long enough ago.
     pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.next.is_some_and(|next| next <= now) {
@@ -31,7 +31,7 @@ impl Progress {
     }
 }
 
-/// Awaits work, and shows how long it has taken.
+/// Awaits `work`, and shows the elapsed time meanwhile.
 pub(crate) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
     let start = Instant::now();
     let mut progress = Progress::start();

@@ -1,5 +1,5 @@
-//! `/.well-known/oauth-protected-resource`: where tokens for this server are to be had (RFC 9728), and the challenge that
-//! leads there. The server itself hands out none: it has no `/authorize`, no `/token` and no `/register`.
+//! `/.well-known/oauth-protected-resource`: where clients obtain tokens for this server (RFC 9728), and the challenge
+//! that points there. The server issues no tokens itself: it has no `/authorize`, `/token` or `/register`.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ use crate::names::PublicUrl;
 use crate::problem::{Code, Problem};
 use crate::route::Route;
 
-/// Where the metadata are; those of what lies below have its path added (RFC 9728, 3.1).
+/// Path of the metadata of the whole server; that of a nested resource appends its path (RFC 9728, 3.1).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -31,14 +31,14 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What tokens are for, and who issues them.
+/// This server as an OAuth protected resource: its URL, and the issuers whose tokens it accepts.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedResource {
-    /// Where it is for everybody else.
+    /// The public URL of the server.
     pub url: PublicUrl,
-    /// Whose tokens are taken.
+    /// Issuers of accepted tokens.
     pub issuers: Vec<Box<str>>,
-    /// What tokens must at least be asked for; often nothing.
+    /// Scopes that clients must at least request; often none.
     pub scopes: Vec<Scope>,
 }
 
@@ -48,7 +48,7 @@ pub struct ProtectedResource {
 #[schemars(with = "String", inline)]
 pub struct Scope(Box<str>);
 
-/// Why a text is no scope.
+/// Why a string is no scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a scope is one word without quotes, such as `tools`")]
 pub struct InvalidScope;
@@ -73,11 +73,11 @@ impl TryFrom<String> for Scope {
     }
 }
 
-/// How long a list of scopes may be in a header, in bytes.
+/// Longest list of scopes in a challenge, in bytes.
 const CHALLENGE: usize = 4 << 10;
 
-/// What is asked of somebody whose token does not allow enough: all that is needed, at once (RFC 6750, 3). A specification
-/// may call anything a scope; what no token can have stands in no header.
+/// The challenge for a token with insufficient scopes; names all required scopes at once (RFC 6750, 3). A specification
+/// may call any string a scope; strings that no token can contain are omitted.
 pub(crate) fn more_is_needed(scopes: &[String]) -> HeaderValue {
     let known: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| is_scope(scope)).collect();
     let scopes = known.join(" ");
@@ -88,11 +88,12 @@ pub(crate) fn more_is_needed(scopes: &[String]) -> HeaderValue {
     HeaderValue::try_from(challenge).expect("scopes are words that may stand in a header")
 }
 
-/// The error of such a challenge.
+/// The `error` of such a challenge.
 const LACKS: &str = "insufficient_scope";
 
 /// What this server is to whoever issues tokens (RFC 9728, 2).
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Metadata")]
 struct Metadata {
     /// What tokens are for: their audience.
     resource: String,
@@ -108,7 +109,7 @@ struct Metadata {
 }
 
 impl ProtectedResource {
-    /// An issuer that is no url issues its tokens in a way of its own.
+    /// Issuers with a URL. Tokens of other issuers are obtained in ways outside of OAuth discovery.
     fn servers(&self) -> impl Iterator<Item = &str> {
         let is_url = |issuer: &&str| {
             url::Url::parse(issuer).is_ok_and(|url| matches!(url.scheme(), "https" | "http"))
@@ -131,7 +132,7 @@ impl ProtectedResource {
         }))
     }
 
-    /// Says in a challenge where to get what is missing (RFC 9728, 5.1; RFC 6750, 3).
+    /// Adds to a challenge where clients obtain a token (RFC 9728, 5.1; RFC 6750, 3).
     pub(crate) fn complete(&self, route: &str, headers: &mut HeaderMap) {
         let Some(challenge) = headers.get(WWW_AUTHENTICATE) else { return };
         if self.servers().next().is_none() {
@@ -141,7 +142,7 @@ impl ProtectedResource {
         let path = if route.starts_with(mcp::PATH) { mcp::PATH } else { "" };
         let separator = if text.contains(' ') { ", " } else { " " };
         text += &format!("{separator}resource_metadata=\"{}{WELL_KNOWN}{path}\"", self.url);
-        // Whoever lacks a scope was told which.
+        // A challenge for insufficient scopes already lists the required ones.
         if !self.scopes.is_empty() && !text.contains(LACKS) {
             let scopes: Vec<_> = self.scopes.iter().map(|scope| &*scope.0).collect();
             text += &format!(", scope=\"{}\"", scopes.join(" "));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_leads_to_the_metadata_of_what_was_asked() {
+    fn a_challenge_links_to_the_metadata_of_the_requested_resource() {
         let id = "https://id.example";
         assert_eq!(
             completed("Bearer", "/api/groups", id, &[]),
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lacks_scopes_is_told_those_of_the_call_and_no_others() {
+    fn an_insufficient_scope_challenge_lists_only_the_scopes_of_the_call() {
         let needed = |scopes: &[&str]| {
             let scopes: Vec<_> = scopes.iter().map(ToString::to_string).collect();
             more_is_needed(&scopes).to_str().unwrap().to_owned()
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_one_word() {
+    fn a_scope_is_a_single_token() {
         for bad in ["", "a b", "a\"", "a\\b", "ä"] {
             assert_eq!(bad.parse::<Scope>(), Err(InvalidScope), "{bad}");
         }

@@ -1,4 +1,4 @@
-//! Query parameters: read by the same rules as bodies, so a misspelt filter is refused and not ignored.
+//! Query parameters, validated by the same rules as bodies: a misspelt filter is an error and not ignored.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -14,14 +14,13 @@ use crate::body::{self, check};
 use crate::problem::Problem;
 use crate::schemas::Shape;
 
-/// The query parameters of a request.
 pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        // Most requests have none, and most parameters can be left out.
+        // Fast path: most requests have no query, and most parameters are optional.
         if parts.uri.query().is_none()
             && let Ok(none) = T::deserialize(Map::new().into_deserializer())
         {
@@ -34,7 +33,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked
     }
 }
 
-/// Where there are no parameters, one that is given is a mistake too.
+/// Middleware of routes without query parameters: rejects a request that has one.
 pub(crate) async fn refuse(request: Request, next: Next) -> Response {
     let mut given = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
     match given.next() {
@@ -45,7 +44,7 @@ pub(crate) async fn refuse(request: Request, next: Next) -> Response {
     }
 }
 
-/// The parameters as JSON; each is of the type that the schema says.
+/// Converts the parameters to JSON, each to the type in the schema.
 fn value_of(query: &str, shape: Shape) -> Result<Value, Problem> {
     let schemas = shape.schemas();
     let properties = schemas.resolve(schemas.get(shape)).get("properties");

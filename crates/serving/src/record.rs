@@ -1,4 +1,4 @@
-//! `toolcrib execution …`: the record of calls, by the routes of the API. It is checked where it lies.
+//! `toolcrib execution …`: queries the call log through the API routes; `verify` reads its store directly.
 
 mod export;
 mod list;
@@ -17,7 +17,7 @@ use crate::counter::tables;
 use crate::failure::Failure;
 
 const EXECUTIONS: &str = "/api/executions";
-/// How many a page of the API has at most.
+/// Maximum rows of one API page.
 const PAGE: usize = 200;
 
 pub(crate) async fn execution(config: &Config, verb: &ExecutionVerb) -> Result<Ended, Failure> {
@@ -55,7 +55,7 @@ async fn show(place: &Place, one: &ShowCall) -> Result<(), Failure> {
     tables::show(&call, &one.json)
 }
 
-/// The first of a list, as many as are wanted, page by page.
+/// The first `wanted` rows of a list, page by page.
 async fn pages(
     place: &Place,
     path: &str,
@@ -81,7 +81,7 @@ async fn pages(
     Ok(rows)
 }
 
-/// A path with a query.
+/// Appends a query string to a path.
 fn with<'a>(path: &str, pairs: impl IntoIterator<Item = (&'static str, &'a str)>) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }

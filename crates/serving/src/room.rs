@@ -1,30 +1,29 @@
-//! How much room there is for calls that went on, over REST, as tasks of MCP or on streams that can be taken up again, and for
-//! what came of them.
+//! Retention limits for detached calls and their results: pending calls over REST, MCP tasks, and resumable streams.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-/// How many there are at once: of one caller, and of all.
+/// Maximum number of calls and results, per caller and in all.
 const OF_ONE: usize = 100;
 const OF_ALL: usize = 10_000;
-/// How many bytes of results: of one caller, and of all.
+/// Maximum size of results in bytes, per caller and in all.
 pub(crate) const BYTES_OF_ONE: usize = 32 << 20;
 const BYTES_OF_ALL: usize = 256 << 20;
-/// How much is kept of what was last heard of one that goes on, in characters.
+/// Maximum length of the last status message of a running call, in characters.
 const WORD: usize = 200;
 
-/// One that is kept.
+/// A call or result that counts against the limits.
 pub(crate) struct Kept {
     pub(crate) id: String,
     pub(crate) principal: Box<str>,
-    /// How large it is: as text, which is how it is kept.
+    /// Size as text, which is the stored form.
     pub(crate) bytes: usize,
-    /// When it ended, if it has.
+    /// The time when the call ended; `None` while it runs.
     pub(crate) end: Option<Timestamp>,
 }
 
-/// What somebody has.
+/// Number and size of entries.
 #[derive(Default)]
 struct Has {
     count: usize,
@@ -37,7 +36,7 @@ impl Has {
     }
 }
 
-/// Whether one more may go on: results make room, and what goes on does not.
+/// Whether one more call may run. Only running calls count, because results can be evicted.
 pub(crate) fn has_room_for_one_more(all: &[Kept], principal: &str) -> bool {
     let (mut of_all, mut own) = (Has::default(), Has::default());
     for kept in all.iter().filter(|kept| kept.end.is_none()) {
@@ -50,12 +49,12 @@ pub(crate) fn has_room_for_one_more(all: &[Kept], principal: &str) -> bool {
     has_room(own, OF_ONE, BYTES_OF_ONE) && has_room(of_all, OF_ALL, BYTES_OF_ALL)
 }
 
-/// What is kept of a word for people: whoever says it may have no end.
+/// Truncates a status message: an upstream may send one of any length.
 pub(crate) fn word(said: &str) -> Box<str> {
     said.chars().take(WORD).collect()
 }
 
-/// Results that are too many or too large, the oldest first; what still goes on stays.
+/// The ids of results to evict, oldest first; running calls stay.
 pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
     let (mut of_all, mut of_each) = (Has::default(), HashMap::<Box<str>, Has>::new());
     let (mut ended, mut surplus) = (Vec::new(), Vec::new());
@@ -68,7 +67,7 @@ pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
             }
         }
     }
-    // The newest first: what fits stays.
+    // Newest first, so that the newest results that fit are kept.
     ended.sort_unstable_by(|one, two| two.cmp(one));
     for (_, bytes, id, principal) in ended {
         let own = of_each.entry(principal).or_default();
@@ -90,7 +89,7 @@ pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Who has one, when it ended, and how large it is.
+    /// Owner, and for ended calls the time and size.
     type One<'a> = (&'a str, Option<(i64, usize)>);
 
     fn kept(all: &[One<'_>]) -> Vec<Kept> {
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_when_they_are_too_many_or_too_large() {
+    fn results_are_evicted_when_they_are_too_many_or_too_large() {
         let mut many: Vec<One<'_>> = (0..150).map(|at| ("ada", Some((at, 1)))).collect();
         assert_eq!(left(&many), (50..150).collect::<Vec<_>>());
         assert_eq!(left(&[("ada", Some((0, 20 << 20))), ("ada", Some((1, 20 << 20)))]), [1]);
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_stays_and_takes_the_room_of_results() {
+    fn running_calls_stay_and_displace_results() {
         let mut all: Vec<One<'_>> = (0..99).map(|_| ("ada", None)).collect();
         all.extend([("ada", Some((0, 1))), ("ada", Some((1, 1)))]);
         assert_eq!(left(&all).len(), 100);
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_that_goes_on_holds_takes_the_room_of_results_too() {
+    fn the_size_of_running_calls_displaces_results_too() {
         let mut all = kept(&[("ada", None), ("ada", Some((0, 20 << 20)))]);
         all[0].bytes = 20 << 20;
         assert!(has_room_for_one_more(&all, "ada"));
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_word_the_beginning_is_kept() {
+    fn a_status_message_is_truncated() {
         assert_eq!(&*word("baking"), "baking");
         assert_eq!(word(&"ü".repeat(8 << 20)).chars().count(), WORD);
     }

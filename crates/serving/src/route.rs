@@ -1,4 +1,4 @@
-//! A route: what it is for, who may come in, what it takes and answers, and who handles it.
+//! One route: its documentation, the role it requires, its body and response types, and its handler.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,33 +14,32 @@ use crate::app::App;
 use crate::schemas::Shape;
 use crate::{deadline, query};
 
-/// The largest body where a route says nothing else, in bytes.
+/// Largest body in bytes, unless the route sets its own limit.
 const BODY_LIMIT: usize = 1 << 20;
-/// How long a request may take where a route says nothing else.
+/// Longest duration of a request, unless the route sets its own deadline.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The largest arguments of a call, in bytes: files are among them.
+/// Largest body of a tool call, in bytes. Arguments may contain files.
 const CALL_LIMIT: usize = 10 << 20;
-/// How long a call may take. What is behind it has a deadline of its own.
+/// Longest duration of a tool call. The upstream behind it has a deadline of its own.
 const CALL_DEADLINE: Duration = Duration::from_secs(600);
 
-/// Who may come in. The handler's signature enforces it; a test holds every route to its word.
+/// The role that a route requires. The handler's signature enforces it; a test checks that both agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Everybody, with any credential or none.
+    /// Any caller, with any credential or none.
     Open,
-    /// Whoever may use tools.
+    /// Callers that may use tools.
     Agent,
-    /// Whoever may change the catalog.
+    /// Callers that may change the catalog.
     Admin,
 }
 
-/// One route.
 pub(crate) struct Route {
     pub(crate) method: Method,
-    /// Names the operation, for ever: programs are generated from it.
+    /// OpenAPI `operationId`. Must never change: client code is generated from it.
     pub(crate) name: &'static str,
-    /// As in OpenAPI: `/api/groups/{id}`.
+    /// In OpenAPI notation: `/api/groups/{id}`.
     pub(crate) path: &'static str,
     pub(crate) tag: &'static str,
     pub(crate) summary: &'static str,
@@ -49,38 +48,38 @@ pub(crate) struct Route {
     pub(crate) body: Option<Shape>,
     /// An empty body counts as `{}`.
     pub(crate) body_is_optional: bool,
-    /// A body to copy, as JSON; a test sends every one.
+    /// Example body, as JSON; a test sends every one.
     pub(crate) example: Option<&'static str>,
-    /// Whether the same request with the same key is carried out once.
+    /// Whether an `Idempotency-Key` makes repeated requests execute once.
     pub(crate) takes_key: bool,
-    /// Whether it heeds `If-Match`.
+    /// Whether the handler evaluates `If-Match` itself.
     pub(crate) is_conditional: bool,
-    /// Whether it calls a tool: nothing of ours changes.
+    /// Whether the route calls a tool and changes nothing in the catalog.
     pub(crate) is_call: bool,
     pub(crate) answer: Answer,
-    /// What is answered instead (202) if that takes longer.
+    /// Body of the 202 answer that the route sends if the work takes longer.
     pub(crate) deferred: Option<Shape>,
     limit: usize,
     deadline: Duration,
     handler: MethodRouter<App>,
 }
 
-/// What a route answers when all is well.
+/// The successful response of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    /// One thing as it is now, with its tag.
+    /// The current state of one entity, with its `ETag`.
     Seen(Shape),
-    /// Anything else: a list, a result, what is gone.
+    /// JSON without an `ETag`: a list, a result, a removal.
     Plain(Shape),
-    /// A list with the tag of its bytes, or that the caller has it already.
+    /// A list with the `ETag` of its bytes, or 304 if the caller already has it.
     List(Shape),
-    /// Something new, with its address.
+    /// A new entity, with its `Location`.
     Made(Shape),
-    /// Another document.
+    /// A document of this media type.
     Document(&'static str),
-    /// A file that is part of the program, with the tag of its bytes, or that the caller has it already.
+    /// A file compiled into the program, with the `ETag` of its bytes, or 304 if the caller already has it.
     File(&'static str),
-    /// Nothing but that it is done (204): what it is about is not shown, and has no tag.
+    /// 204: what the route changed is never shown and has no `ETag`.
     Nothing,
 }
 
@@ -166,88 +165,85 @@ impl Route {
         Self { who: Who::Admin, tag, summary, ..self }
     }
 
-    /// Has query parameters; the handler takes `Asked<T>`.
+    /// Accepts query parameters; the handler takes `Asked<T>`.
     pub(crate) fn asks<T: JsonSchema + 'static>(self) -> Self {
         Self { query: Some(Shape::of::<T>()), ..self }
     }
 
-    /// Has a body; the handler takes `Body<T>`, or is `New` itself.
+    /// Requires a body; the handler takes `Body<T>`, or a type that reads the body itself.
     pub(crate) fn takes<T: JsonSchema + 'static>(self) -> Self {
         Self { body: Some(Shape::of::<T>()), ..self }
     }
 
-    /// Has a body like this one.
     pub(crate) fn like(self, example: &'static str) -> Self {
         Self { example: Some(example), ..self }
     }
 
-    /// May have a body.
+    /// Accepts an optional body.
     pub(crate) fn may_take<T: JsonSchema + 'static>(self) -> Self {
         Self { body_is_optional: true, ..self.takes::<T>() }
     }
 
-    /// Is carried out as often as it is asked for.
+    /// Executes every request, also repeated ones: no `Idempotency-Key`.
     pub(crate) fn without_key(self) -> Self {
         Self { takes_key: false, ..self }
     }
 
-    /// Is carried out only if what was seen still holds; the handler looks at `Change::condition`.
+    /// Documents `If-Match`; the handler must check `Change::condition` itself.
     pub(crate) fn if_unchanged(self) -> Self {
         Self { is_conditional: true, ..self }
     }
 
-    /// Calls a tool, which may take long and large arguments.
+    /// Marks a tool call, which may take long and accept large arguments.
     pub(crate) fn calls(self) -> Self {
         let (limit, deadline) = (CALL_LIMIT, CALL_DEADLINE);
         Self { takes_key: false, is_call: true, limit, deadline, ..self }
     }
 
-    /// May answer before it is done, with something to look at later.
+    /// May answer 202 before the work is done, with an address to poll.
     pub(crate) fn may_defer<T: JsonSchema + 'static>(self) -> Self {
         Self { deferred: Some(Shape::of::<T>()), ..self }
     }
 
-    /// Answers with one thing as it is now, and its tag; the handler answers `Seen<T>`.
+    /// Answers one entity with its `ETag`; the handler returns `Seen<T>`.
     pub(crate) fn answers<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Seen(Shape::of::<T>()), ..self }
     }
 
-    /// Answers with something that has no tag; the handler answers `Json<T>`.
+    /// Answers JSON without an `ETag`; the handler returns `Json<T>`.
     pub(crate) fn answers_plain<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Plain(Shape::of::<T>()), ..self }
     }
 
-    /// Answers with a list and the tag of its bytes; the handler answers with `Prepared`.
+    /// Answers a list with the `ETag` of its bytes; the handler returns a prepared list.
     pub(crate) fn lists<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::List(Shape::of::<T>()), ..self }
     }
 
-    /// Answers with something new, its tag and its address; the handler answers `Made<T>`.
+    /// Answers 201 with an `ETag` and a `Location`; the handler returns `Made<T>`.
     pub(crate) fn makes<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Made(Shape::of::<T>()), ..self }
     }
 
-    /// Answers with a document of this media type.
+    /// Answers a document of this media type.
     pub(crate) fn shows(self, media_type: &'static str) -> Self {
         Self { answer: Answer::Document(media_type), ..self }
     }
 
-    /// Answers with a file of this media type and the tag of its bytes.
+    /// Answers a file of this media type with the `ETag` of its bytes.
     pub(crate) fn shows_file(self, media_type: &'static str) -> Self {
         Self { answer: Answer::File(media_type), ..self }
     }
 
-    /// Answers that it is done and nothing else, however often; the handler answers `NO_CONTENT`.
+    /// Answers 204, also when repeated; the handler returns `NO_CONTENT`.
     pub(crate) fn answers_nothing(self) -> Self {
         Self { answer: Answer::Nothing, takes_key: false, ..self }
     }
 
-    /// Takes larger bodies.
     pub(crate) fn up_to(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// Takes longer.
     pub(crate) fn within(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
@@ -263,17 +259,17 @@ impl Route {
         [self.query, self.body, answer, self.deferred].into_iter().flatten()
     }
 
-    /// Whether it changes something.
+    /// Whether the route changes the catalog.
     pub(crate) fn changes(&self) -> bool {
         self.method != Method::GET && !self.is_call
     }
 
-    /// Whether it changes one thing that has a tag.
+    /// Whether the route changes one entity that has an `ETag`.
     pub(crate) fn changes_tagged(&self) -> bool {
         self.changes() && self.parameter().is_some() && !matches!(self.answer, Answer::Nothing)
     }
 
-    /// What its path names: the `id` of one thing, or the `name` of a tool.
+    /// Name of the path parameter: the `id` of an entity, or the `name` of a tool.
     pub(crate) fn parameter(&self) -> Option<&'static str> {
         let (_, rest) = self.path.split_once('{')?;
         rest.split_once('}').map(|(name, _)| name)

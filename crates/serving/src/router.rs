@@ -1,5 +1,5 @@
-//! Every route, in one table. From it come the router, the OpenAPI document, the page that shows it, and the test that
-//! tries every route as everybody. See `docs/adr/0013-one-table-of-routes.md`.
+//! All routes in one table. The router, the OpenAPI document, its page, and the test that calls every route with every
+//! role are derived from it. See `docs/adr/0013-one-table-of-routes.md`.
 
 use std::sync::LazyLock;
 
@@ -25,7 +25,6 @@ use crate::{
     protected_resource, stream, whoami,
 };
 
-/// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
@@ -73,7 +72,7 @@ fn about() -> Vec<Route> {
     ]
 }
 
-/// What is told about the routes, for whoever asks.
+/// The API documents, rendered at the first request for one.
 static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
     let routes = table();
     let problem = Shape::of::<problem::Written>();
@@ -89,12 +88,12 @@ struct Published {
     docs: DocsPage,
 }
 
-/// Everything the server does, and what its handlers share.
+/// Builds all endpoints of a server, and the state that its handlers share.
 pub fn doors(crib: Toolcrib, options: Options) -> (Doors, App) {
     assemble(table(), crib, options)
 }
 
-/// What speaks MCP, to be mounted in a router of others: `/mcp` and `/mcp/{group}`.
+/// Routes `/mcp` and `/mcp/{group}` only, to be mounted in the router of another program.
 pub(crate) fn mcp_only(crib: Toolcrib, options: Options) -> (Router, App) {
     let (router, app) = routed(mcp::http::routes(), crib, options);
     (finished(router, &app), app)
@@ -120,7 +119,7 @@ fn routed(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router<App>,
     (router, app)
 }
 
-/// Whoever opens the address of the server in a browser wants the console.
+/// Redirects a browser that opens the server's address to the console; answers 404 to everything else.
 async fn nothing_here(request: Request) -> Response {
     let accepts = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     if request.uri().path() == "/" && accepts.is_some_and(|kinds| kinds.contains("text/html")) {
@@ -130,7 +129,7 @@ async fn nothing_here(request: Request) -> Response {
     Problem::new(Code::NotFound, detail).into_response()
 }
 
-/// With what holds for every request.
+/// Adds the middleware of every request, and the shared state.
 fn finished(router: Router<App>, app: &App) -> Router {
     let around = middleware::from_fn_with_state(app.clone(), around::every_request);
     router.layer(around).with_state(app.clone())
@@ -171,7 +170,7 @@ mod tests {
         Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default())
     }
 
-    /// The answer of a route that is not in the table.
+    /// Status and body that a route outside of the table answers.
     async fn answer(route: Route) -> (u16, Value) {
         let path = route.path;
         let (router, _) = assemble(vec![route], crib().await, Options::default());
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_handler_that_panics_is_a_problem_without_a_word_of_why() {
+    async fn a_panicking_handler_answers_500_without_the_panic_message() {
         async fn panics() -> String {
             panic!("hunter2")
         }
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_the_end_of_the_server_is_told() {
+    async fn draining_wakes_every_waiter() {
         let (_, app) = assemble(table(), crib().await, Options::default());
         let waiting = tokio::spawn({
             let app = app.clone();
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_handler_that_takes_too_long_is_given_up() {
+    async fn a_handler_that_exceeds_its_deadline_is_aborted() {
         let route = Route::get("waits", "/waits", std::future::pending::<String>);
         let (status, problem) = answer(route.within(Duration::from_millis(10))).await;
         assert_eq!((status, &problem["code"]), (503, &Value::from("deadline_exceeded")));

@@ -1,4 +1,4 @@
-//! JSON Schemas of what routes take and answer, made from the types when somebody wants them.
+//! JSON Schemas of request and response types, generated on first use.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// Where a `$ref` leads.
+/// Prefix of `$ref` values.
 pub(crate) const COMPONENTS: &str = "#/components/schemas/";
 
-/// A type, and how to make its schema.
+/// A type, and the function that generates its schema.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     id: TypeId,
@@ -23,7 +23,7 @@ impl Shape {
         Self { id: TypeId::of::<T>(), schema: SchemaGenerator::subschema_for::<T> }
     }
 
-    /// Its schema and what that refers to: made the first time, then kept.
+    /// The schema of the type with everything it refers to; generated once per type.
     pub(crate) fn schemas(self) -> Arc<Schemas> {
         static MADE: LazyLock<RwLock<HashMap<TypeId, Arc<Schemas>>>> =
             LazyLock::new(RwLock::default);
@@ -36,9 +36,9 @@ impl Shape {
     }
 }
 
-/// The schemas of some shapes.
+/// The schemas of several types, with their shared components.
 pub(crate) struct Schemas {
-    /// By name: what a `$ref` leads to.
+    /// The targets of `$ref`, by name.
     pub(crate) components: Map<String, Value>,
     by_type: HashMap<TypeId, Value>,
 }
@@ -59,18 +59,18 @@ impl Schemas {
         Self { components, by_type }
     }
 
-    /// The schema of one of the shapes.
+    /// The schema of a type of this set.
     pub(crate) fn get(&self, shape: Shape) -> &Value {
         self.by_type.get(&shape.id).expect("it is one of the shapes")
     }
 
-    /// Follows a reference, if the schema is one.
+    /// Follows the reference if the schema is one.
     pub(crate) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         resolve(&self.components, schema)
     }
 }
 
-/// A list that must not be empty is not left out either, whatever serde takes for a default.
+/// Marks arrays with `minItems` as required: serde's default would let callers omit them.
 fn require_what_is_not_empty(schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return;
@@ -92,7 +92,7 @@ fn require_what_is_not_empty(schema: &mut Value) {
     }
 }
 
-/// Follows a reference into the components, if the schema is one.
+/// Follows the reference into the components if the schema is one.
 pub(crate) fn resolve<'a>(components: &'a Map<String, Value>, schema: &'a Value) -> &'a Value {
     let name = schema.get("$ref").and_then(Value::as_str);
     name.and_then(|name| components.get(name.strip_prefix(COMPONENTS)?)).unwrap_or(schema)

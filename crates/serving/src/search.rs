@@ -1,4 +1,4 @@
-//! `toolcrib search`: what a search finds, for an identity or among all tools.
+//! `toolcrib search`: prints the results of a search, for an identity or among all tools.
 
 use axum::http::Method;
 use serde_json::{Value, json};

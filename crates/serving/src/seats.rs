@@ -1,9 +1,9 @@
-//! Seats for whoever stays: so many in all, and nobody takes them all.
+//! Concurrency limit for streams, with a share that no single caller can use up.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How many there are.
+/// Limit on concurrently open streams.
 pub(crate) struct Seats {
     all: usize,
     for_one: usize,
@@ -16,20 +16,20 @@ struct Taken {
     by: HashMap<Box<str>, usize>,
 }
 
-/// One of them, until it is dropped.
+/// A permit for one stream, returned on drop.
 pub(crate) struct Seat {
     seats: Arc<Seats>,
     whose: Box<str>,
 }
 
 impl Seats {
-    /// So many, of which some are kept from any one caller for the others.
+    /// A limit of `all` permits; `for_others` of them are unavailable to any single caller.
     pub(crate) fn new(all: usize, for_others: usize) -> Arc<Self> {
         let (for_one, taken) = (all.saturating_sub(for_others), Mutex::default());
         Arc::new(Self { all, for_one, taken })
     }
 
-    /// None if all are taken, or as many as one may have.
+    /// Acquires a permit; `None` if all permits, or the caller's share, are in use.
     pub(crate) fn take(self: &Arc<Self>, whose: &str) -> Option<Seat> {
         let mut taken = self.taken();
         let own = taken.by.get(whose).copied().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Seats {
         Some(Seat { seats: Arc::clone(self), whose: whose.into() })
     }
 
-    /// How many are taken.
+    /// Number of permits in use.
     pub(crate) fn in_use(&self) -> usize {
         self.taken().all
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_them_all_and_what_is_left_is_free_again() {
+    fn no_caller_can_take_all_permits_and_dropped_permits_are_free_again() {
         let seats = Seats::new(4, 1);
         let of_ada: Vec<Seat> = (0..3).filter_map(|_| seats.take("ada")).collect();
         assert_eq!((of_ada.len(), seats.take("ada").is_none()), (3, true));

@@ -1,5 +1,5 @@
-//! `toolcrib secret …`: seal, list and remove, here or at a server. A value comes from standard input, never from the
-//! command line, where every user of the machine could read it.
+//! `toolcrib secret …`: seals, lists and removes secrets, locally or on a server. Values are read from standard input,
+//! never from the command line, where every user of the machine could read them.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
@@ -19,9 +19,9 @@ use crate::failure::Failure;
 use crate::journal::{open_or_make, open_to_change, open_to_read};
 use crate::out;
 
-/// What a secret may have, a line end, and one byte more, so that too much shows.
+/// The maximum size of a secret, a line end, and one byte more, so that a value that is too long is detected.
 const READ_AT_MOST: u64 = (64 << 10) + 3;
-/// Where the API has them.
+/// The API route of secrets.
 const PATH: &str = "/api/secrets";
 
 pub(crate) async fn secret(config: &Config, done: &Done<SecretVerb>) -> Result<Ended, Failure> {
@@ -37,7 +37,7 @@ pub(crate) async fn secret(config: &Config, done: &Done<SecretVerb>) -> Result<E
 async fn set(config: &Config, server: Option<&Url>, given: &SetSecret) -> Result<(), Failure> {
     let name = &given.name;
     let reference = Secrets::reference(name)?;
-    // What is needed is looked for before anybody types a secret for nothing.
+    // Check all requirements before the user types the secret.
     if let Some(url) = server {
         let place = Place::server(url)?;
         let body = json!({"value": read_value(name)?.expose_secret()});
@@ -109,7 +109,7 @@ fn path(name: &str) -> String {
     format!("{PATH}/{}", counter::segment(name))
 }
 
-/// One line from a terminal, everything from a file or pipe; without the line end.
+/// Reads one line from a terminal, or everything from a file or pipe, without the line end.
 fn read_value(name: &str) -> Result<SecretString, Failure> {
     let stdin = io::stdin();
     let mut bytes = Vec::new();

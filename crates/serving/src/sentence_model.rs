@@ -1,11 +1,11 @@
-//! A model that makes vectors of texts, read from a folder that an operator has named.
+//! The sentence model for embeddings, loaded from a folder that the operator names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use toolcrib::{InvalidModel, SentenceModel, VectorMaker};
 
-/// Reads some hundred megabytes at most, aside.
+/// Loads the model on the blocking pool: it reads up to several hundred megabytes.
 pub(crate) async fn open(folder: PathBuf) -> Result<VectorMaker, InvalidModel> {
     let opened = tokio::task::spawn_blocking(move || SentenceModel::open(&folder)).await;
     let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;

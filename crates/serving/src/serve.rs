@@ -1,4 +1,4 @@
-//! `toolcrib serve`: one node. Opens the journal, listens, and stops in good order.
+//! `toolcrib serve`: runs one node. It opens the journal, listens, and drains its connections before it stops.
 
 mod again;
 mod connection;
@@ -52,9 +52,9 @@ use crate::protected_resource::ProtectedResource;
 use crate::trace::Files;
 use crate::{config, metrics, plan, router};
 
-/// How many connections there are at once where only metrics are.
+/// Maximum concurrent connections of the separate metrics address.
 const METRICS_PLACES: usize = 64;
-/// How often memory is given back, and a piece of memory large enough to have it looked through.
+/// Interval between memory releases, and the size of an allocation that makes the allocator purge its free pages.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
 const LARGE: usize = 1 << 20;
 
@@ -72,7 +72,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let otlp = otlp::read(arguments.otlp_endpoint.as_ref(), config::variable)?;
     let tls = tls(arguments)?;
     let resource_folders = config::resource_folders(&arguments.resource_folder)?;
-    // Before anything is opened: a port that is taken leaves nothing behind.
+    // Bind before anything is opened: if the port is taken, nothing is left behind.
     let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) =
         opened.map_err(|source| Failure::Listen { address: arguments.listen.clone(), source })?;
@@ -82,7 +82,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         opened.map_err(|source| Failure::Listen { address: place.clone(), source })
     });
     let metrics_place = metrics_place.transpose()?;
-    // A start that would be refused leaves no new journal behind.
+    // Check before the journal is opened: a rejected start must not create a new journal file.
     let has_issuers = !settings.issuers.is_empty();
     let anonymous = anonymous_allowed(&listen, arguments.allow_anonymous, has_issuers);
     let is_new = match &place {
@@ -108,7 +108,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         Secrets::new(Arc::clone(&journal), sealing_key, SystemClock, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
     let exporter = otlp.map(|otlp| {
-        // An operator has named it, and collectors are mostly near.
+        // The operator configured this address, and collectors usually run in the private network.
         let near = client.with_egress(Egress { allow_private: true, allowed: Vec::new() });
         Exporter::new(otlp, near, SystemClock)
     });
@@ -132,7 +132,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         Some(options) => Some(Recorder::start(place.open_record().await?, options)),
         None => None,
     };
-    // After all that may keep the server from starting.
+    // Start following only after every step that can still abort the startup.
     let follower = match &declared {
         Some(declared) => Some(Follower::start(Arc::clone(&catalog), declared, files).await?),
         None => None,
@@ -167,12 +167,12 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         app.later(follower.keep_applied());
     }
     let made = offer.make(&app, anonymous).await?;
-    // Only when nothing can go wrong any more: it is shown once.
+    // Create the key only after every step that can fail, because it is printed only once.
     let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let key = admin.as_ref().map(|key| key.expose_secret());
     let here = greeting::Place::of(&listen, tls.is_some());
     let said = made.text(&app.crib, &Beside { place: &here, journal: &place, key, anonymous });
-    // Whoever reads the greeting may already want it to stop.
+    // Install the signal handlers first: a process that reads the startup message may send a signal at once.
     let stopped = stopped()?;
     let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
     greeting::greet(&here, &app.options.names, metrics_at, &said)?;
@@ -214,11 +214,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         exporter.push_last(&metrics::reading(&app)).await;
     }
     drop(app);
-    // What was dropped is recorded too.
+    // Close the recorder last: dropped calls are recorded too.
     if let Some(recorder) = recorder {
         recorder.close().await;
     }
-    // Nothing holds it any more: what could not be finished was dropped.
+    // All other users of the catalog are gone: unfinished calls were dropped.
     match Arc::into_inner(catalog) {
         Some(catalog) => catalog.close().await,
         None => tracing::warn!("something still uses the catalog: it is not closed"),
@@ -226,7 +226,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     Ok(Ended::Fine)
 }
 
-/// The certificate, if there is one.
+/// The TLS certificate, if one is configured.
 fn tls(arguments: &Serve) -> Result<Option<Tls>, Failure> {
     match (&arguments.tls_cert, &arguments.tls_key, &arguments.listen) {
         (Some(_), Some(_), Listen::Unix(_)) => Err(Failure::TlsOnSocket),
@@ -235,7 +235,7 @@ fn tls(arguments: &Serve) -> Result<Option<Tls>, Failure> {
     }
 }
 
-/// Those whose tokens are taken, if there are any.
+/// The authenticator for tokens of the configured issuers; `None` if there are no issuers.
 async fn authenticator(
     issuers: Vec<IssuerConfig>,
     client: &HttpClient,
@@ -249,8 +249,8 @@ async fn authenticator(
     Ok(Some(Arc::new(authenticator)))
 }
 
-/// Whether callers without a credential are let in: if it was asked for, or if nobody but this machine can come and no
-/// issuer says who is who.
+/// Whether callers without a credential are accepted: if the flag is set, or if the server listens only on this machine
+/// and no issuer is configured.
 fn anonymous_allowed(listen: &Listen, flag: bool, has_issuers: bool) -> bool {
     flag || (listen.is_local() && !has_issuers)
 }
@@ -259,8 +259,8 @@ fn has_good_key(snapshot: &Snapshot, now: Timestamp) -> bool {
     snapshot.keys().any(|key| key.is_good_at(now))
 }
 
-/// The allocator gives free memory back to the system some time later, but only while somebody allocates. Where nobody
-/// asks for anything, this does. What looks through the texts of tools is given back too: it is seldom needed.
+/// Returns free memory to the operating system. The allocator purges with a delay, and only while the program
+/// allocates; an idle server would keep the memory. The text inspector's memory is released too: it is rarely used.
 async fn give_memory_back() {
     loop {
         tokio::time::sleep(GIVE_BACK_EVERY).await;
@@ -269,7 +269,7 @@ async fn give_memory_back() {
     }
 }
 
-/// Ends when somebody wants the server to stop.
+/// Resolves when the process receives SIGINT or SIGTERM.
 fn stopped() -> Result<impl Future<Output = ()>, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::Start)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::Start)?;
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_without_a_credential_come_from_this_machine_or_were_asked_for() {
+    fn anonymous_callers_are_accepted_only_locally_or_with_the_flag() {
         let allowed = |address: &str, flag, issuers| {
             anonymous_allowed(&address.parse().unwrap(), flag, issuers)
         };

@@ -1,4 +1,4 @@
-//! What of its tools a caller wants to see: all or one group of them, the tools themselves or a way to search them.
+//! The part of its tools that a caller wants to see: all or one group, listed or behind a search tool.
 
 #[cfg(test)]
 mod tests;
@@ -14,9 +14,9 @@ use crate::app::App;
 use crate::format::Format;
 use crate::problem::Problem;
 
-/// How long a list may be before it is searched instead, in tokens.
+/// Default for `budget`, in tokens.
 const BUDGET: u64 = 20_000;
-/// How many bytes make a token, about.
+/// Approximate number of bytes per token.
 const TOKEN: u64 = 4;
 
 /// Whether tools are listed or searched (requirement A6).
@@ -61,36 +61,36 @@ impl Wanted {
         })
     }
 
-    /// Unknown, or not granted: the caller cannot tell which.
+    /// The error for a group that is unknown or not granted: the caller cannot tell which.
     pub(crate) fn no_group(&self) -> Problem {
         Problem::not_found("group of yours:", self.group.as_deref().unwrap_or_default())
     }
 }
 
-/// What of its tools a caller wants to see.
+/// Options of a tool list: group, mode, format and budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
-    /// Only what is in this group.
+    /// Limits the list to this group.
     pub(crate) group: Option<GroupId>,
     pub(crate) mode: Mode,
-    /// What the list is written in, and measured by.
+    /// The format of the list, which also determines its size.
     pub(crate) format: Format,
-    /// For `auto`, in tokens.
+    /// Budget of `auto`, in tokens.
     pub(crate) budget: u64,
 }
 
 impl Sight {
-    /// Over MCP, where the list is always written the same way.
+    /// Options for MCP, which has one format.
     pub(crate) fn of_mcp(group: Option<GroupId>, mode: Mode) -> Self {
         Self { group, mode, format: Format::Mcp, budget: BUDGET }
     }
 
-    /// What an agent sees of its tools now; none if it does not have the group.
+    /// The agent's current view with these options; `None` if it does not have the group.
     pub(crate) fn of(&self, app: &App, identity: &Identity) -> Option<AgentView> {
         self.within(app, app.crib.view_of(identity))
     }
 
-    /// What is left of a view.
+    /// Applies the options to a view.
     pub(crate) fn within(&self, app: &App, view: AgentView) -> Option<AgentView> {
         let view = self.narrow(view)?;
         Some(match self.searches(app, &view) {
@@ -99,7 +99,8 @@ impl Sight {
         })
     }
 
-    /// The same as an earlier view was, if the tools still are: then a list need not be measured again.
+    /// The agent's current view. If the tools are those of `before`, the pinned tools are reused instead of measuring the
+    /// list again.
     pub(crate) fn like(
         &self,
         app: &App,
@@ -124,7 +125,7 @@ impl Sight {
         }
     }
 
-    /// What is listed beside the two tools about tools, if not everything is.
+    /// The tools pinned beside the two search tools; `None` if the whole list is shown.
     fn searches(&self, app: &App, view: &AgentView) -> Option<Arc<Beside>> {
         match self.mode {
             Mode::List => None,
@@ -146,13 +147,13 @@ impl Sight {
     }
 }
 
-/// How many choices are kept.
+/// Maximum number of cached selections.
 const KEPT: u64 = 4_096;
 
-/// Which tools were chosen for lists that are not whole. Kept under all that they were chosen by, so never stale.
+/// Cache of the pinned tools of `auto` lists. The key covers every input of the selection, so an entry is never stale.
 pub(crate) struct Chosen(Cache<By, Arc<Beside>>);
 
-/// All that they were chosen by.
+/// Cache key: stamp of the view, usage statistics, format and budget in bytes.
 type By = (Stamp, u64, Format, u64);
 
 impl Default for Chosen {

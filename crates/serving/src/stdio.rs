@@ -1,4 +1,4 @@
-//! `toolcrib stdio`: the tools of one identity for a program that starts us, over MCP on standard input and output.
+//! `toolcrib stdio`: the tools of one identity over MCP on standard input and output, for the program that starts it.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
         None => None,
     };
     let place = if has_targets { &JournalPlace::Memory } else { &config.journal };
-    // A server may be running on it.
+    // Open read-only: a server may be using the journal.
     let journal = place.open_read_only(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets =
@@ -84,7 +84,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     Ok(Ended::Fine)
 }
 
-/// What targets offer is there before the first question is answered, and stays up to date.
+/// Registers the targets before the first request is answered, and keeps their tools fresh.
 async fn serve_targets(app: &App, wanted: Vec<Wanted>) -> Result<(), Failure> {
     for one in register(&app.crib, wanted, true).await? {
         if let Some(problem) = one.problem {
@@ -96,7 +96,7 @@ async fn serve_targets(app: &App, wanted: Vec<Wanted>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Records calls beside the server's, if that can be written here: the journal itself is only read.
+/// Opens the call log beside the server's, if it is writable: the journal itself is opened read-only.
 async fn recorder(place: &JournalPlace) -> Option<Arc<Recorder>> {
     match place.open_record().await {
         Ok(records) => Some(Recorder::start(records, RecordOptions::default())),
@@ -107,7 +107,7 @@ async fn recorder(place: &JournalPlace) -> Option<Arc<Recorder>> {
     }
 }
 
-/// Whoever can start us with this journal could read it as well: the claims are taken as they are.
+/// The identity of the given claims. They need no proof: the user who starts the process can read the journal anyway.
 fn of_claims(claims: Claims) -> Identity {
     let agent = Agent::new("stdio", Arc::new(claims));
     Identity { agent, ..Identity::anonymous() }

@@ -1,6 +1,7 @@
-//! `/api/agents/stream`: an agent's tools, and then what becomes of them (requirement A2).
+//! `/api/agents/stream`: an agent's tools, followed by their changes (requirement A2).
 //!
-//! Server-sent events. Whoever comes back with the id of the last event is told what happened since, on any node.
+//! Server-sent events. A client that reconnects with the id of its last event gets the changes since then, from any
+//! node.
 
 mod events;
 
@@ -25,10 +26,10 @@ use crate::seats::Seat;
 use crate::sight::Wanted;
 use crate::watching::{Change, Gone, Standing, Watching};
 
-/// A stream says something at least so often, so that everybody on the way knows it is alive.
+/// Interval of heartbeats on an idle stream, which keep proxies from closing it.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// For proxies that would collect an answer before they pass it on.
+/// Disables buffering in proxies.
 const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -72,18 +73,18 @@ async fn stream(
     Ok(streamed(unfold(open, next)))
 }
 
-/// A place among the streams.
+/// Acquires a permit for a stream.
 pub(crate) fn seat(app: &App, who: &Standing) -> Result<Seat, Problem> {
     let busy = || Problem::later(Code::Busy, "too many streams are open: try again later", 1);
     app.seat_for_stream(&who.principal()).ok_or_else(busy)
 }
 
-/// The id of the last event that a caller has.
+/// The id of the last event that the client received.
 pub(crate) fn last_event<'a>(headers: &'a HeaderMap, asked: Option<&'a str>) -> Option<&'a str> {
     headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).or(asked)
 }
 
-/// An answer that goes on.
+/// An event stream as the response.
 pub(crate) fn streamed(
     events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
 ) -> Response {
@@ -95,11 +96,11 @@ pub(crate) fn streamed(
     (headers, Body::from_stream(events)).into_response()
 }
 
-/// A stream that is open.
+/// An open stream.
 struct Open {
     app: App,
     watching: Watching,
-    /// What is still to be sent, the next at the end.
+    /// Events to send, the next one last.
     ready: Vec<Bytes>,
     is_over: bool,
     beats_at: Instant,
@@ -109,7 +110,8 @@ fn later() -> Instant {
     Instant::now() + HEARTBEAT
 }
 
-/// Asked only when the last piece was taken: who is slow is told less often, and more at once.
+/// The next chunk. The body polls it only after the client has read the last one, so a slow client gets fewer, larger
+/// updates.
 async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
     loop {
         if let Some(bytes) = open.ready.pop() {

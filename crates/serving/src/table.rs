@@ -1,10 +1,10 @@
-//! Tables for people: a title, and indented columns.
+//! Text tables: a title, and indented columns.
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::out::{self, Style};
 
-/// A title and an indented table; only the title if there are no rows. Nothing in a cell steers the reader's terminal.
+/// A title and an indented table; only the title if there are no rows. Cells are escaped for the terminal.
 pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut text = format!("\n{title}\n");
     if rows.is_empty() {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_steers_no_terminal() {
+    fn a_cell_cannot_control_the_terminal() {
         let rows = vec![vec!["a\u{1b}[2J\u{202e}b".to_owned()]];
         assert_eq!(section("One", &["NAME"], rows), "\nOne\n  NAME\n  a\\u{1b}[2J\\u{202e}b\n");
     }

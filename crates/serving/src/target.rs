@@ -1,5 +1,5 @@
-//! A target: an API or an MCP server that is looked at without a server of ours. A file, a URL, standard input or a
-//! program becomes its tools.
+//! Targets of `discover` and `call`: an API or an MCP server that is read without a server of ours, from a file, a URL,
+//! standard input or a program.
 
 pub(crate) mod server;
 
@@ -19,17 +19,17 @@ use crate::cli::target::{self as options, Describe};
 use crate::failure::Failure;
 use crate::{out, progress};
 
-/// What a target is and has.
+/// A target that was read.
 pub(crate) struct Target {
     pub(crate) kind: Kind,
-    /// Where credentials may go. None if the user said where the API is, by an option or in a file.
+    /// The origin that may receive credentials; `None` if the user named the API by an option or in a file.
     pub(crate) origin: Option<Origin>,
     pub(crate) found: Found,
-    /// To an MCP server.
+    /// The connection, if the target is an MCP server.
     pub(crate) connection: Option<Connection>,
 }
 
-/// Finds out what the target is, and what it has.
+/// Detects the kind of the target, and reads its tools.
 pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
     if !options.command.is_empty() {
         return server::of_command(options).await;
@@ -38,7 +38,7 @@ pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
     if !is_url(target) {
         return described(options, target).await;
     }
-    // A server of MCP says so by its path, or is what is left when the address has no document.
+    // An MCP server is recognised by its path; otherwise it is tried last, if the URL has no document.
     if server::is_likely(url(target)?.as_url()) {
         return server::at(options, target).await;
     }
@@ -48,7 +48,7 @@ pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
     };
     match server::at(options, target).await {
         Ok(found) => Ok(found),
-        // What was expected is said.
+        // Report the error of the most likely kind.
         Err(_) => {
             match described(options, &format!("{}/tools", target.trim_end_matches('/'))).await {
                 Ok(target) => Ok(target),
@@ -58,7 +58,7 @@ pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
     }
 }
 
-/// Reads the target's document and makes tools of it.
+/// Reads the target's document, and converts it to tools.
 async fn described(options: &options::Target, target: &str) -> Result<Target, Failure> {
     let reading = Options {
         base_url: options.base_url.as_deref().map(base_url).transpose()?,
@@ -84,7 +84,7 @@ async fn described(options: &options::Target, target: &str) -> Result<Target, Fa
     Ok(Target { kind, origin, found, connection: None })
 }
 
-/// The document, and where it is from.
+/// The document and its address.
 async fn document(options: &options::Target, target: &str) -> Result<(Address, Vec<u8>), Failure> {
     if target == "-" {
         return Ok((Address::Inline, from_stdin(MAX_BYTES as u64).await?));
@@ -110,22 +110,22 @@ fn url(target: &str) -> Result<SourceUrl, Failure> {
     target.parse().map_err(Failure::TargetUrl)
 }
 
-/// Reaches what the options allow, and what the user has typed: the guard is against addresses that specifications and
-/// upstreams name.
+/// An HTTP client for addresses that the options allow or the user typed. The egress guard applies to addresses that
+/// specifications and upstreams name.
 pub(crate) fn client(options: &options::Target) -> HttpClient {
     let typed = [&options.target, &options.base_url].into_iter().flatten();
     let allowed = typed.filter_map(|text| typed_origin(text)).collect();
     HttpClient::new(Egress { allow_private: options.allow_private, allowed })
 }
 
-/// Where a URL that somebody has typed leads, wherever that is.
+/// The host and port of a URL that the user typed; both are trusted.
 pub(crate) fn typed_origin(text: &str) -> Option<Allowed> {
     let url = text.parse::<SourceUrl>().ok()?;
     let (host, port) = (url.as_url().host_str()?, url.as_url().port_or_known_default()?);
     format!("{host}:{port}").parse().ok()
 }
 
-/// Whether an address is most likely that of an MCP server.
+/// Whether a URL is probably an MCP endpoint.
 pub(crate) fn is_server(url: &SourceUrl) -> bool {
     server::is_likely(url.as_url())
 }
@@ -135,7 +135,7 @@ pub(crate) fn limits(options: &options::Target, usual: Limits) -> Limits {
     Limits { deadline, ..usual }
 }
 
-/// Said once, so that nobody leaves it on without knowing.
+/// Warns once per run, because `--allow-private` may be left on by mistake.
 pub(crate) fn warn(options: &options::Target) {
     if options.allow_private {
         out::note("warning: --allow-private is on: private and loopback addresses are reached too");
@@ -175,7 +175,7 @@ pub(crate) fn shown(target: &str) -> String {
     }
 }
 
-/// What the target would be called as a source: `pizzeria` for `examples/pizzeria.yaml`.
+/// The proposed source id of a target: `pizzeria` for `examples/pizzeria.yaml`.
 pub(crate) fn source_id(target: &str) -> SourceId {
     let name = match target.parse::<SourceUrl>() {
         Ok(url) => url.as_url().host_str().unwrap_or_default().to_owned(),

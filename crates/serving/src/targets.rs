@@ -1,7 +1,7 @@
-//! Targets of `serve` and `stdio`: what somebody at a terminal names becomes sources, without a configuration.
+//! Targets of `serve` and `stdio`: sources that the user names on the command line, without a configuration.
 //!
-//! Documents are looked at before the journal is opened, so that a mistake leaves nothing behind. What was typed may be
-//! anywhere, also on this machine: the guard is against addresses that specifications and upstreams name.
+//! Documents are read before the journal is opened, so that a mistake leaves nothing behind. A target may be anywhere,
+//! also on this machine: the egress guard applies to addresses that specifications and upstreams name.
 
 pub(crate) mod example;
 pub(crate) mod register;
@@ -22,29 +22,29 @@ use crate::cli::targets::{Given, Targets};
 use crate::failure::Failure;
 use crate::{config, target};
 
-/// How long a resolver may take to say where a name leads.
+/// Time-out of a DNS lookup.
 const LOOKED_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// A target that is to be served.
+/// A target to serve.
 pub(crate) struct Wanted {
-    /// As people see it.
+    /// The target as printed for the user.
     pub(crate) shown: String,
-    /// What it would be called.
+    /// The proposed source id.
     name: SourceId,
     place: Place,
-    /// What it is, or why that cannot be said.
+    /// The kind of the source, or the error of its detection.
     kind: Result<Kind, Failure>,
     allow: Vec<Box<str>>,
 }
 
-/// Where a target is, by which it is known again.
+/// The location of a target, which identifies it in later runs.
 enum Place {
     File(Box<str>),
     Url(SourceUrl),
     Program(StdioCommand),
 }
 
-/// Finds out what the targets are.
+/// Detects the kinds of all targets.
 pub(crate) async fn look_at(targets: &Targets) -> Result<Vec<Wanted>, Failure> {
     let mut all = Vec::new();
     for given in targets.all() {
@@ -58,7 +58,7 @@ pub(crate) async fn look_at(targets: &Targets) -> Result<Vec<Wanted>, Failure> {
     Ok(all)
 }
 
-/// The programs among them, which are started because they were named.
+/// The programs among the targets; they may be started because the user named them.
 pub(crate) fn programs(wanted: &[Wanted]) -> Vec<StdioCommand> {
     let programs = wanted.iter().filter_map(|wanted| match &wanted.place {
         Place::Program(command) => Some(command.clone()),
@@ -72,7 +72,7 @@ fn program(words: &[String]) -> Result<Wanted, Failure> {
         return Err(Failure::CommandMissing);
     };
     let folder = std::env::current_dir().ok();
-    // A path is one from here, wherever the server is started the next time.
+    // Make paths absolute: the server may be started in another folder the next time.
     let program = match std::path::absolute(program) {
         Ok(path) if program.contains('/') => path.to_string_lossy().into_owned(),
         _ => program.clone(),
@@ -89,7 +89,7 @@ fn program(words: &[String]) -> Result<Wanted, Failure> {
     Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
 }
 
-/// What tells a program from others. Of one that only starts another, as `npx -y` does, it is the other.
+/// The word that names a program; for a launcher such as `npx -y`, the word that names the launched program.
 fn named_after(words: &[String]) -> &str {
     const STARTERS: [&str; 12] = [
         "npx", "bunx", "pnpx", "uvx", "pipx", "uv", "bun", "deno", "node", "python", "python3",
@@ -100,7 +100,7 @@ fn named_after(words: &[String]) -> &str {
     if !STARTERS.contains(&name(program).as_str()) {
         return program;
     }
-    // Behind an option may stand its value, and a value may be a secret.
+    // The word after an option may be its value, and a value may be a secret.
     let mut after_option = false;
     let mut rest = rest.iter().filter(|word| {
         let is_option = word.starts_with('-');
@@ -108,14 +108,14 @@ fn named_after(words: &[String]) -> &str {
         !is_option && !may_be_value && *word != "run"
     });
     let named = rest.next().map_or(program.as_str(), String::as_str);
-    // Without its version: `@scope/server@1.2`.
+    // Remove the version: `@scope/server@1.2`.
     match named.rsplit_once('@') {
         Some((name, _)) if !name.is_empty() => name,
         _ => named,
     }
 }
 
-/// Whether an option of one that starts others is one with a value, as far as is known. `-m` of Python has the program.
+/// Whether an option of a launcher takes a value, as far as known. After `-m` of Python follows the program.
 fn takes_value(option: &str) -> bool {
     const WITHOUT: [&str; 12] =
         ["-y", "--yes", "-q", "--quiet", "-i", "-t", "-it", "-ti", "--rm", "--init", "-m", "-u"];
@@ -138,7 +138,7 @@ async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
         let allow = allow.into_iter().collect();
         return Ok(Wanted { shown, name, place: Place::Url(url), kind, allow });
     }
-    // A file is a specification, and is read at once: most mistakes are in here.
+    // Files are specifications. They are read at once: most mistakes are in them.
     let kind = match (kind, kind_of(text).await) {
         (Some(Kind::HttpManifest), _) | (None, Ok(Kind::HttpManifest)) => {
             Err(Failure::ManifestInFile { file: shown.clone() })
@@ -151,8 +151,8 @@ async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
     Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
 }
 
-/// Whether a name leads where everybody may go, or nowhere yet. Only what does not needs leave: with it, who owns a name
-/// could have it lead to our neighbours later.
+/// Whether a host is public, or does not resolve yet. Only hosts that are not public are allowed explicitly: otherwise,
+/// the owner of the name could later redirect it to addresses in our network.
 async fn is_public(url: &SourceUrl) -> bool {
     let guard = Egress { allow_private: false, allowed: Vec::new() };
     let url = url.as_url();
@@ -164,7 +164,7 @@ async fn is_public(url: &SourceUrl) -> bool {
     };
     let found = tokio::time::timeout(LOOKED_UP_WITHIN, tokio::net::lookup_host((host, port)));
     let Ok(Ok(found)) = found.await else { return true };
-    // One that is public is enough: who answers with both could mean either.
+    // One public address is enough: a name that resolves to both kinds could be either.
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
     addresses.is_empty()
         || addresses.drain(..).any(|one| guard.check_addresses(host, port, &[one]).is_ok())
@@ -175,14 +175,14 @@ async fn kind_of(text: &str) -> Result<Kind, Failure> {
 }
 
 impl Wanted {
-    /// Why it cannot be read.
+    /// The reason why the target cannot be read.
     pub(crate) fn problem(&self) -> Option<String> {
         let sentence = self.kind.as_ref().err()?.sentence();
         let why = sentence.strip_prefix(&format!("{}: ", self.shown));
         Some(why.unwrap_or(&sentence).to_owned())
     }
 
-    /// Whether a source is this target.
+    /// Whether a source has this target's location.
     fn is(&self, profile: &SourceProfile) -> bool {
         match (&self.place, &profile.settings) {
             (Place::File(path), Settings::Openapi(openapi)) => {
@@ -204,7 +204,7 @@ impl Wanted {
         }
     }
 
-    /// The source that it becomes.
+    /// The profile of the source for this target.
     fn profile(&self, id: &SourceId, kind: Kind) -> SourceProfile {
         let (settings, url) = match &self.place {
             Place::File(path) => {
@@ -228,7 +228,7 @@ fn server(command: Option<StdioCommand>) -> Settings {
     Settings::Mcp { command, lifecycle: Lifecycle::default(), isolation: Isolation::default() }
 }
 
-/// An http manifest is at `{url}/tools`.
+/// The base URL of an http manifest, which is at `{url}/tools`.
 fn without_tools(url: &SourceUrl) -> SourceUrl {
     let mut base = url.as_url().clone();
     let path = base.path().trim_end_matches('/');
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_starts_another_gives_the_name_of_that() {
+    fn a_launched_program_gives_the_name() {
         for (line, name) in [
             ("/opt/bin/crm --fast", "crm"),
             ("npx -y @modelcontextprotocol/server-everything@2 stdio", "server-everything"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_not_public_is_let_through_the_guard() {
+    async fn only_private_hosts_are_allowed_explicitly() {
         for (url, is_so) in [
             ("http://127.0.0.1:9/", false),
             ("http://localhost:9/", false),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_target_is_known_again_by_its_place() {
+    async fn a_target_is_identified_by_its_location() {
         let at = |text: &'static str, kind| async move { place(text, Some(kind)).await.unwrap() };
         let id: SourceId = "x".parse().unwrap();
         let spec = at("https://a.example/openapi.json", Kind::Openapi).await;
@@ -286,7 +286,7 @@ mod tests {
         for (number, wanted) in all.iter().enumerate() {
             let profile = wanted.profile(&id, *wanted.kind.as_ref().unwrap());
             assert!(wanted.is(&profile), "{}", wanted.shown);
-            // The same URL is the same target, whatever it was taken for.
+            // Targets with equal URLs are the same, regardless of their detected kind.
             let others = all.iter().enumerate().filter(|(other, _)| *other != number);
             let same = others.filter(|(_, other)| other.is(&profile)).count();
             assert_eq!(same, usize::from([0, 2].contains(&number)), "{}", wanted.shown);

@@ -1,12 +1,12 @@
-//! What tells that a file was written again. It is taken before a file is read: what is written meanwhile is then seen at
-//! the next look.
+//! Detects changed files by inode, modification time and length. Take the stamp before reading the file: the next check
+//! then notices a write during the read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where a file lies on the disk, when it was written, and how long it is; nothing of one that is not there.
+/// Inode, modification time and length of a file; `None` if there is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trace(Option<(u64, SystemTime, u64)>);
 
@@ -17,12 +17,12 @@ impl Trace {
     }
 }
 
-/// Files that were read, or tried to be, and what they were like before.
+/// The files read so far, each with its stamp from before it was read.
 #[derive(Debug, Default)]
 pub(crate) struct Files(Vec<(PathBuf, Trace)>);
 
 impl Files {
-    /// This file is about to be read.
+    /// Records the stamp of a file; call this before reading it.
     pub(crate) fn note(&mut self, path: &Path) {
         self.0.push((path.to_owned(), Trace::of(path)));
     }

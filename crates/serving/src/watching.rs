@@ -1,7 +1,8 @@
-//! Waits until what an agent sees is another: for streams that tell it so.
+//! View subscriptions: a stream waits until its agent's view changes.
 //!
-//! Nothing is queued for a stream. It compares what its agent had with what it has now, when something changed, and a
-//! stream that was slow compares over a longer time. Its credential is looked at again each time, and every minute.
+//! Nothing is queued per stream. On a change signal, a stream compares its agent's previous view with the current one,
+//! so a slow stream compares over a longer time. Each comparison, and every minute at least, checks the credential
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +25,12 @@ use crate::problem::Problem;
 use crate::seats::Seat;
 use crate::sight::Sight;
 
-/// Changes come in bursts: they are waited for before anything is compared.
+/// Delay before a comparison, because changes come in bursts.
 const BURST: Duration = Duration::from_millis(50);
-/// How often a credential is looked at, if nothing else happens.
+/// Maximum interval between two checks of a credential.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
+/// A unique key for the principal of an identity. It includes the client as well as the user that it acts for.
 pub(crate) fn principal(identity: &Identity) -> String {
     let Identity { agent, means, came_with: _, providers: _ } = identity;
     let shown = match means {
@@ -42,42 +43,42 @@ pub(crate) fn principal(identity: &Identity) -> String {
     }
 }
 
-/// Somebody who may use tools, with the credential to look at again.
+/// A caller with its identity, and the credential for later checks.
 #[derive(Clone)]
 pub(crate) struct Standing {
     pub(crate) identity: Identity,
     shown: Shown,
 }
 
-/// What somebody showed, to look at again.
+/// The credential of a caller, for later checks.
 #[derive(Clone)]
 enum Shown {
-    /// A credential, or nothing where that is enough.
+    /// A bearer credential; `None` where anonymous access is allowed.
     Bearer(Option<SecretString>),
-    /// Whoever started us said who it is.
+    /// No credential: the user who started the process set the identity.
     ByStart,
 }
 
 impl Standing {
-    /// Whoever started us says who it is, for as long as we run.
+    /// A caller whose identity was set at startup; it stays valid for the life of the process.
     pub(crate) fn here(identity: Identity) -> Self {
         Self { identity, shown: Shown::ByStart }
     }
 
-    /// Whoever shows this credential.
+    /// Authenticates a bearer credential.
     pub(crate) async fn shown(app: &App, bearer: SecretString) -> Result<Self, NotIdentified> {
         let identity = app.crib.identify(Some(bearer.expose_secret())).await?;
         Ok(Self { identity, shown: Shown::Bearer(Some(bearer)) })
     }
 
-    /// Whoever sends this request, whose headers do not come with it.
+    /// Authenticates a request; its headers are not attached.
     pub(crate) async fn of(parts: &Parts, app: &App) -> Result<Self, Problem> {
         let bearer = caller::bearer(&parts.headers)?;
         let Caller(identity) = Caller::showing(bearer, parts, app).await?;
         Ok(Self { identity, shown: Shown::Bearer(bearer.map(SecretString::from)) })
     }
 
-    /// With headers for upstreams.
+    /// Attaches the request's headers, for upstreams.
     pub(crate) fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
         Self { identity: self.identity.with_headers(headers), ..self }
     }
@@ -86,14 +87,14 @@ impl Standing {
         principal(&self.identity)
     }
 
-    /// Who it is now, by what was shown.
+    /// Checks the credential again and returns the current identity.
     pub(crate) async fn again(&self, app: &App) -> Result<Identity, Gone> {
         let bearer = match &self.shown {
             Shown::Bearer(bearer) => bearer.as_ref(),
             Shown::ByStart => return Ok(self.identity.clone()),
         };
         let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
-        // What came with the request stays with what was begun by it.
+        // Keep the data of the original request, which applies to everything that the request started.
         let identified = identified.map(|identity| identity.going_on_from(&self.identity));
         identified.map_err(|error| match error {
             NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
@@ -114,37 +115,37 @@ impl FromRequestParts<App> for Standing {
     }
 }
 
-/// What is another than before.
+/// The changes of a view since the last comparison.
 pub(crate) struct Change {
-    /// What the agent saw before, if its list of tools may be another now.
+    /// The previous view, if the list of tools may have changed.
     pub(crate) tools_before: Option<AgentView>,
     pub(crate) prompts: bool,
-    /// The list of resources or of templates.
+    /// Whether the list of resources or of resource templates changed.
     pub(crate) resources: bool,
-    /// What the agent saw before, if what the catalog has of prompts and resources is another now.
+    /// The previous view, if the catalog's prompts or resources changed.
     pub(crate) offers_before: Option<AgentView>,
-    /// The resources whose content is another, by `uri`.
+    /// URIs of provider resources whose content changed.
     pub(crate) updated: Vec<Arc<str>>,
-    /// The same of those at servers, which were followed when it changed.
+    /// URIs of upstream resources with a subscription whose content changed.
     pub(crate) followed: Vec<Arc<str>>,
-    /// Whether there are more than are named: any may be among them.
+    /// Whether more resources changed than are listed: any resource may have changed.
     pub(crate) has_missed: bool,
 }
 
-/// Why there is nothing more to see.
+/// The reason why a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// The credential is expired, revoked or no longer taken.
+    /// The credential is expired, revoked or no longer accepted.
     Credential,
-    /// Nobody can say now whether the credential is good.
+    /// The issuer's keys are unavailable, so the credential cannot be checked.
     KeysUnavailable,
-    /// The agent no longer has the group.
+    /// The agent lost the group.
     Group,
-    /// The server stops.
+    /// The server is shutting down.
     Server,
 }
 
-/// Waits for changes of what one agent sees.
+/// A subscription to changes of one agent's view.
 pub(crate) struct Watching {
     app: App,
     who: Standing,
@@ -153,23 +154,23 @@ pub(crate) struct Watching {
     catalog: watch::Receiver<Position>,
     providers: Vec<Provider>,
     following: Option<Provider>,
-    /// Something happened that was not compared yet. Kept here, so that whoever waits may stop waiting at any time.
+    /// A change signal arrived that is not compared yet. A field, so that `next_change` can be dropped at any time.
     is_due: bool,
     look_again: Instant,
-    /// One of those for streams.
+    /// Permit for one stream.
     _seat: Seat,
 }
 
-/// What was seen of a provider.
+/// The last seen state of a provider.
 struct Provider {
     changes: watch::Receiver<Changes>,
     seen: Changes,
 }
 
 impl Watching {
-    /// From now on; none if the agent does not have the group.
+    /// Subscribes from now on; `None` if the agent does not have the group.
     pub(crate) fn new(app: &App, who: Standing, sight: Sight, seat: Seat) -> Option<Self> {
-        // Before the view: what happens meanwhile is a change.
+        // Subscribe before the view is taken, so that no change in between is missed.
         let catalog = app.crib.catalog().changes();
         let providers = providers(app, &who.identity, &sight);
         let view = sight.of(app, &who.identity)?;
@@ -189,7 +190,7 @@ impl Watching {
         })
     }
 
-    /// Also for changes of what is followed at servers.
+    /// Also waits for changes of upstream resources.
     pub(crate) fn following(mut self, changes: watch::Receiver<Changes>) -> Self {
         self.following = Some(Provider::new(changes));
         self
@@ -199,7 +200,7 @@ impl Watching {
         &self.app
     }
 
-    /// What the agent sees, as of the last change.
+    /// The agent's view as of the last change.
     pub(crate) fn view(&self) -> &AgentView {
         &self.view
     }
@@ -208,7 +209,7 @@ impl Watching {
         &self.sight
     }
 
-    /// Waits until something is another. May be dropped and called again; nothing is lost.
+    /// Waits for the next change. Cancel-safe: a dropped call loses nothing.
     pub(crate) async fn changed(&mut self) -> Result<Change, Gone> {
         loop {
             if !self.is_due {
@@ -216,7 +217,7 @@ impl Watching {
                 self.is_due = true;
             }
             tokio::time::sleep(BURST).await;
-            // On the heap, and only while it runs: most streams wait most of the time.
+            // Boxed, because most streams are idle most of the time and should not reserve memory for it.
             let identity = Box::pin(self.who.again(&self.app)).await?;
             if let Some(change) = self.compare(&identity)? {
                 return Ok(change);
@@ -234,7 +235,7 @@ impl Watching {
         }
     }
 
-    /// From here on nothing waits: either all of it happens or nothing.
+    /// Compares the views. It does not await, so it is atomic.
     fn compare(&mut self, identity: &Identity) -> Result<Option<Change>, Gone> {
         (self.is_due, self.look_again) = (false, Instant::now() + LOOK_AGAIN);
         self.catalog.borrow_and_update();
@@ -247,7 +248,7 @@ impl Watching {
             followed: Vec::new(),
             has_missed: false,
         };
-        // There may be others now. What happens while they are looked up is seen twice rather than never.
+        // The set of providers may have changed. A change during the lookup is reported twice rather than missed.
         let others = providers(&self.app, identity, &self.sight);
         let mut before = std::mem::replace(&mut self.providers, others);
         before.iter_mut().for_each(|provider| provider.compare(&mut change));
@@ -275,7 +276,7 @@ impl Watching {
     }
 }
 
-/// Those whose changes matter, as they are now.
+/// The providers whose changes are visible in the view.
 fn providers(app: &App, identity: &Identity, sight: &Sight) -> Vec<Provider> {
     let all = app.crib.registry().changes().into_iter().filter(|_| sight.group.is_none());
     let own = identity.providers.iter().flat_map(|provider| provider.changes());
@@ -300,12 +301,12 @@ impl Provider {
         self.seen.updated.last().map_or(0, |(number, _)| *number)
     }
 
-    /// Whether more resources changed since it was last seen than are known by their addresses.
+    /// Whether more resources changed since the last look than the provider remembers by URI.
     fn has_missed(&self) -> bool {
         self.last() < self.changes.borrow().forgotten
     }
 
-    /// The resources that changed since it was last seen.
+    /// Takes the URIs of resources that changed since the last look.
     fn updated(&mut self) -> Vec<Arc<str>> {
         let now = self.changes.borrow_and_update().clone();
         let last = self.last();
@@ -316,11 +317,11 @@ impl Provider {
     }
 }
 
-/// Ends when one of the providers offers something else.
+/// Resolves when one of the providers changes.
 async fn any(providers: &mut [Provider]) {
     let waits = providers.iter_mut().map(|provider| {
         Box::pin(async {
-            // Whoever is gone changes no more.
+            // A dropped provider changes no more.
             if provider.changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

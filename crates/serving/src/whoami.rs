@@ -1,4 +1,4 @@
-//! `/api/whoami`: what toolcrib makes of a credential.
+//! `/api/whoami`: how the server identifies the caller.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,6 +21,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Who is calling.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Whoami")]
 struct Whoami {
     /// Who it is, for the record.
     subject: String,

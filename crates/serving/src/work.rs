@@ -1,4 +1,4 @@
-//! Work that goes on after its request was answered, until it ends or the server stops.
+//! Background tasks that outlive their request, until they finish or the server stops.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -18,7 +18,7 @@ impl Work {
         all.spawn(work)
     }
 
-    /// Drops what still goes on.
+    /// Aborts all running tasks.
     pub(crate) async fn stop(&self) {
         let mut all = std::mem::take(&mut *self.all());
         all.shutdown().await;

@@ -1,4 +1,4 @@
-//! `toolcrib workflow`: whether a document can be run, and what it would do. Nothing is called.
+//! `toolcrib workflow`: checks workflow documents and prints their plans. It calls no tools.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::out::{self, counted, plain};
 use crate::target;
 
-/// More than any document may have.
+/// Maximum bytes of a document.
 const LIMIT: u64 = 1 << 20;
 
-/// Says what a workflow would do, in words and as a picture.
+/// Prints the plan of a workflow, as text and as a Mermaid diagram.
 pub(crate) async fn show(arguments: &ShowWorkflow) -> Result<Ended, Failure> {
     let read = read(&arguments.file).await?;
     let workflow = match read {
@@ -54,7 +54,7 @@ pub(crate) async fn show(arguments: &ShowWorkflow) -> Result<Ended, Failure> {
     Ok(Ended::Fine)
 }
 
-/// Says whether documents can be run, and all that is wrong with those that cannot.
+/// Checks documents, and prints all problems of invalid ones.
 pub(crate) async fn check(arguments: &CheckWorkflows) -> Result<Ended, Failure> {
     let mut ended = Ended::Fine;
     for file in &arguments.files {
@@ -84,7 +84,7 @@ async fn read(file: &str) -> Result<Result<toolcrib::Workflow, InvalidDocument>,
     Ok(read_workflow(&String::from_utf8_lossy(&bytes)))
 }
 
-/// A line for each of them.
+/// One line per problem.
 fn problems(file: &str, error: &InvalidDocument) -> String {
     match error {
         InvalidDocument::Workflow(invalid) => {

@@ -1,4 +1,4 @@
-//! The admin API from the outside: the real program, real sockets, one file for each kind of thing.
+//! End-to-end tests of the HTTP API: the real program over real sockets, one file per kind of resource.
 
 mod access;
 mod activity;

@@ -1,4 +1,4 @@
-//! Wrong paths, other files, other databases: what went wrong and what to do, in one line, and nothing is touched.
+//! Wrong paths, foreign files and foreign databases: one line names the error and the remedy, and nothing changes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use catalog::journal::SqliteJournal;
 use crate::support::Folder;
 
 #[test]
-fn a_journal_that_is_not_there_is_not_made_by_looking() {
+fn reading_a_missing_journal_does_not_create_it() {
     let folder = Folder::empty();
     insta::assert_snapshot!(folder.run("journal show").seen(), @"
     stderr: error: the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
@@ -28,14 +28,14 @@ fn a_journal_that_is_not_there_is_not_made_by_looking() {
 }
 
 #[test]
-fn the_journal_is_given_by_option_or_environment() {
+fn the_journal_is_set_by_an_option_or_the_environment() {
     let folder = Folder::with_catalog();
     let here = folder.path("toolcrib.db");
     let environment = [("TOOLCRIB_JOURNAL", here.to_str().unwrap())];
     let elsewhere = Folder::empty();
     let shown = folder.run("journal show").output();
     assert_eq!(elsewhere.run_with("journal show", "", &environment).output(), shown);
-    // The option wins, before or after the verb.
+    // The option overrides the environment variable, before or after the verb.
     for arguments in ["--journal missing.db journal show", "journal show --journal missing.db"] {
         assert_eq!(elsewhere.run_with(arguments, "", &environment).code, Some(1));
     }
@@ -43,7 +43,7 @@ fn the_journal_is_given_by_option_or_environment() {
 }
 
 #[test]
-fn a_place_that_cannot_be_a_journal_is_refused_without_its_password() {
+fn an_invalid_journal_url_is_rejected_without_showing_its_password() {
     let folder = Folder::empty();
     insta::assert_snapshot!(folder.run("journal show --journal mysql://me:hunter2@db/x").seen(), @"
     stderr: error: a journal is a path, `postgres://…` or `memory:`; `mysql://` is none of them
@@ -59,7 +59,7 @@ fn a_place_that_cannot_be_a_journal_is_refused_without_its_password() {
 }
 
 #[test]
-fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+fn a_file_that_is_no_journal_is_rejected_and_unchanged() {
     let folder = Folder::empty();
     let random: Vec<u8> = (0..5000_u32).map(|n| (n * n % 251) as u8).collect();
     folder.write("toolcrib.db", &random);
@@ -77,7 +77,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused() {
+fn a_database_of_another_program_is_rejected() {
     let folder = Folder::empty();
     let connection = rusqlite::Connection::open(folder.path("toolcrib.db")).unwrap();
     connection.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
@@ -105,9 +105,9 @@ fn an_empty_file_is_no_journal_yet() {
 }
 
 #[test]
-fn a_truncated_journal_is_a_problem_that_verify_finds() {
+fn verify_finds_a_truncated_journal() {
     let folder = Folder::with_catalog();
-    // Everything into the one file, then half of it away.
+    // Move all data into the main file, then cut that file in half.
     folder.run("journal collect").output();
     let whole = std::fs::read(folder.path("toolcrib.db")).unwrap();
     folder.write("toolcrib.db", &whole[..whole.len() / 2]);
@@ -116,7 +116,7 @@ fn a_truncated_journal_is_a_problem_that_verify_finds() {
 }
 
 #[test]
-fn a_newer_journal_is_refused() {
+fn a_journal_of_a_newer_version_is_rejected() {
     let folder = Folder::with_catalog();
     let connection = rusqlite::Connection::open(folder.path("toolcrib.db")).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
@@ -128,7 +128,7 @@ fn a_newer_journal_is_refused() {
 }
 
 #[test]
-fn beside_a_running_server_one_can_look_but_not_change() {
+fn a_journal_in_use_is_read_only() {
     let folder = Folder::with_catalog();
     let clock = Arc::new(toolcrib::SystemClock);
     let server = SqliteJournal::open(&folder.path("toolcrib.db"), clock).unwrap();
@@ -145,7 +145,7 @@ fn beside_a_running_server_one_can_look_but_not_change() {
 }
 
 #[test]
-fn one_journal_is_not_written_under_two_names() {
+fn a_journal_cannot_be_written_under_two_names() {
     let folder = Folder::with_catalog();
     let export = folder.run("journal export").stdout;
     std::os::unix::fs::symlink(folder.path("toolcrib.db"), folder.path("link.db")).unwrap();
@@ -170,7 +170,7 @@ fn an_import_leaves_everything_in_one_file() {
 }
 
 #[test]
-fn an_event_that_cannot_be_exported_is_named() {
+fn an_event_that_cannot_be_exported_is_reported() {
     let folder = Folder::with_catalog();
     folder.sql("UPDATE events SET data = '{' WHERE position = 5");
     let run = folder.run("journal export out.jsonl");
@@ -180,7 +180,7 @@ fn an_event_that_cannot_be_exported_is_named() {
 }
 
 #[test]
-fn an_export_does_not_overwrite_what_belongs_to_the_journal() {
+fn an_export_does_not_overwrite_files_of_the_journal() {
     let folder = Folder::with_catalog();
     for name in ["toolcrib.db", "toolcrib.db.lock"] {
         let run = folder.run(&format!("journal export --force {name}"));
@@ -189,7 +189,7 @@ fn an_export_does_not_overwrite_what_belongs_to_the_journal() {
 }
 
 #[test]
-fn an_export_with_odd_events_is_refused() {
+fn an_export_with_invalid_events_is_rejected() {
     let folder = Folder::with_catalog();
     let export = folder.run("journal export").stdout;
     for (from, to) in [

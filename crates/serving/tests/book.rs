@@ -1,7 +1,7 @@
-//! Every command of the documentation is run, as a reader would type it, and says what the page says.
+//! Runs every command of the documentation as a reader would, and compares the output with the page.
 //!
-//! The commands are the lines with `$ ` in blocks marked `console`. Each page has a folder, a home and a network of its
-//! own. CONTRIBUTING.md has the rules for who writes a page.
+//! Commands are the lines that start with `$ ` in blocks marked `console`. Each page has its own folder, home and
+//! network. CONTRIBUTING.md has the rules for authors of pages.
 
 #[path = "book/likeness.rs"]
 mod likeness;
@@ -19,7 +19,7 @@ use std::thread;
 use page::{Page, pages};
 use reader::Reader;
 
-/// Commands that no test runs: the page, how they begin, and why. One that is on no page any more is a mistake.
+/// Commands that the test skips: page, beginning, and reason. An entry that matches no command fails a test.
 const NOT_RUN: [(&str, &str, &str); 18] = [
     ("CONTRIBUTING.md", "cargo ", "builds; `xtask` tests that it knows each of its commands"),
     ("README.md", "cargo run ", "builds; `cargo xtask fresh` runs it"),
@@ -49,7 +49,7 @@ const NOT_RUN: [(&str, &str, &str); 18] = [
     ("docs/upstreams.md", "toolcrib call echo", "a server of others; `cargo xtask servers --try`"),
 ];
 
-/// Pages for readers who have done the example that `docs/access.md` begins with.
+/// Pages that assume the example at the beginning of `docs/access.md`.
 const GO_ON: [&str; 6] = [
     "docs/builtin.md",
     "docs/custom.md",
@@ -60,7 +60,7 @@ const GO_ON: [&str; 6] = [
 ];
 
 #[test]
-fn every_command_of_the_documentation_does_what_the_page_says() {
+fn every_documented_command_prints_what_its_page_shows() {
     let pages = pages();
     let example = pages.iter().find(|page| page.name == "docs/access.md").unwrap();
     let mistakes = Mutex::new(Vec::new());
@@ -80,7 +80,7 @@ fn every_command_of_the_documentation_does_what_the_page_says() {
     assert!(mistakes.is_empty(), "{} mistakes\n\n{}", mistakes.len(), mistakes.join("\n\n"));
 }
 
-/// Reads a page from its beginning to its end.
+/// Runs a page from beginning to end and returns its errors.
 fn mistakes_of(page: &Page, example: &Page) -> Vec<String> {
     if page.commands.iter().all(|command| why_not(page, &command.text).is_some()) {
         return Vec::new();
@@ -106,7 +106,7 @@ fn why_not(page: &Page, command: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn whatever_is_not_run_is_still_on_its_page() {
+fn every_skipped_command_is_still_on_its_page() {
     let pages = pages();
     let is_there = |name: &str, beginning: &str| {
         let mut commands = pages.iter().filter(|page| page.name == name).flat_map(|p| &p.commands);
@@ -120,7 +120,7 @@ fn whatever_is_not_run_is_still_on_its_page() {
 }
 
 #[test]
-fn commands_stand_in_blocks_that_are_looked_at() {
+fn commands_are_in_console_blocks() {
     let odd: Vec<String> = pages().into_iter().flat_map(|page| page.odd_blocks).collect();
     assert!(odd.is_empty(), "a block of commands is `console`, each behind `$ `: {odd:#?}");
 }

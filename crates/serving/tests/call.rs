@@ -1,4 +1,4 @@
-//! `toolcrib call`: what would be sent, what is sent, what comes back, and what is refused.
+//! `toolcrib call`: dry runs, sent requests, printed results, and rejected calls.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn folder() -> Folder {
     folder
 }
 
-/// Calls with the API at a place where nothing is.
+/// Dry run with a base URL where no server is.
 fn dry(arguments: &str) -> Run {
     let environment = [("SECRET", "me:hunter2")];
     let arguments =
@@ -130,7 +130,7 @@ fn a_body_that_is_not_text_is_shown_in_base64() {
 }
 
 #[test]
-fn arguments_come_from_json_too_and_a_pair_wins() {
+fn arguments_can_be_json_and_pairs_override_it() {
     let expected = dry(LINE).output();
     let folder = folder();
     let args = r#"{"id":"a/b","tag":["x","y"],"X-Trace":"7","sku":"9","count":1}"#;
@@ -154,7 +154,7 @@ fn arguments_come_from_json_too_and_a_pair_wins() {
 }
 
 #[test]
-fn wrong_arguments_are_all_told_one_per_line() {
+fn all_invalid_arguments_are_reported_one_per_line() {
     insta::assert_snapshot!(dry("add_line id=1 count=many tag=x more more=1 more=2").seen(), @"
     stderr: error: the arguments of `add_line` are wrong
     stderr:   `count` takes JSON of type integer
@@ -180,7 +180,7 @@ fn wrong_arguments_are_all_told_one_per_line() {
 }
 
 #[test]
-fn a_tool_that_does_not_exist_is_refused_with_those_that_may_be_meant() {
+fn an_unknown_tool_is_rejected_with_suggestions() {
     insta::assert_snapshot!(dry("listOrders").seen(), @"
     stderr: error: there is no tool `listOrders`: did you mean `list_orders`?
     exit code: 1
@@ -196,7 +196,7 @@ fn a_tool_that_does_not_exist_is_refused_with_those_that_may_be_meant() {
 }
 
 #[test]
-fn secrets_are_hidden_in_a_dry_run_unless_asked_for() {
+fn a_dry_run_hides_secrets_unless_show_secrets_is_given() {
     let tools = [("with_basic", "login"), ("with_key", "key"), ("with_token", "token")];
     let mut hidden = String::new();
     for (tool, scheme) in tools {
@@ -262,7 +262,7 @@ fn secrets_are_sent() {
 }
 
 #[test]
-fn a_secret_that_the_upstream_repeats_is_not_in_the_error() {
+fn a_secret_echoed_by_the_upstream_is_redacted_in_the_error() {
     let echo = "me:hunter2 me%3Ahunter2 bWU6aHVudGVyMg==";
     let refusal = answer("401 Unauthorized", "Content-Type: text/plain\r\n", echo.as_bytes());
     for format in ["", "--json"] {
@@ -274,7 +274,7 @@ fn a_secret_that_the_upstream_repeats_is_not_in_the_error() {
 }
 
 #[test]
-fn a_credential_is_a_reference_and_never_repeated() {
+fn a_credential_must_be_a_reference_and_is_never_printed() {
     for credential in ["token=hunter2", "hunter2", "token=sealed:hunter2"] {
         let run = dry(&format!("with_token --credential {credential}"));
         insta::allow_duplicates! { insta::assert_snapshot!(run.seen(), @"
@@ -312,7 +312,7 @@ fn a_json_answer_is_printed() {
 }
 
 #[test]
-fn other_answers_are_printed_as_what_they_are() {
+fn other_answers_are_printed_by_their_type() {
     insta::assert_snapshot!(seen(ok("text/plain", "two\nlines \u{1b}[2J"), "list_orders"), @r"
     two
     lines \u{1b}[2J
@@ -322,7 +322,7 @@ fn other_answers_are_printed_as_what_they_are() {
 }
 
 #[test]
-fn a_call_that_failed_says_so_with_the_exit_code() {
+fn a_failed_call_sets_the_exit_code() {
     let text = "Content-Type: text/plain\r\n";
     insta::assert_snapshot!(seen(answer("404 Not Found", text, b"no such order"), "list_orders"), @"
     stderr: error: the upstream answered with status 404: no such order
@@ -354,7 +354,7 @@ fn a_redirect_is_not_followed() {
 }
 
 #[test]
-fn an_answer_that_is_too_large_is_refused() {
+fn an_answer_that_is_too_large_is_rejected() {
     let large = answer("200 OK", "", &vec![b'x'; 10 * 1024 * 1024 + 1]);
     insta::assert_snapshot!(seen(large, "list_orders"), @"
     stderr: error: the answer is too large: at most 10485760 bytes are read, and 10485761 were announced
@@ -363,7 +363,7 @@ fn an_answer_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn a_lost_answer_leaves_the_outcome_unknown_and_is_not_asked_for_again() {
+fn a_call_with_a_lost_answer_has_an_unknown_outcome_and_is_not_retried() {
     let (run, server) = called("", LINE);
     insta::assert_snapshot!(run.seen(), @"
     stderr: error: the answer of `SERVER` was lost, so the outcome is unknown: check there before you repeat the request (connection closed before message completed)
@@ -373,7 +373,7 @@ fn a_lost_answer_leaves_the_outcome_unknown_and_is_not_asked_for_again() {
 }
 
 #[test]
-fn what_hides_from_the_reader_is_written_out() {
+fn invisible_characters_are_escaped() {
     let result = ok("application/json", "[\"\u{202e}gnp.exe\u{200b}\u{e0041}\"]");
     let escaped = r#""\u202egnp.exe\u200b\udb40\udc41""#;
     for arguments in ["list_orders", "list_orders --json"] {
@@ -387,7 +387,7 @@ fn what_hides_from_the_reader_is_written_out() {
 }
 
 #[test]
-fn a_private_address_that_a_specification_names_is_not_even_connected_to() {
+fn a_private_address_in_a_specification_is_not_connected_to() {
     let (folder, server) = (folder(), answering(ok("text/plain", "inside")));
     folder.write("inside.yaml", ORDERS.replace("/v1", &server.url("/v1")));
     insta::assert_snapshot!(folder.run("call inside.yaml list_orders").seen(), @"
@@ -398,7 +398,7 @@ fn a_private_address_that_a_specification_names_is_not_even_connected_to() {
 }
 
 #[test]
-fn an_api_that_does_not_say_where_it_is_needs_a_base_url() {
+fn an_api_without_a_server_url_needs_a_base_url() {
     insta::assert_snapshot!(folder().run("call orders.yaml list_orders --dry-run").seen(), @"
     stderr: error: the target does not say where its API is: give --base-url URL
     exit code: 1
@@ -406,7 +406,7 @@ fn an_api_that_does_not_say_where_it_is_needs_a_base_url() {
 }
 
 #[test]
-fn a_credential_goes_only_where_the_specification_is_from_or_the_user_says() {
+fn a_credential_is_sent_only_to_the_specification_origin_or_the_base_url() {
     let elsewhere = answering(ok("text/plain", "done"));
     let specification = ORDERS.replace("/v1", &elsewhere.url("/v1"));
     let server = answering(ok("application/yaml", &specification));
@@ -470,7 +470,7 @@ fn the_example_of_the_readme_can_be_called() {
 }
 
 #[test]
-fn work_that_goes_on_is_waited_for_with_the_same_credential() {
+fn a_long_running_job_is_polled_with_the_same_credential() {
     let server = Upstream::replying(|request| match request {
         first if first.starts_with("POST") => ok("application/json", r#"{"id": 7}"#),
         _ => ok("application/json", r#"{"state": "done", "result": {"loaves": 2}}"#),

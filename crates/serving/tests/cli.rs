@@ -1,4 +1,4 @@
-//! The program from the outside: the real binary, run in a folder of its own.
+//! End-to-end tests of the program: the real binary, run in a folder of its own.
 
 mod api;
 mod bad_input;

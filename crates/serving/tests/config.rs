@@ -1,11 +1,11 @@
-//! A configuration file from the command line: planned, applied, exported.
+//! Configuration files on the command line: plan, apply, export.
 
 use serde_json::{Value, json};
 
 use crate::api::server::Server;
 use crate::support::{Folder, Run};
 
-/// What the small catalog has, as far as these tests change it.
+/// Changes to some parts of the small catalog.
 const CHANGED: &str = "\
 labels:
   - {id: pii, name: Personal data, colour: '#c02020'}
@@ -54,7 +54,7 @@ fn apply(folder: &Folder, arguments: &str) -> Run {
 }
 
 #[test]
-fn a_plan_says_what_would_change_and_for_whom() {
+fn a_plan_shows_the_changes_and_their_effect_on_identities() {
     let folder = with(CHANGED);
     folder.write("staff.json", r#"{"role": "staff"}"#);
     let before = events(&folder);
@@ -95,7 +95,7 @@ fn a_plan_says_what_would_change_and_for_whom() {
 }
 
 #[test]
-fn what_was_planned_is_applied_once() {
+fn a_plan_is_applied_once() {
     let folder = with(CHANGED);
     let before = events(&folder);
     let (code, plan) = planned(&folder, "crib.yaml");
@@ -113,7 +113,7 @@ fn what_was_planned_is_applied_once() {
 }
 
 #[test]
-fn a_mistake_in_line_37_changes_nothing_and_says_so() {
+fn an_error_in_line_37_is_reported_and_changes_nothing() {
     let mut text = "groups:\n".to_owned();
     for number in 0..17 {
         text += &format!("  - id: group-{number}\n    name: Group {number}\n");
@@ -132,7 +132,7 @@ fn a_mistake_in_line_37_changes_nothing_and_says_so() {
 }
 
 #[test]
-fn what_the_catalog_refuses_changes_nothing_and_has_its_line() {
+fn an_error_of_the_catalog_has_its_line_and_changes_nothing() {
     let folder = with(
         "\
 groups:
@@ -173,7 +173,7 @@ policies:
 }
 
 #[test]
-fn names_that_lead_nowhere_are_told() {
+fn unresolved_references_are_reported() {
     let folder = with(
         "\
 groups:
@@ -197,7 +197,7 @@ tools:
 }
 
 #[test]
-fn prune_removes_what_is_not_named_in_the_sections_that_are_there() {
+fn prune_removes_everything_missing_from_the_present_sections() {
     let folder = with("groups: []\npolicies: []\ntools: []\nlabels: []\n");
     assert_eq!(planned(&folder, "crib.yaml").0, Some(0));
     insta::assert_snapshot!(folder.run("plan crib.yaml --prune").seen(), @r#"
@@ -225,7 +225,7 @@ fn prune_removes_what_is_not_named_in_the_sections_that_are_there() {
 }
 
 #[test]
-fn what_is_exported_and_applied_is_exported_the_same() {
+fn an_applied_export_gives_the_same_export() {
     let folder = Folder::with_catalog();
     let yaml = folder.run("export").output();
     insta::assert_snapshot!(yaml, @r#"
@@ -289,10 +289,10 @@ fn what_is_exported_and_applied_is_exported_the_same() {
         let exported = folder.run(&format!("export --format {format}")).output();
         let file = format!("crib.{format}");
         folder.write(&file, &exported);
-        // In the same catalog it changes nothing.
+        // Applied to the same catalog, it changes nothing.
         assert_eq!(planned(&folder, &format!("{file} --prune")).0, Some(0), "{exported}");
         let empty = Folder::empty();
-        // What is said of tools waits until their sources were asked.
+        // Tool overrides wait until their sources have been discovered.
         empty.write(&file, &exported);
         let first = apply(&empty, &file);
         assert_eq!(first.code, Some(0), "{}", first.seen());
@@ -318,7 +318,7 @@ fn what_is_exported_and_applied_is_exported_the_same() {
 }
 
 #[test]
-fn a_plan_for_a_journal_that_is_not_there_does_not_make_it() {
+fn a_plan_for_a_missing_journal_does_not_create_it() {
     let folder = Folder::empty();
     folder.write("crib.yaml", "labels: [{id: pii, name: Personal data}]");
     insta::assert_snapshot!(folder.run("plan crib.yaml").seen(), @r##"
@@ -361,7 +361,7 @@ fn the_schema_is_printed() {
 }
 
 #[test]
-fn the_example_is_planned_applied_and_served() {
+fn the_example_can_be_planned_and_applied() {
     let folder = Folder::empty();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/pizzeria.config.yaml");
     assert_eq!(planned(&folder, example).0, Some(2));
@@ -374,12 +374,12 @@ fn the_example_is_planned_applied_and_served() {
     assert_eq!(shown["sources"].as_array().unwrap().len(), 2);
 }
 
-/// A server on the small catalog, with a file beside it.
+/// Server on the small catalog, with a configuration file in its folder.
 fn served(text: &str) -> Server {
     Server::on(with(text), "--new-admin-key")
 }
 
-/// The same verb on the journal and at the server.
+/// Output of the same verb on the journal and at the server.
 fn both(server: &Server, line: &str) -> (String, String) {
     let key = [("TOOLCRIB_KEY", server.key.as_str())];
     let there = format!("{line} --server {}", server.url(""));
@@ -393,7 +393,7 @@ fn both(server: &Server, line: &str) -> (String, String) {
 }
 
 #[test]
-fn a_running_server_plans_and_applies_the_same() {
+fn a_running_server_gives_the_same_plan_and_result() {
     let text =
         format!("{CHANGED}sources:\n  - {{id: own, name: Own, settings: {{kind: builtin}}}}\n");
     let server = served(&text);
@@ -419,7 +419,7 @@ fn a_running_server_plans_and_applies_the_same() {
 }
 
 #[test]
-fn what_a_server_refuses_has_its_line_too() {
+fn an_error_of_a_server_has_its_line_too() {
     let policy = "{id: p, name: P, groups: [nowhere], \
         matchers: [{claim: role, operator: equals, value: staff}]}";
     let server = served(&format!("labels: []\npolicies:\n  - {policy}\n"));
@@ -453,7 +453,7 @@ fn what_a_server_refuses_has_its_line_too() {
 }
 
 #[test]
-fn only_what_was_planned_is_applied() {
+fn a_stale_plan_is_not_applied() {
     let server = served("");
     let labels = json!({"document": {"labels": [{"id": "new", "name": "New"}]}});
     let plan = server.post("/api/plan", &labels);

@@ -1,4 +1,4 @@
-//! The web console in a real browser, used with nothing but the keyboard.
+//! The web console in a real browser, used by keyboard only.
 
 mod browser;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use self::browser::{Browser, ENTER, ESCAPE};
 use crate::api::server::Server;
 
-/// Signed in, by the link that the greeting has.
+/// Browser that has signed in with the link in the startup message.
 fn signed_in(server: &Server) -> Browser {
     let browser = Browser::open();
     browser.go(&server.url(&format!("/console#key={}", server.key)));
@@ -16,7 +16,7 @@ fn signed_in(server: &Server) -> Browser {
     browser
 }
 
-/// Goes to a screen by its address.
+/// Opens a screen by its URL.
 fn show(browser: &Browser, server: &Server, screen: &str, title: &str) {
     browser.go(&server.url(&format!("/console#/{screen}")));
     browser.wait(&format!("document.querySelector('#title')?.innerText === {}", json!(title)));
@@ -24,7 +24,7 @@ fn show(browser: &Browser, server: &Server, screen: &str, title: &str) {
 }
 
 #[test]
-fn an_admins_key_opens_the_console_and_no_other_does() {
+fn only_an_admin_key_opens_the_console() {
     let server = Server::start();
     let agent = server.post("/api/keys", &json!({"name": "agent"})).ok();
     let browser = Browser::open();
@@ -40,7 +40,7 @@ fn an_admins_key_opens_the_console_and_no_other_does() {
     browser.look("document.activeElement.select()");
     browser.keys(&format!("{}{ENTER}", server.key));
     browser.wait_for("Wants attention");
-    // In this tab only, and in no address.
+    // The key is kept in this tab only, and in no URL.
     browser.reload();
     browser.wait_for("Wants attention");
     assert_eq!(browser.look("localStorage.length + document.cookie.length"), json!(0));
@@ -50,13 +50,13 @@ fn an_admins_key_opens_the_console_and_no_other_does() {
     browser.go(&server.url(&format!("/console#key={}", server.key)));
     browser.wait_for("Wants attention");
     assert_eq!(browser.look("location.href"), json!(server.url("/console")));
-    // A key that ends while it is used.
+    // The key is revoked while it is in use.
     server.act("/api/keys/first-admin/revoke").ok();
     browser.wait_for("Admin key");
 }
 
 #[test]
-fn everything_of_the_demo_is_shown_and_nothing_is_asked_of_others() {
+fn every_screen_shows_the_demo_and_loads_nothing_from_elsewhere() {
     let server = Server::demo();
     let browser = signed_in(&server);
     assert_eq!(browser.text("[data-tile=tools] strong"), "5");
@@ -83,7 +83,7 @@ fn everything_of_the_demo_is_shown_and_nothing_is_asked_of_others() {
             browser.wait_for(text);
         }
     }
-    // By a search that `/` leads to.
+    // Search, opened with `/`.
     show(&browser, &server, "tools", "Tools");
     browser.keys("/bake");
     browser.wait_without("place_order");
@@ -100,7 +100,7 @@ fn everything_of_the_demo_is_shown_and_nothing_is_asked_of_others() {
 }
 
 #[test]
-fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
+fn groups_and_policies_can_be_managed_by_keyboard() {
     let server = Server::demo();
     let browser = signed_in(&server);
     browser.keys("gg");
@@ -128,7 +128,7 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
     browser.press("Deactivate");
     browser.wait_for("inactive");
     assert_eq!(group()["is_active"], false);
-    // The focus stays where it was, on what is now the other way round.
+    // The focus stays on the button, whose label is now the opposite action.
     browser.wait("document.activeElement.innerText === 'Activate'");
     browser.keys(ENTER);
     browser.wait("document.activeElement.innerText === 'Deactivate'");
@@ -158,7 +158,7 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
     browser.keys("7");
     browser.tab_to("Value");
     browser.keys("cook");
-    // Before it is saved: the cook gets what only waiters had.
+    // Preview before saving: cooks gain a tool that only waiters had.
     browser.press("What would change?");
     browser.wait_for("gains pizzeria:get_order");
     browser.save();
@@ -168,7 +168,7 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
     browser.wait_for("inactive");
     assert_eq!(policy()["is_active"], false);
 
-    // A group that a policy grants is not deleted, and the reason is said.
+    // A group that a policy grants cannot be deleted, and the reason is shown.
     show(&browser, &server, "groups/night-shift", "Night shift");
     browser.press("Delete");
     browser.wait("document.activeElement.innerText === 'Cancel'");
@@ -192,7 +192,7 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
 }
 
 #[test]
-fn labels_keys_and_tools_are_made_and_changed_by_keyboard() {
+fn labels_keys_and_tools_can_be_managed_by_keyboard() {
     let server = Server::demo();
     let browser = signed_in(&server);
     browser.keys("gl");
@@ -205,7 +205,7 @@ fn labels_keys_and_tools_are_made_and_changed_by_keyboard() {
     browser.wait_for("No tool has it");
     browser.press("Edit");
     browser.wait("document.querySelector('dialog form')");
-    // The same body, as JSON.
+    // The same body as JSON.
     browser.press("Edit as JSON");
     browser.wait("document.activeElement.classList.contains('json')");
     browser.look("document.activeElement.select()");
@@ -257,7 +257,7 @@ fn labels_keys_and_tools_are_made_and_changed_by_keyboard() {
 }
 
 #[test]
-fn a_tool_is_tried_as_somebody_and_explained() {
+fn a_tool_can_be_tried_with_other_claims_and_explained() {
     let server = Server::demo();
     let browser = signed_in(&server);
     show(&browser, &server, "try/pizzeria%3Aplace_order", "Try place_order");
@@ -278,9 +278,9 @@ fn a_tool_is_tried_as_somebody_and_explained() {
         text.contains("completed") && text.contains("ms") && text.contains("HTTP 201"),
         "{text}"
     );
-    // Under the name of who did it.
+    // The call is recorded under the name of the admin.
     assert_eq!((&calls()[0]["subject"], calls().len()), (&json!("key:first-admin"), 1));
-    // With other claims it is not there, and the way to the reason is.
+    // With other claims the tool is not found, and the message links to the explanation.
     browser.tab_to("As");
     browser.keys("the key cook");
     browser.press("Call");
@@ -295,7 +295,7 @@ fn a_tool_is_tried_as_somebody_and_explained() {
 }
 
 #[test]
-fn what_others_change_shows_without_a_reload() {
+fn changes_by_others_appear_without_a_reload() {
     let server = Server::demo();
     let browser = signed_in(&server);
     show(&browser, &server, "groups", "Groups");
@@ -311,14 +311,14 @@ fn what_others_change_shows_without_a_reload() {
     show(&browser, &server, "executions", "Calls");
     browser.wait_for("pizzeria:list_pizzas");
 
-    // The focus stays where it is, although the screen is drawn anew.
+    // The focus stays although the screen is redrawn.
     show(&browser, &server, "groups/menu", "menu");
     browser.tab_to("list_pizzas");
     server.act("/api/groups/menu/deactivate").ok();
     browser.wait_for("inactive");
     browser.wait("document.activeElement.innerText === 'list_pizzas'");
 
-    // Two who edit at once: the second is told, and can see what is there now.
+    // If two admins edit at once, the second is warned and can load the current version.
     show(&browser, &server, "groups/menu", "menu");
     browser.press("Edit");
     browser.wait("document.querySelector('dialog form')");
@@ -339,7 +339,7 @@ fn what_others_change_shows_without_a_reload() {
 }
 
 #[test]
-fn texts_of_others_are_texts_and_what_is_found_in_them_is_shown() {
+fn foreign_texts_are_escaped_and_their_findings_shown() {
     let server = Server::start();
     let evil =
         "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script> a\u{202e}b\u{200b}c";
@@ -387,7 +387,7 @@ fn texts_of_others_are_texts_and_what_is_found_in_them_is_shown() {
 }
 
 #[test]
-fn a_source_is_registered_refreshed_and_called_again_after_failures() {
+fn a_source_can_be_registered_refreshed_and_reset_after_failures() {
     let server = Server::start_with("--allow-stdio");
     let document = include_str!("../../../examples/order.workflow.yaml");
     let workflows =
@@ -403,13 +403,13 @@ fn a_source_is_registered_refreshed_and_called_again_after_failures() {
     browser.keys("Built-in");
     browser.save();
     browser.wait("document.querySelector('#title')?.innerText === 'Own tools'");
-    // By itself, as soon as the first refresh is done.
+    // The source becomes healthy without an action, as soon as its first refresh is done.
     browser.wait_for("healthy");
     browser.press("Refresh");
     browser.wait_for("Refreshed.");
     browser.press("Disable");
     browser.wait_for("0 served of");
-    // What came of the refresh stays, although the screen was drawn anew.
+    // The outcome of the refresh stays although the screen was redrawn.
     browser.wait_for("Refreshed.");
     assert_eq!(server.get("/api/sources/own-tools").ok()["is_enabled"], false);
 
@@ -433,7 +433,7 @@ fn a_source_is_registered_refreshed_and_called_again_after_failures() {
     browser.wait_for("The last refresh failed");
     browser.wait("document.querySelector('#stderr')?.innerText.includes('the disk is full')");
 
-    // Nobody listens at this port, so that calls fail until the source is left alone.
+    // No server listens at this port, so calls fail until the circuit opens.
     let text = r#"{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "http://127.0.0.1:9"}],
         "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"description": "ok"}}}}}}"#;
     let dead = json!({"name": "dead", "allow": ["127.0.0.1"], "settings": {"kind": "openapi", "specification": {"text": text}}});

@@ -1,9 +1,9 @@
-//! What admins do by verbs: the same on a journal and at a server.
+//! Admin verbs of the CLI: the same on a journal and at a server.
 
 use crate::api::server::Server;
 use crate::support::{Folder, Run};
 
-/// A source, a group, a policy and a key.
+/// Commands that add a source, a group, a policy and a key.
 const FIRST: [&str; 5] = [
     "source add Own settings.kind=builtin",
     "source refresh own",
@@ -20,7 +20,7 @@ fn filled() -> Folder {
     folder
 }
 
-/// Without what is another one each time.
+/// Output without values that differ between runs.
 fn told(run: &Run) -> String {
     let lines = run.seen();
     let is_same =
@@ -29,7 +29,7 @@ fn told(run: &Run) -> String {
 }
 
 #[test]
-fn things_are_added_and_listed() {
+fn resources_are_added_and_listed() {
     let folder = Folder::empty();
     let said: String = FIRST.iter().map(|line| told(&folder.run(line))).collect();
     insta::assert_snapshot!(said, @"
@@ -66,7 +66,7 @@ fn things_are_added_and_listed() {
 }
 
 #[test]
-fn what_is_not_named_stays_as_it_is() {
+fn an_edit_keeps_fields_that_are_not_given() {
     let folder = filled();
     insta::assert_snapshot!(told(&folder.run("group edit office description=All")), @"changed group `office`");
     insta::assert_snapshot!(told(&folder.run("group show office")), @r#"
@@ -93,7 +93,7 @@ fn what_is_not_named_stays_as_it_is() {
 }
 
 #[test]
-fn switches_are_turned() {
+fn resources_are_enabled_and_disabled() {
     let folder = filled();
     for (off, on, thing) in [
         ("tool disable own:uuid", "tool enable own:uuid", "tool show own:uuid"),
@@ -114,7 +114,7 @@ fn switches_are_turned() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_by_words_and_by_the_exit_code() {
+fn errors_have_a_message_and_an_exit_code() {
     let folder = filled();
     let lines = [
         "group show nope",
@@ -157,7 +157,7 @@ fn what_goes_wrong_is_said_by_words_and_by_the_exit_code() {
 }
 
 #[test]
-fn things_are_removed() {
+fn resources_are_removed() {
     let folder = filled();
     let lines = [
         "policy remove staff",
@@ -196,7 +196,7 @@ fn a_body_can_be_a_file() {
 }
 
 #[test]
-fn a_secret_that_a_program_is_given_is_known_to_be_used() {
+fn a_secret_of_a_program_is_reported_as_used() {
     let folder = Folder::empty();
     let run = r#"{"program":"date","environment":{"TOKEN":"sealed:tok"}}"#;
     let tools =
@@ -208,7 +208,7 @@ fn a_secret_that_a_program_is_given_is_known_to_be_used() {
 }
 
 #[test]
-fn a_running_server_is_asked_and_its_journal_left_alone() {
+fn a_journal_with_a_running_server_is_changed_only_through_the_server() {
     let server = Server::start();
     let at = format!("--server {}", server.url(""));
     let key = [("TOOLCRIB_KEY", server.key.as_str())];
@@ -231,7 +231,7 @@ fn a_running_server_is_asked_and_its_journal_left_alone() {
 }
 
 #[test]
-fn the_tools_of_a_group_are_told_by_their_ids() {
+fn the_tools_of_a_group_are_listed_by_id() {
     let folder = filled();
     folder.run(r#"group add Some tools=["own:uuid"]"#).output();
     insta::assert_snapshot!(told(&folder.run("group tools some")), @"
@@ -241,18 +241,18 @@ fn the_tools_of_a_group_are_told_by_their_ids() {
     ");
 }
 
-/// Without times, which are others each time.
+/// Output without times, which differ between runs.
 fn timeless(run: &Run) -> String {
     let told = told(run);
     let is_time = |word: &&str| 20 < word.len() && word.starts_with("20") && word.ends_with('Z');
     let line = |line: &str| line.split(' ').filter(|it| !is_time(it)).collect::<Vec<_>>().join(" ");
-    // The hash is another one when a tool is added to those that ship with the program.
+    // The hash changes whenever a built-in tool is added.
     let told = told.lines().map(|it| it.split("inventory_hash").next().unwrap_or_default());
     told.map(|it| line(it).replace("TIME", "").trim_end().to_owned() + "\n").collect()
 }
 
 #[test]
-fn what_has_happened_is_told_with_who_wanted_it() {
+fn history_shows_changes_with_their_actor() {
     let folder = filled();
     for line in ["label add Safe", "label edit safe description=Good", "group disable office"] {
         folder.run(line).output();
@@ -316,7 +316,7 @@ fn what_has_happened_is_told_with_who_wanted_it() {
 }
 
 #[test]
-fn a_long_history_is_told_whole() {
+fn a_long_history_is_shown_completely() {
     let folder = filled();
     let server = Server::on(folder, "--new-admin-key");
     for number in 0..205 {
@@ -337,7 +337,7 @@ fn a_long_history_is_told_whole() {
 }
 
 #[test]
-fn a_search_finds_what_an_identity_would_find_or_whatever_there_is() {
+fn search_covers_the_tools_of_an_identity_or_all_tools() {
     let folder = filled();
     folder.run("tool disable own:uuid").output();
     let lines = [
@@ -379,7 +379,7 @@ fn a_search_finds_what_an_identity_would_find_or_whatever_there_is() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_asked_about_where_somebody_can_answer() {
+fn irreversible_verbs_ask_for_confirmation_at_a_terminal() {
     let folder = filled();
     let at_terminal = |line: &str, typed: &str| folder.run_at_terminal(line, typed, &[]);
     let no = at_terminal("source remove own", "n\n").output();
@@ -396,7 +396,7 @@ fn what_cannot_be_taken_back_is_asked_about_where_somebody_can_answer() {
 }
 
 #[test]
-fn tables_have_styles_for_people_who_want_them() {
+fn tables_are_styled_at_a_terminal_unless_disabled() {
     let folder = filled();
     let styled = folder.run_at_terminal("group list", "", &[]).output();
     assert!(styled.contains("\x1b[1m  ID "), "{styled:?}");
@@ -408,7 +408,7 @@ fn tables_have_styles_for_people_who_want_them() {
 }
 
 #[test]
-fn a_wrong_value_is_told_with_a_right_one() {
+fn an_invalid_value_is_reported_with_a_valid_example() {
     let folder = filled();
     let lines = [
         "key add Ada expires_at=tomorrow",
@@ -445,7 +445,7 @@ fn a_wrong_value_is_told_with_a_right_one() {
 }
 
 #[test]
-fn prompts_and_resources_are_no_tools_of_a_source() {
+fn prompts_and_resources_are_not_counted_as_tools() {
     let folder = Folder::empty();
     let prompt = r#"{"name":"greet","template":"Hello"}"#;
     let tool = r#"{"name":"now","command":{"program":"date"}}"#;

@@ -1,4 +1,4 @@
-//! `toolcrib discover`: from a file, a URL and standard input; and targets that are none.
+//! `toolcrib discover`: from a file, a URL and standard input; and invalid targets.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn names(json: &str) -> Vec<String> {
 }
 
 #[test]
-fn people_see_a_table_the_warnings_and_what_to_do_next() {
+fn discover_prints_a_table_warnings_and_the_next_command() {
     insta::assert_snapshot!(folder().run("discover pets.yaml").seen(), @"
     2 tools in pets.yaml (openapi, version 2.0.1)
       NAME         METHOD  PATH        DESCRIPTION
@@ -58,7 +58,7 @@ fn people_see_a_table_the_warnings_and_what_to_do_next() {
     ");
 }
 
-/// A program that speaks MCP, has one thing of each kind, and fails if it is given an argument.
+/// MCP server with one tool, prompt, resource and template, which exits if it gets an argument.
 const SERVER: &str = r#"import json, sys
 if sys.argv[1:] == ["hang"]:
     print("waiting for a licence", file=sys.stderr, flush=True)
@@ -79,7 +79,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn an_mcp_server_is_shown_by_what_it_offers_and_one_that_fails_by_its_last_lines() {
+fn an_mcp_server_is_shown_with_its_offers_or_with_the_end_of_its_stderr() {
     let folder = folder();
     folder.write("server.py", SERVER);
     let path = [("PATH", "/usr/local/bin:/usr/bin:/bin")];
@@ -126,7 +126,7 @@ fn an_mcp_server_is_shown_by_what_it_offers_and_one_that_fails_by_its_last_lines
 }
 
 #[test]
-fn programs_get_json() {
+fn discover_prints_json() {
     insta::assert_snapshot!(folder().run("discover pets.yaml --json").seen(), @r#"
     {
       "kind": "openapi",
@@ -212,7 +212,7 @@ fn a_file_a_url_and_standard_input_give_the_same() {
 }
 
 #[test]
-fn the_text_that_describes_can_be_chosen() {
+fn the_source_of_descriptions_can_be_chosen() {
     let description = |describe: &str| {
         let json = folder().run(&format!("discover pets.yaml --json {describe}")).output();
         let shown: Value = serde_json::from_str(&json).unwrap();
@@ -226,7 +226,7 @@ fn the_text_that_describes_can_be_chosen() {
 }
 
 #[test]
-fn an_http_manifest_is_known_by_its_look() {
+fn an_http_manifest_is_detected_by_its_content() {
     let manifest =
         r#"{"tools": [{"name": "get_weather", "endpoint": "/weather", "method": "GET"}]}"#;
     let run = Folder::empty().run_with("discover - --json", manifest, &[]).output();
@@ -236,7 +236,7 @@ fn an_http_manifest_is_known_by_its_look() {
 }
 
 #[test]
-fn a_credential_is_shown_to_the_target_and_named_in_what_to_do_next() {
+fn a_credential_is_sent_to_the_target_and_named_in_the_next_command() {
     let manifest =
         r#"{"tools": [{"name": "get_weather", "endpoint": "/weather", "method": "GET"}]}"#;
     let shop = Upstream::replying(move |request| {
@@ -269,7 +269,7 @@ fn the_example_of_the_readme_can_be_discovered() {
 }
 
 #[test]
-fn a_target_that_is_none_is_refused_in_one_line() {
+fn an_invalid_target_is_rejected_in_one_line() {
     let folder = Folder::empty();
     folder.write("empty.yaml", "");
     folder.write("page.html", "<!doctype html><title>Log in</title>");
@@ -315,7 +315,7 @@ fn a_target_that_is_none_is_refused_in_one_line() {
 }
 
 #[test]
-fn more_than_is_read_is_refused() {
+fn a_document_that_is_too_large_is_rejected() {
     let folder = Folder::empty();
     folder.write("large.json", vec![b' '; 70_000_000]);
     insta::assert_snapshot!(folder.run("discover large.json").seen(), @"
@@ -325,7 +325,7 @@ fn more_than_is_read_is_refused() {
 }
 
 #[test]
-fn an_answer_without_the_whole_document_is_refused_with_what_came() {
+fn an_answer_without_a_complete_document_is_rejected() {
     let page = ok("text/html", "<html>Log in</html>");
     let answers = [
         answer("204 No Content", "", b""),
@@ -355,7 +355,7 @@ fn an_answer_without_the_whole_document_is_refused_with_what_came() {
 }
 
 #[test]
-fn what_was_typed_is_reached_wherever_it_is() {
+fn a_url_given_by_the_user_may_be_private() {
     let server = answering(ok("application/yaml", PETS));
     let run = Folder::empty().run(&format!("discover {} --json", server.url("/spec")));
     assert_eq!(run.stderr, "");
@@ -363,7 +363,7 @@ fn what_was_typed_is_reached_wherever_it_is() {
 }
 
 #[test]
-fn what_was_found_in_texts_is_said_in_lines_that_are_safe_to_print() {
+fn findings_are_printed_with_escaped_characters() {
     let folder = Folder::empty();
     let text = PETS
         .replace(

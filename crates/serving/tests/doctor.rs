@@ -1,4 +1,4 @@
-//! `toolcrib doctor`: what is wrong is said in plain words, with what to do.
+//! `toolcrib doctor`: each problem is explained in plain words, with a remedy.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::api::tls::certificate::Certificate;
 use crate::support::{Folder, Run, ok};
 use crate::upstream::{Upstream, answer};
 
-/// Without how many files this machine may open.
+/// Output without the limits of this machine on open files.
 fn seen(run: &Run) -> String {
     let lines = run.seen().lines().map(str::to_owned).collect::<Vec<_>>();
     let is_of_machine = |line: &&String| line.contains("limits ") || line.contains("`ulimit -Hn`");
     lines.iter().filter(|line| !is_of_machine(line)).map(|line| format!("{line}\n")).collect()
 }
 
-/// The paragraphs about one thing, without the room between columns.
+/// Paragraphs about one check, without column padding.
 fn of_check(run: &Run, check: &str) -> String {
     let mut is_meant = false;
     let mut found = String::new();
@@ -32,7 +32,7 @@ fn of_check(run: &Run, check: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_catalog_is_said_with_what_to_do() {
+fn problems_of_a_catalog_are_reported_with_remedies() {
     let run = Folder::with_catalog().run("doctor --offline");
     insta::assert_snapshot!(seen(&run), @"
     ok       store                         toolcrib.db: 18 events, all of them read
@@ -49,7 +49,7 @@ fn what_is_wrong_with_a_catalog_is_said_with_what_to_do() {
 }
 
 #[test]
-fn a_journal_that_is_not_there_is_not_made() {
+fn a_missing_journal_is_reported_and_not_created() {
     let folder = Folder::empty();
     insta::assert_snapshot!(seen(&folder.run("doctor")), @"
     PROBLEM  store   the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
@@ -62,7 +62,7 @@ fn a_journal_that_is_not_there_is_not_made() {
 }
 
 #[test]
-fn a_server_in_good_health_has_nothing_to_fear() {
+fn a_healthy_server_has_no_problems() {
     let server = Server::start();
     let upstream = Upstream::replying(|_| ok("application/json", r#"{"tools": []}"#));
     let host = upstream.url("").replace("http://", "");
@@ -80,7 +80,7 @@ fn a_server_in_good_health_has_nothing_to_fear() {
 }
 
 #[test]
-fn sources_that_are_away_and_clocks_that_differ_are_found() {
+fn unreachable_sources_and_clock_skew_are_found() {
     let server = Server::start();
     let late = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     let late = Upstream::replying(move |_| answer("503 Service Unavailable", late, b""));
@@ -105,7 +105,7 @@ fn sources_that_are_away_and_clocks_that_differ_are_found() {
 }
 
 #[test]
-fn a_place_for_tokens_that_cannot_be_used_is_found() {
+fn an_unusable_token_endpoint_is_found() {
     let metadata = r#"{"issuer": "https://id.test", "token_endpoint": "https://id.test/token"}"#;
     let upstream = Upstream::replying(move |_| ok("application/json", metadata));
     let url = upstream.url("");
@@ -125,7 +125,7 @@ fn a_place_for_tokens_that_cannot_be_used_is_found() {
 }
 
 #[test]
-fn files_of_tls_are_looked_at() {
+fn tls_files_are_checked() {
     let folder = Folder::with_catalog();
     let (one, other) = (Certificate::new(), Certificate::new());
     folder.write("crib.pem", &one.pem);
@@ -140,12 +140,12 @@ fn files_of_tls_are_looked_at() {
 }
 
 #[test]
-fn a_configuration_is_looked_at_whole_and_nothing_else_is_left_out_for_it() {
+fn all_errors_of_a_configuration_are_reported_and_other_checks_still_run() {
     let folder = Folder::with_catalog();
     let look = |text: &str, check: &str| {
         folder.write("crib.yaml", text);
         let run = folder.run("doctor --offline --config crib.yaml --sealing-key-file nowhere");
-        // Whatever the file says.
+        // These lines do not depend on the configuration file.
         for line in ["ok       store ", "PROBLEM  sealing key ", "ok       source petstore "] {
             assert!(run.seen().contains(line), "{}", run.seen());
         }
@@ -173,7 +173,7 @@ fn a_configuration_is_looked_at_whole_and_nothing_else_is_left_out_for_it() {
 }
 
 #[test]
-fn sources_whose_calls_are_refused_are_found() {
+fn sources_whose_calls_would_be_blocked_are_found() {
     let folder = Folder::empty();
     let document = r#"{"openapi": "3.1.0", "info": {"title": "Till", "version": "1"},
         "servers": [{"url": "http://127.0.0.1:8099/v1"}],
@@ -194,7 +194,7 @@ fn sources_whose_calls_are_refused_are_found() {
 }
 
 #[test]
-fn embeddings_are_tried() {
+fn the_embeddings_endpoint_is_tried() {
     let folder = Folder::with_catalog();
     let refusing = Upstream::replying(|_| answer("401 Unauthorized", "", b"{}"));
     let url = refusing.url("/v1/embeddings");
@@ -208,7 +208,7 @@ fn embeddings_are_tried() {
 }
 
 #[test]
-fn a_shell_and_man_are_told_of_every_verb() {
+fn completions_and_the_manual_contain_every_verb() {
     let folder = Folder::empty();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = folder.run(&format!("completions {shell}")).output();

@@ -1,4 +1,4 @@
-//! Search, measured on somebody's own examples.
+//! `toolcrib eval search`: measures search on the user's own examples.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn folder() -> Folder {
 const EVAL: &str = "eval search --tools tools.jsonl --queries queries.jsonl";
 
 #[test]
-fn search_is_measured_as_the_usual_evaluators_do() {
+fn search_is_measured_with_the_standard_metrics() {
     let output = folder().run(&format!("{EVAL} --json")).output();
     let answer: Value = serde_json::from_str(&output).unwrap();
     assert_eq!((&answer["tools"], &answer["queries"]), (&json!(4), &json!(5)));
@@ -46,7 +46,7 @@ fn search_is_measured_as_the_usual_evaluators_do() {
         let got = answer[member].as_f64().unwrap();
         assert!((got - expected).abs() < 1e-9, "{member}: {got} is not {expected}");
     };
-    // Subset a: all of one query and one need of two of the other; b: one of two grades; and the one without a subset.
+    // Subset a: one query fully met, another for one of two needs; b: one of two grades; and a query without a subset.
     let (second, ideal) = (1.0 / 3_f64.log2(), 1.0 + 1.0 / 3_f64.log2());
     near("recall@1", (0.75 + 1.0 + 1.0) / 3.0);
     near("recall@10", (0.75 + 1.0 + 1.0) / 3.0);
@@ -57,13 +57,13 @@ fn search_is_measured_as_the_usual_evaluators_do() {
 }
 
 #[test]
-fn an_endpoint_helps_to_find_what_is_meant() {
+fn an_embeddings_endpoint_improves_the_ranking() {
     let upstream = Upstream::replying(|request| {
         assert!(request.contains("authorization: Bearer hunter2"), "{request}");
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         let body: Value = serde_json::from_str(body).unwrap();
         let texts = body["input"].as_array().unwrap().iter().enumerate();
-        // What is about money has one direction, and the rest another.
+        // Texts about money point in one direction, all others in another.
         let data = texts.map(|(index, text)| {
             let text = text.as_str().unwrap();
             let is_money = f32::from(u8::from(text.contains("price") || text.contains("dear")));
@@ -85,7 +85,7 @@ fn an_endpoint_helps_to_find_what_is_meant() {
     assert_eq!(ndcg(&format!("--embeddings {url} --model m --key file:key")), 1.0);
 }
 
-/// A model with one layer that changes nothing: a text lies where its words do, and `dear` where `price` does.
+/// Writes a model with one neutral layer: a text lies where its words do, and `dear` lies where `price` does.
 fn write_model(folder: &Folder) {
     let words = ["[UNK]", "[CLS]", "[SEP]", "price", "dear"];
     let config = json!({"model_type": "bert", "vocab_size": words.len(), "hidden_size": 4, "num_hidden_layers": 1,
@@ -157,7 +157,7 @@ fn a_model_in_a_folder_helps_to_find_what_is_meant() {
 }
 
 #[test]
-fn other_weights_are_tried_on_queries_they_were_not_chosen_by() {
+fn weights_are_cross_validated_on_unseen_queries() {
     let output = folder().run(&format!("{EVAL} --cross-validate --json")).output();
     let answer: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(answer["folds"].as_array().unwrap().len(), 5);
@@ -166,7 +166,7 @@ fn other_weights_are_tried_on_queries_they_were_not_chosen_by() {
 }
 
 #[test]
-fn a_line_that_cannot_be_read_is_named() {
+fn an_invalid_line_is_reported_with_its_number() {
     let folder = folder();
     folder.write(
         "queries.jsonl",

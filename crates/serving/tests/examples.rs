@@ -1,4 +1,4 @@
-//! The programs of `examples/`, as an agent meets them.
+//! Tests of the programs in `examples/`, as an agent sees them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../examples/agent/main.rs"]
@@ -27,7 +27,7 @@ use tower::ServiceExt as _;
 
 const VERSION: &str = "2026-07-28";
 
-/// Whoever asks.
+/// MCP client of an example, on behalf of a user.
 struct Agent<'a> {
     app: &'a Router,
     user: &'a str,

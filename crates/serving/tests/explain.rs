@@ -1,4 +1,4 @@
-//! Which tools an identity has, and why, from the command line.
+//! `toolcrib explain`: which tools an identity has, and why.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn explain_lists_the_tools_of_an_identity() {
 }
 
 #[test]
-fn explain_says_what_grants_a_tool_or_stops_it() {
+fn explain_shows_why_a_tool_is_granted_or_blocked() {
     let folder = Folder::with_catalog();
     folder.write("guest.json", r#"{"role": "guest"}"#);
     let run = folder.run(&format!("explain --claims {STAFF} --tool petstore__getOwner"));
@@ -58,7 +58,7 @@ fn explain_says_what_grants_a_tool_or_stops_it() {
 }
 
 #[test]
-fn explain_goes_back_in_time_and_speaks_json() {
+fn explain_answers_for_past_positions_and_as_json() {
     let folder = Folder::with_catalog();
     let granted = |at: &str| {
         let line = format!("explain --claims {STAFF} --tool getOwner --json{at}");
@@ -71,7 +71,7 @@ fn explain_goes_back_in_time_and_speaks_json() {
 }
 
 #[test]
-fn claims_that_are_no_object_are_refused() {
+fn claims_that_are_no_object_are_rejected() {
     let folder = Folder::with_catalog();
     for claims in ["[]", "{\"role\"", "missing.json"] {
         let run = folder.run(&format!("explain --claims {claims}"));

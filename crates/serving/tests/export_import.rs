@@ -1,4 +1,4 @@
-//! Moving a journal: export, import, and what stays behind when either is cut off.
+//! Moving a journal: export, import, and the state after either is interrupted.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -65,7 +65,7 @@ fn an_export_to_standard_output_is_the_same_as_to_a_file() {
 }
 
 #[test]
-fn only_the_owner_can_read_an_export_and_nothing_else_is_left() {
+fn only_the_owner_can_read_an_export_and_no_other_file_remains() {
     let folder = Folder::with_catalog();
     folder.run("journal export one.jsonl").output();
     let mode = folder.path("one.jsonl").metadata().unwrap().permissions().mode();
@@ -75,7 +75,7 @@ fn only_the_owner_can_read_an_export_and_nothing_else_is_left() {
 }
 
 #[test]
-fn an_export_replaces_a_file_only_when_told_to() {
+fn an_export_replaces_a_file_only_with_force() {
     let folder = Folder::with_catalog();
     folder.write("one.jsonl", "precious");
     insta::assert_snapshot!(folder.run("journal export one.jsonl").seen(), @"
@@ -88,7 +88,7 @@ fn an_export_replaces_a_file_only_when_told_to() {
 }
 
 #[test]
-fn an_export_never_replaces_the_journal_or_something_that_is_no_file() {
+fn an_export_never_replaces_the_journal_or_a_special_file() {
     let folder = Folder::with_catalog();
     insta::assert_snapshot!(folder.run("journal export ./toolcrib.db --force").seen(), @"
     stderr: error: `./toolcrib.db` is the journal itself: give another name
@@ -116,7 +116,7 @@ fn a_failed_export_leaves_no_file() {
 }
 
 #[test]
-fn a_cut_off_export_is_refused_and_the_whole_one_completes_it() {
+fn a_truncated_export_is_rejected_and_a_complete_one_finishes_the_import() {
     let folder = Folder::with_catalog();
     folder.run("journal export whole.jsonl").output();
     let whole = folder.read("whole.jsonl");
@@ -144,7 +144,7 @@ fn a_cut_off_export_is_refused_and_the_whole_one_completes_it() {
 }
 
 #[test]
-fn an_export_with_a_changed_event_is_refused() {
+fn an_export_with_a_changed_event_is_rejected() {
     let folder = Folder::with_catalog();
     let changed = folder.run("journal export").stdout.replace("\"GET\"", "\"PUT\"");
     folder.write("changed.jsonl", changed);
@@ -155,7 +155,7 @@ fn an_export_with_a_changed_event_is_refused() {
 }
 
 #[test]
-fn what_is_no_export_is_refused_and_leaves_no_journal() {
+fn a_file_that_is_no_export_is_rejected_and_creates_no_journal() {
     let folder = Folder::empty();
     folder.write("text", "hello\n");
     folder.write("bytes", [0xff, 0xfe, 0x00, b'\n']);
@@ -185,7 +185,7 @@ fn what_is_no_export_is_refused_and_leaves_no_journal() {
 }
 
 #[test]
-fn a_line_without_an_end_is_not_read_for_ever() {
+fn the_length_of_a_line_is_limited() {
     let folder = Folder::empty();
     folder.write("long", vec![b' '; 65 << 20]);
     insta::assert_snapshot!(folder.run("journal import long").seen(), @"
@@ -195,7 +195,7 @@ fn a_line_without_an_end_is_not_read_for_ever() {
 }
 
 #[test]
-fn an_export_of_another_history_is_refused() {
+fn an_export_of_another_history_is_rejected() {
     let (folder, other) = (Folder::with_catalog(), Folder::with_catalog());
     other.sql("UPDATE events SET actor = 'bob' WHERE position = 18");
     let export = other.run("journal export").stdout;
@@ -206,7 +206,7 @@ fn an_export_of_another_history_is_refused() {
 }
 
 #[test]
-fn secrets_that_are_there_are_not_missed_after_an_import() {
+fn only_missing_secrets_are_listed_after_an_import() {
     let folder = Folder::with_catalog();
     folder.run("journal export one.jsonl").output();
     let key = [("TOOLCRIB_SEALING_KEY", KEY)];
@@ -221,9 +221,9 @@ fn secrets_that_are_there_are_not_missed_after_an_import() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_output_pipe_is_no_error() {
     let folder = Folder::with_catalog();
-    // More than a pipe holds, so that the program meets the closed end.
+    // More than a pipe holds, so that the program writes to the closed end.
     folder.sql("UPDATE documents SET body = '\"' || hex(zeroblob(1000000)) || '\"'");
     let mut export = folder.start("journal export", &[]);
     let mut start = [0; 10];

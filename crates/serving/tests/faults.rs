@@ -1,5 +1,5 @@
-//! Faults: broken files, full and failing disks, a lost server. A clear error, reads go on where they can, nothing
-//! acknowledged is lost, and writes resume by themselves when the cause goes.
+//! Fault injection: broken files, full and failing disks, a lost database server. Errors must be clear, reads continue
+//! where possible, no acknowledged write is lost, and writes resume automatically once the cause is gone.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is an answer")]
 
 #[path = "faults/broken_file.rs"]

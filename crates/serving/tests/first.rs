@@ -1,4 +1,4 @@
-//! The first five minutes: from one command to the first call, without a configuration, a file or another server.
+//! The first five minutes: from one command to the first call, without configuration, files or another server.
 
 mod demo;
 mod running;

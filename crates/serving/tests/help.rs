@@ -1,4 +1,4 @@
-//! The texts of `--help`, as a newcomer reads them.
+//! Golden tests of the `--help` texts.
 
 mod config;
 mod execution;
@@ -353,7 +353,7 @@ fn stdio() {
 }
 
 #[test]
-fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
+fn without_a_verb_the_help_is_shown_with_the_usage_exit_code() {
     let run = Folder::empty().run("");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert!(run.stderr.contains("Usage: toolcrib"), "{}", run.stderr);

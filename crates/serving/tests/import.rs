@@ -1,11 +1,11 @@
-//! The MCP servers that other programs know, taken over.
+//! `toolcrib import`: MCP servers from the configuration of other programs.
 
 use serde_json::json;
 
 use crate::support::Folder;
 
 #[test]
-fn a_dry_run_says_what_would_come_of_it_and_leaves_nothing() {
+fn a_dry_run_reports_the_result_and_changes_nothing() {
     let folder = Folder::empty();
     let servers = json!({"mcpServers": {
         "files": {"command": "npx", "args": ["-y", "server"], "env": {"NODE_ENV": "production"}},
@@ -31,7 +31,7 @@ fn a_dry_run_says_what_would_come_of_it_and_leaves_nothing() {
     stderr: a server refreshes new sources by itself; programs need `toolcrib serve --allow-stdio`
     exit code: 3
     ");
-    // What is there by now is seen too.
+    // A source that exists by now is reported too.
     insta::assert_snapshot!(folder.run("import mcp.json --dry-run --sealing-key-file key").seen(), @"
     stderr: files would not be taken: there is a source `files` already
     stderr: hook would not be taken: `environment.NODE_OPTIONS` of the command: may not be set: it can make Node.js run other code than the command says; if you need it, name a script of your own as the program and set it there
@@ -42,7 +42,7 @@ fn a_dry_run_says_what_would_come_of_it_and_leaves_nothing() {
 }
 
 #[test]
-fn a_file_that_is_not_json_is_named() {
+fn a_file_that_is_not_json_is_reported() {
     let folder = Folder::empty();
     folder.write("mcp.json", "mcpServers:");
     insta::assert_snapshot!(folder.run("import mcp.json").seen(), @"
@@ -56,7 +56,7 @@ fn a_file_that_is_not_json_is_named() {
 }
 
 #[test]
-fn what_only_a_client_knows_and_passwords_are_no_arguments() {
+fn client_variables_and_passwords_in_arguments_are_rejected() {
     let folder = Folder::empty();
     let servers = json!({"servers": {
         "files": {"command": "npx", "args": ["-y", "server", "${workspaceFolder}"]},

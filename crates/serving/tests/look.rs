@@ -1,4 +1,4 @@
-//! Looking at a journal: show, tail, verify, collect.
+//! Reading a journal: show, tail, verify, collect.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::Folder;
 
 #[test]
-fn show_says_what_the_catalog_knows() {
+fn show_prints_the_catalog() {
     insta::assert_snapshot!(Folder::with_catalog().run("journal show").seen(), @"
     The catalog after event 18 of 2026-05-01T09:12:00.000Z
 
@@ -34,7 +34,7 @@ fn show_says_what_the_catalog_knows() {
 }
 
 #[test]
-fn show_goes_back_to_a_position_a_time_or_a_date() {
+fn show_accepts_a_past_position_time_or_date() {
     let folder = Folder::with_catalog();
     insta::assert_snapshot!(folder.run("journal show --at 7").seen(), @"
     The catalog after event 7 of 2026-05-01T09:02:00.000Z
@@ -60,7 +60,7 @@ fn show_goes_back_to_a_position_a_time_or_a_date() {
 }
 
 #[test]
-fn a_moment_that_cannot_be_shown_is_refused() {
+fn an_invalid_moment_is_rejected() {
     let folder = Folder::with_catalog();
     insta::assert_snapshot!(folder.run("journal show --at 19").seen(), @"
     stderr: error: position 19 is not there yet: the journal ends at 18
@@ -178,7 +178,7 @@ fn tail_as_json_has_one_event_per_line_with_its_data() {
 }
 
 #[test]
-fn tail_goes_on_with_what_another_process_writes() {
+fn tail_follows_events_of_another_process() {
     let folder = Folder::with_catalog();
     let mut follower = folder.start("journal tail -n 1 --follow --json", &[]);
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
@@ -193,7 +193,7 @@ fn tail_goes_on_with_what_another_process_writes() {
 }
 
 #[test]
-fn tail_does_not_let_a_stored_text_steer_the_terminal() {
+fn tail_escapes_control_characters() {
     let folder = Folder::with_catalog();
     folder.sql("UPDATE events SET actor = char(27) || '[2J' WHERE position = 18");
     let shown = folder.run("journal tail -n 1").output();
@@ -201,7 +201,7 @@ fn tail_does_not_let_a_stored_text_steer_the_terminal() {
 }
 
 #[test]
-fn verify_of_a_sound_journal_says_ok() {
+fn verify_prints_ok_for_an_intact_journal() {
     let folder = Folder::with_catalog();
     insta::assert_snapshot!(folder.run("journal verify").seen(), @"
     events     18
@@ -235,7 +235,7 @@ fn verify_finds_a_removed_event() {
 }
 
 #[test]
-fn verify_finds_data_that_do_not_fit() {
+fn verify_finds_data_of_the_wrong_type() {
     let folder = Folder::with_catalog();
     folder.sql("UPDATE events SET data = '{\"labels\":7}' WHERE position = 13");
     insta::assert_snapshot!(folder.run("journal verify").seen(), @"
@@ -255,7 +255,7 @@ fn verify_finds_data_that_do_not_fit() {
 fn verify_finds_that_a_start_would_serve_something_else() {
     let (original, folder) = (Folder::with_catalog(), Folder::empty());
     let export = original.run("journal export").stdout;
-    // An import stores a checkpoint, and a start believes it as long as its last event is the same.
+    // An import stores a checkpoint, and a start trusts it as long as its last event is unchanged.
     folder.run_with("journal import -", &export, &[]).output();
     folder.sql("UPDATE events SET type = 'ToolEnabled' WHERE position = 14");
     insta::assert_snapshot!(folder.run("journal verify").seen(), @"

@@ -1,4 +1,4 @@
-//! Secrets: sealed, listed, removed, and never said.
+//! `toolcrib secret`: secrets are encrypted, listed, removed, and never printed.
 
 use crate::api::server::Server;
 use crate::support::{Folder, KEY};
@@ -10,7 +10,7 @@ fn key() -> [(&'static str, &'static str); 1] {
 }
 
 #[test]
-fn a_secret_is_sealed_listed_and_removed() {
+fn a_secret_is_encrypted_listed_and_removed() {
     let folder = Folder::empty();
     insta::assert_snapshot!(folder.run_with("secret set billing", CANARY, &key()).seen(), @"sealed; sources refer to it as `sealed:billing`");
     folder.run_with("secret set archive", "another\n", &key()).output();
@@ -69,7 +69,7 @@ fn a_key_can_come_from_a_file() {
 }
 
 #[test]
-fn what_cannot_be_sealed_is_refused() {
+fn invalid_secrets_and_keys_are_rejected() {
     let folder = Folder::empty();
     let set = |arguments: &str, value: &str, key: &str| {
         let environment = [("TOOLCRIB_SEALING_KEY", key)];
@@ -102,13 +102,13 @@ fn what_cannot_be_sealed_is_refused() {
 }
 
 #[test]
-fn a_value_on_the_command_line_is_refused() {
+fn a_value_on_the_command_line_is_rejected() {
     let run = Folder::empty().run_with("secret set billing value", "", &key());
     assert_eq!(run.code, Some(2));
 }
 
 #[test]
-fn a_running_server_is_told_and_asked() {
+fn secrets_can_be_managed_at_a_running_server() {
     let server = Server::start_in(&key());
     let at = |verb: &str, value: &str| {
         let line = format!("secret {verb} --server {}", server.url(""));

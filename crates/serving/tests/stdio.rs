@@ -1,4 +1,4 @@
-//! The tools of one identity over MCP on standard input and output.
+//! `toolcrib stdio`: the tools of one identity over MCP on standard input and output.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,7 +10,7 @@ use crate::support::Folder;
 
 const STAFF: &str = r#"stdio --claims {"role":"staff"}"#;
 
-/// A program that was started, and its two ends.
+/// Running program with its standard input and output.
 pub(crate) struct Spoken {
     child: Child,
     input: Option<ChildStdin>,
@@ -41,7 +41,7 @@ impl Spoken {
         self.hear()
     }
 
-    /// What comes after the input has ended.
+    /// Closes the input; returns the remaining output and the exit code.
     pub(crate) fn end(mut self) -> (String, Option<i32>) {
         drop(self.input.take());
         let mut rest = String::new();
@@ -64,7 +64,7 @@ pub(crate) fn names(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn both_eras_are_spoken_on_one_stream_and_nothing_else() {
+fn both_generations_share_one_stream_with_nothing_else_on_it() {
     let folder = Folder::with_catalog();
     let mut spoken = Spoken::start(&folder, STAFF);
     let discovered = spoken.ask(&modern(1, "server/discover", json!({})));
@@ -85,7 +85,7 @@ fn both_eras_are_spoken_on_one_stream_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_used_is_an_error_and_the_next_message_counts() {
+fn an_invalid_message_is_an_error_and_the_next_one_is_handled() {
     let folder = Folder::with_catalog();
     let mut spoken = Spoken::start(&folder, STAFF);
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(5 << 20));
@@ -108,7 +108,7 @@ fn what_cannot_be_used_is_an_error_and_the_next_message_counts() {
 }
 
 #[test]
-fn who_it_is_for_is_said_at_the_start() {
+fn the_identity_is_given_at_startup() {
     let folder = Folder::with_catalog();
     let mut nobody = Spoken::start(&folder, "stdio");
     assert!(names(&nobody.ask(&modern(1, "tools/list", json!({})))).is_empty());
@@ -129,12 +129,12 @@ fn who_it_is_for_is_said_at_the_start() {
 }
 
 #[test]
-fn it_ends_when_nobody_hears_it_any_more() {
+fn the_program_ends_when_its_output_is_closed() {
     let folder = Folder::with_catalog();
     let Spoken { mut child, input, output } = Spoken::start(&folder, STAFF);
     let mut input = input.unwrap();
     drop(output);
-    // Whatever is answered finds nobody; the input stays open.
+    // Both answers go to a closed pipe; the input stays open.
     for id in 0..2 {
         writeln!(input, "{}", modern(id, "tools/list", json!({}))).ok();
     }
@@ -145,7 +145,7 @@ fn it_ends_when_nobody_hears_it_any_more() {
     assert!(ended, "it still waits for somebody");
 }
 
-/// Has much to say.
+/// MCP server with a very long result.
 const LONG: &str = r#"import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
@@ -159,7 +159,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn the_rest_of_a_long_answer_is_a_resource_and_at_no_address_that_is_not_there() {
+fn the_rest_of_a_long_result_is_a_resource_and_not_a_url() {
     let folder = Folder::empty();
     folder.write("long.py", LONG);
     let python = ["/usr/bin/python3", "/usr/local/bin/python3"];

@@ -1,4 +1,4 @@
-//! A folder of its own for each test, the program run in it, and a small catalog to look at.
+//! Support for CLI tests: a folder for each test, the program run in it, and a small catalog.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::fs;
@@ -22,10 +22,10 @@ use toolcrib::{Catalog, Context, ManualClock};
 
 use crate::upstream::{Upstream, answer};
 
-/// A sealing key that is long enough.
+/// Sealing key of sufficient length.
 pub(crate) const KEY: &str = "a key for tests that is long enough to seal";
 
-/// The URL of an empty database on the server that `cargo xtask` started.
+/// URL of an empty database on the server that `cargo xtask` started.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
 pub(crate) fn postgres_database(name: &str) -> String {
     let url = std::env::var("TOOLCRIB_TEST_POSTGRES");
@@ -47,21 +47,21 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-/// An upstream that gives the same answer to every request.
+/// Upstream that gives the same answer to every request.
 pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Upstream {
     let answer = answer.into();
     Upstream::replying(move |_| answer.clone())
 }
 
-/// An answer that is fine.
+/// Response with status 200.
 pub(crate) fn ok(content_type: &str, body: &str) -> Vec<u8> {
     answer("200 OK", &format!("Content-Type: {content_type}\r\n"), body.as_bytes())
 }
 
-/// A folder with a journal in it, perhaps.
+/// Temporary folder, possibly with a journal.
 pub(crate) struct Folder(tempfile::TempDir);
 
-/// What a run of the program left.
+/// Outcome of a run of the program.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -69,7 +69,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Everything a person would see, in one text for a golden test.
+    /// Everything that a user would see, as one text for a golden test.
     pub(crate) fn seen(&self) -> String {
         let mut text = self.stdout.clone();
         for line in self.stderr.lines() {
@@ -82,14 +82,14 @@ impl Run {
         without_digests(&text)
     }
 
-    /// The output of a run that went well.
+    /// Standard output of a successful run.
     pub(crate) fn output(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
         self.stdout
     }
 }
 
-/// Digests change with every new field of what is digested; that they agree is tested elsewhere.
+/// Replaces digests, which change with every new field; other tests check that they agree.
 fn without_digests(text: &str) -> String {
     let is_hexadecimal = |c: char| c.is_ascii_hexdigit();
     let digests = text.split(|c| !is_hexadecimal(c)).filter(|word| word.len() == 64);
@@ -101,11 +101,11 @@ impl Folder {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// With a small catalog in `toolcrib.db`.
+    /// Folder with a small catalog in `toolcrib.db`.
     pub(crate) fn with_catalog() -> Self {
         let folder = Self::empty();
         runtime().block_on(fill(folder.path("toolcrib.db")));
-        // The journal's writer lets go a moment after the journal: wait until it has.
+        // The journal's writer releases its lock shortly after the journal is dropped: wait for that.
         fs::File::open(folder.path("toolcrib.db.lock")).unwrap().lock().unwrap();
         folder
     }
@@ -122,7 +122,7 @@ impl Folder {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Names of all files, in order.
+    /// Names of all files, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
@@ -130,7 +130,7 @@ impl Folder {
         names
     }
 
-    /// Changes the database behind the program's back.
+    /// Changes the database without the program's knowledge.
     pub(crate) fn sql(&self, statement: &str) {
         let connection = rusqlite::Connection::open(self.path("toolcrib.db")).unwrap();
         assert!(0 < connection.execute(statement, []).unwrap());
@@ -141,7 +141,7 @@ impl Folder {
         self.run_with(arguments, "", &[])
     }
 
-    /// Runs the program with something to read and an environment.
+    /// Runs the program with an input and an environment.
     pub(crate) fn run_with(
         &self,
         arguments: &str,
@@ -150,18 +150,18 @@ impl Folder {
     ) -> Run {
         let mut child = self.start(arguments, environment);
         let mut pipe = child.stdin.take().unwrap();
-        // A program that does not want its input closes the pipe.
+        // A program that does not read its input closes the pipe.
         drop(pipe.write_all(stdin.as_bytes()));
         drop(pipe);
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| {
-            // The folder has another name each time.
+            // The path of the folder differs between runs.
             String::from_utf8(bytes).unwrap().replace(self.0.path().to_str().unwrap(), "FOLDER")
         };
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Runs the program at a terminal where somebody types; what stands there in the end is its stdout.
+    /// Runs the program at a terminal with typed input; stdout is the final content of the terminal.
     #[expect(clippy::disallowed_methods, reason = "the program is what these tests are about")]
     pub(crate) fn run_at_terminal(
         &self,
@@ -180,7 +180,7 @@ impl Folder {
         let end = || slave.try_clone().unwrap();
         command.stdin(end()).stderr(end()).stdout(end());
         let mut child = command.spawn().unwrap();
-        // Nobody but the program has the other end: what is read ends with it.
+        // The program must have the only other end of the terminal, so that reading ends with the program.
         drop((command, slave));
         let mut terminal = fs::File::from(master);
         terminal.write_all(typed.as_bytes()).unwrap();
@@ -190,7 +190,7 @@ impl Folder {
         Run { code: child.wait().unwrap().code(), stdout, stderr: String::new() }
     }
 
-    /// Starts the program with nothing but the given environment.
+    /// Starts the program with only the given environment.
     #[expect(clippy::disallowed_methods, reason = "the program is what these tests are about")]
     pub(crate) fn start(&self, arguments: &str, environment: &[(&str, &str)]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
@@ -201,7 +201,7 @@ impl Folder {
     }
 }
 
-/// A source of each of two kinds, one of them refreshed and one failing; groups, a policy, a label.
+/// Stores a small catalog: one refreshed and one failing source, of two kinds; groups, a policy and a label.
 async fn fill(path: PathBuf) {
     let clock = Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()));
     let journal = SqliteJournal::open(&path, clock.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! Workflows from the command line: what a document would do, and what is wrong with one.
+//! `toolcrib workflow`: shows a workflow and checks it for errors.
 
 use serde_json::Value;
 
@@ -6,19 +6,19 @@ use crate::support::Folder;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/order.workflow.yaml");
 
-/// The folder of the example differs from machine to machine.
+/// Runs the program; the path of the example, which differs between machines, is replaced by `EXAMPLE`.
 fn run(arguments: &str) -> String {
     let run = Folder::empty().run(&arguments.replace("EXAMPLE", EXAMPLE));
     run.seen().replace(EXAMPLE, "EXAMPLE")
 }
 
 #[test]
-fn the_example_is_fine() {
+fn the_example_is_valid() {
     assert_eq!(run("workflow check EXAMPLE"), "EXAMPLE: `order-dinner`, 8 steps, 2 tools\n");
 }
 
 #[test]
-fn a_workflow_is_shown_step_by_step_and_drawn() {
+fn show_prints_the_steps_and_a_diagram() {
     let shown = run("workflow show EXAMPLE");
     for part in [
         "order-dinner: Orders the dearest pizza that somebody can pay for, and says which\n\nCalls\n",
@@ -33,7 +33,7 @@ fn a_workflow_is_shown_step_by_step_and_drawn() {
 }
 
 #[test]
-fn a_picture_alone_and_all_of_it_as_json() {
+fn show_prints_the_diagram_alone_or_everything_as_json() {
     let picture = run("workflow show EXAMPLE --mermaid");
     assert!(picture.starts_with("flowchart TD\n"), "{picture}");
     let shown: Value = serde_json::from_str(&run("workflow show EXAMPLE --json")).unwrap();
@@ -45,7 +45,7 @@ fn a_picture_alone_and_all_of_it_as_json() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_with_its_place() {
+fn check_reports_all_errors_with_their_location() {
     let folder = Folder::empty();
     folder.write(
         "wrong.yaml",

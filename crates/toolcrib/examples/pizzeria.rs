@@ -27,7 +27,7 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-/// The whole story as the lines of an export.
+/// Runs the whole scenario and returns the exported journal.
 pub(crate) async fn journal() -> Outcome<String> {
     let clock = Arc::new(ManualClock::at("2026-03-02T09:00:00Z".parse()?));
     let journal = JournalPlace::Memory.open(Arc::clone(&clock)).await?;
@@ -58,7 +58,7 @@ struct Pizzeria {
 }
 
 impl Pizzeria {
-    /// The menu and the orders: two web APIs with an OpenAPI specification each.
+    /// Registers the menu and the orders: two web APIs with an OpenAPI specification each.
     async fn open(&self) -> Outcome {
         self.label("pii", "Personal data", "#b03060").await?;
         self.label("money", "Moves money", "#c0a000").await?;
@@ -81,7 +81,7 @@ impl Pizzeria {
         self.label_tool("orders:get_order", &["pii"]).await
     }
 
-    /// Guests read the menu and their order; staff use everything but the prices.
+    /// Creates the groups and policies: guests read the menu and their order; staff use every tool but the prices.
     async fn decide_who_may_do_what(&self) -> Outcome {
         let guest_read = json!({
             "id": "guest-read", "profile": {"name": "What guests may read"},
@@ -106,7 +106,7 @@ impl Pizzeria {
         self.policy("staff", staff).await
     }
 
-    /// The kitchen speaks MCP. Its tools wait until somebody has looked at them; one still does.
+    /// Registers the kitchen, an MCP source. Its tools are pending review; one still is at the end.
     async fn add_the_kitchen(&self) -> Outcome {
         let kitchen = json!({
             "name": "Kitchen", "description": "The oven and what is in it.",
@@ -124,7 +124,7 @@ impl Pizzeria {
         .await
     }
 
-    /// A refresh fails, and the tools stay as they were; the next day it succeeds.
+    /// A failed refresh leaves the tools unchanged; the next day it succeeds.
     async fn lose_sight_of_the_orders(&self) -> Outcome {
         let id: SourceId = "orders".parse()?;
         let error = SyncError {
@@ -173,7 +173,7 @@ impl Pizzeria {
         self.admin(Command::Policy(id.parse()?, command)).await
     }
 
-    /// What a discovery would have found.
+    /// Ingests the inventory that a discovery would have found.
     async fn refresh(&self, id: &str, tools: Vec<Manifest>) -> Outcome {
         let id: SourceId = id.parse()?;
         let tools = tools.into_iter().map(|manifest| (manifest.name.to_string(), manifest));
@@ -237,7 +237,7 @@ fn order_tools() -> Outcome<Vec<Manifest>> {
     ])
 }
 
-/// Used by two tools, and long enough to be a document of its own: stored once.
+/// A schema that two tools share and that is long enough to be stored once, as a document.
 fn order() -> Value {
     json!({
         "type": "object", "required": ["guest", "pizzas"],

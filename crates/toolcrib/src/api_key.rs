@@ -1,6 +1,6 @@
-//! API keys: made here, shown once, known only by their hash afterwards.
+//! API keys: created here, shown once, stored only as a hash afterwards.
 //!
-//! A key is `tcrib_ID_SECRET`. The secret has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess.
+//! A key is `tcrib_ID_SECRET`. The secret has 256 random bits, so a plain SHA-256 is enough: guessing is infeasible.
 
 use aws_lc_rs::constant_time;
 use aws_lc_rs::rand;
@@ -15,7 +15,7 @@ use secrecy::SecretString;
 const PREFIX: &str = "tcrib_";
 const SECRET_BYTES: usize = 32;
 
-/// Makes a key: what to tell its holder, once, and what to tell the catalog.
+/// Creates a key: the text for its holder, shown once, and the command for the catalog.
 pub fn new_key(id: &KeyId, profile: KeyProfile) -> (SecretString, KeyCommand) {
     let mut secret = [0; SECRET_BYTES];
     rand::fill(&mut secret).expect("the machine has random numbers");
@@ -24,16 +24,16 @@ pub fn new_key(id: &KeyId, profile: KeyProfile) -> (SecretString, KeyCommand) {
     (text.into(), KeyCommand::Create { profile, hash })
 }
 
-/// Whether a bearer credential is meant to be one of our keys.
+/// Whether a bearer credential has the form of one of our keys.
 pub(crate) fn is_key(bearer: &str) -> bool {
     bearer.starts_with(PREFIX)
 }
 
-/// The key that was presented, if it is one and still good. Which of the two it is not, nobody is told.
+/// The presented key, if it exists and is valid. The caller cannot learn which of the two failed.
 pub(crate) fn find<'a>(snapshot: &'a Snapshot, bearer: &str, now: Timestamp) -> Option<&'a Key> {
-    // An id holds no underscore.
+    // An id contains no underscore.
     let (id, _) = bearer.strip_prefix(PREFIX)?.split_once('_')?;
-    // Before it is known whether there is such a key, so that it takes as long if there is none.
+    // Hash before the lookup, so that an unknown id takes as long as a known one (timing attack).
     let presented = Digest::of(bearer);
     let key = snapshot.key(&id.parse().ok()?)?;
     let same = constant_time::verify_slices_are_equal(presented.as_bytes(), key.hash.as_bytes());

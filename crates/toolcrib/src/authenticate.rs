@@ -1,7 +1,7 @@
-//! Who asks: a token becomes an agent, or is refused (requirement A10). There is no agent by default.
+//! Authentication by token: a token becomes an agent or is rejected (requirement A10). There is no default agent.
 //!
-//! The rules on tokens are in `access`, which does no input or output. Here are the issuers that are trusted, their
-//! keys, which are kept fresh, and the tokens that were verified a moment ago.
+//! The rules for tokens are in `access`, which does no I/O. This module holds the trusted issuers, keeps their keys
+//! fresh, and caches recently verified tokens.
 
 mod config;
 mod fetch;
@@ -28,7 +28,7 @@ use seen::{Seen, SeenToken};
 
 use crate::Secrets;
 
-/// Turns tokens into agents.
+/// Verifies tokens and turns them into agents.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -65,8 +65,8 @@ struct Trusted {
 }
 
 impl Authenticator {
-    /// Trusts these issuers. Keys that are here are read now; those that are elsewhere, when they are first needed or
-    /// by [`refresh_keys`](Self::refresh_keys).
+    /// Trusts these issuers. Keys in the configuration are read now; remote keys are fetched when they are first
+    /// needed, or by [`refresh_keys`](Self::refresh_keys).
     pub async fn new(
         issuers: Vec<IssuerConfig>,
         client: &HttpClient,
@@ -107,7 +107,7 @@ impl Authenticator {
         })
     }
 
-    /// Who has this token. What was verified is remembered for a while; what was refused is not.
+    /// The agent of this token. A verified token is cached for a while; a rejected one is not.
     pub async fn token(&self, text: &str) -> Result<Agent, TokenError> {
         if MAX_TOKEN < text.len() {
             return Err(TokenError::TooLong { limit: MAX_TOKEN });
@@ -134,7 +134,7 @@ impl Authenticator {
         Ok(agent)
     }
 
-    /// The agent of a token that was verified a moment ago, if it would be verified again.
+    /// The agent of a recently verified token, if it is still valid under the same keys.
     fn remembered(&self, digest: &seen::Digest) -> Option<Agent> {
         let seen = self.seen.get(digest)?;
         let now = self.clock.now();
@@ -147,7 +147,7 @@ impl Authenticator {
         Some(seen.agent.clone())
     }
 
-    /// Adds what scopes of an issuer include, and what that includes.
+    /// Adds the scopes that the scopes of an issuer include, transitively.
     pub(crate) fn add_included(&self, issuer: &str, scopes: &mut BTreeSet<String>) {
         let Some(issuer) = self.issuers.iter().find(|known| known.rules.name() == issuer) else {
             return;
@@ -155,7 +155,7 @@ impl Authenticator {
         let mut open: Vec<String> = scopes.iter().cloned().collect();
         while let Some(scope) = open.pop() {
             for included in issuer.scope_includes.get(&*scope).into_iter().flatten() {
-                // What is there already was looked at, or will be: a circle ends.
+                // A scope that is already present was visited or will be, so cycles end.
                 if scopes.insert(included.to_string()) {
                     open.push(included.to_string());
                 }
@@ -169,7 +169,7 @@ impl Authenticator {
         end.min(later(self.clock.now(), self.timing.remember))
     }
 
-    /// Fetches the keys of all issuers now, at most once a second, and says how each of them is.
+    /// Fetches the keys of all issuers now, at most once a second, and returns the state of each issuer.
     pub async fn refresh_keys(&self) -> Vec<IssuerState> {
         let mut refreshes = JoinSet::new();
         for issuer in &self.issuers {
@@ -179,13 +179,13 @@ impl Authenticator {
         self.issuers()
     }
 
-    /// How each issuer is.
+    /// The state of each issuer.
     pub fn issuers(&self) -> Vec<IssuerState> {
         self.issuers.iter().map(|issuer| issuer.keeper.state()).collect()
     }
 }
 
-/// Where the keys are, if they are not in the configuration.
+/// The location of the keys, if they are not in the configuration.
 fn place(config: &IssuerConfig) -> Result<Option<Place>, IssuerError> {
     let place = match &config.keys {
         KeySource::Discovery => Place::discovery(&config.issuer)?,
@@ -194,7 +194,8 @@ fn place(config: &IssuerConfig) -> Result<Option<Place>, IssuerError> {
         KeySource::PemFile(path) => Place::PemFile(path.clone()),
         KeySource::Jwks(_) | KeySource::Pem(_) | KeySource::Secret(_) => return Ok(None),
     };
-    // Whoever is on the way could hand out keys. To a host that is allowed by name, the way is the admin's own.
+    // On plain HTTP, anyone on the network path could substitute keys. To a host allowed by name, the path is the
+    // admin's own.
     let is_open = |url: &Url| !config.allow.iter().any(|allowed| allowed.names(url));
     if place.plain_http().is_some_and(is_open) {
         return Err(IssuerError::PlainHttp { issuer: config.issuer.to_string() });
@@ -202,7 +203,7 @@ fn place(config: &IssuerConfig) -> Result<Option<Place>, IssuerError> {
     Ok(Some(place))
 }
 
-/// Keys in a file are read at the start, so that a mistake shows. An issuer that is down must not keep us from starting.
+/// Reads keys from a file at start, so that mistakes show at once. An unreachable issuer must not prevent the start.
 async fn read_file(
     place: &Place,
     config: &IssuerConfig,
@@ -239,7 +240,7 @@ async fn given(config: &IssuerConfig, secrets: &Secrets) -> Result<KeySet, Issue
     keys.map_err(|source| IssuerError::Keys { issuer, source })
 }
 
-/// A secret must be long enough for each of the algorithms; of public keys, one for any of them will do.
+/// A secret must be long enough for each of the algorithms; public keys need to suit only one of them.
 fn suffice(keys: &KeySet, rules: &Issuer) -> bool {
     let mut algorithms = rules.algorithms().iter();
     match rules.algorithms().iter().any(|algorithm| algorithm.needs_secret()) {

@@ -1,9 +1,8 @@
-//! A call while it runs: what a tool can say to whoever called it, and ask of them.
+//! The context of a running call: how a tool reports progress, writes log lines and asks its caller for input.
 //!
-//! A tool says things on the way (progress, log lines) and may ask (for a form to be filled in, for a model's words, for
-//! folders). How a question travels depends on the caller. Either it is sent and the tool waits; or the call ends with
-//! the question, and is made again with the answer. A tool need not know: it asks under a key, and where the call is made
-//! again it gets the answers it had before.
+//! A tool may ask for a filled-in form, a completion of the caller's model, or folders. How such a request travels
+//! depends on the caller. Either it is sent and the tool waits, or the call ends with the request and is repeated with
+//! the answer. A tool need not know which: it asks under a key, and the repeated call already has the earlier answers.
 
 mod abilities;
 mod new;
@@ -20,10 +19,10 @@ use tokio::sync::{Notify, mpsc, oneshot};
 pub use self::abilities::{Abilities, Ability, TASKS};
 pub use self::new::NewCall;
 
-/// How long somebody may take to answer while a tool waits.
+/// How long a waiting tool waits for the caller's answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// How grave a log line is (RFC 5424, as MCP has it).
+/// Severity of a log line (RFC 5424, as in MCP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the words are the documentation")]
@@ -39,7 +38,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word on the wire.
+    /// The level's name in MCP messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -54,70 +53,70 @@ impl Level {
     }
 }
 
-/// What a tool asks of the caller, in the shape MCP gives it.
+/// A request of a tool for input from the caller, in the shape of MCP.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    /// A form to fill in, or an address to open.
+    /// A form to fill in, or a URL to open.
     Elicit(Map<String, Value>),
-    /// Words of the caller's model.
+    /// A completion of the caller's model.
     Sample(Map<String, Value>),
     /// The caller's folders.
     Roots,
 }
 
-/// Why there is no answer.
+/// Why there is no answer from the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// The call ends here, and is made again with the answer. A tool passes it on with `?`.
+    /// The call ends now and is repeated with the answer. A tool propagates this error with `?`.
     #[error("the call waits for an answer of the caller")]
     Later,
-    /// The caller cannot do that.
+    /// The caller lacks this capability.
     #[error("the caller cannot do what the tool needs: {}", .0.name())]
     Unable(Ability),
-    /// The caller says why not, or is gone.
+    /// The caller refused, or has disconnected.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What a running call says.
+/// A message of a running call to its caller.
 #[derive(Debug)]
 pub enum Said {
-    /// How far it is.
+    /// Progress of the call.
     Progress(Progress),
-    /// A line for the log.
+    /// A log line.
     Log {
-        /// How grave.
+        /// Severity.
         level: Level,
-        /// Who says it.
+        /// Name of the logger.
         logger: Option<Box<str>>,
-        /// What.
+        /// The logged value.
         data: Value,
     },
-    /// A question that is to be answered while the tool waits.
+    /// A request for input; the tool waits for the answer.
     Asks {
-        /// Names it within the call.
+        /// Identifies the request within the call.
         key: Box<str>,
-        /// What.
+        /// The request.
         question: Question,
-        /// Takes the answer.
+        /// Receives the answer.
         reply: oneshot::Sender<Result<Value, NoAnswer>>,
     },
-    /// It goes on without the caller, who comes back for the result.
+    /// The call continues without the caller, who fetches the result later.
     GoesOn,
 }
 
-/// How far a call is.
+/// Progress of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Grows.
+    /// The current value, which only increases.
     pub progress: f64,
-    /// What it grows to.
+    /// The value at completion, if known.
     pub total: Option<f64>,
-    /// For people.
+    /// Human-readable message.
     pub message: Option<Box<str>>,
 }
 
-/// A call while it runs; cheap to clone, and every clone is the same call.
+/// The context of a running call. Cheap to clone; all clones belong to the same call.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext(Arc<Inner>);
 
@@ -125,29 +124,29 @@ pub struct CallContext(Arc<Inner>);
 struct Inner {
     begun_as: NewCall,
     said: Option<mpsc::Sender<Said>>,
-    /// Questions end the call as long as this holds.
+    /// If set, a request for input ends the call instead of waiting.
     asks_later: AtomicBool,
     memory: Mutex<Memory>,
     open: Mutex<Vec<(Box<str>, Question)>>,
-    /// What upstreams are told.
+    /// Sent to upstreams.
     trace: OnceLock<TraceContext>,
-    /// Nobody waits for it any more.
+    /// The call was cancelled or answered.
     is_over: AtomicBool,
     over: Notify,
 }
 
-/// What a call leaves until it is made again.
+/// State that a call leaves for its repetition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
-    /// What it has to say to whoever it asks for something.
+    /// State of the upstream that asked for input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<String>,
-    /// Its row, which waits.
+    /// The suspended row in the call log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     row: Option<Box<str>>,
 }
 
-/// Held while somebody waits for a call.
+/// Marks the call as over when its waiter drops this guard.
 pub(crate) struct Awaited<'a>(&'a CallContext);
 
 impl Drop for Awaited<'_> {
@@ -158,45 +157,45 @@ impl Drop for Awaited<'_> {
 }
 
 impl CallContext {
-    /// For a caller that hears nothing and cannot be asked. Others begin with a [`NewCall`].
+    /// A context for a caller that receives no updates and cannot be asked. Other contexts start with [`NewCall`].
     pub fn silent() -> Self {
         Self::default()
     }
 
-    /// Until this is dropped, somebody waits for the call.
+    /// Returns a guard that the waiter of the call holds.
     pub(crate) fn awaited(&self) -> Awaited<'_> {
         Awaited(self)
     }
 
-    /// Whether nobody waits for the call any more: it was cancelled, or answered. A handler is dropped then, and need
-    /// not look; what it started elsewhere, on a thread or in a task, can.
+    /// Whether the call is over: it was cancelled or answered. The handler is dropped then and need not check. Threads
+    /// and tasks that it started can.
     pub fn is_over(&self) -> bool {
         self.0.is_over.load(Ordering::Acquire)
     }
 
-    /// Ends when nobody waits for the call any more.
+    /// Completes when the call is over.
     pub async fn over(&self) {
         let mut over = std::pin::pin!(self.0.over.notified());
-        // From here on no word is missed.
+        // From here on, no notification is missed.
         over.as_mut().enable();
         if !self.is_over() {
             over.await;
         }
     }
 
-    /// Upstreams are told that they are called within this trace.
+    /// Sets the trace that upstream requests belong to; the first one wins.
     pub(crate) fn within(&self, trace: Option<TraceContext>) {
         if let Some(trace) = trace {
             self.0.trace.get_or_init(|| trace);
         }
     }
 
-    /// The trace that the call is part of: what a tool calls in turn is told so.
+    /// The trace of the call. A tool adds it to the requests that it sends.
     pub fn trace(&self) -> Option<&TraceContext> {
         self.0.trace.get()
     }
 
-    /// What the caller can do.
+    /// The capabilities of the caller.
     pub fn abilities(&self) -> Abilities {
         self.0.begun_as.abilities
     }
@@ -209,22 +208,22 @@ impl CallContext {
         self.0.begun_as.remembered.asked.as_deref()
     }
 
-    /// The row that the call left before.
+    /// The suspended row that the earlier round of this call left in the call log.
     pub(crate) fn remembered_row(&self) -> Option<&str> {
         self.0.begun_as.remembered.row.as_deref()
     }
 
-    /// Leaves something to remember when the call is made again.
+    /// Saves the upstream's state for the repetition of this call.
     pub(crate) fn remember(&self, memory: String) {
         self.0.memory.lock().expect("no one panics while holding it").asked = Some(memory);
     }
 
-    /// Leaves a row that waits until the call is made again.
+    /// Saves the suspended row for the repetition of this call.
     pub(crate) fn remember_row(&self, row: Box<str>) {
         self.0.memory.lock().expect("no one panics while holding it").row = Some(row);
     }
 
-    /// What is to come back with the answers, sealed: it is nobody's business.
+    /// Takes the state that must come back with the answers. Encrypt it: it is not meant for the client.
     pub fn take_memory(&self) -> Option<String> {
         let memory =
             std::mem::take(&mut *self.0.memory.lock().expect("no one panics while holding it"));
@@ -237,14 +236,14 @@ impl CallContext {
         self.0.begun_as.answers.as_ref()?.get(key)
     }
 
-    /// Says how far it is.
+    /// Reports progress, if the caller wants it.
     pub fn progress(&self, progress: Progress) {
         if self.0.begun_as.wants_progress {
             self.say(Said::Progress(progress));
         }
     }
 
-    /// Says something for the log.
+    /// Sends a log line, if the caller wants its level.
     pub fn log(&self, level: Level, logger: Option<&str>, data: Value) {
         if self.0.begun_as.log_from.is_some_and(|from| from <= level) {
             self.say(Said::Log { level, logger: logger.map(Into::into), data });
@@ -253,12 +252,12 @@ impl CallContext {
 
     fn say(&self, said: Said) {
         if let Some(hears) = &self.0.said {
-            // Whoever does not listen misses what is said; a tool does not wait for that.
+            // If the channel is full or closed, the update is dropped: a tool does not wait for a slow reader.
             drop(hears.try_send(said));
         }
     }
 
-    /// Goes on without the caller, if the caller can come back for the result. Says whether it does.
+    /// Continues without the caller, if it can fetch the result later. Returns whether the call is detached.
     pub fn go_on(&self) -> bool {
         let told = self.0.begun_as.abilities.tasks
             && self.0.said.as_ref().is_some_and(|hears| hears.try_send(Said::GoesOn).is_ok());
@@ -268,18 +267,19 @@ impl CallContext {
         told
     }
 
-    /// The same for a tool that cannot do it otherwise.
+    /// Detaches the call, or fails if the caller does not support that.
     pub fn must_go_on(&self) -> Result<(), NoAnswer> {
         if self.go_on() { Ok(()) } else { Err(NoAnswer::Unable(Ability::Tasks)) }
     }
 
-    /// Asks the caller. The key names the question within the call, and is the same when the call is made again.
+    /// Asks the caller for input. The key identifies the request within the call, and must be equal in the repeated
+    /// call.
     pub async fn ask(&self, key: &str, question: Question) -> Result<Value, NoAnswer> {
         let mut answers = self.ask_all(vec![(key.into(), question)]).await?;
         answers.pop().ok_or(NoAnswer::Later)
     }
 
-    /// Asks several things at once; the answers come in the same order.
+    /// Sends several requests for input at once; the answers have the same order.
     pub async fn ask_all(
         &self,
         questions: Vec<(Box<str>, Question)>,
@@ -290,7 +290,7 @@ impl CallContext {
         if !self.waits_for_answers() {
             return self.look_up(questions);
         }
-        // Without questions nobody needs to be there.
+        // Without an update channel there can be no requests here.
         let Some(hears) = &self.0.said else { return Ok(Vec::new()) };
         let gone = |_| NoAnswer::Refused("the caller is gone".to_owned());
         let mut waiting = Vec::with_capacity(questions.len());
@@ -309,7 +309,7 @@ impl CallContext {
         Ok(answers)
     }
 
-    /// Why a question does not reach the caller at all, if it does not.
+    /// The error, if a request cannot reach the caller.
     pub(crate) fn cannot_ask(&self, question: &Question) -> Option<NoAnswer> {
         let ability = question.needs();
         if !self.abilities().have(ability) {
@@ -320,12 +320,12 @@ impl CallContext {
         (self.waits_for_answers() && !is_heard).then(nobody)
     }
 
-    /// Whether questions are answered while the tool waits.
+    /// Whether a tool waits while the caller answers.
     pub(crate) fn waits_for_answers(&self) -> bool {
         !self.0.asks_later.load(Ordering::Acquire)
     }
 
-    /// The answers that are there; what is not is left open.
+    /// Returns the answers that came with the call, or records the unanswered requests and ends the call.
     fn look_up(&self, questions: Vec<(Box<str>, Question)>) -> Result<Vec<Value>, NoAnswer> {
         let fits = |key: &str| self.answer(key).filter(|answer| answer.is_object());
         if let Some(answers) = questions.iter().map(|(key, _)| fits(key).cloned()).collect() {
@@ -336,12 +336,12 @@ impl CallContext {
         Err(NoAnswer::Later)
     }
 
-    /// Whether the call is to end with questions.
+    /// Whether the call ends with requests for input.
     pub(crate) fn has_open(&self) -> bool {
         !self.0.open.lock().expect("no one panics while holding it").is_empty()
     }
 
-    /// The questions the call ended with.
+    /// Takes the requests for input that the call ended with.
     pub(crate) fn take_open(&self) -> Vec<(Box<str>, Question)> {
         std::mem::take(&mut *self.0.open.lock().expect("no one panics while holding it"))
     }
@@ -359,7 +359,7 @@ impl Question {
         }
     }
 
-    /// The method of MCP that asks it.
+    /// The MCP method of the request.
     pub fn method(&self) -> &'static str {
         match self {
             Self::Elicit(_) => "elicitation/create",
@@ -368,7 +368,7 @@ impl Question {
         }
     }
 
-    /// What it asks, in the shape of MCP's parameters.
+    /// The MCP parameters of the request.
     pub fn params(&self) -> Value {
         match self {
             Self::Elicit(params) | Self::Sample(params) => Value::Object(params.clone()),

@@ -1,7 +1,7 @@
-//! What the upstream of a source is shown: a credential of ours, or a token that was given for the agent who calls.
+//! Credentials for upstreams: a credential of the source, or a token obtained for the calling agent.
 //!
-//! The agent's own token goes to the authorization server that exchanges it, and to nobody else (requirement E4). None of
-//! the failures here repeats a secret, and none of them says anything about whether the source works.
+//! The agent's own token is sent only to the authorization server that exchanges it (requirement E4). No failure in
+//! this module repeats a secret, and none of them counts as a failure of the source.
 
 mod asking;
 mod tokens;
@@ -29,32 +29,33 @@ use crate::identity::CameWith;
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
 
-/// How many clients of sources are kept, and for how long without use.
+/// The most HTTP clients of sources to keep, and how long to keep an unused one.
 const CLIENTS: u64 = 1_000;
 const CLIENTS_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// The credentials of one crib.
+/// Reads and obtains the credentials of all sources.
 pub(crate) struct Keyring {
     client: HttpClient,
     tokens: Tokens,
     telemetry: Arc<Telemetry>,
-    /// Clients that show a certificate, under all that they were made of.
+    /// Clients with a client certificate, keyed by a digest of everything they were built from.
     identified: Cache<Digest, HttpClient>,
-    /// Clients that may reach what a source says, under that: it takes long to make one, and its connections are worth it.
+    /// Clients with a source's own egress allowlist, keyed by it: building one is slow, and its connections are worth
+    /// keeping.
     allowed: Cache<Digest, HttpClient>,
 }
 
-/// On whose behalf.
+/// On whose behalf an upstream is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Whose<'a> {
-    /// Nobody's: a source is asked what it offers.
+    /// On behalf of toolcrib itself: discovery.
     Ours,
-    /// An agent's, with what it came with.
+    /// On behalf of an agent, with the credentials and headers of its request.
     Agent(&'a Agent, &'a CameWith),
 }
 
-/// What the credential is for: a source, or a tool of it whose tokens are for somebody else than those of the others.
-/// Only what differs is another: a profile may hold a specification of many megabytes.
+/// The scope of a credential: a source, or one tool of it whose tokens have a different audience. The profile is
+/// borrowed because it may contain a specification of many megabytes.
 pub(crate) struct For<'a> {
     source: &'a SourceId,
     profile: &'a SourceProfile,
@@ -66,14 +67,14 @@ impl<'a> For<'a> {
         Self { source, profile, auth: Cow::Borrowed(&profile.auth) }
     }
 
-    /// With the audience that an admin says of the tool, if any.
+    /// The scope of a tool: the audience that an admin set for the tool replaces the source's.
     pub(crate) fn tool(source: &'a Source, audience: Option<&Name>) -> Self {
         let Source { id, profile, .. } = source;
         Self { source: id, profile, auth: profile.auth.for_audience(audience) }
     }
 }
 
-/// What one request to an MCP server carries besides what its connection does.
+/// Headers and token of one request to an MCP server, in addition to those of its connection.
 #[derive(Clone, Default)]
 pub(crate) struct Carried {
     pub(crate) headers: HeaderMap,
@@ -83,7 +84,7 @@ pub(crate) struct Carried {
 /// Why there is no token.
 struct NoToken {
     failure: Failure,
-    /// Whether its giver has tokens for agents, and none for us.
+    /// Whether the authorization server issues tokens for agents only, and none for toolcrib itself.
     is_for_agents_alone: bool,
 }
 
@@ -114,8 +115,8 @@ impl Keyring {
         }
     }
 
-    /// A client like this one that shows the certificate of the source, if it has one, where the source is. The client
-    /// has the rights of the source already.
+    /// A client like `client` that presents the source's client certificate, if it has one, to `origin`. The client
+    /// already has the source's egress permissions.
     pub(crate) async fn identified(
         &self,
         client: &HttpClient,
@@ -152,7 +153,7 @@ impl Keyring {
         Ok(identified)
     }
 
-    /// A client that may reach these too. What cannot be read is refused when the source is called.
+    /// A client that may also reach these targets. An invalid entry is reported when the source is called.
     fn allowing(&self, allow: &[Box<str>]) -> HttpClient {
         if allow.is_empty() {
             return self.client.clone();
@@ -162,7 +163,7 @@ impl Keyring {
         })
     }
 
-    /// What a request over HTTP is given, and the token in it if it is one that was asked for.
+    /// The credentials for an HTTP request, and the token among them if one was requested.
     pub(crate) async fn given(
         &self,
         wanted: &For<'_>,
@@ -199,7 +200,7 @@ impl Keyring {
         Ok((given, held))
     }
 
-    /// What a request to an MCP server carries. Fixed credentials are in its connection.
+    /// Headers and token of a request to an MCP server. Fixed credentials belong to its connection.
     pub(crate) async fn carried(
         &self,
         wanted: &For<'_>,
@@ -209,8 +210,8 @@ impl Keyring {
         carrying(wanted, whose, self.token(wanted, whose, secrets).await?)
     }
 
-    /// What a request carries that asks an MCP server what it offers. Where tokens are exchanged and we have none of our
-    /// own, that is nothing; then it is said why.
+    /// Headers and token for discovery at an MCP server. Where tokens are exchanged and toolcrib has none of its own,
+    /// they are empty, and the failure explains why.
     pub(crate) async fn carried_to_list(
         &self,
         wanted: &For<'_>,
@@ -225,12 +226,12 @@ impl Keyring {
         }
     }
 
-    /// An upstream refused it: whether another is worth a try.
+    /// Invalidates a token that an upstream rejected; returns whether a retry with another token is worthwhile.
     pub(crate) async fn refused(&self, held: &Held) -> bool {
         self.tokens.forget(held).await
     }
 
-    /// A token that is asked for; none if the source wants another kind of credential.
+    /// Requests a token; `None` if the source uses another kind of credential.
     async fn token(
         &self,
         wanted: &For<'_>,
@@ -275,7 +276,7 @@ impl Keyring {
             to_authorities: showing(for_tokens, None)?,
             allowed: profile.allow.iter().filter_map(|text| text.parse().ok()).collect(),
         };
-        // Large: whoever waits for a call would carry it about.
+        // The future is large: boxed, or every waiting call would contain it.
         let asked = Box::pin(async {
             let start = Instant::now();
             let granted = asking.granted().await;
@@ -315,11 +316,11 @@ fn nothing_to_exchange() -> Failure {
     Failure::new(code, message, false)
 }
 
-/// Headers of the agent's request that an admin lets pass, and that may pass. None takes the place of the source's own
-/// credential, whatever an admin says.
+/// Headers of the agent's request that an admin allows to be forwarded. None of them can replace the source's own
+/// credential, whatever the settings say.
 pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
-    // A trace is passed on to everybody, and only if it is one.
+    // Trace headers are passed on separately, to every upstream, and only if they are valid.
     let is_trace = |name: &str| {
         ["traceparent", "tracestate"].iter().any(|known| known.eq_ignore_ascii_case(name))
     };
@@ -362,7 +363,7 @@ async fn read(
     secrets.read(reference).await.map_err(|error| unusable(source, &error))
 }
 
-/// The cause is for admins: it may name files and variables that are nothing for an agent.
+/// The cause is only for admins: it may name files and environment variables.
 fn unusable(source: &SourceId, cause: &dyn std::fmt::Display) -> Failure {
     tracing::error!(%source, "the credential of source `{source}` cannot be used: {cause}");
     let message = "the credential of the source cannot be used";

@@ -1,4 +1,4 @@
-//! The crib: one catalog with everything that works on it. What doors and embedders hold.
+//! [`Toolcrib`]: one catalog together with everything that works on it; endpoints and embedders hold it.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
@@ -41,14 +41,14 @@ use crate::toolset::Toolset;
 use crate::upstreams::{ProgramHost, Upstreams};
 use crate::view::{AgentView, Ready};
 
-/// How many events are folded while somebody waits for an answer.
+/// The most events to fold while a caller waits for an answer.
 const SOON: u64 = 10_000;
 
 /// One catalog with everything that works on it; cheap to clone.
 #[derive(Clone)]
 pub struct Toolcrib(Arc<Inner>);
 
-/// A crib that may be gone.
+/// A weak handle to a [`Toolcrib`] that may have been dropped.
 pub(crate) struct WeakCrib(Weak<Inner>);
 
 impl WeakCrib {
@@ -77,41 +77,41 @@ struct Inner {
     recent: Recent,
     results: KeptResults,
     last_words: LastWords<SourceId>,
-    /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
+    /// Serialises reads of the past: each one folds the journal from its start, so one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
 }
 
-/// How a crib behaves.
+/// How a [`Toolcrib`] behaves.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Whether a caller that shows nothing gets in, with the claims `{"anonymous": true}`.
+    /// Whether a caller without a credential is accepted, with the claims `{"anonymous": true}`.
     pub anonymous: bool,
-    /// Turns tokens into agents; without it, no token is taken.
+    /// Turns tokens into agents; without it, every token is rejected.
     pub authenticator: Option<Arc<Authenticator>>,
-    /// How long resolved toolsets are kept.
+    /// Limits of the cache of resolved toolsets.
     pub cache: CacheLimits,
-    /// How many calls each agent may make, whatever they are of; without a limit if not said.
+    /// How many calls each agent may make over all sources; unlimited if not set.
     pub per_agent: Limit,
     /// Reads the secrets that sources refer to.
     pub secrets: Option<Arc<Secrets>>,
     /// Where programs that speak MCP are started.
     pub programs: ProgramHost,
-    /// Folders whose files may be resources; without any, none is.
+    /// Folders whose files may be served as resources; none by default.
     pub resource_folders: Folders,
-    /// Code whose tools, prompts and resources every agent has, whatever it was granted.
+    /// Code whose tools, prompts and resources every agent has, regardless of its grant.
     pub registry: Registry,
-    /// Records calls; without it, none is.
+    /// Records calls in the call log; without it, calls are not recorded.
     pub recorder: Option<Arc<Recorder>>,
-    /// Whether an agent finds sooner what it executed after similar questions.
+    /// Whether search ranks tools higher that the agent executed after similar queries.
     pub learns: bool,
-    /// Where vectors of texts come from; without it, tools are searched by words alone.
+    /// Where text embeddings come from; without it, search is by words only.
     pub embeddings: Option<Embeddings>,
-    /// Takes spans of calls; without it, there are none, and traces are passed on as they came.
+    /// Records spans of calls; without it there are none, and incoming traces are passed on unchanged.
     pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Toolcrib {
-    /// Over a catalog; everything is fetched through this client.
+    /// Works on this catalog and sends every request through this client.
     pub fn new(
         catalog: Arc<Catalog>,
         client: HttpClient,
@@ -160,8 +160,8 @@ impl Toolcrib {
         Self(Arc::new(inner))
     }
 
-    /// Nothing but what is registered, for everybody, in memory: no file, no policy, no credential. Where others can
-    /// reach it, [`Self::new`] says who may come in.
+    /// Serves only the given registry, to every caller, in memory: no file, no policy, no credential. If others can
+    /// reach the process, use [`Self::new`] and decide which callers to accept.
     pub async fn of(registry: Registry) -> Result<Self, JournalError> {
         let journal = JournalPlace::Memory.open(SystemClock).await?;
         let catalog = Arc::new(Catalog::open(journal).await?);
@@ -170,12 +170,12 @@ impl Toolcrib {
         Ok(Self::new(catalog, client, SystemClock, options))
     }
 
-    /// Everything known, and the way to change it.
+    /// The catalog: everything known, and the way to change it.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
 
-    /// Waits until upstreams were told of all work that is not wanted any more. Whoever stops drops its calls first.
+    /// Waits until every pending cancellation notice was sent to its upstream. Drop the calls before you wait.
     pub async fn settle(&self) {
         self.0.last_words.said().await;
     }
@@ -184,7 +184,7 @@ impl Toolcrib {
         &self.0.last_words
     }
 
-    /// Asks sources what they offer.
+    /// Discovers and refreshes sources.
     pub fn refresher(&self) -> &Refresher {
         &self.0.refresher
     }
@@ -194,7 +194,7 @@ impl Toolcrib {
         self.0.refresher.keep_fresh().await;
     }
 
-    /// Indexes what changes for as long as it is polled, so that no search has much left to do.
+    /// Indexes changes for as long as it is polled, so that a search has little left to index.
     pub async fn keep_searchable(&self) {
         let meaning = async {
             if let Some(meaning) = self.meaning() {
@@ -204,19 +204,20 @@ impl Toolcrib {
         tokio::join!(self.0.finder.keep_up(&self.0.catalog), meaning);
     }
 
-    /// What texts mean, if somebody can say.
+    /// Semantic search, if embeddings are configured.
     pub(crate) fn meaning(&self) -> Option<&Meaning> {
         self.0.meaning.as_ref()
     }
 
-    /// Looks up the most used tools now and then for as long as it is polled; without a record, there are none.
+    /// Refreshes the list of most used tools regularly, for as long as it is polled; without a call log the list is
+    /// empty.
     pub async fn keep_counting(&self) {
         if let Some(recorder) = self.recorder() {
             self.0.most_used.keep_up(recorder).await;
         }
     }
 
-    /// Looks them up now.
+    /// Refreshes the list of most used tools now.
     pub async fn count_usage(&self) {
         if let Some(recorder) = self.recorder() {
             recorder.flush().await;
@@ -224,7 +225,7 @@ impl Toolcrib {
         }
     }
 
-    /// What agents executed after searches, if that is to make a difference.
+    /// Tools that agents executed after searches, if the options enable learning from usage.
     pub(crate) fn hints(&self) -> Option<&Hints> {
         self.0.options.learns.then_some(&self.0.hints)
     }
@@ -237,12 +238,12 @@ impl Toolcrib {
         &self.0.finder
     }
 
-    /// Code whose tools, prompts and resources every agent has. What is registered there is theirs at once.
+    /// Code whose tools, prompts and resources every agent has. A registration takes effect at once.
     pub fn registry(&self) -> &Registry {
         &self.0.options.registry
     }
 
-    /// What they offer now.
+    /// The tools, prompts and resources that the registered providers offer now.
     pub(crate) fn provided(&self) -> Arc<Provided> {
         let providers = self.registry().providers();
         let kept = self.0.provided.load_full();
@@ -254,7 +255,7 @@ impl Toolcrib {
         fresh
     }
 
-    /// What was too long to be handed out at once.
+    /// Results that were too long to send at once.
     pub(crate) fn results(&self) -> &KeptResults {
         &self.0.results
     }
@@ -280,12 +281,12 @@ impl Toolcrib {
         self.0.resolver.narrowed(snapshot, toolset, group)
     }
 
-    /// The issuers whose tokens are taken, if there are any.
+    /// The trusted issuers, if there are any.
     pub fn authenticator(&self) -> Option<&Authenticator> {
         self.0.options.authenticator.as_deref()
     }
 
-    /// Folders whose files may be resources.
+    /// Folders whose files may be served as resources.
     pub fn resource_folders(&self) -> &Folders {
         &self.0.options.resource_folders
     }
@@ -294,12 +295,12 @@ impl Toolcrib {
         &self.0.keyring
     }
 
-    /// Records calls, if that is wanted.
+    /// The recorder of the call log, if calls are recorded.
     pub fn recorder(&self) -> Option<&Arc<Recorder>> {
         self.0.options.recorder.as_ref()
     }
 
-    /// Whether nothing may be called, since it could not be recorded.
+    /// Whether every call must be rejected because it could not be recorded.
     pub(crate) fn refuses_calls(&self) -> bool {
         self.recorder().is_some_and(|recorder| recorder.refuses())
     }
@@ -316,7 +317,7 @@ impl Toolcrib {
         &self.0.gates
     }
 
-    /// Takes spans, if they are exported.
+    /// Begins spans, if spans are exported.
     pub fn tracer(&self) -> Option<&Arc<Tracer>> {
         self.0.options.tracer.as_ref()
     }
@@ -325,7 +326,7 @@ impl Toolcrib {
         &self.0.telemetry
     }
 
-    /// What was measured so far.
+    /// All metrics at this moment.
     pub fn reading(&self) -> Reading {
         let (snapshot, mut reading) = (self.0.catalog.snapshot(), Reading::of(METRICS));
         let is_there = |id: &str| id.parse().is_ok_and(|id| snapshot.source(&id).is_some());
@@ -338,17 +339,17 @@ impl Toolcrib {
         reading
     }
 
-    /// How calls to a source are doing; none if there were none yet.
+    /// The state of calls to a source; `None` before the first call.
     pub fn gate_of(&self, source: &SourceId) -> Option<GateState> {
         self.0.gates.state(source)
     }
 
-    /// Where a server says whether it has time for all who come: while it has not, more calls wait for a place at a source.
+    /// A flag that the server sets while it is overloaded: while it is set, more calls may queue at a source.
     pub fn crowd(&self) -> Arc<AtomicBool> {
         self.0.gates.crowd()
     }
 
-    /// Has a source called again that was left alone.
+    /// Closes the circuit breaker of a source, so that calls reach it again.
     pub fn reset_gate(&self, source: &SourceId) {
         self.0.gates.reset(source);
     }
@@ -361,7 +362,7 @@ impl Toolcrib {
         &self.0.upstreams
     }
 
-    /// The last that the program of a source said on the side, if it is one. No secret of ours is in it.
+    /// The last output on stderr of the program behind a source, with our secrets redacted.
     pub fn stderr_of(&self, source: &SourceId) -> Option<String> {
         let text = self.0.upstreams.stderr(source)?;
         Some(self.secrets().map_or(text.clone(), |secrets| secrets.redact(&text)))
@@ -372,26 +373,26 @@ impl Toolcrib {
         self.0.options.secrets.as_deref()
     }
 
-    /// Everything that was known at an earlier moment.
+    /// The snapshot at an earlier moment.
     pub(crate) async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
         let _turn = self.0.looking_back.lock().await;
         self.0.catalog.snapshot_at(moment).await
     }
 
-    /// Keeps what a view was answered from for a while, for who comes back to it.
+    /// Keeps the snapshot of a view for a while, so that the caller can continue with it.
     pub fn keep(&self, view: &AgentView) {
         self.0.recent.keep(view.snapshot());
     }
 
-    /// What an agent would have seen a little while ago: at this position, or shortly before.
+    /// An agent's view at a recent position, or shortly before it.
     pub fn recent_view(&self, agent: &Agent, position: Position) -> Option<AgentView> {
         let snapshot = self.0.recent.at(position)?;
         let toolset = Arc::new(resolve(&snapshot, &agent.claims));
         Some(AgentView::new(self.clone(), snapshot, agent.clone(), toolset))
     }
 
-    /// What an agent would have seen at an earlier position, if that can be said soon. Only the beginning of a journal
-    /// is folded for it, and by one caller at a time.
+    /// An agent's view at an earlier position, if it can be computed soon. It folds at most the first
+    /// `MAX_REPLAYED_EVENTS` events of the journal, for one caller at a time.
     pub async fn view_at(&self, agent: &Agent, position: Position) -> Option<AgentView> {
         if self.0.catalog.snapshot().position() < position || SOON < position.0 {
             return None;
@@ -403,7 +404,7 @@ impl Toolcrib {
         Some(AgentView::new(self.clone(), snapshot, agent.clone(), toolset))
     }
 
-    /// What an agent sees now.
+    /// An agent's current view.
     pub fn view(&self, agent: &Agent) -> AgentView {
         let start = Instant::now();
         let snapshot = self.0.catalog.snapshot();
@@ -412,32 +413,32 @@ impl Toolcrib {
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
-    /// The same, with what came along for this request.
+    /// A caller's current view, with the providers that belong to its request.
     pub fn view_of(&self, identity: &Identity) -> AgentView {
         self.view(&identity.agent).with_providers(&identity.providers)
     }
 
-    /// What somebody sees who shows nothing: what is registered, and what policies grant to everybody. For code that
+    /// The view of an anonymous caller: registered tools, and tools that policies grant to everyone. For code that
     /// calls tools itself.
     pub fn anyone(&self) -> AgentView {
         self.view(&Identity::anonymous().agent)
     }
 
-    /// The same, decided anew: nothing that is kept is used.
+    /// An agent's current view, resolved again without the cache.
     pub fn fresh_view(&self, agent: &Agent) -> AgentView {
         let snapshot = self.0.catalog.snapshot();
         let toolset = Arc::new(resolve(&snapshot, &agent.claims));
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
-    /// The same with those tools of the agent's groups that are not served. For an admin to look at, not to call.
+    /// An agent's view that includes the tools of its groups that are not served. For admins to inspect, not to call.
     pub fn view_with_unserved(&self, agent: &Agent) -> AgentView {
         let snapshot = self.0.catalog.snapshot();
         let toolset = Arc::new(resolve_with_unserved(&snapshot, &agent.claims));
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
-    /// Who shows this bearer credential, or nothing.
+    /// Authenticates a bearer credential; without one, the caller is anonymous if the options allow that.
     pub async fn identify(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
         let identified = self.identified(bearer).await;
         self.0.telemetry.authenticated(bearer, identified.is_ok());
@@ -462,7 +463,7 @@ impl Toolcrib {
         }
     }
 
-    /// Whether the caller may administer. Nobody is an admin without showing a credential.
+    /// Whether the caller may administer. An anonymous caller is never an admin.
     pub fn is_admin(&self, identity: &Identity) -> bool {
         match &identity.means {
             Means::Nothing => false,

@@ -1,4 +1,4 @@
-//! What an admin wrote down in the settings of a source: read, and compiled once to see that it can be used.
+//! Sources of kind `custom`: settings that an admin wrote, read and compiled once to prove that they can be used.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use upstream::aside;
 /// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidCustom {
-    /// All that is wrong with them, each with its place in the settings.
+    /// All problems, each with its field path in the settings.
     pub problems: Vec<CustomProblem>,
 }
 
@@ -38,7 +38,7 @@ impl From<InventoryError> for InvalidCustom {
     }
 }
 
-/// Reads the settings of a source of kind `custom`, or says all that is wrong with them. Paths are below its `url`.
+/// Reads the settings of a source of kind `custom`, or returns all problems with them. Paths are relative to its `url`.
 pub fn read_custom(
     source: &SourceId,
     url: Option<&SourceUrl>,
@@ -64,7 +64,7 @@ pub(crate) async fn discover(
     Ok(Found { inventory, operations })
 }
 
-/// What is found out only by compiling it.
+/// Problems that only compilation finds.
 fn unusable(source: &SourceId, declared: &Declared) -> Vec<CustomProblem> {
     let Declared { at, key, manifest } = declared;
     let mut problems = Vec::new();

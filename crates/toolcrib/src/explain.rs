@@ -1,8 +1,8 @@
-//! Why an agent has a tool, or has it not (requirement G7): every policy with each of its matchers, every group with what
-//! decided, and every switch that stops a tool.
+//! Why an agent has a tool, or does not have it (requirement G7): every policy with each of its matchers, every group
+//! with the rule that decided, and every switch that disables a tool.
 //!
-//! Nothing is decided here. Whether a tool is granted is asked of the same toolset that serves agents; the reasons are
-//! collected beside it.
+//! This module decides nothing. The grant comes from the same toolset that serves agents; the reasons are collected
+//! beside it.
 
 mod tool;
 
@@ -94,8 +94,8 @@ pub struct GroupExplanation {
 }
 
 impl Toolcrib {
-    /// What an agent with these claims has and why, now or at an earlier moment; and why it has or has not a tool, by
-    /// id or by any form of its name.
+    /// What an agent with these claims has and why, now or at an earlier moment; and why it has or does not have a
+    /// tool, given by id or by any form of its name.
     pub async fn explain(
         &self,
         claims: &Claims,

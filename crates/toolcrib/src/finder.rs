@@ -1,8 +1,8 @@
-//! The finder: an index of all tools by their texts, beside the catalog and never behind what is asked of it.
+//! Cache of the search index over all catalog tools.
 //!
-//! A search names the snapshot that it is about and gets an index of exactly that. What little has changed since the last
-//! one is put in at once, by who asks first; more than that is done aside. Others wait for it without a thread;
-//! nobody who searches what is indexed already waits for anything.
+//! A search names its snapshot and gets an index of exactly that snapshot. The first search after a small change
+//! updates the index inline; a larger update runs on the blocking pool. Other searches wait for it without blocking a
+//! thread. A search in an indexed snapshot waits for nothing.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use catalog::{Catalog, Snapshot};
 use tokio::sync::Mutex;
 use tokio::task::JoinError;
 
-/// As many tools are indexed in the time of an answer; more than that, aside.
+/// Maximum number of changed tools that are indexed inline.
 const FEW: usize = 32;
-/// And with as much text, in bytes.
+/// Maximum size of their text, in bytes.
 const LITTLE_TEXT: usize = 64 * 1024;
 
-/// Keeps the newest index.
+/// Keeps the newest search index.
 pub(crate) struct Finder {
     newest: Arc<ArcSwap<Indexed>>,
-    /// Whoever holds it indexes: nobody does what another is at. It is held by the work, not by who waits for it.
+    /// Held while indexing, so that no work is done twice. The work holds it, and not the waiter, which may be dropped.
     turn: Arc<Mutex<()>>,
 }
 
-/// An index, and what it is of.
+/// A search index with its snapshot.
 #[derive(Default)]
 pub(crate) struct Indexed {
     snapshot: Arc<Snapshot>,
@@ -39,7 +39,8 @@ impl Default for Finder {
 }
 
 impl Finder {
-    /// The index of a snapshot, usually the newest. Panics if indexing did: a search that finds nothing would look right.
+    /// The index of a snapshot, usually the newest. Panics if indexing panicked, because empty results would look
+    /// correct.
     pub(crate) async fn at(&self, snapshot: &Arc<Snapshot>) -> Arc<Indexed> {
         match self.try_at(snapshot).await {
             Ok(indexed) => indexed,
@@ -47,7 +48,7 @@ impl Finder {
                 tracing::error!(%error, "tools could not be indexed: {error}");
                 match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The process ends.
+                    // The task was cancelled, because the process is shutting down.
                     Err(_) => Arc::default(),
                 }
             }
@@ -59,7 +60,7 @@ impl Finder {
             return Ok(indexed);
         }
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        // Somebody may have done it meanwhile.
+        // Another search may have indexed it while this one waited.
         if let Some(indexed) = self.known(snapshot) {
             return Ok(indexed);
         }
@@ -84,7 +85,7 @@ impl Finder {
         Arc::ptr_eq(&newest.snapshot, snapshot).then_some(newest)
     }
 
-    /// Follows a catalog for as long as it is polled.
+    /// Keeps the index up to date with a catalog, for as long as the future is polled.
     pub(crate) async fn keep_up(&self, catalog: &Catalog) {
         let mut changes = catalog.changes();
         loop {
@@ -99,7 +100,7 @@ impl Finder {
     }
 }
 
-/// For those who come later, unless somebody has a newer one.
+/// Stores an index for later searches, unless a newer one is stored.
 fn keep(newest: &ArcSwap<Indexed>, indexed: &Arc<Indexed>) {
     newest.rcu(|other| match other.snapshot.position() <= indexed.snapshot.position() {
         true => Arc::clone(indexed),
@@ -108,7 +109,7 @@ fn keep(newest: &ArcSwap<Indexed>, indexed: &Arc<Indexed>) {
 }
 
 impl Indexed {
-    /// The same of another snapshot, newer or older, which has something else at these slots.
+    /// The index of another snapshot, newer or older, whose tools differ in these slots.
     fn moved(&self, slots: &ToolSet, snapshot: &Arc<Snapshot>) -> Arc<Self> {
         let mut index = self.index.clone();
         index.follow(slots.iter(), snapshot);

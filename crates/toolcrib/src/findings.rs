@@ -1,7 +1,7 @@
-//! What was found in a tool: in its texts when it was discovered, and beside all others now.
+//! Findings about a tool: from the inspection of its texts at discovery, and from its name compared to other tools.
 //!
-//! A name that another source has too is looked up whenever it is asked for: nothing about it is kept, so nothing is stale
-//! when the other tool goes. It keeps nothing back, because names are told apart for each agent (requirement A5).
+//! Duplicate names are checked on each request and not stored, so no finding is stale after the other tool is gone.
+//! They do not quarantine a tool, because each agent sees unique names (requirement A5).
 
 use catalog::Snapshot;
 use catalog::tool::Tool;
@@ -9,7 +9,7 @@ use model::{Finding, Primitive, Severity};
 
 use crate::view::MetaTool;
 
-/// Everything that was found in the version of a tool that was last seen, the worst first.
+/// All findings about the latest version of a tool, most severe first.
 pub fn findings(snapshot: &Snapshot, tool: &Tool) -> Vec<Finding> {
     let mut all = tool.findings.clone();
     all.extend(shadowed(snapshot, tool));
@@ -17,7 +17,7 @@ pub fn findings(snapshot: &Snapshot, tool: &Tool) -> Vec<Finding> {
     all
 }
 
-/// Whose name a tool has, if somebody had it before.
+/// A finding if an older tool or a meta tool has the same name.
 fn shadowed(snapshot: &Snapshot, tool: &Tool) -> Option<Finding> {
     let is_tool = |tool: &Tool| tool.shown_manifest().execution.primitive() == Primitive::Tool;
     let name = tool.name();

@@ -1,5 +1,5 @@
-//! What stands before every source: how many calls there may be, by agent, by tool and in all, and a breaker that leaves
-//! a source alone which does not work. One source in trouble is no trouble for the others (requirement E5).
+//! Admission of calls to sources: rate and concurrency limits by agent, by tool and in all, and a circuit breaker for
+//! sources that fail. One source in trouble does not affect the others (requirement E5).
 
 mod breaker;
 mod jobs;
@@ -27,18 +27,19 @@ pub(crate) use self::stay::Stay;
 use crate::ready::LONG_ANSWERS;
 use crate::telemetry::Telemetry;
 
-/// Calls to one source that are under way, and that wait to be. One agent has at most half of either, and for looks at its work
-/// a quarter of the first and an eighth of the second, so that there is always something left for the others.
+/// The most calls to one source that run, and that wait for a permit. One agent gets at most half of either. For its
+/// status polls it gets a quarter of the first and an eighth of the second, so that other agents always get some.
 const CALLS: usize = 64;
 const WAITING: usize = 128;
-/// So many times as many wait while the machine has no time for all who come: an upstream on it pauses like everybody else,
-/// and who has waited for their turn already is not to have waited for nothing.
+/// The queue is longer by this factor while the machine is overloaded: an upstream on the same machine pauses as well,
+/// and a call that already waited for its turn here should not fail at the next queue.
 const WAITING_IN_A_CROWD: usize = 16;
-/// Of how many sources something is remembered.
+/// The most sources with a gate in memory.
 const SOURCES: u64 = 10_000;
 
-/// How many agents and tools are counted, and for how long after their last call: longer than the longest call, or what it
-/// holds would be forgotten; and what was used up in a burst comes back no sooner for it.
+/// The most agents and tools to count, and how long to count them after their last call. That is longer than the
+/// longest call, or the permits of a running call would be forgotten; and forgetting never refills a used-up burst
+/// early.
 const COUNTED: u64 = 100_000;
 const COUNTED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -47,19 +48,19 @@ pub(crate) struct Gates {
     gates: Cache<SourceId, Arc<Gate>>,
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
     telemetry: Arc<Telemetry>,
-    /// Of each agent at each source: its places, those for looks at its work apart, and its tries after the first.
+    /// Permits of each agent at each source, with separate ones for status polls (`true`).
     shares: Cache<(SourceId, u64, bool), Arc<Places>>,
     retries: Cache<(SourceId, u64), Arc<Mutex<Retries>>>,
     long_answers: Cache<(SourceId, u64), Arc<Semaphore>>,
     turns: Cache<u64, Arc<Semaphore>>,
     jobs: Arc<Jobs>,
     is_crowded: Arc<AtomicBool>,
-    /// How many calls each agent may make, whatever they are of.
+    /// How many calls each agent may make over all sources.
     per_agent: Limit,
     agents: Cache<u64, Arc<Quota>>,
 }
 
-/// Whose calls are counted together.
+/// What a quota counts at a source.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Whose {
     All,
@@ -75,55 +76,55 @@ struct Gate {
     retries: Mutex<Retries>,
 }
 
-/// Who wants to call what, and until when it is worth the while.
+/// Who wants to call which tool of which source, and until when the caller waits.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'a> {
     pub(crate) source: &'a SourceId,
     pub(crate) limits: &'a SourceLimits,
     pub(crate) tool: Option<&'a ToolId>,
-    /// What is said of this tool alone, instead of what the source says of each.
+    /// The tool's own limit; it replaces the source's limit per tool.
     pub(crate) of_tool: Option<Limit>,
     pub(crate) agent: u64,
-    /// Whom it acts for, with whichever client: of failures each counts once.
+    /// Hash of the subject behind the agent, regardless of its client: the breaker counts failures per subject.
     pub(crate) subject: u64,
     pub(crate) until: Option<Instant>,
-    /// Whether it is part of a call that was counted, and begun, before.
+    /// Whether this is a status poll of a call that was already admitted and counted.
     pub(crate) is_a_look: bool,
-    /// Whether that is sooner than the source may take.
+    /// Whether the caller's deadline is earlier than the source's own timeout.
     pub(crate) is_hurried: bool,
 }
 
-/// How a source is doing, for people.
+/// The state of a source's gate, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateState {
-    /// For all who are known to have called: `closed`, `open` or `half_open`.
+    /// The breaker for all known callers together: `closed`, `open` or `half_open`.
     pub breaker: &'static str,
-    /// How many agents alone are left out, since they alone see failures.
+    /// How many agents are blocked individually because only they see failures.
     pub agents_left_out: usize,
-    /// Until nobody is left out any more, if anybody is.
+    /// The time until no agent is blocked any more; `None` if none is.
     pub left_out_for: Option<Duration>,
-    /// Calls under way.
+    /// Calls that run.
     pub calls: usize,
-    /// Calls that wait.
+    /// Calls that wait for a permit.
     pub waiting: usize,
-    /// How often a call was tried once more.
+    /// How many calls were retried.
     pub retries: u64,
 }
 
-/// A call under way. One that is dropped without a verdict says nothing.
+/// An admitted call. If it is dropped without a verdict, the breaker learns nothing from it.
 pub(crate) struct Pass {
     gate: Arc<Gate>,
     telemetry: Arc<Telemetry>,
     call: Call,
     verdict: Verdict,
-    /// None while it makes room for others.
+    /// `None` while the call has released its permits.
     taken: Option<Taken>,
 }
 
-/// What a call under way has of what there is only so much of.
+/// The quota charges and permits that an admitted call holds.
 struct Taken {
     counted: [Option<Counted>; 3],
-    /// One of the agent's own, and one of all.
+    /// One permit of the agent's own, and one of the whole source.
     _places: [Place; 2],
 }
 
@@ -151,17 +152,17 @@ impl Gates {
         }
     }
 
-    /// Where it is said whether the machine has time for all who come.
+    /// A flag that the server sets while it is overloaded.
     pub(crate) fn crowd(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_crowded)
     }
 
-    /// Whether there is a limit to what one agent does in all.
+    /// Whether agents have a limit over all sources.
     pub(crate) fn counts_agents(&self) -> bool {
         !self.per_agent.is_none()
     }
 
-    /// Counts a call of an agent for as long as it is under way, whatever it is of and whatever comes of it.
+    /// Charges a running call to the agent's limit over all sources, whatever its outcome.
     pub(crate) fn count_agent(&self, agent: u64) -> Result<Counted, Failure> {
         let quota = self.agents.get_with(agent, Arc::default);
         let counted = quota.enter(&self.per_agent, Instant::now());
@@ -170,27 +171,27 @@ impl Gates {
         Ok(counted)
     }
 
-    /// Places for the long answers of a source to one agent: half of those there are.
+    /// Permits for long answers of a source to one agent: half of the source's permits.
     pub(crate) fn long_answers_of(&self, source: &SourceId, agent: u64) -> Arc<Semaphore> {
         let places = || Arc::new(Semaphore::new(LONG_ANSWERS.div_ceil(2)));
         self.long_answers.get_with((source.clone(), agent), places)
     }
 
-    /// An agent's turn at what takes long here: one at a time.
+    /// One permit for an agent's slow local work: one task at a time.
     pub(crate) fn turn_of(&self, agent: u64) -> Arc<Semaphore> {
         self.turns.get_with(agent, || Arc::new(Semaphore::new(1)))
     }
 
-    /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
+    /// Admits a call, if the breaker is closed, no limit is exceeded and the queue is not full.
     pub(crate) async fn enter(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
         let pass = self.enter_again(wish).await?;
-        // Whoever is refused has earned nothing: it costs the source nothing either.
+        // Only an admitted call earns a retry: a rejected one never reached the source.
         pass.gate.retries().earn();
         locked(&self.retries_of(wish)).earn();
         Ok(pass)
     }
 
-    /// Whether a call may be tried once more. Nobody spends what others have earned.
+    /// Whether a call may be retried. An agent spends only the retries that its own calls earned.
     pub(crate) fn may_try_again(&self, wish: Wish<'_>) -> bool {
         let (gate, own) = (self.gate(wish.source), self.retries_of(wish));
         let (mut of_all, mut own) = (gate.retries(), locked(&own));
@@ -201,7 +202,7 @@ impl Gates {
         self.retries.get_with((wish.source.clone(), wish.agent), Arc::default)
     }
 
-    /// The same for another try of a call, which is one call more to everybody but the budget for those.
+    /// Admits a retry of a call. It counts as a call everywhere except in the retry budget.
     pub(crate) async fn enter_again(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
         let of = || self.telemetry.sources.of(wish.source.as_str());
         self.pass(wish).await.inspect_err(|failure| of().refused(failure.code))
@@ -215,7 +216,7 @@ impl Gates {
         }
         let counting = |limit| if wish.is_a_look { Limit::default() } else { limit };
         let mut taken = self.take(&gate, wish, counting).await?;
-        // Once more after the wait: what came of the others decides.
+        // Check the breaker again after the wait: other calls may have opened it meanwhile.
         let call = Call { whose, since: Instant::now() };
         let entered = match wish.is_hurried {
             true => gate.breaker().enter_briefly(whose, call.since),
@@ -227,7 +228,7 @@ impl Gates {
         Ok(Pass { gate, telemetry, call, verdict, taken: Some(taken) })
     }
 
-    /// A place for a call that was let through before and made room for others. It is no other call for that.
+    /// Takes permits for an admitted call that had released them. It does not count as another call.
     async fn take_again(&self, wish: Wish<'_>) -> Result<Taken, Failure> {
         let gate = self.gate(wish.source);
         let unrated = |limit| Limit { per_minute: None, burst: None, ..limit };
@@ -244,7 +245,7 @@ impl Gates {
         let (of_tool, per_tool) = (tool.cloned().map(Whose::Tool), wish.of_tool);
         let per_tool = per_tool.unwrap_or(limits.per_tool);
         let (of_agent, of_all) = (Some(Whose::Agent(agent)), Some(Whose::All));
-        // How many are under way is what the places are for.
+        // The permits enforce the concurrency limit, so the quota must not.
         let all = Limit { concurrent: None, ..counting(limits.all) };
         let counted = [
             self.count(id, of_agent, &counting(limits.per_agent), "this agent's calls")?,
@@ -271,8 +272,7 @@ impl Gates {
         self.gates.get_with(source.clone(), || Arc::new(Gate::new(source)))
     }
 
-    /// Lets a job begin that is followed for long, if there are not too many of them already. It takes no place of a call
-    /// but while something is sent.
+    /// Admits a long-running job, unless too many run already. A job holds a call permit only while it sends a request.
     pub(crate) fn follow(&self, id: &SourceId, agent: u64) -> Result<Followed, Failure> {
         self.jobs.begin(id, agent).map_err(|whose| {
             let message =
@@ -294,7 +294,7 @@ impl Gates {
         counted.map(Some).map_err(|exceeded| too_many(what, exceeded))
     }
 
-    /// How a source is doing; none if nobody called it yet.
+    /// The state of a source's gate; `None` before the first call.
     pub(crate) fn state(&self, source: &SourceId) -> Option<GateState> {
         let gate = self.gates.get(source)?;
         let (calls, waiting) = gate.places.taken();
@@ -304,12 +304,12 @@ impl Gates {
         Some(GateState { breaker, agents_left_out, left_out_for, calls, waiting, retries })
     }
 
-    /// Whether a source has answered anybody since then.
+    /// Whether a source has answered any caller since then.
     pub(crate) fn has_answered_since(&self, source: &SourceId, then: Instant) -> bool {
         self.gates.get(source).is_some_and(|gate| gate.breaker().has_answered_since(then))
     }
 
-    /// Whoever mended a source need not wait.
+    /// Closes the breaker at once: an admin who repaired the source need not wait for the cooldown.
     pub(crate) fn reset(&self, source: &SourceId) {
         if let Some(gate) = self.gates.get(source) {
             *gate.breaker() = Breaker::new(Instant::now());
@@ -338,7 +338,7 @@ fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Pass {
-    /// What the call says about its source.
+    /// Ends the call with its verdict on the source.
     pub(crate) fn end(mut self, verdict: Verdict) {
         self.verdict = verdict;
     }
@@ -352,13 +352,13 @@ impl Drop for Pass {
     }
 }
 
-/// What came of a call over HTTP, by its code and status.
+/// The verdict on a source from the error code and HTTP status of a call.
 pub(crate) fn verdict(error: Option<&Failure>, status: Option<u16>) -> Verdict {
     let Some(failure) = error else { return Verdict::Works };
     match (failure.code, status) {
         (ErrorCode::UpstreamTimeout | ErrorCode::UpstreamConnectionError, _) => Verdict::Fails,
         (ErrorCode::UpstreamError, Some(500..)) => Verdict::Fails,
-        // It answered, and with more than is read or in an encoding that is not: others may ask for less.
+        // The source answered with too many bytes or an unsupported encoding: other callers may request less.
         (ErrorCode::UpstreamError, None | Some(400..500)) => Verdict::Answers,
         (ErrorCode::UpstreamError, Some(_)) => Verdict::Works,
         _ => Verdict::Nothing,

@@ -1,4 +1,4 @@
-//! What embedders have with the feature `gateway`: sources, the catalog, policies, and what agents see of all that.
+//! The public API of the feature `gateway`: sources, the catalog, policies, and the views of agents.
 
 pub use crate::api_key::new_key;
 pub use crate::authenticate::{
@@ -49,14 +49,14 @@ pub use catalog::{
     verify,
 };
 pub use catalog::{group, key, label, policy, source, tool};
-/// Why a document gave no tools.
+/// Why discovery found no tools in a document.
 pub use discovery::DiscoveryError;
 pub use discovery::custom::CustomProblem;
 pub use embedding::{InvalidModel, SentenceModel};
-/// What APIs are shown: what their operations ask for by name, and one credential for all of them.
+/// Credentials for APIs: one for each named security scheme, or one for all operations.
 pub use execution::{Credentials, Own};
 pub use secrecy::{ExposeSecret, SecretString};
-/// The way out: what may be reached, and the client that [`Refresher`] needs.
+/// Outgoing connections: which addresses may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
 /// A tool of several steps.
 pub use workflow::Workflow;

@@ -1,7 +1,7 @@
-//! Hints: what an agent executed after it had searched, it finds sooner the next time. Off unless an operator wants it.
+//! Usage hints: a tool that an agent called after a search ranks higher in similar searches. Off by default.
 //!
-//! Each identity is for itself: nothing of what one agent asks or does makes a difference to another. Nothing is written
-//! down, words are kept as hashes, and all of it is bounded.
+//! Hints are kept per identity: the searches and calls of one agent do not affect another. Nothing is persisted, words
+//! are kept as hashes, and everything is bounded.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,19 +13,19 @@ use model::{Agent, Cache, ToolId};
 
 use crate::view::{Hit, rounded};
 
-/// How many identities are remembered, and for how long after the last search.
+/// Maximum number of identities, and how long they are kept after the last search.
 const IDENTITIES: u64 = 2_000;
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How many uses of each.
+/// Maximum number of uses per identity.
 const USES: usize = 64;
-/// How long after a search a call has to do with it.
+/// Maximum time between a search and a call that belongs to it.
 const AFTER: Duration = Duration::from_secs(10 * 60);
-/// Which part of what a score lacks is added, for the very same question.
+/// The share of the missing score that is added for an identical query.
 const WORTH: f64 = 0.3;
-/// Questions with less in common have nothing to do with each other.
+/// Minimum similarity (Jaccard index) of two queries for a boost.
 const ALIKE: f64 = 0.5;
 
-/// What agents executed after they had searched.
+/// The calls that agents made after their searches.
 pub(crate) struct Hints {
     habits: Cache<Box<str>, Arc<Mutex<Habits>>>,
     hasher: RandomState,
@@ -33,12 +33,12 @@ pub(crate) struct Hints {
 
 type Words = BTreeSet<u64>;
 
-/// Of one identity.
+/// The hints of one identity.
 #[derive(Default)]
 struct Habits {
-    /// What was asked last, when, and what was found.
+    /// The words, time and hits of the last search.
     asked: Option<(Words, Instant, Vec<ToolId>)>,
-    /// The newest last.
+    /// Queries with the tool that was called after them, newest last.
     uses: VecDeque<(Words, ToolId)>,
 }
 
@@ -50,8 +50,8 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// Raises what the agent used after similar questions, and keeps this one in mind. A question of one word is worth
-    /// what the table says.
+    /// Raises the hits that the agent used after similar queries, and remembers this query. A query of a single word
+    /// gets no boost: there, the ranking itself decides.
     pub(crate) fn apply(&self, agent: &Agent, query: &str, hits: &mut [Hit]) {
         let Some(who) = identity(agent) else { return };
         let words = self.words(query);
@@ -68,7 +68,7 @@ impl Hints {
         habits.asked = Some((words, Instant::now(), found));
     }
 
-    /// A tool did what it was called for.
+    /// Records a successful call.
     pub(crate) fn used(&self, agent: &Agent, tool: &ToolId) {
         let Some(habits) = identity(agent).and_then(|who| self.habits.get(&who)) else { return };
         let mut habits = habits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ impl Hints {
 }
 
 impl Habits {
-    /// How much the most similar question had in common after which the tool was used.
+    /// The highest similarity to an earlier query after which the tool was called.
     fn share(&self, words: &Words, tool: &ToolId) -> f64 {
         let of_tool = self.uses.iter().filter(|(_, used)| used == tool);
         let shares = of_tool.map(|(other, _)| {
@@ -101,7 +101,7 @@ impl Habits {
     }
 }
 
-/// Who it is, among all issuers. Those who show nothing are nobody in particular.
+/// The identity of an agent across all issuers; `None` for anonymous agents, which are indistinguishable.
 fn identity(agent: &Agent) -> Option<Box<str>> {
     if agent.claims.get("anonymous").is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Who is calling: a verified token, an API key, or nobody where that is allowed.
+//! The identity of a caller: a verified token, an API key, or an anonymous caller where those are allowed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,38 +16,38 @@ use upstream::http::header::{AUTHORIZATION, HeaderMap};
 
 use crate::provider::RequestProviders;
 
-/// An authenticated caller, and what it showed.
+/// An authenticated caller, and the credential that it presented.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// What policies see.
+    /// The agent as policies see it.
     pub agent: Agent,
-    /// What was shown.
+    /// How the caller authenticated.
     pub means: Means,
-    /// What else came, for upstreams.
+    /// Credentials and headers of the request that may be needed for upstreams.
     pub came_with: CameWith,
-    /// Code whose tools are only for this request.
+    /// Code whose tools exist only for this request.
     pub providers: RequestProviders,
 }
 
-/// What came with a request that may matter to upstreams: the agent's own token, to be exchanged for others, and headers that
-/// may be passed on. It can neither be printed nor written down, and the token does not leave this crate but for the
-/// exchange.
+/// Parts of a request that upstreams may need: the agent's own token, to be exchanged for others, and headers that may
+/// be forwarded. It implements neither a revealing `Debug` nor `Serialize`, and the token leaves this crate only for
+/// the exchange.
 #[derive(Clone, Default)]
 pub struct CameWith {
     token: Option<SecretString>,
     key: Option<KeyId>,
-    /// When the token ends that is no longer here, in seconds.
+    /// Expiry (seconds since 1970) of a token that was removed from here.
     ends: Option<f64>,
     headers: Arc<HeaderMap>,
 }
 
 impl CameWith {
-    /// A token that was verified.
+    /// Holds a verified token.
     pub fn token_of(text: &str) -> Self {
         Self { token: Some(text.into()), ..Self::default() }
     }
 
-    /// The same without what could be sent on. It ends when the key or the token does.
+    /// A copy without anything that could be forwarded. It still expires with the key or the token.
     pub fn without_credentials(&self, agent: &Agent) -> Self {
         Self { key: self.key.clone(), ends: self.ends(agent), ..Self::default() }
     }
@@ -56,18 +56,18 @@ impl CameWith {
         self.ends.or_else(|| self.token.as_ref().and_then(|_| agent.claims.get("exp")?.as_f64()))
     }
 
-    /// Headers of the request.
+    /// Adds the headers of the request.
     pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
         Self { headers, ..self }
     }
 
-    /// Whether a key still is a key, and a token has not ended.
+    /// Whether the key is still valid, and the token has not expired.
     pub(crate) fn is_good_at(&self, snapshot: &Snapshot, agent: &Agent, now: Timestamp) -> bool {
         self.has_good_key(snapshot, now)
             && self.ends(agent).is_none_or(|end| (now.as_second() as f64) < end)
     }
 
-    /// Whether a key still is a key; nobody takes back a token.
+    /// Whether the key is still valid; tokens cannot be revoked here.
     pub(crate) fn has_good_key(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
         let key = self.key.as_ref();
         key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_good_at(now)))
@@ -77,8 +77,8 @@ impl CameWith {
         self.token.as_ref()
     }
 
-    /// The headers of these names, but for those that may never be passed on: what is one by its name, and what repeats the
-    /// token or the key that opened toolcrib.
+    /// The headers of these names that may be forwarded: without credential headers, and without any value that repeats
+    /// the token or key with which the caller authenticated.
     pub(crate) fn headers<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -96,7 +96,7 @@ impl CameWith {
         headers
     }
 
-    /// What opened toolcrib. A key is known by nothing but the header that it came in.
+    /// The credentials with which the caller authenticated. A key is found only in the header that carried it.
     fn opened_with(&self) -> Vec<SecretString> {
         let shown = self.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let shown =
@@ -111,41 +111,41 @@ impl fmt::Debug for CameWith {
     }
 }
 
-/// What a caller showed of itself.
+/// How a caller authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// A token of a known issuer.
+    /// A token of a trusted issuer.
     Token,
     /// An API key.
     Key {
-        /// Which.
+        /// The id of the key.
         id: KeyId,
-        /// Whether it makes an admin by itself.
+        /// Whether the key itself grants admin rights.
         admin: bool,
     },
-    /// Nothing, where that is allowed.
+    /// No credential, where anonymous callers are allowed.
     Nothing,
 }
 
-/// Why a caller stays outside.
+/// Why a caller could not be authenticated.
 #[derive(Debug, thiserror::Error)]
 pub enum NotIdentified {
-    /// Nothing was shown.
+    /// The request has no credential.
     #[error("a credential is needed: send `Authorization: Bearer …` with a token or an API key")]
     NoCredential,
-    /// No token is taken.
+    /// No issuer of tokens is configured.
     #[error("no issuer of tokens is trusted here: use an API key")]
     NoIssuer,
-    /// The token is refused.
+    /// The token is rejected.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// It is not one of our keys, or no longer.
+    /// The key is unknown, revoked or expired.
     #[error("the API key is unknown, revoked or expired")]
     Key,
 }
 
 impl Identity {
-    /// Somebody who showed nothing.
+    /// A caller without a credential.
     pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
         let agent = Agent::new("anonymous", Arc::new(Claims::from(claims)));
@@ -157,7 +157,7 @@ impl Identity {
         }
     }
 
-    /// Whoever the token speaks of.
+    /// The agent that a verified token identifies.
     pub(crate) fn of_token(agent: Agent, token: &str) -> Self {
         Self {
             agent,
@@ -167,7 +167,7 @@ impl Identity {
         }
     }
 
-    /// Whoever holds this key.
+    /// The holder of this API key.
     pub(crate) fn of_key(key: &Key) -> Self {
         let claims = Arc::clone(&key.profile.claims);
         let agent = Agent::new(format!("key:{}", key.id), claims);
@@ -180,28 +180,28 @@ impl Identity {
         }
     }
 
-    /// With headers of the request.
+    /// Adds the headers of the request.
     pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
         Self { came_with: self.came_with.with_headers(headers), ..self }
     }
 
-    /// With code whose tools are only for this request.
+    /// Adds code whose tools exist only for this request.
     pub fn with_providers(self, providers: RequestProviders) -> Self {
         Self { providers, ..self }
     }
 
-    /// With the user that the program around us names.
+    /// Sets the user that the surrounding program names.
     pub fn with_user(self, user: Arc<str>) -> Self {
         Self { agent: Agent { user: Some(user), ..self.agent }, ..self }
     }
 
-    /// Whoever it is now, with what came along for a request of before.
+    /// The identity as it is now, with the user and the providers of the earlier request.
     pub fn going_on_from(self, request: &Self) -> Self {
         let agent = Agent { user: request.agent.user.clone(), ..self.agent };
         Self { agent, providers: request.providers.clone(), ..self }
     }
 
-    /// The name under which the journal records what the caller changes.
+    /// The actor name under which the journal records changes by the caller.
     pub fn actor(&self) -> String {
         let subject = &self.agent.subject;
         match &self.means {

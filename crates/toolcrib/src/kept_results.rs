@@ -1,6 +1,6 @@
-//! Answers that were too long to be handed out at once, kept a while for whoever called.
+//! Stores long results for a while, so that the caller can read the rest of a truncated answer.
 //!
-//! On the node that made the call, in memory: for ten minutes, and only so many of them, the oldest of which make room.
+//! They are in memory on the node that made the call, for ten minutes, and within limits: the oldest are evicted first.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -9,24 +9,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::ToolId;
 
-/// How long one is kept.
+/// How long a result is stored.
 const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
-/// How many there are: of one caller, and of all.
+/// Maximum number of results: of one caller, and of all.
 const OF_ONE: usize = 20;
 const OF_ALL: usize = 1_000;
-/// How many bytes they have: those of one caller, and all.
+/// Maximum size of all results: of one caller, and of all, in bytes.
 const BYTES_OF_ONE: usize = 8 << 20;
 const BYTES_OF_ALL: usize = 64 << 20;
 
-/// What all addresses of kept results begin with, as resources of MCP.
+/// Prefix of the MCP resource URIs of stored results.
 const ADDRESS: &str = "toolcrib://results/";
 
-/// Where to go on reading, as a resource of MCP.
+/// The MCP resource URI of a stored result from a byte offset on.
 pub(crate) fn address(id: &str, offset: usize) -> String {
     format!("{ADDRESS}{id}?offset={offset}")
 }
 
-/// Which result an address means, and from where; none if it is no such address.
+/// Parses the URI of a stored result into its id and offset; `None` for other URIs.
 pub(crate) fn addressed(uri: &str) -> Option<(&str, usize)> {
     let rest = uri.strip_prefix(ADDRESS)?;
     match rest.split_once("?offset=") {
@@ -35,24 +35,24 @@ pub(crate) fn addressed(uri: &str) -> Option<(&str, usize)> {
     }
 }
 
-/// A part of an answer that was too long.
+/// A part of a long result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultPart {
-    /// What stands there.
+    /// The text of this part.
     pub text: String,
-    /// At which byte it begins.
+    /// Byte offset of this part.
     pub offset: usize,
-    /// Where to go on; none if this is the end.
+    /// Byte offset of the next part; `None` for the last part.
     pub next_offset: Option<usize>,
-    /// How many bytes there are in all.
+    /// Size of the full result, in bytes.
     pub total_bytes: usize,
 }
 
 impl ResultPart {
-    /// From a byte on, at most so many; no character is cut in two.
+    /// The part from a byte offset on, of at most this many bytes; it never splits a character.
     pub(crate) fn of(whole: &str, offset: usize, bytes: usize) -> Self {
         let offset = whole.floor_char_boundary(offset);
-        // At least one character, or nobody would ever come to the end.
+        // At least one character, so that a reader always makes progress.
         let end = whole.floor_char_boundary(offset.saturating_add(bytes.max(4)));
         let text = whole.get(offset..end).unwrap_or_default().to_owned();
         let next_offset = Some(end).filter(|end| *end < whole.len());
@@ -66,7 +66,7 @@ struct Kept {
     tool: ToolId,
     at: Timestamp,
     text: String,
-    /// How much of it is handed out at once.
+    /// Maximum size of one part.
     bytes: usize,
 }
 
@@ -78,7 +78,7 @@ impl KeptResults {
         self.0.lock().expect("no one panics while holding the results")
     }
 
-    /// Keeps an answer and says under which id; none if it is too long even for that.
+    /// Stores a result and returns its id; `None` if it exceeds the limit per caller.
     pub(crate) fn keep(
         &self,
         owner: Box<str>,
@@ -90,7 +90,7 @@ impl KeptResults {
         if BYTES_OF_ONE < text.len() {
             return None;
         }
-        // It may have been read into room for much more.
+        // The buffer may have been allocated for much more.
         text.shrink_to_fit();
         let id = crate::random();
         let mut all = self.all();
@@ -99,7 +99,7 @@ impl KeptResults {
         Some(id)
     }
 
-    /// A part of an answer that was kept for this caller, and the tool it is of.
+    /// A part of a result that is stored for this caller, and the tool that gave it.
     pub(crate) fn part(
         &self,
         owner: &str,
@@ -119,7 +119,8 @@ fn is_over(kept: &Kept, now: Timestamp) -> bool {
     kept.at + KEPT_FOR < now
 }
 
-/// The newest stand first: what is within all bounds stays. The newest itself always is, and only its owner's has grown.
+/// Evicts expired results and the oldest ones beyond the limits. The newest result is first and always fits; only the
+/// share of its owner has grown.
 fn make_room(all: &mut VecDeque<Kept>, now: Timestamp) {
     let Some(owner) = all.front().map(|kept| kept.owner.clone()) else { return };
     let (mut count, mut bytes, mut own, mut own_bytes) = (0, 0, 0, 0);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_text_are_the_text_and_no_character_is_cut() {
+    fn the_parts_of_a_text_are_the_text_and_no_character_is_split() {
         let whole = "añb€c😀d".repeat(5);
         for bytes in 1..9 {
             let (mut read, mut offset) = (String::new(), Some(0));
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_a_caller_make_room_and_nobody_elses() {
+    fn the_oldest_results_of_a_caller_are_evicted_and_no_others() {
         let kept = KeptResults::default();
         let of_bob = keep(&kept, "bob", "text", 0);
         let first = keep(&kept, "ada", "text", 1);
@@ -205,13 +206,13 @@ mod tests {
         }
         let bytes: usize = kept.all().iter().map(|kept| kept.text.len()).sum();
         assert!(bytes <= BYTES_OF_ALL, "{bytes}");
-        // What is over goes when something comes.
+        // Storing a result evicts expired ones.
         keep(&kept, "ada", "text", 10_000);
         assert_eq!(kept.all().len(), 1);
     }
 
     #[test]
-    fn an_address_says_what_and_from_where() {
+    fn a_result_uri_has_an_id_and_an_offset() {
         assert_eq!(addressed(&address("a1", 7)), Some(("a1", 7)));
         assert_eq!(addressed("toolcrib://results/a1"), Some(("a1", 0)));
         assert_eq!(addressed("toolcrib://results/a1?offset=-1"), Some(("a1", usize::MAX)));

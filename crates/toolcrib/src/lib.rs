@@ -1,8 +1,8 @@
-//! Tools for agents, from Rust: what embedders use.
+//! Tools for agents, from Rust: the crate that embedders use.
 //!
-//! A [`Registry`] has the tools, prompts and resources of your code. A `Toolcrib` serves it to agents, beside the tools of
-//! OpenAPI specifications and MCP servers in its catalog, and says who may use which. The crate `serving` speaks MCP and
-//! HTTP for it. `docs/embedding.md` is a guide of ten minutes.
+//! A [`Registry`] holds the tools, prompts and resources of your code. A `Toolcrib` serves them to agents, beside the
+//! tools of OpenAPI specifications and MCP servers in its catalog, and its policies decide which agent may use which
+//! tool. The crate `serving` speaks MCP and HTTP for it. `docs/embedding.md` is a ten-minute guide.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,10 +22,11 @@
 //!
 //! # Features
 //!
-//! - `gateway`: everything but the registry. Without it there is no HTTP client, no TLS and no database.
-//! - `sqlite`, `postgres`: journals that outlive the process. Without them there is one in memory.
+//! - `gateway`: everything except the registry. Without it there is no HTTP client, no TLS and no database.
+//! - `sqlite`, `postgres`: journals that outlive the process. Without them the journal is in memory.
 //!
 //! All of them are on by default.
+#![warn(missing_docs)]
 #![cfg_attr(
     not(feature = "gateway"),
     expect(dead_code, reason = "a running call can do more for the gateway than for a registry")
@@ -103,7 +104,7 @@ pub use call::{
 };
 #[cfg(feature = "gateway")]
 pub use gateway::*;
-/// The words: ids, manifests, selectors, matchers.
+/// The nouns of the domain: ids, manifests, selectors, matchers.
 pub use model;
 pub use provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, RequestProviders, ToolProvider,

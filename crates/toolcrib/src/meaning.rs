@@ -1,7 +1,7 @@
-//! Meaning: vectors of all tools from an endpoint or a model that an operator has named, so that a question finds what says
-//! the same in other words. Without one, and whenever it does not answer, search goes by words alone.
+//! Semantic search: vectors of all tools from an embedding endpoint or a local model, so that a query finds tools that
+//! use other words. Without a backend, and whenever it does not answer, search uses words alone.
 //!
-//! Tools become vectors in the background, each text once; queries as they come, within a short deadline.
+//! Tools are embedded in the background, each text once; queries on arrival, within a short deadline.
 
 mod endpoint;
 mod kept;
@@ -24,34 +24,34 @@ use self::maker::Maker;
 pub use self::maker::{NoVectors, VectorMaker};
 use crate::secrets::Secrets;
 
-/// How many texts are told at once, and how many groups are waited for before they count.
+/// Number of texts per request, and number of requests after which finished vectors become visible.
 const GROUP: usize = 64;
 const STEP: usize = 16;
-/// So many vectors are compared in less than a millisecond; more of them, aside.
+/// Comparing this many vectors takes less than a millisecond and runs inline.
 const QUICK: usize = 512;
-/// How long a search waits for what its query means.
+/// How long a search waits for the vector of its query.
 const SOON: Duration = Duration::from_millis(500);
-/// The same where nobody waits.
+/// The deadline of background requests.
 const LATER: Duration = Duration::from_secs(60);
-/// How much of a question counts, in bytes: an endpoint refuses what has more tokens than its model reads.
+/// Maximum length of an embedded query, in bytes: an endpoint rejects texts with more tokens than its model reads.
 const LONGEST: usize = 1_024;
-/// So many tools are looked at before others get a turn.
+/// Number of tools after which the background task yields.
 const LOOKED_AT: usize = 64;
-/// How long searches leave alone who did not answer one of them; and the background, at first and at most.
+/// Cooldown of searches after a failed request; and the background's first and maximum retry interval.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(300);
 
-/// Where vectors come from, and where they stay.
+/// The embedding backend, and the file for its vectors.
 #[derive(Clone, Debug)]
 pub struct Embeddings {
-    /// Who makes them.
+    /// What computes the vectors.
     pub maker: VectorMaker,
-    /// Where they are kept; without it, only in memory.
+    /// File for the vectors; without it, they are in memory only.
     pub file: Option<PathBuf>,
 }
 
-/// The vectors of some texts, in their order.
+/// Computes the vectors of some texts, in their order.
 pub async fn vectors(
     maker: VectorMaker,
     client: &HttpClient,
@@ -74,7 +74,7 @@ pub(crate) struct Meaning {
     left_alone_until: Mutex<Option<Instant>>,
 }
 
-/// What is known of a snapshot.
+/// The vectors of one snapshot, by slot.
 #[derive(Clone, Default)]
 struct Known {
     snapshot: Arc<Snapshot>,
@@ -95,7 +95,7 @@ impl Meaning {
         }
     }
 
-    /// The tools of a set that are nearest to a query; none if nobody can say so soon.
+    /// The tools of a set that are nearest to a query; empty if the backend does not answer in time.
     pub(crate) async fn near(
         &self,
         query: &str,
@@ -111,7 +111,7 @@ impl Meaning {
         let query = match self.maker.vectors(&[query], SOON).await {
             Ok(mut vectors) => vectors.pop(),
             Err(error) => {
-                // One odd question must not have all others go without meaning.
+                // An odd query must not disable semantic search for all others.
                 if !error.may_be_the_text() {
                     self.leave_alone();
                 }
@@ -140,7 +140,7 @@ impl Meaning {
         *self.left_alone_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
-    /// Follows a catalog for as long as it is polled.
+    /// Keeps the vectors up to date with a catalog, for as long as the future is polled.
     pub(crate) async fn keep_up(&self, catalog: &Catalog) {
         let (mut changes, mut wait) = (catalog.changes(), AGAIN);
         self.kept.read().await;
@@ -156,7 +156,7 @@ impl Meaning {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "not all tools have a vector: {error}");
-                    // New tools need not wait for a text that is always refused.
+                    // New tools need not wait for a text that the backend always rejects.
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         _ = changes.changed(), if error.may_be_the_text() => {}
@@ -167,7 +167,7 @@ impl Meaning {
         }
     }
 
-    /// Knows all tools of a snapshot, or as many as it could before there was a newer one.
+    /// Embeds all tools of a snapshot, or as many as possible before a newer snapshot appears.
     async fn follow(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -183,7 +183,7 @@ impl Meaning {
                 tokio::task::yield_now().await;
             }
             next.put(slot, None);
-            // What no agent may have is nobody's business.
+            // A tool that is not served must not be sent to the backend.
             let Some(entry) = snapshot.tool_at(slot).filter(|_| served.contains(slot)) else {
                 continue;
             };
@@ -229,7 +229,8 @@ impl Meaning {
         }
     }
 
-    /// One text that is refused must not keep all others from having a vector: they are told one by one then.
+    /// Embeds a group of texts. If the backend rejects it, each text is sent alone, so that one bad text affects no
+    /// others.
     async fn group(
         &self,
         texts: &[String],
@@ -265,7 +266,7 @@ impl Known {
     ) -> Vec<(Slot, f32)> {
         let near = among.iter().filter_map(|slot| {
             let (id, vector) = self.slots.get(slot as usize)?.as_ref()?;
-            // Another tool may have the place by now.
+            // Another tool may occupy the slot by now.
             let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
             is_same.then(|| (slot, id, vector.nearness(query)))
         });

@@ -1,6 +1,7 @@
-//! The tools that are called most, for lists that have room for only a few (requirement A6).
+//! Ranking of the most used tools, for lists that have space for only a few (requirement A6).
 //!
-//! Counted over all callers, looked up now and then: a list that changed with every call would be read again with every call.
+//! It counts the calls of all callers and is refreshed periodically: if it changed with every call, clients would
+//! reload their lists with every call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,21 +13,21 @@ use model::ToolId;
 
 use crate::record::Recorder;
 
-/// How many are known: as many as a catalog usually has, since an agent's own may be far behind those of others.
+/// Maximum length of the ranking: as many tools as a catalog usually has, since an agent's own tools may rank low.
 const MOST: usize = 100_000;
-/// How often they are looked up.
+/// Interval between refreshes.
 const EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// The tools that are called most.
+/// The current ranking of the most used tools.
 #[derive(Default)]
 pub(crate) struct MostUsed(ArcSwap<Ranking>);
 
-/// Their order at one time.
+/// A ranking of tools by use at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Ranking {
-    /// Another number, another order.
+    /// Increases whenever the order changes.
     pub(crate) number: u64,
-    /// The place of each, the most used first.
+    /// The rank of each tool, starting with the most used.
     pub(crate) places: HashMap<ToolId, usize>,
 }
 

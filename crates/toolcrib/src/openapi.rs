@@ -1,7 +1,8 @@
-//! The operations of an OpenAPI specification as tools of a provider: for a program that has them beside tools of its own.
+//! A provider whose tools are the operations of an OpenAPI specification, for programs that also have tools of their
+//! own.
 //!
-//! A specification is read once, when the provider is made. A source of the catalog has the same tools, and is refreshed,
-//! reviewed, granted and gated besides; see `docs/adr/0038-a-specification-can-be-a-provider.md`.
+//! The specification is read once, when the provider is created. A catalog source offers the same tools, and adds
+//! refresh, review, grants and admission; see `docs/adr/0038-a-specification-can-be-a-provider.md`.
 
 mod operation;
 
@@ -21,7 +22,7 @@ use self::operation::{Operation, Wire};
 use crate::call::CallContext;
 use crate::provider::{Calling, ProvidedTool, ProviderError, ToolProvider};
 
-/// The tools of an OpenAPI specification, to be added to a [`Registry`](crate::Registry).
+/// A provider of the operations in an OpenAPI specification, to be added to a [`Registry`](crate::Registry).
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,9 +43,9 @@ use crate::provider::{Calling, ProvidedTool, ProviderError, ToolProvider};
 /// # }
 /// ```
 pub struct OpenApi {
-    /// By name.
+    /// Operations by tool name.
     operations: HashMap<Box<str>, Arc<Operation>>,
-    /// The same, as they are listed.
+    /// The tools of the operations, in the order of the specification.
     tools: Vec<Arc<ProvidedTool>>,
     warnings: Vec<Warning>,
     wire: Arc<Wire>,
@@ -53,38 +54,38 @@ pub struct OpenApi {
 /// How a specification is read, and how its operations are called.
 #[derive(Clone, Default)]
 pub struct OpenApiOptions {
-    /// Where the API is, instead of what the specification says.
+    /// Base URL of the API; overrides the specification.
     pub base_url: Option<Url>,
-    /// Which of its texts describes a tool.
+    /// Which text of an operation describes the tool.
     pub describe: Describe,
-    /// The media type to send where an operation takes several.
+    /// The media type to send if an operation accepts several.
     pub media_type: Option<String>,
-    /// What operations ask for, by the name of the security scheme; for `basic` it is `user:password`.
+    /// Credentials by name of the security scheme; for `basic`, the value is `user:password`.
     pub credentials: Credentials,
-    /// Shown with every call, whatever operations ask for.
+    /// A credential for all calls, whatever the operations declare.
     pub own: Option<Own>,
-    /// What may be reached although it is not public.
+    /// Non-public addresses that may be reached.
     pub egress: Egress,
-    /// When a call is over, and how much of an answer is read.
+    /// Deadline of a call, and size limit of a response.
     pub limits: Limits,
-    /// Where agents meet the tools: in their list, by search only, or by name only.
+    /// Whether the tools are listed, found by search only, or callable by name only.
     pub visibility: Visibility,
 }
 
-/// Why a specification gave no tools.
+/// Why no provider was created from a specification.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenApiError {
-    /// What results say they are from.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidId),
-    /// The document.
+    /// The specification is invalid or cannot be fetched.
     #[error(transparent)]
     Document(#[from] DiscoveryError),
 }
 
 impl OpenApi {
-    /// Reads a specification, JSON or YAML. A large one takes a while. Results of its tools say that they are from
-    /// `name`.
+    /// Reads a specification in JSON or YAML. Large ones take a while. Results of the tools state `name` as their
+    /// source.
     pub fn read(
         name: &str,
         text: impl Into<Vec<u8>>,
@@ -93,7 +94,7 @@ impl OpenApi {
         Self::of(name, &Specification::read(Address::Inline, text)?, options)
     }
 
-    /// Reads one from a file, with the files below its folder that it refers to.
+    /// Reads a specification from a file, including referenced files below its folder.
     pub fn open(
         name: &str,
         path: impl AsRef<Path>,
@@ -102,7 +103,8 @@ impl OpenApi {
         Self::of(name, &Specification::open(path.as_ref())?, options)
     }
 
-    /// Fetches one, and nothing that it refers to. Credentials go to its own origin, unless there is a `base_url`.
+    /// Fetches a specification, without the documents it refers to. Credentials go to its origin, unless `base_url` is
+    /// set.
     pub async fn fetch(
         name: &str,
         url: &Url,
@@ -111,7 +113,7 @@ impl OpenApi {
         let client = HttpClient::new(options.egress.clone());
         let (address, bytes) = discovery::fetch(&client, url, discovery::LIMITS).await?;
         let name = name.to_owned();
-        // A large one takes longer than others should wait.
+        // Parsing a large specification takes too long for an async worker.
         let read = tokio::task::spawn_blocking(move || {
             Self::of(&name, &Specification::read(address, bytes)?, options)
         });
@@ -134,7 +136,7 @@ impl OpenApi {
             let Warning { code, at, message } = warning;
             tracing::warn!(name, %code, %at, "the specification `{name}`: {message}");
         }
-        // Whoever wrote it down, or said where the API is, has said where credentials may go (requirement O7).
+        // The operator who named the address decides where credentials may go (requirement O7).
         let origin = options.base_url.as_ref().or(specification.url()).map(Url::origin);
         let all = found.tools.into_iter();
         let all = all.map(|(id, tool)| Operation::new(id, tool, options.visibility)).map(Arc::new);
@@ -147,7 +149,7 @@ impl OpenApi {
         })
     }
 
-    /// What of the specification is no tool, or not as it was meant, and why. The log has it too.
+    /// The parts of the specification that gave no tool, or a limited one, with reasons. They are logged too.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

@@ -1,4 +1,4 @@
-//! Where the journal is: a file, a PostgreSQL database, or memory.
+//! The location of the journal: a file, a PostgreSQL database, or memory.
 
 use std::fmt;
 #[cfg(feature = "sqlite")]
@@ -18,10 +18,10 @@ use catalog::record::PostgresRecords;
 use catalog::record::SqliteRecords;
 use catalog::record::{MemoryRecords, Records};
 
-/// Where the journal is.
+/// The location of the journal.
 #[derive(Clone, Debug)]
 pub enum JournalPlace {
-    /// `memory:`, gone with the process.
+    /// `memory:`, lost when the process ends.
     Memory,
     #[cfg(feature = "sqlite")]
     /// A path: one SQLite file for one process.
@@ -31,28 +31,28 @@ pub enum JournalPlace {
     Postgres(PostgresUrl),
 }
 
-/// A text that says no place.
+/// Why a text is not a journal location.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPlace {
-    /// It is empty.
+    /// The text is empty.
     #[error("a journal is a path, `postgres://…` or `memory:`")]
     Empty,
-    /// It is meant to be a URL.
+    /// A PostgreSQL URL without `://`.
     #[error("a PostgreSQL journal is written `postgres://user@host/database`")]
     Slashes,
-    /// It is a URL of something else.
+    /// A URL with an unsupported scheme.
     #[error("a journal is a path, `postgres://…` or `memory:`; `{scheme}://` is none of them")]
     Scheme {
-        /// What it starts with.
+        /// The scheme of the URL.
         scheme: String,
     },
-    /// The program was built without what could open it.
+    /// The program was built without the feature that this location needs.
     #[error("this program was built without the feature `{feature}` of toolcrib")]
     LeftOut {
-        /// Which.
+        /// The name of the feature.
         feature: &'static str,
     },
-    /// Its URL cannot be read.
+    /// The URL cannot be parsed.
     #[error(transparent)]
     Url(#[from] JournalError),
 }
@@ -70,7 +70,7 @@ impl FromStr for JournalPlace {
             }
             Some((scheme, _)) => Err(InvalidPlace::Scheme { scheme: scheme.to_owned() }),
             None if text.is_empty() => Err(InvalidPlace::Empty),
-            // Not a path, and not repeated: it may hold a password.
+            // Not a path, and not repeated in the error: it may contain a password.
             None if text.starts_with("postgres:")
                 || text.starts_with("postgresql:")
                 || text.starts_with("postgres//") =>
@@ -99,7 +99,7 @@ impl fmt::Display for JournalPlace {
 }
 
 impl JournalPlace {
-    /// Opens the journal for reading and writing; makes it if there is none.
+    /// Opens the journal for reading and writing; creates it if it does not exist.
     pub async fn open(
         &self,
         clock: impl Clock + 'static,
@@ -113,7 +113,7 @@ impl JournalPlace {
         })
     }
 
-    /// Opens the journal for reading, beside whoever writes it.
+    /// Opens the journal for reading, while another process may write to it.
     pub async fn open_read_only(
         &self,
         clock: impl Clock + 'static,
@@ -129,7 +129,7 @@ impl JournalPlace {
         }
     }
 
-    /// Opens the record of calls that belongs to the journal; makes it if there is none.
+    /// Opens the call log that belongs to the journal; creates it if it does not exist.
     pub async fn open_record(&self) -> Result<Arc<dyn Records>, JournalError> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryRecords::default()),
@@ -140,7 +140,7 @@ impl JournalPlace {
         })
     }
 
-    /// Opens the record of calls to look at it.
+    /// Opens the call log for reading.
     pub async fn open_record_to_read(&self) -> Result<Arc<dyn Records>, JournalError> {
         match self {
             #[cfg(feature = "sqlite")]
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_from_text_and_shown_without_the_password() {
+    fn a_location_is_parsed_from_text_and_shown_without_the_password() {
         let show =
             |text: &str| text.parse::<JournalPlace>().map(|place| format!("{place} {place:?}"));
         assert!(show("toolcrib.db").unwrap().starts_with("toolcrib.db"));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn an_invalid_location_is_rejected_without_repeating_its_password() {
         for text in [
             "",
             "mysql://db",

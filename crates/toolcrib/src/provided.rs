@@ -1,4 +1,4 @@
-//! What the providers of a crib offer, until one of them says that it offers something else.
+//! The shared providers with their tools, cached until one of them reports a change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,16 +13,16 @@ use crate::registry::{Providers, offers};
 use crate::view::{ViewedTool, index_of};
 
 pub(crate) struct Provided {
-    /// A number that nothing else has that was offered: what is made from it can be kept under it.
+    /// Unique per instance, as part of cache keys.
     pub(crate) serial: u64,
     pub(crate) providers: Providers,
-    /// The first of each name.
+    /// The tools with their providers; of several with one name, the first.
     pub(crate) tools: Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)>,
-    /// Whether some of them are found only by search.
+    /// Whether some of the tools are found by search only.
     pub(crate) is_searched: bool,
     changes: Vec<watch::Receiver<Changes>>,
     so_far: u64,
-    /// Made when it is first searched.
+    /// Built by the first search.
     index: OnceLock<SearchIndex>,
 }
 
@@ -30,7 +30,7 @@ static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Provided {
     pub(crate) fn of(providers: Providers) -> Self {
-        // Before they are asked: what is said meanwhile is asked for again.
+        // Subscribe before listing: a change during the listing makes this snapshot stale.
         let changes: Vec<_> = providers.iter().flat_map(|provider| provider.changes()).collect();
         let so_far = count(&changes);
         let tools = offers(&providers);
@@ -40,25 +40,25 @@ impl Provided {
         Self { serial, providers, tools, is_searched, changes, so_far, index }
     }
 
-    /// Its tools by words, each under its place.
+    /// Search index of the tools, each under its position.
     pub(crate) fn index(&self) -> &SearchIndex {
         let tools = || (0..).map_while(|slot| self.viewed(slot)).collect::<Vec<_>>();
         self.index.get_or_init(|| index_of(&tools()))
     }
 
-    /// The tool at a place.
+    /// The tool at a position.
     pub(crate) fn viewed(&self, slot: Slot) -> Option<ViewedTool> {
         let (tool, by) = self.tools.get(slot as usize)?;
         Some(ViewedTool::provided(Arc::clone(tool), Arc::clone(by)))
     }
 
-    /// Whether it still is what they offer.
+    /// Whether the snapshot still matches the providers.
     pub(crate) fn is_all_of(&self, providers: &Providers) -> bool {
         Arc::ptr_eq(&self.providers, providers) && self.so_far == count(&self.changes)
     }
 }
 
-/// How often their tools have changed.
+/// How often the tools of the providers changed.
 fn count(changes: &[watch::Receiver<Changes>]) -> u64 {
     changes.iter().map(|changes| changes.borrow().tools).sum()
 }

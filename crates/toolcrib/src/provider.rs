@@ -1,4 +1,5 @@
-//! Providers: code that offers tools, prompts and resources at run time, beside the catalog (requirement L2).
+//! `ToolProvider`: code that offers tools, prompts and resources at run time, in addition to the catalog (requirement
+//! L2).
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -12,73 +13,73 @@ use tokio::sync::watch;
 
 use crate::call::{CallContext, NoAnswer};
 
-/// A tool that code offers.
+/// A tool of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProvidedTool {
-    /// What agents call it.
+    /// The name that agents use.
     pub name: Box<str>,
-    /// For the model to read.
+    /// The description for models.
     pub description: Box<str>,
-    /// Of its arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
-    /// Further words it is found by.
+    /// Additional search terms.
     pub keywords: Vec<Box<str>>,
-    /// Where agents meet it: in their list, by search only, or by its name only.
+    /// Whether the tool is listed, found by search only, or callable by name only.
     pub visibility: Visibility,
-    /// What else MCP shows of it: `title`, `outputSchema`, `annotations`, `icons`, `_meta`.
+    /// Other fields that MCP lists: `title`, `outputSchema`, `annotations`, `icons`, `_meta`.
     pub more: Map<String, Value>,
-    /// Whether a call may go on after the caller was answered ([`CallContext::go_on`]).
+    /// Whether a call may continue after the caller received its response ([`CallContext::go_on`]).
     pub may_go_on: bool,
 }
 
 impl ProvidedTool {
-    /// A tool, for agents to see in their list.
+    /// A tool that is listed to agents.
     pub fn new(name: impl Into<Box<str>>, description: impl Into<Box<str>>) -> Self {
         Self { name: name.into(), description: description.into(), ..Self::default() }
     }
 
-    /// The same, which agents find by search and not in their list.
+    /// Makes the tool searchable instead of listed.
     pub fn searchable(self) -> Self {
         Self { visibility: Visibility::Searchable, ..self }
     }
 
-    /// The same with a schema of its arguments: without it, a tool that is registered with typed arguments has theirs. With
-    /// both, what the schema lets through and the type does not is refused when it is called.
+    /// Sets the schema of the arguments. Without it, a tool with typed arguments has the schema of their type. With
+    /// both, arguments that fit the schema and not the type are rejected when the tool is called.
     pub fn taking(self, input_schema: Value) -> Self {
         Self { input_schema, ..self }
     }
 
-    /// The same with something else that MCP shows of it: `title`, `annotations`, `icons`.
+    /// Sets another field that MCP lists: `title`, `annotations`, `icons`.
     pub fn showing(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.more.insert(member.to_owned(), value.into());
         self
     }
 }
 
-/// A prompt, a resource or a resource template, as MCP lists it.
+/// The list entry of a prompt, a resource or a resource template, in the shape of MCP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     /// The name of a prompt, the `uri` of a resource, the `uriTemplate` of a template.
     pub key: Box<str>,
-    /// All that a list shows.
+    /// All fields of the list entry.
     pub shown: Map<String, Value>,
 }
 
-/// Something a person fills in, and wants proposals for.
+/// A request to complete an argument while a user types it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unfinished {
-    /// What it is for.
+    /// The prompt or template that the argument belongs to.
     pub of: UnfinishedOf,
-    /// Which argument.
+    /// Name of the argument.
     pub argument: Box<str>,
-    /// What was typed so far.
+    /// The text typed so far.
     pub value: Box<str>,
-    /// The other arguments that are known.
+    /// The other arguments that are already set.
     pub known: Map<String, Value>,
 }
 
 impl Unfinished {
-    /// Those values that begin with what was typed, in capitals or not.
+    /// The values that start with the typed text, ignoring case.
     pub fn among<'a>(&self, values: impl Iterator<Item = &'a str>) -> Vec<String> {
         let typed = self.value.to_lowercase();
         let begin_so = values.filter(|value| value.to_lowercase().starts_with(&typed));
@@ -86,7 +87,7 @@ impl Unfinished {
     }
 }
 
-/// Whose argument is filled in.
+/// The target of a completion request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnfinishedOf {
     /// A prompt, by name.
@@ -95,44 +96,44 @@ pub enum UnfinishedOf {
     Template(Box<str>),
 }
 
-/// Why a provider did not answer.
+/// Why a provider returned no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ProviderError {
-    /// It does not offer that tool, or no longer.
+    /// The provider does not offer that tool, or no longer does.
     #[error("Tool not found: {name}")]
     ToolNotFound {
-        /// The name.
+        /// The requested name.
         name: Box<str>,
     },
-    /// What was asked for cannot be used: a prompt's argument, an address.
+    /// The request is invalid: an argument of a prompt, an address.
     #[error("{0}")]
     Invalid(String),
-    /// It failed.
+    /// The tool failed.
     #[error("{0}")]
     Failed(String),
-    /// It failed, and says so in the words of JSON-RPC. Agents without them read the message.
+    /// The tool failed with a JSON-RPC error. Agents on other protocols get the message only.
     #[error("{message}")]
     Protocol {
-        /// A number of JSON-RPC or MCP.
+        /// JSON-RPC or MCP error code.
         code: i64,
-        /// For people.
+        /// Human-readable message.
         message: String,
     },
-    /// The caller did not answer, or not yet.
+    /// The caller did not answer a request for input, or not yet.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
 }
 
-/// What comes of it, some time.
+/// The future of a provider's result.
 pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + Send + 'a>>;
 
-/// What a call leads to, some time.
+/// The future of a tool call.
 pub type Calling<'a> = Coming<'a, ToolResult>;
 
-/// Lists, gets and calls tools at run time; prompts and resources too, if it has them.
+/// Lists, gets and calls tools at run time, and optionally prompts and resources.
 ///
-/// A list comes whole, each tool with its schema and keywords, so nobody asks once for each tool. It is asked for often:
-/// who gets its tools from elsewhere keeps them, and says when they are others ([`Self::changes`]).
+/// A list is complete, each tool with its schema and keywords, so no request per tool is needed. Lists are requested
+/// often: a provider with a remote origin caches them, and reports when they change ([`Self::changes`]).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -167,15 +168,15 @@ pub type Calling<'a> = Coming<'a, ToolResult>;
 /// assert_eq!(*scripts.get_tool("backup").unwrap().description, *"Saves everything");
 /// ```
 pub trait ToolProvider: Send + Sync {
-    /// All of them.
+    /// Lists all tools.
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>>;
 
-    /// One of them.
+    /// Gets one tool by name.
     fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
         self.list_tools().into_iter().find(|tool| *tool.name == *name)
     }
 
-    /// Does what a tool does.
+    /// Calls a tool.
     fn call_tool<'a>(
         &'a self,
         name: &'a str,
@@ -183,12 +184,12 @@ pub trait ToolProvider: Send + Sync {
         call: &'a CallContext,
     ) -> Calling<'a>;
 
-    /// All prompts.
+    /// Lists all prompts.
     fn list_prompts(&self) -> Vec<Arc<Listed>> {
         Vec::new()
     }
 
-    /// The messages of a prompt: the result of `prompts/get`. Asked only for prompts that are listed.
+    /// Renders a prompt: the result of `prompts/get`. Called only for listed prompts.
     fn get_prompt<'a>(
         &'a self,
         name: &'a str,
@@ -198,17 +199,17 @@ pub trait ToolProvider: Send + Sync {
         Box::pin(async move { Err(ProviderError::Invalid(format!("Prompt not found: {name}"))) })
     }
 
-    /// All resources.
+    /// Lists all resources.
     fn list_resources(&self) -> Vec<Arc<Listed>> {
         Vec::new()
     }
 
-    /// All templates of resources.
+    /// Lists all resource templates.
     fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
         Vec::new()
     }
 
-    /// The result of `resources/read`; none if it has no such resource.
+    /// Reads a resource: the result of `resources/read`; `None` if the provider has no such resource.
     fn read_resource<'a>(
         &'a self,
         _uri: &'a str,
@@ -217,29 +218,29 @@ pub trait ToolProvider: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// Proposals for an argument, best first; none if it does not know what is filled in.
+    /// Completes an argument, best values first; `None` if the provider does not know the target.
     fn complete(&self, _unfinished: &Unfinished) -> Option<Vec<String>> {
         None
     }
 
-    /// Where it says what has changed so far; nowhere if nothing ever does. One that has others behind it hands on
-    /// where they say so, and says itself when they are others.
+    /// Channels that report changes of this provider's lists; empty if they never change. A provider that wraps others
+    /// also returns theirs, and reports when the set of them changes.
     fn changes(&self) -> Vec<watch::Receiver<Changes>> {
         Vec::new()
     }
 }
 
-/// Code whose tools, prompts and resources are only for one request: they come last, and nobody else sees them.
+/// Providers for one request only: they come last, and no other request sees them.
 #[derive(Clone, Default)]
 pub struct RequestProviders(Vec<Arc<dyn ToolProvider>>);
 
 impl RequestProviders {
-    /// The first first.
+    /// Providers in order of precedence.
     pub fn new(providers: Vec<Arc<dyn ToolProvider>>) -> Self {
         Self(providers)
     }
 
-    /// All of them.
+    /// Iterates over the providers in order of precedence.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
         self.0.iter()
     }
@@ -251,26 +252,26 @@ impl fmt::Debug for RequestProviders {
     }
 }
 
-/// How often something changed. Each number grows.
+/// Counters of a provider's changes. Each only increases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The list of tools.
+    /// Changes of the tool list.
     pub tools: u64,
-    /// The list of prompts.
+    /// Changes of the prompt list.
     pub prompts: u64,
-    /// The list of resources or of templates.
+    /// Changes of the list of resources or templates.
     pub resources: u64,
-    /// The resources that changed last, the newest at the end, each with a number that grows.
+    /// Resources whose content changed recently, newest last, each with an increasing number.
     pub updated: Vec<(u64, Arc<str>)>,
-    /// The number of the last one that is not kept any more. Whoever has seen less than that has missed something.
+    /// The number of the last entry that was dropped. A reader that has seen only lower numbers missed an update.
     pub forgotten: u64,
 }
 
-/// How many resources are kept that changed last.
+/// Maximum number of recently changed resources that are kept.
 const UPDATED: usize = 256;
 
 impl Changes {
-    /// A resource changed.
+    /// Records that the content of a resource changed.
     pub fn update(&mut self, uri: &str) {
         let number = self.updated.last().map_or(0, |(number, _)| *number) + 1;
         self.updated.retain(|(_, known)| **known != *uri);
@@ -281,7 +282,7 @@ impl Changes {
     }
 }
 
-/// What a provider lists. One that panics lists nothing, and nothing else is lost.
+/// The lists of a provider. A provider that panics lists nothing, and others are not affected.
 pub(crate) trait Lists {
     fn tools(&self) -> Vec<Arc<ProvidedTool>>;
     fn prompts(&self) -> Vec<Arc<Listed>>;
@@ -314,12 +315,12 @@ fn listed<T>(what: &str, list: impl FnOnce() -> Vec<T>) -> Vec<T> {
     })
 }
 
-/// What a provider does for a call. One that panics has failed, and nothing else has.
+/// Awaits a provider. A panic becomes a failure of this request only.
 pub(crate) async fn caught<'a, T>(
     name: &str,
     coming: impl FnOnce() -> Coming<'a, T>,
 ) -> Result<T, ProviderError> {
-    // Also what panics before there is anything to wait for.
+    // Inside the future, to catch also a panic before the first await.
     let coming = AssertUnwindSafe(async { coming().await });
     coming.catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(name, "`{name}` panicked");
@@ -327,5 +328,5 @@ pub(crate) async fn caught<'a, T>(
     })
 }
 
-/// What it said is for the log of whoever wrote it, not for agents.
+/// The panic message itself is for the log, not for agents.
 const PANICKED: &str = "it panicked";

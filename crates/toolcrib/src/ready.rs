@@ -1,7 +1,7 @@
-//! What is ready to be called: compiled once, kept as long as the tool and its source are as they are.
+//! Cache of compiled tools: an entry is valid as long as the tool and its source are unchanged.
 //!
-//! Everything is kept under the very objects it was made from, and keeps them: no other can come to lie at their place,
-//! and what changes is another object.
+//! The cache key is the address of the objects that an entry was compiled from. The entry keeps them alive, so no other
+//! object can get the same address, and a changed tool is a different object.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use upstream::http::HttpClient;
 use crate::provider::ProvidedTool;
 use crate::view::Ready;
 
-/// How many tools stay compiled, if they are small.
+/// Maximum total weight of compiled tools: their number, if they are small.
 const KEPT: u64 = 2_000;
-/// Of how many sources it is known which of their long answers are read.
+/// Maximum number of sources whose long answers are limited separately.
 const SOURCES: u64 = 10_000;
-/// How many long answers of a source are read at the same time.
+/// Maximum number of long answers of one source that are read at the same time.
 pub(crate) const LONG_ANSWERS: usize = 8;
 
 type Catalogued = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<Ready>);
@@ -28,7 +28,7 @@ type Provided = (Arc<ProvidedTool>, Arc<Arguments>);
 pub(crate) struct ReadyTools {
     catalogued: Cache<(usize, usize), Arc<Catalogued>>,
     provided: Cache<usize, Provided>,
-    /// For the long answers of each source, whichever tool they are of.
+    /// Limits the long answers of each source, across all its tools.
     rooms: Cache<SourceId, Room>,
 }
 
@@ -63,7 +63,7 @@ impl ReadyTools {
     }
 }
 
-/// Compiled anew: for schemas that are small and seldom asked for.
+/// Compiles a schema without caching it: for small schemas that are rarely needed.
 pub(crate) fn arguments(schema: &Value) -> Arc<Arguments> {
     Arc::new(Arguments::compile(schema, Others::Sent))
 }

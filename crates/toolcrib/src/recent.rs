@@ -1,7 +1,7 @@
-//! Snapshots of a little while ago: who was away for a moment is told what happened since, without reading the journal.
+//! Recent snapshots: a client that reconnects learns what changed meanwhile, without reading the journal.
 //!
-//! Snapshots share what they have in common, so a few more of them cost little; after a while they cost more, as less and
-//! less of them is still shared.
+//! Snapshots share structure, so keeping a few more costs little. The cost grows with their age, as they share less and
+//! less.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ impl Recent {
         kept.push_back((now, Arc::clone(snapshot)));
     }
 
-    /// The last one that is not after this position.
+    /// The latest snapshot that is not newer than this position.
     pub(crate) fn at(&self, position: Position) -> Option<Arc<Snapshot>> {
         let kept = self.0.lock().expect("no one panics while holding it");
         let found = kept.iter().rev().find(|(_, snapshot)| snapshot.position() <= position);
@@ -47,7 +47,7 @@ mod tests {
     use crate::{JournalPlace, SystemClock};
 
     #[tokio::test]
-    async fn the_last_one_that_is_not_after_a_position_is_found() {
+    async fn the_latest_snapshot_not_newer_than_a_position_is_found() {
         let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
         let catalog = Catalog::open(journal).await.unwrap();
         let recent = Recent::default();
@@ -58,7 +58,7 @@ mod tests {
             let id = format!("l{number}").parse().unwrap();
             let command = Command::Label(id, LabelCommand::Create(profile));
             catalog.execute(command, Context::by("test"), None).await.unwrap();
-            // Every second, and some of them twice.
+            // Add every second snapshot, and an older one again.
             if number % 2 == 1 {
                 recent.keep(&catalog.snapshot());
                 recent.keep(&first);

@@ -1,7 +1,7 @@
-//! The record of calls: a bounded queue, and one task that stores what is in it, many rows with one commit.
+//! Writing the call log: a bounded queue, and one task that stores its rows, many rows with one commit.
 //!
-//! Whoever calls a tool only puts a row into the queue. In the strict mode the answer waits until the row is on the disk,
-//! and nothing is called while rows cannot be stored.
+//! A call only puts a row into the queue. In strict mode the answer waits until the row is on disk, and calls are
+//! rejected while rows cannot be stored.
 
 mod recording;
 mod redact;
@@ -24,57 +24,57 @@ use crate::upstreams::whose;
 pub use recording::Via;
 pub(crate) use recording::{Fate, Recording, Subject};
 
-/// How many rows may wait to be stored.
+/// The most rows that wait to be stored.
 const QUEUE: usize = 64 << 10;
-/// How long rows are collected before they are stored.
+/// How long to collect rows before they are stored.
 const COLLECTED: Duration = Duration::from_millis(100);
-/// The most rows in one step.
+/// The most rows in one commit.
 const GROUP: usize = 4_096;
-/// How long a call waits for room in the queue, before its row is given up.
+/// How long a call waits for space in the queue before its row is dropped.
 const ROOM: Duration = Duration::from_secs(1);
-/// How long an answer waits for its row, in the strict mode.
+/// How long an answer waits for its row in strict mode.
 const STORED: Duration = Duration::from_secs(10);
-/// How long to wait after rows could not be stored.
+/// The delay before rows are stored again after a failure.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long the end waits for what is still in the queue.
+/// How long shutdown waits for the rows in the queue.
 const LAST: Duration = Duration::from_secs(10);
-/// How many calls of one caller wait until it has answered what they asked.
+/// The most calls of one caller that wait for its answer to a question.
 const ASKING: usize = 64;
-/// How often old rows are looked for.
+/// The interval at which old rows are removed.
 const TIDY: Duration = Duration::from_secs(60 * 60);
 
 /// How calls are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// An answer waits until its call is on the disk.
+    /// Strict mode: an answer waits until its call is on disk.
     pub strict: bool,
-    /// Arguments are recorded too, without what looks like a secret.
+    /// Whether arguments are recorded too, with likely secrets redacted.
     pub arguments: bool,
-    /// How long rows are kept; for ever if it is left out.
+    /// How long rows are kept; without a limit if not set.
     pub keep: Option<SignedDuration>,
 }
 
-/// Records calls. They are stored until the last handle of it is gone.
+/// Records calls in the call log. Rows are stored until the last handle is dropped.
 pub struct Recorder {
     records: Arc<dyn Records>,
     options: RecordOptions,
-    /// Of this process; another after each start.
+    /// Identifies this process in the log; different after each start.
     node: Arc<str>,
     queue: mpsc::Sender<Job>,
     state: Arc<State>,
-    /// Calls that have asked their callers something. What is let go of there was cancelled.
+    /// Calls that have asked their callers a question. A recording that is dropped there counts as cancelled.
     asking: Parking<Recording>,
 }
 
-/// What the queue's two ends tell each other.
+/// State shared by both ends of the queue.
 #[derive(Default)]
 struct State {
-    /// Rows cannot be stored just now.
+    /// Whether the last attempt to store rows failed.
     failing: AtomicBool,
-    /// How many rows were given up, and how many stored.
+    /// How many rows were dropped, and how many stored.
     lost: AtomicU64,
     stored: AtomicU64,
-    /// What is in the queue is to be stored at once, and not for ever.
+    /// Whether the recorder is closing: rows are stored at once, and failures are not retried.
     closing: AtomicBool,
     hurry: Notify,
 }
@@ -84,12 +84,12 @@ enum Job {
     Flush(oneshot::Sender<()>),
 }
 
-/// A row that is not on the disk.
+/// The row could not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotRecorded;
 
 impl Recorder {
-    /// Records calls there. Needs a runtime of tokio.
+    /// Starts the writer task. Requires a tokio runtime.
     pub fn start(records: Arc<dyn Records>, options: RecordOptions) -> Arc<Self> {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let state = Arc::new(State::default());
@@ -104,12 +104,12 @@ impl Recorder {
         Arc::new(Self { records, options, node, queue, state, asking })
     }
 
-    /// What is recorded.
+    /// The store of the call log.
     pub fn records(&self) -> &Arc<dyn Records> {
         &self.records
     }
 
-    /// How many rows were given up, because there was no room for them or the store refused them.
+    /// How many rows were dropped because the queue was full or the store rejected them.
     pub fn lost(&self) -> u64 {
         self.state.lost.load(Ordering::Relaxed)
     }
@@ -131,12 +131,12 @@ impl Recorder {
         self.options.strict
     }
 
-    /// Whether nothing may be called now.
+    /// Whether every call must be rejected now.
     pub(crate) fn refuses(&self) -> bool {
         self.options.strict && self.state.failing.load(Ordering::Relaxed)
     }
 
-    /// Takes a row; waits for the disk in the strict mode, and for room in the queue if there is none.
+    /// Queues a row; waits for the disk in strict mode, and for space in the queue if it is full.
     async fn take(&self, row: Box<CallRecord>) -> Result<(), NotRecorded> {
         let (stored, done) = match self.options.strict {
             true => {
@@ -148,7 +148,7 @@ impl Recorder {
         if let Err(mpsc::error::TrySendError::Full(job)) =
             self.queue.try_send(Job::Row(row, stored))
         {
-            // While nothing can be stored, there will be no room.
+            // While nothing can be stored, no space will become free.
             let is_hopeless = self.state.failing.load(Ordering::Relaxed);
             if is_hopeless || tokio::time::timeout(ROOM, self.queue.send(job)).await.is_err() {
                 self.state.give_up(1, "the queue is full");
@@ -164,14 +164,14 @@ impl Recorder {
         }
     }
 
-    /// Takes a row from somebody who cannot wait.
+    /// Queues a row without waiting.
     fn take_now(&self, row: Box<CallRecord>) {
         if self.queue.try_send(Job::Row(row, None)).is_err() {
             self.state.give_up(1, "the queue is full");
         }
     }
 
-    /// Keeps a call that has asked its caller something, for as long as that may come again. Says how it is called.
+    /// Parks the recording of a call that has asked its caller a question, until the caller may return. Returns its id.
     pub(crate) fn asked(&self, agent: &Agent, recording: Recording) -> Box<str> {
         let id: Box<str> = random().into();
         for crowded_out in self.asking.put(id.clone(), whose(agent), recording.asking()) {
@@ -180,14 +180,14 @@ impl Recorder {
         id
     }
 
-    /// The caller has come again: whatever comes of it is the row.
+    /// Discards the parked recording of a caller that has returned: its next call is recorded instead.
     pub(crate) fn answered(&self, agent: &Agent, id: &str) {
         if let Some(recording) = self.asking.take(id, &whose(agent), |_| true) {
             recording.forget();
         }
     }
 
-    /// Returns when everything that was taken so far is stored, or given up.
+    /// Waits until every row that was queued so far is stored or dropped.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         if self.queue.send(Job::Flush(done)).await.is_ok() {
@@ -196,7 +196,7 @@ impl Recorder {
         }
     }
 
-    /// Stores what is still in the queue, within seconds. What comes later is stored too, as far as there is time.
+    /// Stores the rows in the queue, within seconds. Later rows are stored too, as far as time allows.
     pub async fn close(&self) {
         self.asking.clear();
         self.state.closing.store(true, Ordering::Release);
@@ -231,10 +231,10 @@ impl Recorder {
 }
 
 impl State {
-    /// Nothing is lost without a word.
+    /// Counts lost rows and logs the loss.
     fn give_up(&self, rows: usize, why: &str) {
         let before = self.lost.fetch_add(rows as u64, Ordering::Relaxed);
-        // One word for a thousand of them is enough.
+        // One log line per thousand lost rows is enough.
         if before == 0 || before / 1_000 != (before + rows as u64) / 1_000 {
             let lost = before + rows as u64;
             tracing::error!(lost, "calls are not recorded ({why}): {lost} so far");
@@ -242,7 +242,7 @@ impl State {
     }
 }
 
-/// The task that stores.
+/// The task that stores rows.
 struct Writer {
     records: Arc<dyn Records>,
     collected: Duration,
@@ -253,7 +253,7 @@ impl Writer {
     async fn work(self, mut jobs: mpsc::Receiver<Job>) {
         let mut taken = Vec::new();
         while 0 < jobs.recv_many(&mut taken, GROUP).await {
-            // Whoever adds to the queue meanwhile wakes nobody.
+            // Rows that are queued during this delay do not wake the task.
             if !self.collected.is_zero() && !self.state.closing.load(Ordering::Acquire) {
                 tokio::select! {
                     () = tokio::time::sleep(self.collected) => {}
@@ -282,7 +282,7 @@ impl Writer {
         }
     }
 
-    /// Stores rows, as often as it takes; says whether all of them are stored.
+    /// Stores rows, with retries; returns whether all of them are stored.
     async fn store(&self, rows: Arc<[CallRecord]>) -> bool {
         loop {
             let error = match self.records.store(Arc::clone(&rows)).await {
@@ -293,7 +293,7 @@ impl Writer {
                 }
                 Err(error) => error,
             };
-            // One of them cannot be stored at all: each on its own.
+            // The store rejected one of the rows for good: store each on its own.
             if let JournalError::Refused { .. } = error {
                 if let [_] = &*rows {
                     self.state.give_up(1, &error.to_string());
@@ -320,7 +320,7 @@ impl Writer {
     }
 }
 
-/// Whoever went away does not want to know.
+/// Notifies waiting calls; a caller that went away is ignored.
 fn tell(waiting: Vec<oneshot::Sender<()>>) {
     for waits in waiting {
         waits.send(()).ok();

@@ -1,7 +1,7 @@
-//! Refresh: ask a source what it offers, then take that in as a whole (requirements S2 to S7).
+//! Refresh: discover a source's inventory, then ingest it as a whole (requirements S2 to S7).
 //!
-//! Whatever goes wrong is recorded at the source and changes no tool: the last inventory stays in service. There is no
-//! retry in here; the next refresh is the retry, and `keep_fresh` says when.
+//! Any failure is recorded at the source and changes no tool: the last inventory stays in service. This module does not
+//! retry; the next refresh is the retry, and `keep_fresh` schedules it.
 
 mod changes;
 mod due;
@@ -37,11 +37,11 @@ pub use changes::SourceChanges;
 pub use due::due as next_refresh;
 pub use result::{FindingCounts, RefreshResult, RefreshedTool};
 
-/// The longest a source may take to say what it offers.
+/// The time limit of a discovery.
 const DISCOVERED_WITHIN: Duration = Duration::from_secs(240);
-/// How long a refresh waits for one on another node.
+/// How long a refresh waits for another node's refresh of the same source.
 const TURN_WITHIN: Duration = Duration::from_secs(60);
-/// How often it looks whether that has ended.
+/// How often to check whether the other node has finished.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Refreshes the sources of one catalog.
@@ -58,11 +58,11 @@ pub struct Refresher {
     changes: Changes,
 }
 
-/// Whoever holds it refreshes the source.
+/// A lock whose holder refreshes the source on this node.
 type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Refresher {
-    /// Over a catalog; everything is fetched through this client.
+    /// Works on this catalog and sends every request through this client.
     pub fn new(catalog: Arc<Catalog>, client: HttpClient, clock: Arc<dyn Clock>) -> Self {
         let upstreams = Upstreams::new(client.clone(), ProgramHost::default());
         let telemetry: Arc<Telemetry> = Arc::default();
@@ -93,16 +93,16 @@ impl Refresher {
         }
     }
 
-    /// How much a source has changed lately on this node; none if it has not.
+    /// How much a source has changed within the last hour on this node; `None` if it has not changed.
     pub fn changes_of(&self, source: &SourceId) -> Option<SourceChanges> {
         self.changes.of(source, self.clock.now())
     }
 
-    /// Refreshes a source. With `force` nothing is skipped and nothing held back.
+    /// Refreshes a source. With `force` it skips no step and quarantines no change.
     ///
-    /// A refresh that failed is a result. An error is a source that is not there or disabled, or a journal that cannot
-    /// be written. Refreshes of one source take turns, on one node or many; if another node is at it for long, that is an
-    /// error too.
+    /// A failed refresh is a result. An error means that the source does not exist or is disabled, or that the journal
+    /// cannot be written. Refreshes of one source take turns, across all nodes; if another node takes too long, that is
+    /// an error too.
     pub async fn refresh(
         &self,
         source: &SourceId,
@@ -115,7 +115,7 @@ impl Refresher {
         self.carry_out(source, force, context, &lease, |_| Ok(())).await
     }
 
-    /// Waits until no other node refreshes the source, but not for ever.
+    /// Waits, for a limited time, until no other node refreshes the source.
     async fn lease(&self, source: &SourceId) -> Result<Lease, CommandError> {
         let free = async {
             loop {
@@ -131,7 +131,7 @@ impl Refresher {
         }
     }
 
-    /// One refresh, by whoever has the lease, if the condition holds when it begins.
+    /// Carries out one refresh under the lease, if the condition holds when it begins.
     async fn carry_out(
         &self,
         source: &SourceId,
@@ -146,7 +146,7 @@ impl Refresher {
         self.wakes.answer(source);
         let found = self.discover(source).await?;
         if !lease.is_held() {
-            // Somebody else may have begun: what they find counts.
+            // Another node may have begun a refresh: its inventory counts.
             return Err(being_refreshed(source));
         }
         let mut result = match found {
@@ -162,14 +162,14 @@ impl Refresher {
         Ok(result)
     }
 
-    /// What an admin wrote down is meant, however little is left of it.
+    /// Whether the inventory comes from the settings: an admin who removes most of it means it.
     fn is_declared(&self, source: &SourceId) -> bool {
         let snapshot = self.catalog.snapshot();
         let entry = snapshot.source(source);
         entry.is_some_and(|entry| due::is_declared(entry.source.profile.settings.kind()))
     }
 
-    /// The source as it is now, asked. The outer error says that it was removed meanwhile.
+    /// Discovers the source as it is configured now. The outer error means that it was removed meanwhile.
     async fn discover(&self, source: &SourceId) -> Result<Result<Found, SyncError>, CommandError> {
         let snapshot = self.catalog.snapshot();
         let Some(entry) = snapshot.source(source) else {
@@ -183,7 +183,7 @@ impl Refresher {
         })
     }
 
-    /// Asks again, once, if a token from earlier is refused: it may have been taken back where it is from.
+    /// Discovers again, once, if the source rejects a cached token: its issuer may have revoked it.
     async fn ask(
         &self,
         source: &SourceId,
@@ -199,7 +199,7 @@ impl Refresher {
         }
     }
 
-    /// Says which token was shown, if one was asked for.
+    /// Discovers once; `held` receives the requested token that the source was shown.
     async fn ask_once(
         &self,
         source: &SourceId,
@@ -227,7 +227,7 @@ impl Refresher {
         *held = carried.token.clone();
         let found = self.list(source, profile, carried).await;
         match lacking {
-            // It would have taken the token that is not to be had.
+            // The source requires the token that could not be obtained.
             Some(why) if found.as_ref().is_err_and(NotDiscovered::is_refused) => {
                 Err(NotDiscovered::Credential(why))
             }
@@ -235,7 +235,7 @@ impl Refresher {
         }
     }
 
-    /// What an MCP server offers to whoever shows this.
+    /// The inventory that an MCP server offers to a client with this token and these headers.
     async fn list(
         &self,
         source: &SourceId,
@@ -247,7 +247,8 @@ impl Refresher {
         Ok(discovery::mcp::discover(source, &upstream.connection).await?)
     }
 
-    /// Documents are asked for with the credential of the source, if it is the same for all agents, where the source is.
+    /// A client that sends the source's credential to the source's origin, if the credential is the same for all
+    /// agents.
     async fn showing(
         &self,
         source: &SourceId,
@@ -305,7 +306,7 @@ impl Refresher {
                 let message = "the source or its tools are being changed by others".into();
                 SyncError { code: "save_failed".into(), message }
             }
-            // It would be the same the next time: the journal works, and what was found is too much for it.
+            // Retrying would fail again: the journal works, but the inventory is too large for it or not storable.
             Err(CommandError::Journal(
                 error @ (JournalError::TooLarge { .. }
                 | JournalError::NotText { .. }
@@ -317,7 +318,7 @@ impl Refresher {
         Ok(failed.held_back(tools, warnings))
     }
 
-    /// Records a failure; the result says it too.
+    /// Records a failure; the result contains it too.
     async fn fail(
         &self,
         source: &SourceId,
@@ -343,13 +344,13 @@ impl Refresher {
 
     fn turn(&self, source: &SourceId) -> Turn {
         let mut turns = self.turns.lock().expect("no one panics while holding the turns");
-        // Those nobody waits for are made again when they are needed.
+        // Drop locks without waiters; they are created again when needed.
         turns.retain(|_, turn| 1 < Arc::strong_count(turn));
         Arc::clone(turns.entry(source.clone()).or_default())
     }
 }
 
-/// Of the lease that whoever refreshes the source has.
+/// The name of the lease for refreshing the source.
 fn lease_name(source: &SourceId) -> String {
     format!("refresh {source}")
 }
@@ -358,7 +359,7 @@ fn being_refreshed(source: &SourceId) -> CommandError {
     Refusal::BeingRefreshed { id: source.to_string() }.into()
 }
 
-/// What this version of ours has.
+/// The built-in tools of this version.
 fn built_in(source: &SourceId) -> Result<Found, DiscoveryError> {
     let inventory = builtin::inventory(source)?;
     Ok(Found { inventory, operations: builtin::ALL.len() })
@@ -390,7 +391,7 @@ enum NotDiscovered {
 }
 
 impl NotDiscovered {
-    /// Whether the source does not take what it was shown.
+    /// Whether the source rejected the credential.
     fn is_refused(&self) -> bool {
         matches!(
             self,
@@ -402,8 +403,8 @@ impl NotDiscovered {
     }
 }
 
-/// The error and its causes in one sentence. None of them holds a secret; what they repeat of an upstream's words is made
-/// plain here, before it is stored, logged and shown.
+/// The error and its causes in one sentence. None of them contains a secret; quoted text of an upstream is converted to
+/// plain text here, before it is stored, logged and shown.
 fn failure(error: &NotDiscovered) -> SyncError {
     let code = match error {
         NotDiscovered::Discovery(error) => error.code(),

@@ -1,7 +1,8 @@
-//! The registry: what code of embedders offers, registered one by one or by providers (requirements L1, L2).
+//! `Registry`: tools, prompts and resources of an embedder's code, registered one by one or through providers
+//! (requirements L1, L2).
 //!
-//! It is a provider itself. What is registered comes first, then the providers in the order they were added; the first
-//! that has a name counts, and whoever is shadowed is logged.
+//! The registry is a provider itself. Registered items come first, then the providers in the order in which they were
+//! added. The first item with a name wins; shadowed ones are logged.
 
 mod error;
 mod handler;
@@ -33,10 +34,10 @@ pub use self::prompt::{Prompt, PromptMessage, Role};
 pub use self::resource::{Contents, Resource, ResourceTemplate};
 pub use self::result::{BoxError, IntoResult, Json};
 
-/// Providers, the first first.
+/// Providers in order of precedence.
 pub(crate) type Providers = Arc<Vec<Arc<dyn ToolProvider>>>;
 
-/// Tools, prompts and resources of code; cheap to clone, and every clone is the same registry.
+/// Tools, prompts and resources of an embedder's code. Cheap to clone; all clones are the same registry.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -68,7 +69,7 @@ pub struct Registry(Arc<Inner>);
 
 struct Inner {
     registered: Arc<Registered>,
-    /// What is registered, then those that were added.
+    /// The registered items as a provider, then the added providers.
     providers: ArcSwap<Vec<Arc<dyn ToolProvider>>>,
 }
 
@@ -81,25 +82,25 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// With nothing in it.
+    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a provider.
+    /// A registry with one provider.
     pub fn of(provider: Arc<dyn ToolProvider>) -> Self {
         let registry = Self::default();
         registry.add_provider(provider);
         registry
     }
 
-    /// Registers a tool, what answers its calls, and further words it is found by.
+    /// Registers a tool with its handler and additional search terms.
     ///
     /// A handler is a function or a closure that returns a future. It takes nothing, the arguments, or the arguments
-    /// and the [`CallContext`], to report progress, ask the user and see cancellation. Arguments are a struct whose
-    /// schema is the tool's, or a `Map<String, Value>` with a schema of the tool's own ([`ProvidedTool::taking`]). It
-    /// answers with a text, [`Json`], a [`ToolResult`], or a `Result` of one of them: an error becomes the result
-    /// `Error: …`, and so does a panic.
+    /// and the [`CallContext`], to report progress, ask the user and observe cancellation. Arguments are either a
+    /// struct, whose schema becomes the tool's, or a `Map<String, Value>` with an explicit schema
+    /// ([`ProvidedTool::taking`]). The handler returns a string, [`Json`], a [`ToolResult`], or a `Result` of one of
+    /// them. An error or a panic becomes the result `Error: …`.
     pub fn register_tool<Takes>(
         &self,
         tool: ProvidedTool,
@@ -120,7 +121,7 @@ impl Registry {
         self.0.registered.add_resource(resource)
     }
 
-    /// Registers a template of resources.
+    /// Registers a resource template.
     pub fn register_resource_template(
         &self,
         template: ResourceTemplate,
@@ -128,13 +129,13 @@ impl Registry {
         self.0.registered.add_template(template)
     }
 
-    /// Says that a resource holds something else now: whoever subscribed to it is told.
+    /// Reports that the content of a resource changed: subscribers are notified.
     pub fn resource_changed(&self, uri: &str) {
         self.0.registered.change(|changes| changes.update(uri));
     }
 
-    /// Adds a provider behind those there are. One that is there already stays where it is. A registry must not be added
-    /// to itself, nor to one that it has: nobody would come to an end.
+    /// Adds a provider after the existing ones. A provider that is already there keeps its position. A registry must
+    /// not be added to itself or to one that it contains: listing would never end.
     pub fn add_provider(&self, provider: Arc<dyn ToolProvider>) {
         self.0.providers.rcu(|known| {
             let is_there = known.iter().any(|one| is_same(one, &provider));
@@ -144,7 +145,7 @@ impl Registry {
         self.changed_by(&*provider);
     }
 
-    /// Removes a provider; says whether it was there. Calls that are under way go on.
+    /// Removes a provider; returns whether it was there. Running calls continue.
     pub fn remove_provider(&self, provider: &Arc<dyn ToolProvider>) -> bool {
         let before = self.0.providers.rcu(|known| {
             known.iter().filter(|one| !is_same(one, provider)).cloned().collect::<Vec<_>>()
@@ -153,7 +154,7 @@ impl Registry {
         before.iter().any(|one| is_same(one, provider))
     }
 
-    /// The lists that a provider adds to, or no longer does, are others now.
+    /// Reports changes of the lists that a provider contributes to.
     fn changed_by(&self, provider: &dyn ToolProvider) {
         let has_prompts = !provider.prompts().is_empty();
         let has_resources = !provider.resources().is_empty() || !provider.templates().is_empty();
@@ -164,22 +165,21 @@ impl Registry {
         });
     }
 
-    /// What is registered as a provider, then those that were added.
+    /// The registered items as a provider, then the added providers.
     pub(crate) fn providers(&self) -> Providers {
         self.0.providers.load_full()
     }
 
-    /// Calls a tool for a caller that hears nothing on the way and cannot be asked. Whatever goes wrong is in the
-    /// result.
+    /// Calls a tool for a caller that receives no progress and cannot be asked. The result also reports failures.
     pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> ToolResult {
         self.call_with(name, arguments, &CallContext::silent()).await
     }
 
-    /// The same for any caller: begin the call with a [`NewCall`](crate::NewCall). What hears it ends when the call is
-    /// dropped.
+    /// Calls a tool for any caller; create the context with a [`NewCall`](crate::NewCall). The update channel closes
+    /// when the call is dropped.
     ///
-    /// [`ToolProvider::call_tool`] is for whoever has the registry as a provider: there, a panic of a handler comes through,
-    /// and nobody is told that the call is over.
+    /// [`ToolProvider::call_tool`] is for code that wraps the registry as a provider. There, a panic of a handler
+    /// propagates, and the context does not learn that the call is over.
     pub async fn call_with(
         &self,
         name: &str,
@@ -192,7 +192,7 @@ impl Registry {
     }
 }
 
-/// Every tool with whoever offers it; of those with one name, the first.
+/// All tools with their providers; of several with one name, the first.
 pub(crate) fn offers(
     providers: &[Arc<dyn ToolProvider>],
 ) -> Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)> {
@@ -214,7 +214,7 @@ fn is_same(one: &Arc<dyn ToolProvider>, two: &Arc<dyn ToolProvider>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(two))
 }
 
-/// What is listed, each key once.
+/// Keeps the first item of each key.
 fn first_of_each(listed: impl Iterator<Item = Arc<Listed>>) -> Vec<Arc<Listed>> {
     let mut taken = HashSet::new();
     listed.filter(|one| taken.insert(one.key.clone())).collect()
@@ -235,7 +235,7 @@ impl ToolProvider for Registry {
         arguments: Map<String, Value>,
         call: &'a CallContext,
     ) -> Calling<'a> {
-        // Most are registered; one box less.
+        // Most tools are registered ones: this path avoids one allocation.
         if let Some(tool) = self.0.registered.tool(name) {
             return tool.call(arguments, call);
         }
@@ -304,7 +304,7 @@ impl ToolProvider for Registry {
 }
 
 impl ProviderError {
-    /// In the words of requirement B5.
+    /// The error message for agents, in the format of requirement B5.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::ToolNotFound { .. } => self.to_string(),

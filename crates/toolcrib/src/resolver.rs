@@ -1,7 +1,7 @@
-//! The one place that decides which tools an agent has, and keeps the answer for as long as nothing changes.
+//! The one place that decides which tools an agent has, and caches the answer for as long as nothing changes.
 //!
-//! An answer is kept under the claims that policies read and the snapshot's generation. So it cannot be stale: what
-//! changes a decision changes the key. The time to live only bounds how long an answer is kept for nothing.
+//! An answer is cached under the claims that policies read and the snapshot's generation. So it cannot be stale: every
+//! change of a decision changes the key. The time to live only bounds how long an unused answer stays in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use model::{Cache, Claims, GroupId, PolicyId};
 
 use crate::toolset::Toolset;
 
-/// How much is kept, and for how long at most.
+/// Limits of the cache of resolved toolsets.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheLimits {
-    /// Of a resolved toolset. It is never used after a change, however long this is.
+    /// How long a resolved toolset stays in the cache. After a change it is never used, however long this is.
     pub time_to_live: Duration,
-    /// Of all resolved toolsets together, in bytes.
+    /// The size of all resolved toolsets together, in bytes.
     pub max_bytes: u64,
 }
 
@@ -34,11 +34,11 @@ impl Default for CacheLimits {
 pub(crate) struct Resolver {
     compiled: ArcSwap<Compiled>,
     kept: Cache<(u64, Key), Arc<Toolset>>,
-    /// By the toolset they are part of.
+    /// Keyed by the serial of the whole toolset and the group.
     narrowed: Cache<(u64, GroupId), Arc<Toolset>>,
 }
 
-/// Policies as they are in a snapshot, and ready to be asked.
+/// The policies of a snapshot, compiled for evaluation.
 #[derive(Default)]
 struct Compiled {
     from: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
@@ -58,7 +58,7 @@ impl Resolver {
         Self { compiled: ArcSwap::default(), kept, narrowed }
     }
 
-    /// What is left of a toolset in one of its groups.
+    /// The part of a toolset that belongs to one of its groups.
     pub(crate) fn narrowed(
         &self,
         snapshot: &Snapshot,
@@ -102,18 +102,18 @@ impl Compiled {
     }
 }
 
-/// The policies of a snapshot, ready to be asked.
+/// The active policies of a snapshot, compiled for evaluation.
 pub(crate) fn active_policies(snapshot: &Snapshot) -> Policies {
     let active = snapshot.policies().filter(|policy| policy.active);
     Policies::compile(active.map(|policy| (&policy.id, &policy.rules)))
 }
 
-/// The same, with nothing kept and nothing used again: for other moments than now, and for what might be.
+/// Resolves a toolset without any cache: for past snapshots, and for hypothetical ones.
 pub(crate) fn resolve(snapshot: &Snapshot, claims: &Claims) -> Toolset {
     Toolset::resolve(snapshot, active_policies(snapshot).resolve(claims))
 }
 
-/// The same with the tools of the groups that are not served.
+/// Resolves a toolset without any cache, including the tools of its groups that are not served.
 pub(crate) fn resolve_with_unserved(snapshot: &Snapshot, claims: &Claims) -> Toolset {
     let all = snapshot.tools().map(|entry| entry.slot).collect();
     Toolset::within(snapshot, active_policies(snapshot).resolve(claims), &all)

@@ -1,7 +1,7 @@
-//! Sealed texts: what we hand to a client and get back, unread and unchanged.
+//! Encrypts state that a client stores for us and sends back: cursors, sessions, the state of a suspended call.
 //!
-//! A cursor, a session, the state of a call that waits: a client keeps them for us. Each is encrypted and bound to what
-//! it is for and to whom it was given; any other text, or the same from somebody else, does not open.
+//! The encryption is authenticated. Each text is bound to its purpose and its holder: a modified text, or one that
+//! another client presents, does not decrypt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 const NONCE: usize = 12;
 
-/// A text nobody can guess.
+/// An unguessable random id, as 32 hexadecimal digits.
 pub fn random() -> String {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Seals texts and opens them.
+/// Encrypts and decrypts state that clients store.
 #[derive(Clone)]
 pub struct Seal(Arc<RandomizedNonceKey>);
 
 impl Seal {
-    /// With a key that nobody else has: what it seals opens only here, and until the process ends.
+    /// A cipher with a random key: only this process can decrypt its texts.
     pub fn random() -> Self {
         let mut key = [0; 32];
         aws_lc_rs::rand::fill(&mut key).expect("the system has random numbers");
@@ -36,7 +36,7 @@ impl Seal {
         Self(Arc::new(key))
     }
 
-    /// Seals something for one purpose and one holder.
+    /// Encrypts content for one purpose and one holder.
     pub fn close(&self, purpose: &str, holder: &str, content: &[u8]) -> String {
         let mut body = content.to_vec();
         let bound = bound(purpose, holder);
@@ -46,7 +46,7 @@ impl Seal {
         URL_SAFE_NO_PAD.encode(body)
     }
 
-    /// What was sealed for this purpose and this holder; none if this is not it.
+    /// Decrypts a text for this purpose and this holder; `None` if it is not valid for them.
     pub fn open(&self, purpose: &str, holder: &str, text: &str) -> Option<Vec<u8>> {
         let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, body) = sealed.split_at_checked(NONCE)?;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_sealed_opens_and_only_for_its_holder() {
+    fn only_an_encrypted_text_decrypts_and_only_for_its_holder() {
         let seal = Seal::random();
         let text = seal.close("cursor", "ada", b"42");
         assert_eq!(seal.open("cursor", "ada", &text).as_deref(), Some(&b"42"[..]));

@@ -1,7 +1,8 @@
-//! Secrets: events hold references; the values are read here, from the environment, from files, or unsealed.
+//! Secrets: events hold references; this module reads the values, from the environment, from files, or by decryption.
 //!
-//! Sealed secrets lie in the journal's database, outside the journal, under a key given at start (AES-256-GCM with the
-//! name as associated data, so that one cannot stand in for another). Without the key they are noise.
+//! Sealed (encrypted) secrets are stored in the journal's database, outside the journal, under a key given at start
+//! (AES-256-GCM with the name as associated data, so that one cannot replace another). Without the key they are
+//! unreadable.
 
 mod handed_out;
 mod key;
@@ -24,59 +25,59 @@ use self::known::Known;
 /// The largest secret, in bytes.
 const LIMIT: u64 = 64 << 10;
 
-/// Why a secret could not be had or kept. Never says the secret.
+/// Why a secret could not be read or stored. The text never contains the secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// No such variable.
+    /// The environment variable is not set.
     #[error("the environment variable `{name}` is not set")]
     NotInEnvironment {
-        /// Its name.
+        /// The name of the variable.
         name: String,
     },
-    /// No such file, or too large, or not text.
+    /// The file does not exist, is too large, or is not UTF-8.
     #[error("the secret file `{path}` cannot be read ({cause})")]
     File {
-        /// Its path.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Nothing under that name.
+    /// No secret is stored under the name.
     #[error("no secret is sealed under `{name}`: put one there with `toolcrib secret set {name}`")]
     NotSealed {
-        /// The name.
+        /// The name of the secret.
         name: String,
     },
-    /// Another key, or damage.
+    /// The secret was encrypted with another key, or is damaged.
     #[error("the secret `{name}` was sealed with another key")]
     OtherKey {
-        /// The name.
+        /// The name of the secret.
         name: String,
     },
-    /// No key was given.
+    /// No sealing key was given.
     #[error(
         "sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file \
          (`openssl rand -base64 32 > FILE` makes one)"
     )]
     NoKey,
-    /// The key is too short.
+    /// The sealing key is too short.
     #[error(
         "a sealing key has at least {KEY_FROM} characters: make one with `openssl rand -base64 32`"
     )]
     WeakKey,
-    /// More than a secret may have.
+    /// The value is empty or too large.
     #[error("a secret has at most {LIMIT} bytes and is not empty")]
     Size,
-    /// No name for a secret.
+    /// The name is not valid for a secret.
     #[error("a secret's name has 1 to 1024 bytes and no control characters")]
     Name,
-    /// A reference where a name belongs.
+    /// A reference was given instead of a name.
     #[error("give the name alone: `{name}`")]
     Prefixed {
-        /// The name.
+        /// The name alone.
         name: String,
     },
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -94,7 +95,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Over a journal's database; `environment` looks up variables.
+    /// Uses a journal's database; `environment` looks up variables.
     pub fn new(
         journal: Arc<dyn Journal>,
         key: Option<SealingKey>,
@@ -106,7 +107,7 @@ impl Secrets {
         Self { journal, key, clock, known, environment, handed_out: HandedOut::default() }
     }
 
-    /// How sources refer to what is sealed under a name.
+    /// The reference that sources use for the sealed secret of this name.
     pub fn reference(name: &str) -> Result<SecretRef, SecretError> {
         if let Some(name) = name.strip_prefix("sealed:") {
             return Err(SecretError::Prefixed { name: name.to_owned() });
@@ -114,7 +115,7 @@ impl Secrets {
         format!("sealed:{name}").parse().map_err(|_| SecretError::Name)
     }
 
-    /// The value behind a reference.
+    /// Reads the value behind a reference.
     pub async fn read(&self, secret: &SecretRef) -> Result<SecretString, SecretError> {
         let value = match secret {
             SecretRef::Env(name) => {
@@ -139,7 +140,7 @@ impl Secrets {
         key.unseal(name, &sealed).ok_or_else(|| SecretError::OtherKey { name: name.to_owned() })
     }
 
-    /// Seals a value under a name and says how to refer to it.
+    /// Seals a value under a name and returns the reference to it.
     pub async fn seal(&self, name: &str, value: &SecretString) -> Result<SecretRef, SecretError> {
         let secret = Self::reference(name)?;
         let key = self.key.as_ref().ok_or(SecretError::NoKey)?;
@@ -147,7 +148,7 @@ impl Secrets {
         if length == 0 || LIMIT < length {
             return Err(SecretError::Size);
         }
-        // One journal, one key: with two, nobody would know which secret needs which.
+        // One journal, one key: with two keys, it would be unclear which secret needs which.
         if let Some(other) =
             self.journal.sealed_names().await?.into_iter().find(|other| other != name)
         {
@@ -159,7 +160,7 @@ impl Secrets {
         Ok(secret)
     }
 
-    /// Removes what is sealed under a name.
+    /// Removes the sealed secret of this name.
     pub async fn remove(&self, name: &str) -> Result<(), SecretError> {
         if self.journal.sealed(name.to_owned()).await?.is_none() {
             return Err(SecretError::NotSealed { name: name.to_owned() });
@@ -169,23 +170,23 @@ impl Secrets {
         Ok(())
     }
 
-    /// Names of everything sealed.
+    /// The names of all sealed secrets.
     pub async fn names(&self) -> Result<Vec<String>, SecretError> {
         Ok(self.journal.sealed_names().await?)
     }
 
-    /// When what is sealed under a name was set, as far as that is known.
+    /// When the sealed secret of this name was set, if known.
     pub async fn set_at(&self, name: &str) -> Result<Option<Timestamp>, SecretError> {
         let sealed = self.journal.sealed(name.to_owned()).await?;
         Ok(sealed.and_then(|sealed| key::sealed_at(&sealed)))
     }
 
-    /// The text with every secret that was handed out replaced by its reference: for messages of upstreams.
+    /// Replaces every secret that was read so far by its reference: for messages of upstreams.
     pub fn redact(&self, text: &str) -> String {
         self.handed_out.redact(text)
     }
 
-    /// The same of about so many bytes of the beginning of a text. Nothing is left of a secret that goes on behind them.
+    /// Redacts about the first `bytes` of a text. A secret that continues after them is removed completely.
     pub(crate) fn redact_beginning(&self, text: &str, bytes: usize) -> String {
         self.handed_out.redact_beginning(text, bytes)
     }
@@ -193,7 +194,7 @@ impl Secrets {
 
 fn read_file(path: &str) -> Result<SecretString, SecretError> {
     let cannot = |cause: String| SecretError::File { path: path.to_owned(), cause };
-    // What the system tells of processes is nobody's secret to send.
+    // Process state that the system exposes as files must not be sent as a secret.
     let real = Path::new(path).canonicalize().map_err(|error| cannot(error.to_string()))?;
     if ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder)) {
         return Err(cannot("it is no file of a user".into()));

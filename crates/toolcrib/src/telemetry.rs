@@ -1,6 +1,7 @@
-//! What is measured: how often, how long, how much. Never who, with what, or what came of it.
+//! Metrics and traces: counts, durations and sizes. Never identities, arguments or results.
 //!
-//! Everything is a plain atomic number (`docs/adr/0028-numbers-of-our-own.md`). Labels have values from bounded sets only.
+//! Every metric is a plain atomic number (`docs/adr/0028-numbers-of-our-own.md`). Labels have values from bounded sets
+//! only.
 
 mod export;
 mod metrics;
@@ -29,7 +30,7 @@ use crate::record::Recorder;
 use crate::toolset::Toolset;
 pub use model::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
 
-/// What is measured of one crib.
+/// The metrics of one [`Toolcrib`](crate::Toolcrib).
 pub(crate) struct Telemetry {
     resolutions: Counter,
     denied: Counter,
@@ -37,13 +38,13 @@ pub(crate) struct Telemetry {
     resolution_time: Histogram,
     pub(crate) sources: Sources,
     calls_active: Gauge,
-    /// By what was shown; accepted and refused.
+    /// By kind of credential; accepted and rejected.
     authentications: [[Counter; 2]; 3],
     searches: [Counter; 2],
     search_times: Histogram,
     refresh_times: Histogram,
     token_times: Histogram,
-    /// If spans are exported.
+    /// `None` if spans are not exported.
     tracer: Option<Arc<Tracer>>,
 }
 
@@ -67,12 +68,12 @@ impl Default for Telemetry {
 }
 
 impl Telemetry {
-    /// With spans, if they are exported.
+    /// With a tracer, if spans are exported.
     pub(crate) fn new(tracer: Option<Arc<Tracer>>) -> Arc<Self> {
         Arc::new(Self { tracer, ..Self::default() })
     }
 
-    /// It was said which tools an agent has.
+    /// Counts a resolution of an agent's toolset.
     pub(crate) fn resolved(&self, toolset: &Toolset, took: Duration) {
         self.resolutions.one();
         if toolset.grant().groups.is_empty() {
@@ -82,7 +83,7 @@ impl Telemetry {
         self.resolution_time.took(took);
     }
 
-    /// A call begins, perhaps within a trace.
+    /// Starts to measure a call, which may be part of a trace.
     pub(crate) fn call(
         &self,
         source: &str,
@@ -104,7 +105,7 @@ impl Telemetry {
         MeasuredCall { telemetry, meters, kind, start: Instant::now(), outcome: None, span }
     }
 
-    /// A credential was looked at.
+    /// Counts an authentication.
     pub(crate) fn authenticated(&self, bearer: Option<&str>, is_good: bool) {
         let [keys, tokens, nothing] = &self.authentications;
         let [good, bad] = match bearer {
@@ -115,7 +116,7 @@ impl Telemetry {
         if is_good { good.one() } else { bad.one() }
     }
 
-    /// An agent searched among its tools.
+    /// Counts a search of an agent.
     pub(crate) fn searched(&self, found: usize, took: Duration) {
         let [something, nothing] = &self.searches;
         if found == 0 {
@@ -126,24 +127,24 @@ impl Telemetry {
         self.search_times.took(took);
     }
 
-    /// A source was refreshed, or not.
+    /// Counts a refresh of a source.
     pub(crate) fn refreshed(&self, source: &SourceId, success: bool, took: Duration) {
         self.sources.of(source.as_str()).refreshed(success);
         self.refresh_times.took(took);
     }
 
-    /// An authorization server was asked for a token.
+    /// Counts a token request to an authorization server.
     pub(crate) fn token(&self, source: &SourceId, is_exchange: bool, took: Duration, good: bool) {
         self.sources.of(source.as_str()).token(is_exchange, good);
         self.token_times.took(took);
     }
 
-    /// Somebody called what there is not, or not for them.
+    /// Counts a call of a tool that does not exist, or is not granted to the caller.
     pub(crate) fn missing(&self, kind: Primitive) {
         self.sources.of(NONE).call(kind, CallOutcome::Failed(ErrorCode::NotGranted));
     }
 
-    /// Adds what was measured. What is of a source that is gone is told no more.
+    /// Adds all metrics to the snapshot. Metrics of removed sources are dropped.
     pub(crate) fn read(&self, is_there: impl Fn(&str) -> bool, into: &mut Reading) {
         into.count(&metrics::RESOLUTIONS, &self.resolutions);
         into.count(&metrics::DENIED, &self.denied);
@@ -167,7 +168,7 @@ impl Telemetry {
 }
 
 impl Telemetry {
-    /// How the gates of sources stand that have a label of their own.
+    /// Adds the gate states of the sources that have their own label.
     pub(crate) fn read_gates(&self, gates: &Gates, into: &mut Reading) {
         for label in self.sources.labels() {
             let state = label.parse().ok().and_then(|id: SourceId| gates.state(&id));
@@ -184,7 +185,7 @@ impl Telemetry {
     }
 }
 
-/// How a catalog and its journal are.
+/// Adds the metrics of a catalog and its journal.
 pub(crate) fn read_catalog(catalog: &Catalog, into: &mut Reading) {
     let (snapshot, appends) = (catalog.snapshot(), catalog.appends());
     into.level(&metrics::SOURCES, &[], snapshot.sources().count() as f64);
@@ -197,7 +198,7 @@ pub(crate) fn read_catalog(catalog: &Catalog, into: &mut Reading) {
     into.times(&metrics::APPEND_DURATION, &[], &appends.times);
 }
 
-/// How the record of calls is.
+/// Adds the metrics of the call log.
 pub(crate) fn read_record(recorder: &Recorder, into: &mut Reading) {
     into.counted(&metrics::ROWS, &["stored"], recorder.stored());
     into.counted(&metrics::ROWS, &["lost"], recorder.lost());
@@ -205,7 +206,7 @@ pub(crate) fn read_record(recorder: &Recorder, into: &mut Reading) {
     into.level(&metrics::RECORD_FAILING, &[], f64::from(u8::from(recorder.is_failing())));
 }
 
-/// A call under way. One that is dropped before its end was cancelled.
+/// A measured call that is running. If it is dropped before its end, it counts as cancelled.
 pub(crate) struct MeasuredCall<'a> {
     telemetry: &'a Telemetry,
     meters: Arc<SourceMeters>,
@@ -220,12 +221,12 @@ impl MeasuredCall<'_> {
         self.outcome = Some(outcome);
     }
 
-    /// What upstreams are told, if the call has a span of its own.
+    /// The trace context for upstreams, if the call has a span of its own.
     pub(crate) fn trace(&self) -> Option<TraceContext> {
         self.span.as_ref().and_then(OpenSpan::context)
     }
 
-    /// There is no such thing, or not for this agent.
+    /// Ends the call of a tool that does not exist, or is not granted to the caller.
     pub(crate) fn missing(mut self) {
         self.meters = self.telemetry.sources.of(NONE);
         self.end(CallOutcome::Failed(ErrorCode::NotGranted));

@@ -1,6 +1,7 @@
-//! A toolset: the tools an agent has right now, and where it meets them.
+//! A toolset: the tools an agent has right now, and their visibility.
 //!
-//! Everything is bits: the groups of the grant are joined and cut to what can be served, however many tools there are.
+//! All sets are bit sets: the groups of the grant are united, then intersected with the served tools, at any catalog
+//! size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,25 +16,25 @@ use crate::view::MetaTool;
 /// The tools an agent has right now.
 #[derive(Debug)]
 pub struct Toolset {
-    /// No other toolset has it.
+    /// Unique to this toolset.
     serial: u64,
     grant: Grant,
     all: ToolSet,
     others: ToolSet,
     listed: ToolSet,
     searchable: ToolSet,
-    /// The listed tools in the order of their ids, with the names of those that are not shown under their plain ones.
-    /// Worked out when it is first asked for.
+    /// The listed tools in the order of their ids, each with its name if that differs from the plain one. Computed on
+    /// first use.
     list: OnceLock<Vec<(Slot, Option<Box<str>>)>>,
 }
 
 impl Toolset {
-    /// What a grant gives: the tools of its groups that can be served.
+    /// Resolves a grant: the served tools of its groups.
     pub(crate) fn resolve(snapshot: &Snapshot, grant: Grant) -> Self {
         Self::within(snapshot, grant, snapshot.served())
     }
 
-    /// Every tool of the catalog, served or not, whoever has it. For admins.
+    /// Every tool of the catalog, served or not, for any agent. For admins.
     pub(crate) fn everything(snapshot: &Snapshot) -> Self {
         let known: ToolSet = snapshot.tools().map(|entry| entry.slot).collect();
         let all = known.difference(&snapshot.visibility().others);
@@ -43,7 +44,7 @@ impl Toolset {
         Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
     }
 
-    /// The same of other tools than those that can be served.
+    /// Resolves a grant to the tools of its groups that are in `limit`.
     pub(crate) fn within(snapshot: &Snapshot, grant: Grant, limit: &ToolSet) -> Self {
         let groups = grant.groups.iter().filter_map(|id| snapshot.group(id));
         let groups: Vec<&CataloguedGroup> =
@@ -57,7 +58,7 @@ impl Toolset {
         Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
     }
 
-    /// What is left of it in one of its groups; none if that is not one of them.
+    /// The part of the toolset in one of its groups; `None` if the grant does not include the group.
     pub(crate) fn narrowed(&self, snapshot: &Snapshot, group: &GroupId) -> Option<Self> {
         if !self.grant.groups.contains(group) || !snapshot.group(group)?.group.active {
             return None;
@@ -66,17 +67,17 @@ impl Toolset {
         Some(Self::within(snapshot, grant, &self.all.union(&self.others)))
     }
 
-    /// A number that no other toolset has: what is made from a toolset can be kept under it.
+    /// A number that no other toolset has: use it as the key for caching results computed from a toolset.
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Those that are found by search and not in the list.
+    /// The tools that search finds and the list omits.
     pub fn searchable(&self) -> &ToolSet {
         &self.searchable
     }
 
-    /// The groups and policies behind it.
+    /// The granted groups and the policies that grant them.
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
@@ -91,12 +92,12 @@ impl Toolset {
         &self.others
     }
 
-    /// Those in its list.
+    /// The tools in the agent's list.
     pub fn listed(&self) -> &ToolSet {
         &self.listed
     }
 
-    /// Where the agent meets a tool; nowhere if it is not granted.
+    /// The visibility of a tool; `None` if it is not granted.
     pub fn visibility(&self, slot: Slot) -> Option<Visibility> {
         if !self.all.contains(slot) {
             None
@@ -109,7 +110,8 @@ impl Toolset {
         }
     }
 
-    /// The listed tools with their names, in the order of their ids. The snapshot is the one it was resolved from.
+    /// The listed tools with their names, in the order of their ids. Pass the snapshot that the toolset was resolved
+    /// from.
     pub(crate) fn list<'a>(
         &'a self,
         snapshot: &'a Snapshot,
@@ -130,13 +132,13 @@ impl Toolset {
         })
     }
 
-    /// The name this agent is shown: the first form that none of its other tools goes by (requirement A5).
+    /// The tool's name for this agent: the first form that is unique among the agent's tools (requirement A5).
     pub(crate) fn name(&self, snapshot: &Snapshot, entry: &CataloguedTool) -> Box<str> {
         let is_free = |form: &str| {
             let mut mine = snapshot.tools_called_in(form, &self.all);
             MetaTool::named(form).is_none() && mine.all(|other| other.slot == entry.slot)
         };
-        // What a person cannot see would make it look like another.
+        // A name with invisible characters would look like another tool's.
         let is_good = |form: &str| model::is_seen(form) && is_free(form);
         if is_good(entry.tool.name()) {
             return entry.tool.name().into();
@@ -145,7 +147,7 @@ impl Toolset {
         if is_good(&qualified) { qualified.into() } else { entry.tool.unique_name().into() }
     }
 
-    /// How much memory it takes, about, in bytes.
+    /// The approximate memory use, in bytes.
     pub(crate) fn size(&self) -> usize {
         let ids = (self.grant.groups.len() + self.grant.policies.len()) * 16;
         let sets = [&self.all, &self.others, &self.listed, &self.searchable];
@@ -159,8 +161,8 @@ fn next_serial() -> u64 {
     SERIAL.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Of a tool's visibility its own word counts first, then the most open word of the agent's groups it is in, then that
-/// of its source (requirement A6).
+/// A tool's own visibility counts first, then the most open visibility among the agent's groups that contain it, then
+/// the visibility of its source (requirement A6).
 fn shown(snapshot: &Snapshot, groups: &[&CataloguedGroup], all: &ToolSet) -> (ToolSet, ToolSet) {
     let own = snapshot.visibility();
     let of_groups = |visibility| {

@@ -1,5 +1,5 @@
-//! Connections to the MCP servers behind sources: opened when they are needed, kept while they are used, and never shared
-//! by two agents where what one says could reach the other.
+//! Connections to the MCP servers behind sources: opened on demand, kept while they are used, and never shared by two
+//! agents if messages for one could reach the other.
 
 pub(crate) mod bridge;
 pub(crate) mod followers;
@@ -37,156 +37,157 @@ use self::target::Shown;
 use crate::credentials::{Carried, Held};
 use crate::secrets::{SecretError, Secrets};
 
-/// How many connections are kept, and for how long without use.
+/// The most connections to keep, and how long to keep an unused one.
 const KEPT: u64 = 2_000;
 const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
-/// How many of them to one source, and how many at once that are not kept.
+/// The most kept connections to one source, and the most concurrent ones that are not kept.
 const KEPT_OF_ONE: usize = 64;
 const TRANSIENT: usize = 16;
-/// How long a call waits until another has ended.
+/// How long a call waits for another one to end.
 const PLACE_FOR: Duration = Duration::from_secs(10);
-/// How long a program may take until it says which era it speaks. It has to start first, others beside it, and one that
-/// finds the question of the modern era refuses the older one for good. Those that leave it unanswered are few.
+/// How long a program may take until its era is known. It first has to start, perhaps together with others. A program
+/// that sees the question of the modern era and then a timeout may reject the older era permanently. Few programs never
+/// answer.
 const PROGRAM_STARTS: Duration = Duration::from_secs(20);
 
-/// Where programs that speak MCP are started.
+/// How and whether this host starts programs that speak MCP.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramHost {
-    /// Whether any are. Whoever may register a source could otherwise run whatever they like here.
+    /// Whether any program may be started. If so, anyone who may register a source can run any program here.
     pub is_open: bool,
-    /// Those that are started all the same: whoever started us has named them.
+    /// Commands that are always allowed: the operator has named them at start.
     pub named: Vec<StdioCommand>,
-    /// Where the command of a source is looked up that is no path, and its `PATH`, unless its own environment says.
+    /// `PATH` used to resolve bare program names; also the child's `PATH` unless the source sets one.
     pub search_path: Option<OsString>,
-    /// A program that begins with [`upstream::stdio::run_if_asked`], most often this one: with it, programs die with us
-    /// even if we are killed.
+    /// A program that begins with [`upstream::stdio::run_if_asked`], usually this one: with it, child programs end
+    /// together with us even if we are killed.
     pub bound_by: Option<PathBuf>,
-    /// What programs are kept from, as in [`upstream::stdio::Program`].
+    /// Paths that programs cannot access, as in [`upstream::stdio::Program`].
     pub hidden: Vec<PathBuf>,
 }
 
 impl ProgramHost {
-    /// Whether a command is carried out.
+    /// Whether a command may be started.
     fn starts(&self, command: &StdioCommand) -> bool {
         self.is_open || self.named.iter().any(|named| named.runs_the_same(command))
     }
 }
 
-/// Why there is no connection to the server behind a source. None of it holds a secret.
+/// Why there is no connection to the server behind a source. No text contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// The server does not let itself be spoken to.
+    /// The server rejects or breaks the connection.
     #[error(transparent)]
     Mcp(#[from] McpError),
-    /// A secret of the source cannot be had.
+    /// A secret of the source cannot be read.
     #[error("a secret of the source cannot be read")]
     Secret(#[from] SecretError),
-    /// There is nothing to read secrets with.
+    /// Secrets cannot be read here at all.
     #[error("no secret can be read here")]
     NoSecrets,
-    /// A secret that cannot stand in a header.
+    /// A secret has characters that are not allowed in a header.
     #[error("the secret that is sent as `{name}` has characters that cannot stand in a header")]
     NotAHeader {
         /// The name of the header.
         name: Box<str>,
     },
-    /// The source is a program, and none is started here.
+    /// The source is a program, and programs are not started here.
     #[error("no program is started here: start toolcrib with --allow-stdio for that")]
     NoPrograms,
-    /// Nowhere to connect to.
+    /// The source has no address.
     #[error("the source has neither a `url` nor a `command`: give one of them")]
     Nowhere,
-    /// A way to show a credential that this kind of source does not have.
+    /// The kind of credential does not work with MCP servers.
     #[error("sources of kind `mcp` cannot be shown a credential of kind `{kind}`")]
     NotThisAuth {
-        /// The kind.
+        /// The kind of credential.
         kind: &'static str,
     },
-    /// A connection is opened for each call, and there are as many as there may be.
+    /// Each call opens a connection, and the limit of those is reached.
     #[error("{TRANSIENT} calls to the source are under way at the same time: try again later")]
     Busy,
     /// Many agents have a connection of their own, and all of them are in use.
     #[error("{KEPT_OF_ONE} agents use the source at the same time: try again later")]
     Full,
-    /// A command that is not carried out.
+    /// The command is not allowed.
     #[error(transparent)]
     Command(#[from] InvalidCommand),
-    /// What it is to be shown over TLS is no certificate.
+    /// The client certificate is invalid.
     #[error("the client certificate of the source cannot be used")]
     Certificate(#[from] InvalidIdentity),
-    /// What the source allows cannot be read.
+    /// The egress allowlist of the source cannot be parsed.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),
 }
 
-/// The connections of one crib.
+/// The connections of one [`Toolcrib`](crate::Toolcrib).
 pub(crate) struct Upstreams {
     client: HttpClient,
     host: ProgramHost,
     kept: Cache<Key, Arc<Kept>>,
-    /// Whoever holds it decides whether there is to be another one.
+    /// Serialises decisions about opening another connection.
     keeping: Mutex<()>,
     pub(crate) parked: ParkedRequests,
     pub(crate) followers: Followers,
     news: Arc<News>,
 }
 
-/// Sources whose servers say that they offer something else by now.
+/// Sources whose servers reported a changed list.
 #[derive(Default)]
 struct News {
     sources: Mutex<HashSet<SourceId>>,
     told: Notify,
 }
 
-/// For all agents, or for one of them.
+/// The source, and the agent if the connection is not shared.
 type Key = (SourceId, Option<Box<str>>);
 
-/// To what, and how to stop.
+/// The watched channel, and the task that watches it.
 type Listening = (watch::Receiver<Changes>, AbortHandle);
 
-/// A connection with what it was made for.
+/// A supervised connection with everything it was made from.
 struct Kept {
     profile: SourceProfile,
     shown: Shown,
     supervised: Supervised,
-    /// The token that was used last, where one is asked for: to connect, and to hear what the server says by itself.
+    /// The last used token, where tokens are requested: for connecting, and for messages outside of calls.
     authorization: Option<Authorization>,
-    /// For connections that are not kept.
+    /// Permits for connections that are not kept.
     places: Arc<Semaphore>,
-    /// Hears what the server says by itself, while it is connected.
+    /// Watches for messages that the server sends outside of calls, while it is connected.
     hearing: Mutex<Option<Listening>>,
 }
 
 /// A connection for one use.
 pub(crate) struct Upstream {
     pub(crate) connection: Connection,
-    /// Whose it is.
+    /// The pool key of the connection.
     key: Key,
-    /// It ends with the last that keeps it.
+    /// The connection closes when its last holder drops it.
     kept: Arc<Kept>,
-    /// With each request of this use.
+    /// Headers and token for each request of this use.
     pub(crate) carried: Carried,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Upstream {
-    /// Whether it is there for the next use too.
+    /// Whether the connection stays open for the next use.
     fn is_kept(&self) -> bool {
         is_kept(&self.kept.profile)
     }
 
-    /// How long a call may take, if its source says so.
+    /// The time limit of a call, if the source sets one.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.kept.profile.limits.timeout()
     }
 
-    /// What it must not repeat: the credentials that it is shown.
+    /// Masks the credentials that the server is shown, because it must not repeat them.
     pub(crate) fn mask(&self) -> Mask {
         let token = self.carried.token.iter().flat_map(Held::secrets);
         Mask::of(self.kept.shown.hidden().iter().chain(token))
     }
 
-    /// Whether it may ask for the roots of a caller.
+    /// Whether the server may ask for the roots of a caller.
     pub(crate) fn may_see_roots(&self) -> bool {
         may_see_roots(&self.kept.profile)
     }
@@ -194,7 +195,7 @@ impl Upstream {
 
 impl Upstreams {
     pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
-        // Weighed by nothing but their number: what one takes is bounded in itself.
+        // Weighted only by their number: the memory of one connection is bounded in itself.
         let (keeping, parked) = (Mutex::default(), ParkedRequests::new());
         let followers = Followers::default();
         Self {
@@ -208,7 +209,7 @@ impl Upstreams {
         }
     }
 
-    /// A program that is run for one call, and the secrets in its environment.
+    /// Prepares a program that runs for one call; also returns the secrets in its environment.
     pub(crate) async fn program(
         &self,
         command: &StdioCommand,
@@ -220,7 +221,7 @@ impl Upstreams {
         Ok((program, environment.into_values().collect()))
     }
 
-    /// A connection for nobody in particular: to ask what there is.
+    /// A shared connection for discovery.
     pub(crate) async fn for_discovery(
         &self,
         source: &SourceId,
@@ -249,7 +250,7 @@ impl Upstreams {
                 self.open((id, None), profile, secrets, carried).await
             }
             Isolation::Auto => {
-                // A session may remember something, and what the server asks in it has no address.
+                // A session may have state, and requests of the server within it name no caller.
                 if self.era(&id, profile).is_none_or(|era| era == Era::Modern) {
                     let shared =
                         self.open((id.clone(), None), profile, secrets, carried.clone()).await?;
@@ -262,13 +263,13 @@ impl Upstreams {
         }
     }
 
-    /// How the server is spoken to, if that was found out.
+    /// The server's protocol era, if it is known.
     fn era(&self, source: &SourceId, profile: &SourceProfile) -> Option<Era> {
         let shared = self.kept.get(&(source.clone(), None))?;
         if shared.profile == *profile { shared.supervised.era() } else { None }
     }
 
-    /// Ends the connections to sources that are no longer there or are others by now. Calls under way come to their end.
+    /// Drops the connections of sources that were removed or changed. Running calls finish first.
     pub(crate) fn retain(&self, snapshot: &Snapshot) {
         for (key, kept) in self.kept.entries() {
             let source = snapshot.source(&key.0).map(|entry| &entry.source);
@@ -278,7 +279,7 @@ impl Upstreams {
         }
     }
 
-    /// Waits until servers say that they offer something else by now, and says whose they are.
+    /// Waits until servers report changed lists, and returns their sources.
     pub(crate) async fn news(&self) -> HashSet<SourceId> {
         loop {
             let told = self.news.told.notified();
@@ -292,7 +293,7 @@ impl Upstreams {
         }
     }
 
-    /// The last that the program of a source said on the side.
+    /// The last output on stderr of the program behind a source.
     pub(crate) fn stderr(&self, source: &SourceId) -> Option<String> {
         self.kept.get(&(source.clone(), None))?.supervised.stderr()
     }
@@ -314,14 +315,14 @@ impl Upstreams {
             kept.hear(source, &connection, &self.news);
             return Ok(Upstream { connection, key: whole, kept, carried, _place: None });
         }
-        // Those that have them may wait for people: that is not for the server to answer for.
+        // Calls that hold the permits may wait for people, so a timeout is not the server's failure.
         let place = timeout(PLACE_FOR, Arc::clone(&kept.places).acquire_owned()).await;
         let place = Some(place.map_err(|_| UpstreamError::Busy)?.map_err(|_| McpError::Closed)?);
         let connection = kept.supervised.connection().await?;
         Ok(Upstream { connection, key: whole, kept, carried, _place: place })
     }
 
-    /// The one that shows the secrets of the source as they are now: one that was replaced is used from then on.
+    /// The pooled connection with the current secrets of the source: a replaced secret is used from then on.
     async fn kept(
         &self,
         key: Key,
@@ -340,7 +341,7 @@ impl Upstreams {
         }
     }
 
-    /// One for all who come at the same time.
+    /// Adds a connection to the pool; concurrent callers share one.
     fn keep(
         &self,
         key: Key,
@@ -358,7 +359,7 @@ impl Upstreams {
         Ok(kept)
     }
 
-    /// One source does not take all there is: the connection that was not used for longest makes room for the next.
+    /// Limits the connections of one source: the longest idle one is closed for the next.
     fn make_room(&self, wanted: &Key) -> Result<(), UpstreamError> {
         let of_source =
             self.kept.entries().into_iter().filter(|(key, _)| key.0 == wanted.0 && *key != *wanted);
@@ -393,13 +394,13 @@ impl Upstreams {
 }
 
 impl Kept {
-    /// Notes when the server says that one of its lists is another. It ends with the connection.
+    /// Watches for reports that a list of the server has changed. The task ends with the connection.
     fn hear(&self, source: SourceId, connection: &Connection, news: &Arc<News>) {
         let mut hearing = self.hearing.lock().expect("no one panics while holding it");
         let (mut changes, news) = (connection.changes(), Arc::clone(news));
         match &*hearing {
             Some((heard, _)) if heard.same_channel(&changes) => return,
-            // It may be kept by calls that are about to fail.
+            // Calls that are about to fail may still hold the old connection.
             Some((_, before)) => before.abort(),
             None => {}
         }
@@ -429,7 +430,7 @@ fn is_kept(profile: &SourceProfile) -> bool {
     matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. })
 }
 
-/// A credential of each agent's own is for a connection of its own, whatever is said.
+/// A credential of each agent's own requires a connection of its own, whatever the settings say.
 fn isolation(profile: &SourceProfile) -> Isolation {
     match &profile.settings {
         _ if profile.auth.is_per_agent() => Isolation::PerAgent,
@@ -438,7 +439,7 @@ fn isolation(profile: &SourceProfile) -> Isolation {
     }
 }
 
-/// Who an agent is, in one word that nobody else has.
+/// A unique text key of the principal behind an agent.
 pub(crate) fn whose(agent: &Agent) -> Box<str> {
     let known = agent.identity();
     match &agent.user {
@@ -449,23 +450,23 @@ pub(crate) fn whose(agent: &Agent) -> Box<str> {
 
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// A number that stands for the same, as long as this process lives.
+/// A hash of the principal, stable while this process runs.
 pub(crate) fn number(agent: &Agent) -> u64 {
     HASHER.hash_one((agent.identity(), &agent.user))
 }
 
-/// The same for whoever an agent acts for: with two clients somebody is still one.
+/// A hash of the subject that an agent acts for, regardless of its client.
 pub(crate) fn number_of_subject(agent: &Agent) -> u64 {
     HASHER.hash_one((agent.issuer(), &agent.subject, &agent.user))
 }
 
-/// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let
-/// them take the place of those that their arguments name, for everybody.
+/// Roots are folders on the caller's machine. A program runs on this machine and would take them for local folders:
+/// some programs let them replace, for all callers, the folders that their arguments name.
 fn may_see_roots(profile: &SourceProfile) -> bool {
     !matches!(&profile.settings, Settings::Mcp { command: Some(_), .. })
 }
 
-/// What whoever is behind us might be able to do. Whether this caller can is found out when it is asked.
+/// The capabilities that any caller might have. Whether this caller has them is checked when it is asked.
 fn abilities(roots: bool) -> serde_json::Map<String, Value> {
     let mut all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}});
     if roots {
@@ -479,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_told_of_no_roots() {
+    fn a_program_is_offered_no_roots() {
         let profile = |more: Value| -> SourceProfile {
             let mut profile = json!({"name": "files", "settings": {"kind": "mcp"}});
             profile.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -494,7 +495,7 @@ mod tests {
         }
     }
     #[test]
-    fn users_of_one_credential_are_not_one() {
+    fn users_of_one_credential_are_different_principals() {
         let anyone = crate::Identity::anonymous();
         let [ada, eve] = ["ada", "eve"].map(|user| anyone.clone().with_user(user.into()).agent);
         let all = [&anyone.agent, &ada, &eve];
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_one_subject_are_two_callers_and_one_subject() {
+    fn clients_of_one_subject_are_two_principals_and_one_subject() {
         let agent = |claims: Value| {
             let claims = claims.as_object().cloned().unwrap();
             Agent::new("ada", Arc::new(claims.into()))

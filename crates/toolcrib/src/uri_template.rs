@@ -1,8 +1,8 @@
-//! Templates of addresses (RFC 6570), as resources have them.
+//! URI templates (RFC 6570) of resources, and checks of resource URIs.
 
 use regex::Regex;
 
-/// What is wrong with the address of a resource.
+/// Checks that the URI of a resource is valid; the error explains the problem.
 pub(crate) fn check_address(uri: &str) -> Result<(), &'static str> {
     if uri.contains(['{', '}']) {
         return Err("it has braces: register it as a resource template");
@@ -23,10 +23,10 @@ fn check_begin(uri: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A template of our own code, which has nobody behind it with a last word: each expression stands for what RFC 6570 lets it
-/// stand for, and a name never for a way to another place.
+/// A template of an embedder's resources. No server decides about its addresses, so matching is strict. Each expression
+/// matches only what RFC 6570 allows, and a value can never lead to another folder.
 pub(crate) struct UriTemplate {
-    /// Its groups are what must not be a way.
+    /// Its capture groups must not contain `.` or `..` as path segments.
     addresses: Regex,
     names: Vec<Box<str>>,
 }
@@ -67,7 +67,7 @@ impl UriTemplate {
         Ok(Self { addresses, names })
     }
 
-    /// Whether an address is one of it.
+    /// Whether a URI matches the template.
     pub(crate) fn has(&self, uri: &str) -> bool {
         let ways =
             |part: &str| plain(part).split(['/', '\\']).any(|step| matches!(step, "." | ".."));
@@ -76,13 +76,13 @@ impl UriTemplate {
             .is_some_and(|found| !found.iter().skip(1).flatten().any(|part| ways(part.as_str())))
     }
 
-    /// What stands in its braces.
+    /// The variable names of the template.
     pub(crate) fn names(&self) -> &[Box<str>] {
         &self.names
     }
 }
 
-/// What an expression with so many names stands for.
+/// The regular expression for a template expression with this number of names.
 fn pattern(expression: &str, names: usize) -> String {
     match expression.chars().next() {
         Some('+') => ".+".to_owned(),
@@ -97,18 +97,18 @@ fn pattern(expression: &str, names: usize) -> String {
     }
 }
 
-/// What an expression may begin with.
+/// Operators that an expression may begin with.
 const OPERATORS: [char; 7] = ['+', '#', '?', '&', ';', '.', '/'];
 
-/// Dots and slashes are what they are, encoded or not.
+/// Decodes percent-encoded dots and slashes, which path checks must see.
 fn plain(part: &str) -> String {
     let part = part.replace("%2e", ".").replace("%2E", ".");
     let part = part.replace("%2f", "/").replace("%2F", "/");
     part.replace("%5c", "/").replace("%5C", "/")
 }
 
-/// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
-/// for a query or a fragment also for none. The server has the last word.
+/// Whether a URI roughly matches a template (RFC 6570), for MCP servers, which decide themselves. An expression matches
+/// any non-empty text; one for a query or a fragment also matches nothing.
 pub(crate) fn is_like(uri: &str, template: &str) -> bool {
     let Some((before, mut rest)) = template.split_once('{') else { return uri == template };
     let Some(mut uri) = uri.strip_prefix(before) else { return false };
@@ -121,7 +121,7 @@ pub(crate) fn is_like(uri: &str, template: &str) -> bool {
             }
             uri = characters.as_str();
         }
-        // Where a text stands first is where it leaves the most for what follows: there is nothing to try again.
+        // The first occurrence leaves the most text for the remaining template, so no backtracking is needed.
         let Some((between, next)) = after.split_once('{') else { return uri.ends_with(after) };
         let Some((_, left)) = uri.split_once(between) else { return false };
         (uri, rest) = (left, next);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_stands_for_what_it_may() {
+    fn an_expression_matches_only_what_it_may() {
         for (uri, template) in [
             ("users://ada", "users://{id}"),
             ("users://ada", "users://{_id}"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_like_a_template_or_not() {
+    fn a_uri_roughly_matches_a_template_or_not() {
         for (uri, template) in [
             ("file:///a/b", "file:///{+path}"),
             ("test://template/123/data", "test://template/{id}/data"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_fits_nowhere_is_soon_known_not_to() {
+    fn a_template_that_does_not_match_fails_without_backtracking() {
         let template = format!("db://{}!", "{a}/".repeat(100));
         assert!(!is_like(&format!("db://{}", "/".repeat(2_000)), &template));
         assert!(is_like(&format!("db://{}!", "/".repeat(2_000)), &template));

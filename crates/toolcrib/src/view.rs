@@ -1,7 +1,7 @@
-//! What one agent sees: the only way to list, find, search or call tools for an agent.
+//! `AgentView`: the only way to list, find, search or call tools for an agent.
 //!
-//! A view is taken for one request: what the catalog has is answered from one snapshot, and what providers have when they
-//! are asked. A tool that is not granted and a tool that does not exist look the same.
+//! A view serves one request. Catalog tools come from one snapshot; provider tools come from the providers at the time
+//! of the request. A tool that is not granted and a tool that does not exist look the same.
 
 mod beside;
 mod call;
@@ -45,10 +45,10 @@ pub use since::Changed;
 use tool::Origin;
 pub use tool::ViewedTool;
 
-/// How much of a name is repeated that nobody has, in characters.
+/// Maximum length of an unknown tool name that an error repeats, in characters.
 const SHOWN: usize = 200;
 
-/// What one agent sees.
+/// Everything that one agent can list, find, search and call.
 #[derive(Clone)]
 pub struct AgentView {
     crib: Toolcrib,
@@ -56,25 +56,25 @@ pub struct AgentView {
     agent: Agent,
     toolset: Arc<Toolset>,
     provided: Arc<Provided>,
-    /// For this request only; what the catalog has comes first, then the providers of the crib, then these.
+    /// Providers of this request only. Lookup order: catalog, then shared providers, then these.
     own_providers: Vec<Arc<dyn ToolProvider>>,
-    /// One group of it, without the tools of providers.
+    /// The view is restricted to one group and excludes the tools of shared providers.
     is_narrowed: bool,
-    /// The list has only `tool_search`, `execute_tool` and these.
+    /// If set, the list holds only `tool_search`, `execute_tool` and these tools.
     by_search: Option<Arc<Beside>>,
-    /// By which way the agent comes, for the record.
+    /// The endpoint and trace of the request, for the call log.
     via: Via,
-    /// For upstreams that are called.
+    /// Credentials and headers of the request, for upstreams that use the agent's own rights.
     came_with: CameWith,
-    /// How long the agent waits for what it calls.
+    /// How long the client waits for a call.
     patience: Option<Duration>,
-    /// How it gets to the rest of what is too long.
+    /// How the client can read the rest of a truncated result.
     reads_on: ReadsOn,
-    /// The workflow whose step it calls for, if it is one.
+    /// The workflow whose step makes the call, if any.
     within: Option<Arc<Nested>>,
 }
 
-/// Names what an agent sees.
+/// Cache key of a view: two views with equal stamps show the agent the same tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     toolset: u64,
@@ -82,21 +82,21 @@ pub struct Stamp {
     by_search: Option<u64>,
 }
 
-/// Why there is not exactly one tool of a name.
+/// Why a name does not resolve to exactly one tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFound {
     /// Unknown, or not granted: the agent cannot tell which.
     #[error("Tool not found: {name}")]
     NoSuchTool {
-        /// The name.
+        /// The name that was looked up.
         name: Box<str>,
     },
-    /// Several of the agent's own tools go by it.
+    /// Several of the agent's tools match the name.
     #[error("several tools are called `{name}`: say which, `{}`", names.join("` or `"))]
     Ambiguous {
-        /// The name.
+        /// The name that was looked up.
         name: Box<str>,
-        /// What they are called in the agent's list.
+        /// The names of the matching tools in the agent's list.
         names: Vec<String>,
     },
 }
@@ -126,72 +126,72 @@ impl AgentView {
         }
     }
 
-    /// For an agent that waits so long for what it calls. Sources may have less time, and never more.
+    /// Limits how long the client waits for a call. Sources may have less time, never more.
     pub fn within(self, patience: Option<Duration>) -> Self {
         Self { patience, ..self }
     }
 
-    /// For an agent that reads the rest of answers that are too long in these ways.
+    /// Sets how the client can read the rest of truncated results.
     pub fn reading_on(self, reads_on: ReadsOn) -> Self {
         Self { reads_on, ..self }
     }
 
-    /// Whether answers may be cut, so that the rest of them is a resource: those of sources are.
+    /// Whether results may be truncated, with the rest readable as a resource. This applies to tools of sources.
     pub fn may_be_cut(&self) -> bool {
         !self.toolset.tools().is_empty()
     }
 
-    /// Says by which way the agent comes, for the record of its calls.
+    /// Sets the endpoint and trace of the request, for the call log.
     pub fn via(self, via: Via) -> Self {
         Self { via, ..self }
     }
 
-    /// With what came with the request. Without it, upstreams that want the agent's own rights are not called.
+    /// Adds the credentials of the request. Without them, upstreams that use the agent's own rights are not called.
     pub fn came_with(mut self, came_with: &CameWith) -> Self {
         self.came_with = came_with.clone();
         self
     }
 
-    /// With the tools of a provider, for this request only.
+    /// Adds the tools of a provider, for this request only.
     pub fn with_provider(mut self, provider: Arc<dyn ToolProvider>) -> Self {
         self.own_providers.push(provider);
         self
     }
 
-    /// The same of several.
+    /// Adds the tools of several providers, for this request only.
     pub fn with_providers(mut self, providers: &RequestProviders) -> Self {
         self.own_providers.extend(providers.iter().cloned());
         self
     }
 
-    /// What is left of it in one group; none if the agent does not have that group.
+    /// Restricts the view to one group; `None` if the agent does not have that group.
     pub fn narrowed(self, group: &GroupId) -> Option<Self> {
         let toolset = self.crib.narrowed(&self.snapshot, &self.toolset, group)?;
         Some(Self { toolset, is_narrowed: true, ..self })
     }
 
-    /// With a list of nothing but `tool_search` and `execute_tool`, which reach the rest (requirement A6).
+    /// Reduces the list to `tool_search` and `execute_tool`, which reach all other tools (requirement A6).
     pub fn by_search(self) -> Self {
         self.by_search_beside(Beside::nothing())
     }
 
-    /// The same with a few tools beside those two.
+    /// Reduces the list to `tool_search`, `execute_tool` and a few pinned tools.
     pub fn by_search_beside(self, beside: Arc<Beside>) -> Self {
         Self { by_search: Some(beside), ..self }
     }
 
-    /// What is beside those two, if its list is of that kind.
+    /// The pinned tools, if the list is reduced to search.
     pub fn beside(&self) -> Option<&Arc<Beside>> {
         self.by_search.as_ref()
     }
 
-    /// Where the agent gets its tools besides the catalog.
+    /// All providers of the view: the shared ones first, then those of this request.
     fn providers(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
         let of_all = self.provided.providers.iter().filter(|_| !self.is_narrowed);
         of_all.chain(&self.own_providers)
     }
 
-    /// Names what the agent sees: what is made from two views of one stamp is the same. None if nobody can say.
+    /// The cache key of this view; `None` if providers of this request make it uncacheable.
     pub fn stamp(&self) -> Option<Stamp> {
         let provided = if self.is_narrowed { 0 } else { self.provided.serial };
         let by_search = self.by_search.as_ref().map(|beside| beside.number());
@@ -199,7 +199,7 @@ impl AgentView {
         self.own_providers.is_empty().then_some(stamp)
     }
 
-    /// Whether `tool_search` and `execute_tool` are among the agent's tools.
+    /// Whether the agent has the tools `tool_search` and `execute_tool`.
     pub fn has_search(&self) -> bool {
         let is_searched = |provider: &Arc<dyn ToolProvider>| {
             let tools = provider.tools();
@@ -211,41 +211,41 @@ impl AgentView {
             || self.own_providers.iter().any(is_searched)
     }
 
-    /// Whether a call may go on after the caller was answered.
+    /// Whether a call may continue after the client received its response.
     pub fn may_go_on(&self) -> bool {
         let mut provided = self.providers().flat_map(|provider| provider.tools());
         provided.any(|tool| tool.may_go_on) || self.has_tools_of_servers()
     }
 
-    /// What an MCP server does about a call is up to it.
+    /// An MCP server decides itself whether a call becomes a task, so any of its tools may.
     fn has_tools_of_servers(&self) -> bool {
         let is_of_server = |tool: &Arc<CataloguedTool>| {
             let manifest = tool.tool.served_manifest();
             manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall)
         };
         let mut sources = self.snapshot.sources();
-        // Where there are none, there is no need to look at every tool.
+        // Without MCP sources, skip the scan over all tools.
         let has_servers = sources.any(|it| it.source.profile.settings.kind() == Kind::Mcp);
         let mut tools = self.toolset.tools().iter();
         has_servers && tools.any(|slot| self.snapshot.tool_at(slot).is_some_and(is_of_server))
     }
 
-    /// Who sees it.
+    /// The agent that this view belongs to.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// What it is answered from.
+    /// The catalog snapshot that this view reads.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// The tools of the catalog that the agent has, as a set.
+    /// The catalog tools that the agent is granted.
     pub fn toolset(&self) -> &Arc<Toolset> {
         &self.toolset
     }
 
-    /// The listed tools: those about tools, those of the catalog in the order of their ids, those of providers.
+    /// The listed tools: meta tools, then catalog tools by id, then provider tools.
     pub fn list(&self) -> Vec<ViewedTool> {
         let meta = self.has_search().then(|| MetaTool::ALL.map(ViewedTool::meta));
         let meta = meta.into_iter().flatten();
@@ -260,7 +260,7 @@ impl AgentView {
         meta.chain(tools).chain(provided).collect()
     }
 
-    /// The tool that goes by this name, in the form the agent is shown or in another that is not ambiguous.
+    /// Finds a tool by its listed name, or by another of its names if that is unambiguous.
     pub fn find(&self, name: &str) -> Result<ViewedTool, NotFound> {
         if let Some(meta) = MetaTool::named(name).filter(|_| self.has_search()) {
             return Ok(ViewedTool::meta(meta));
@@ -286,14 +286,14 @@ impl AgentView {
         }
     }
 
-    /// The tool of the catalog with this id.
+    /// Finds a catalog tool by id.
     pub fn find_id(&self, id: &ToolId) -> Result<ViewedTool, NotFound> {
         let granted = |entry: &&Arc<CataloguedTool>| self.toolset.tools().contains(entry.slot);
         let found = self.snapshot.tool(id).filter(granted);
         found.map(|entry| self.viewed(entry)).ok_or_else(|| missing(id.as_str()))
     }
 
-    /// Where the agent meets a tool that it found.
+    /// Whether the agent sees the tool in lists, by search only, or not at all.
     pub fn visibility(&self, tool: &ViewedTool) -> Visibility {
         match &tool.origin {
             Origin::Catalog(entry) => self.toolset.visibility(entry.slot).unwrap_or_default(),
@@ -306,7 +306,7 @@ impl AgentView {
         ViewedTool::catalogued(entry, self.toolset.name(&self.snapshot, entry))
     }
 
-    /// Asked only for names that no tool of the catalog goes by.
+    /// Finds a provider tool. Called only for names that no catalog tool has.
     fn provided_by_name(&self, name: &str) -> Option<ViewedTool> {
         if MetaTool::named(name).is_some() {
             return None;
@@ -317,19 +317,19 @@ impl AgentView {
         by_name.or_else(|| self.provided().find(|tool| tool.portable_name() == name))
     }
 
-    /// What providers add for agents to find: names that are free, the first provider first.
+    /// The provider tools that agents can find: names that are not taken yet, the first provider wins.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
         let of_all = self.provided_for_all().filter_map(|slot| self.provided.viewed(slot));
         of_all.chain(self.provided_for_request())
     }
 
-    /// The places of what they have for all agents. Nothing is counted or copied: everybody looks there at once.
+    /// Slots of the shared provider tools. Allocates and copies nothing, because every request runs it.
     fn provided_for_all(&self) -> impl Iterator<Item = Slot> {
         let all = (0..).zip(&self.provided.tools).filter(|_| !self.is_narrowed);
         all.filter(|(_, (tool, _))| self.is_added(tool, true)).map(|(slot, _)| slot)
     }
 
-    /// What they have for this request only.
+    /// The provider tools of this request only.
     fn provided_for_request(&self) -> impl Iterator<Item = ViewedTool> {
         let is_taken_before = !self.is_narrowed && !self.own_providers.is_empty();
         let before = self.provided.tools.iter().filter(|_| is_taken_before);
@@ -344,7 +344,8 @@ impl AgentView {
         free.map(|(tool, by)| ViewedTool::provided(tool, Arc::clone(by)))
     }
 
-    /// Whether agents find a provider's tool, the first of its name or not: the catalog and we ourselves come first.
+    /// Whether agents can find a provider tool: catalog tools and meta tools of the same name win, and so does an
+    /// earlier one.
     fn is_added(&self, tool: &ProvidedTool, is_first: bool) -> bool {
         let name = &*tool.name;
         let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
@@ -356,13 +357,13 @@ impl AgentView {
     }
 }
 
-/// Whose last form it is. Others may be called so, but it is made for this one.
+/// The tool whose globally unique name this is: it wins over other tools with the same listed name.
 fn last(found: &[ViewedTool], name: &str) -> Option<usize> {
     let unique = |tool: &ViewedTool| tool.entry().map(|entry| entry.tool.unique_name());
     found.iter().position(|tool| unique(tool).is_some_and(|unique| unique == name))
 }
 
-/// Names are repeated, but not at any length.
+/// Repeats the name in the error, truncated to `MAX_ECHOED_NAME`.
 fn missing(name: &str) -> NotFound {
     let name: String = name.chars().take(SHOWN).collect();
     NotFound::NoSuchTool { name: name.into() }

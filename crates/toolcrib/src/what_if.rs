@@ -1,4 +1,4 @@
-//! What would change for agents if something were changed (requirement G7): commands are supposed, not carried out.
+//! How a change would affect agents (requirement G7): commands run against a supposed snapshot and are not carried out.
 
 mod forms;
 
@@ -19,7 +19,7 @@ use crate::crib::Toolcrib;
 use crate::resolver::active_policies;
 use crate::toolset::Toolset;
 
-/// Bytes of JSON to a token, about: what common tokenizers make of tool lists.
+/// Approximate bytes of JSON per token, as common tokenizers count tool lists.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// What would change for one agent.
@@ -64,7 +64,7 @@ pub struct Extent {
 }
 
 impl Toolcrib {
-    /// What commands would change for agents with these claims. Commands are refused as they would be.
+    /// The effect of commands on agents with these claims. A command is rejected as it would be in reality.
     pub async fn what_if(
         &self,
         commands: &[Command],
@@ -72,7 +72,7 @@ impl Toolcrib {
     ) -> Result<Vec<Effect>, CommandError> {
         let (crib, commands, agents) = (self.clone(), commands.to_vec(), agents.to_vec());
         let runtime = tokio::runtime::Handle::current();
-        // With many tools and agents it takes a while, which nobody else should wait for.
+        // With many tools and agents this takes long, so it runs on the blocking pool and delays no other task.
         let supposed = tokio::task::spawn_blocking(move || {
             let before = crib.catalog().snapshot();
             let after = runtime.block_on(crib.catalog().what_if(&before, &commands))?;
@@ -82,7 +82,7 @@ impl Toolcrib {
     }
 }
 
-/// What differs for agents between two snapshots.
+/// The differences between two snapshots for these agents.
 pub fn effects<C: Borrow<Claims>>(
     before: &Snapshot,
     after: &Snapshot,
@@ -90,7 +90,7 @@ pub fn effects<C: Borrow<Claims>>(
 ) -> Vec<Effect> {
     let same_tools = has_same_tools(before, after);
     let (mut before, mut after) = (Side::of(before), Side::of(after));
-    // Agents of the same groups have the same tools, before and after.
+    // Agents with the same groups have the same tools in both snapshots.
     let mut known: HashMap<(usize, usize), Effect> = HashMap::new();
     let effect = |claims: &C| {
         let key = (before.number(claims.borrow()), after.number(claims.borrow()));
@@ -101,7 +101,7 @@ pub fn effects<C: Borrow<Claims>>(
     agents.iter().map(effect).collect()
 }
 
-/// Whether every tool is the very same, so that places say which it is.
+/// Whether every tool is identical in both snapshots, so that equal slots mean equal tools.
 fn has_same_tools(before: &Snapshot, after: &Snapshot) -> bool {
     let is_same = |entry: &Arc<CataloguedTool>| {
         after.tool_at(entry.slot).is_some_and(|other| Arc::ptr_eq(entry, other))
@@ -109,12 +109,12 @@ fn has_same_tools(before: &Snapshot, after: &Snapshot) -> bool {
     before.tool_count() == after.tool_count() && before.tools().all(is_same)
 }
 
-/// One of two snapshots that are compared, with what is worked out once for all agents.
+/// One of the two compared snapshots, with results that are computed once for all agents.
 struct Side<'a> {
     snapshot: &'a Snapshot,
     policies: Policies,
     forms: Forms<'a>,
-    /// What grants give, each once.
+    /// The distinct toolsets that grants resolve to.
     toolsets: Vec<Rc<Toolset>>,
     numbers: HashMap<(Vec<GroupId>, bool), usize>,
     extents: HashMap<usize, Extent>,
@@ -132,7 +132,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Of the toolset that an agent has.
+    /// The index of the agent's toolset.
     fn number(&mut self, claims: &Claims) -> usize {
         let grant = self.policies.resolve(claims);
         let key = (grant.groups.clone(), grant.admin);
@@ -152,7 +152,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// The ids of tools at these places, in their order.
+    /// The ids of the tools in these slots, in the order of ids.
     fn ids(&self, slots: &ToolSet) -> Vec<ToolId> {
         let mut slots: Vec<Slot> = slots.iter().collect();
         slots.sort_unstable_by_key(|slot| self.forms.rank(*slot));
@@ -160,7 +160,8 @@ impl<'a> Side<'a> {
         tools.map(|entry| entry.tool.id.clone()).collect()
     }
 
-    /// Those of a toolset that the other side's toolset lacks. Places of two snapshots need not be the same.
+    /// The tools of a toolset that the other snapshot's toolset lacks. The same tool may have different slots in the
+    /// two.
     fn missing(
         &self,
         own: &Toolset,
@@ -206,7 +207,7 @@ fn effect(
     }
 }
 
-/// The tools of both toolsets that have another name in the second.
+/// The tools of both toolsets whose name differs in the second.
 fn renamed(
     (before, had): (&Side<'_>, &Toolset),
     (after, has): (&Side<'_>, &Toolset),

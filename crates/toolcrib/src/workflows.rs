@@ -1,4 +1,4 @@
-//! Workflows: documents of a source become tools.
+//! Sources of kind `workflow`: each of their documents becomes a tool.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use workflow::{InvalidWorkflow, Workflow};
 /// The most documents of one source.
 const MOST: usize = 100;
 
-/// Why a document is no workflow.
+/// Why a document is not a valid workflow.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidDocument {
-    /// Neither YAML nor JSON.
+    /// The text is neither YAML nor JSON.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// Something in it is wrong or not supported.
+    /// A part of the workflow is invalid or not supported.
     #[error(transparent)]
     Workflow(#[from] InvalidWorkflow),
-    /// A schema that is none for arguments or results.
+    /// A schema that cannot describe arguments or results.
     #[error("/{member}/schema/document: this must be a JSON Schema of an object")]
     Schema {
         /// `input` or `output`.
         member: &'static str,
     },
-    /// More than one source has.
+    /// More documents than one source may have.
     #[error("a source has at most {MOST} documents")]
     TooMany,
-    /// One of several.
+    /// The problem is in one of several documents.
     #[error("documents[{number}]")]
     Of {
-        /// Which.
+        /// The index of the document.
         number: usize,
-        /// Why.
+        /// The problem.
         source: Box<Self>,
     },
-    /// Two workflows of one name, or a name that a tool cannot have.
+    /// Two workflows have the same name, or a name is not valid for a tool.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
 }
@@ -58,7 +58,7 @@ fn read(document: &Value) -> Result<Workflow, InvalidDocument> {
     Ok(workflow)
 }
 
-/// Reads the documents of a source, and says which of them is wrong.
+/// Reads the documents of a source; the error names the invalid one.
 pub fn read_workflows(
     source: &SourceId,
     documents: &[Box<str>],
@@ -115,7 +115,7 @@ fn is_of_object(schema: &Value) -> bool {
     schema.get("type").is_none_or(|kind| kind == "object")
 }
 
-/// As MCP wants it.
+/// Adds `"type": "object"`, which MCP requires.
 fn with_type(mut schema: Value) -> Value {
     if let Value::Object(members) = &mut schema {
         members.entry("type").or_insert_with(|| "object".into());

@@ -1,4 +1,4 @@
-//! Canary secrets go in through every path there is, and are looked for in everything that comes out.
+//! Leak test: canary secrets are entered through every input, and searched for in every output and store.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ const GIVEN: &str = "canary-given-as-it-is-13d8";
 const NUMBER: &str = "7310048812";
 const ALL: [&str; 7] = [ENVIRONMENT, FILE, SEALED, KEY, PASSWORD, GIVEN, NUMBER];
 
-/// Everything that was said, by anybody.
+/// Everything that was logged or returned.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<String>>);
 
@@ -48,7 +48,7 @@ fn search(place: &str, text: &[u8]) {
     for canary in ALL {
         let plain = canary.as_bytes();
         let hex: String = plain.iter().map(|byte| format!("{byte:02x}")).collect();
-        let base64 = "Y2FuYXJ5"; // how each of them begins
+        let base64 = "Y2FuYXJ5"; // base64 of the prefix `canary`
         for form in [plain, hex.as_bytes(), base64.as_bytes()] {
             let found = text.windows(form.len()).any(|window| window == form);
             assert!(!found, "`{canary}` stands in {place}");
@@ -56,7 +56,7 @@ fn search(place: &str, text: &[u8]) {
     }
 }
 
-/// Secrets given as they are, where a reference belongs. All are refused.
+/// Literal secrets in place of references. All are refused.
 fn given_as_they_are() -> Vec<Value> {
     let url = "https://id.example.com/token";
     let mut all = Vec::new();
@@ -133,7 +133,7 @@ async fn through_every_path(place: &JournalPlace, folder: &Path, heard: &Heard) 
         heard.note(entry);
     }
     heard.note(toolcrib::verify(&*journal, &catalog.snapshot(), |_| {}).await.unwrap());
-    // A second secret under the same name, then none: what was there before is not left behind either.
+    // Replace the secret, then remove it: the old value must not survive anywhere either.
     secrets.seal("billing", &SecretString::from(SEALED)).await.unwrap();
     secrets.remove("billing").await.unwrap();
     catalog.close().await;

@@ -1,4 +1,4 @@
-//! Sources are kept fresh by themselves: on time, after failures, when somebody wakes them, one at a time.
+//! The background refresher: refreshes on schedule, after failures and when woken, one refresh per source at a time.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../catalog/tests/support/database.rs"]

@@ -1,4 +1,4 @@
-//! The example of the README: what `examples/pizzeria.jsonl` holds, and that its program still writes it.
+//! The example of the README: the content of `examples/pizzeria.jsonl`, and that its program still writes it.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ mod program;
 const FILE: &str = include_str!("../../../examples/pizzeria.jsonl");
 
 #[tokio::test]
-async fn the_program_writes_the_file_that_is_there() {
-    // If an event is stored differently on purpose, run the program again; its first lines say how.
+async fn the_example_program_writes_the_committed_file() {
+    // After an intended change of the stored events, run the example again; its opening comment shows the command.
     assert!(program::journal().await.unwrap() == FILE, "examples/pizzeria.jsonl is not up to date");
 }
 
@@ -53,7 +53,7 @@ async fn the_pizzeria_is_imported_and_served() {
     assert_eq!((policies, labels), (vec!["guests", "staff"], vec!["money", "pii"]));
 }
 
-/// The tools of each group that can be served.
+/// The tools that each group serves.
 fn groups(snapshot: &Snapshot) -> BTreeMap<&str, Vec<&str>> {
     let tools = |id| {
         let served = snapshot.group_tools(id).unwrap_or_default();
@@ -65,7 +65,7 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<&str, Vec<&str>> {
     snapshot.groups().map(|entry| (entry.group.id.as_str(), tools(&entry.group.id))).collect()
 }
 
-/// Tools that wait for an admin.
+/// Tools that are pending review.
 fn waiting(snapshot: &Snapshot) -> Vec<&str> {
     let waits = |tool: &&Tool| tool.review == Review::Waiting;
     snapshot.tools().map(|entry| &entry.tool).filter(waits).map(|tool| tool.id.as_str()).collect()

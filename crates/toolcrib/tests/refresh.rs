@@ -1,4 +1,4 @@
-//! Sources are refreshed: what is found is taken in as a whole, and whatever goes wrong changes no tool.
+//! Refreshes: an inventory is ingested as a whole, and a failed refresh changes no tool.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../upstream/tests/support/upstream.rs"]
@@ -25,7 +25,7 @@ struct World {
 }
 
 impl World {
-    /// A catalog with the source `pets`.
+    /// A world with the source `pets`.
     async fn with(profile: Value) -> Self {
         let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
@@ -53,7 +53,7 @@ impl World {
         self.catalog.snapshot().source(&pets()).unwrap().source.health
     }
 
-    /// Each tool: its key, whether it is there, and whether an admin lets it be used.
+    /// Each tool: its key, its upstream status, and whether an admin has enabled it.
     fn tools(&self) -> Vec<(String, Status, bool)> {
         let snapshot = self.catalog.snapshot();
         let tools = snapshot.tools().map(|entry| &entry.tool);
@@ -63,7 +63,7 @@ impl World {
         tools
     }
 
-    /// The types of all events from a position on.
+    /// The kinds of all events after a position.
     async fn events_after(&self, position: Position) -> Vec<String> {
         let events = self.catalog.journal().read_after(position, 1000).await.unwrap();
         events.iter().map(|event| event.kind.to_string()).collect()
@@ -74,7 +74,7 @@ fn pets() -> SourceId {
     "pets".parse().unwrap()
 }
 
-/// A specification with these operations, each with its summary.
+/// A specification with these operations and their summaries.
 fn specification(operations: &[(&str, &str)]) -> String {
     let path = |(id, summary): &(&str, &str)| {
         let operation = json!({"operationId": id, "summary": summary, "responses": {}});
@@ -93,7 +93,7 @@ fn ok(body: &str) -> Vec<u8> {
     answer("200 OK", "Content-Type: application/json\r\n", body.as_bytes())
 }
 
-/// A world whose source is served; what it serves can be changed.
+/// A world whose source is served by a test server; the test can change the answer.
 async fn served(first: &str) -> (World, Arc<Mutex<Vec<u8>>>, Upstream) {
     let reply = Arc::new(Mutex::new(ok(first)));
     let now = Arc::clone(&reply);
@@ -157,7 +157,7 @@ async fn a_specification_in_a_file_becomes_tools() {
 }
 
 #[tokio::test]
-async fn a_specification_that_has_not_changed_is_skipped_and_still_a_success() {
+async fn an_unchanged_specification_is_skipped_and_counts_as_success() {
     let (world, _, server) = served(&all()).await;
     assert_eq!(world.refresh().await.created, 3);
     let before = world.catalog.snapshot().position();
@@ -168,7 +168,7 @@ async fn a_specification_that_has_not_changed_is_skipped_and_still_a_success() {
 }
 
 #[tokio::test]
-async fn a_description_that_has_changed_is_not_lost() {
+async fn a_changed_description_is_ingested() {
     let (world, reply, _server) = served(&all()).await;
     let first = world.refresh().await;
     *reply.lock().unwrap() = ok(&specification(&[("a", "A"), ("b", "B!"), ("c", "C")]));
@@ -178,7 +178,7 @@ async fn a_description_that_has_changed_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_tool_that_goes_and_comes_back_is_as_the_admin_left_it() {
+async fn a_tool_that_returns_keeps_its_admin_settings() {
     let (world, reply, _server) = served(&all()).await;
     world.refresh().await;
     world.execute(Command::Tool("pets:b".parse().unwrap(), ToolCommand::Disable)).await;
@@ -191,7 +191,7 @@ async fn a_tool_that_goes_and_comes_back_is_as_the_admin_left_it() {
 }
 
 #[tokio::test]
-async fn more_than_half_gone_is_held_back_unless_forced() {
+async fn removing_more_than_half_of_the_tools_is_rejected_unless_forced() {
     let (world, reply, _server) = served(&all()).await;
     world.refresh().await;
     let before = world.tools();
@@ -208,7 +208,7 @@ async fn more_than_half_gone_is_held_back_unless_forced() {
 }
 
 #[tokio::test]
-async fn whatever_comes_instead_of_a_specification_changes_no_tool() {
+async fn an_invalid_specification_changes_no_tool() {
     let (world, reply, _server) = served(&all()).await;
     world.refresh().await;
     let (before, hash) = (world.tools(), world.refresh().await.inventory_hash);
@@ -238,7 +238,7 @@ async fn whatever_comes_instead_of_a_specification_changes_no_tool() {
     }
 }
 
-/// A world whose source is an http manifest with these entries.
+/// A world whose source is an HTTP manifest with these entries.
 async fn manifest_of(entries: Value) -> (World, Upstream) {
     let reply = ok(&entries.to_string());
     let server = Upstream::replying(move |_| reply.clone());
@@ -248,7 +248,7 @@ async fn manifest_of(entries: Value) -> (World, Upstream) {
 }
 
 #[tokio::test]
-async fn a_source_that_does_nothing_right_gives_a_thousand_warnings_and_no_more() {
+async fn warnings_are_limited_to_a_thousand() {
     let mut entries = vec![json!({"endpoint": "/nameless"}); 100_000];
     entries.push(json!({"name": "good", "endpoint": "/good"}));
     let (world, _server) = manifest_of(json!(entries)).await;
@@ -259,7 +259,7 @@ async fn a_source_that_does_nothing_right_gives_a_thousand_warnings_and_no_more(
 }
 
 #[tokio::test]
-async fn what_is_too_large_to_be_stored_is_a_failure_of_the_source() {
+async fn a_tool_too_large_to_store_is_a_failure_of_the_source() {
     let description = "x".repeat(9 << 20);
     let entry = json!({"name": "long", "endpoint": "/long", "description": description});
     let (world, _server) = manifest_of(json!([entry])).await;
@@ -287,7 +287,7 @@ async fn the_third_failure_in_a_row_makes_a_source_unhealthy() {
 }
 
 #[tokio::test]
-async fn refreshes_of_one_source_take_turns() {
+async fn refreshes_of_one_source_are_serialized() {
     let (world, _, _server) = served(&all()).await;
     let before = world.catalog.snapshot().position();
     let (one, two) = tokio::join!(world.refresh(), world.refresh());
@@ -307,7 +307,7 @@ async fn refreshes_of_one_source_take_turns() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_not_there_or_disabled_is_refused() {
+async fn a_refresh_of_a_missing_or_disabled_source_is_refused() {
     let (world, _, server) = served(&all()).await;
     let context = Context::default();
     let unknown = world.refresher.refresh(&"cats".parse().unwrap(), false, &context).await;
@@ -319,7 +319,7 @@ async fn a_source_that_is_not_there_or_disabled_is_refused() {
 }
 
 #[tokio::test]
-async fn a_source_that_changes_at_every_refresh_is_held_back_until_somebody_looks() {
+async fn a_source_that_changes_too_often_is_rejected_until_an_admin_forces_it() {
     let of = |round: usize| {
         let names: Vec<_> = (0..300).map(|number| format!("op{number}")).collect();
         let summary = format!("Round {round}");
@@ -334,7 +334,7 @@ async fn a_source_that_changes_at_every_refresh_is_held_back_until_somebody_look
         if force { world.forced().await } else { world.refresh().await }
     };
     assert_eq!(world.refresh().await.created, 3, "the first inventory costs nothing");
-    // Three are gone: that takes force.
+    // Three tools disappear, which needs force.
     assert!(refresh(true).await.success);
     assert!(refresh(false).await.success && refresh(false).await.success);
     let before = world.catalog.snapshot().position();

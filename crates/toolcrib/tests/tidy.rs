@@ -1,11 +1,11 @@
-//! The house rules a machine can check. Each complaint names the file; each rule is first shown to complain.
+//! House rules that a machine can check. Each complaint names the file; every rule has a test that violates it.
 //!
-//! Every `.rs` file opens with `//!`, tests too: the next reader comes through them.
+//! Every `.rs` file opens with `//!`, tests too, because readers may start there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The arrows between our crates: who may depend on whom. A new one needs an ADR.
+/// The allowed dependencies between our crates. A new one needs an ADR.
 const ARROWS: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("upstream", &["model"]),
@@ -33,39 +33,39 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("serving", &["toolcrib", "discovery", "execution", "upstream", "catalog", "access", "model"]),
 ];
 
-/// Words that say nothing about what is in a file.
+/// Words in file names that carry no meaning.
 const EMPTY_WORDS: [&str; 8] =
     ["manager", "service", "helper", "util", "processor", "info", "data", "dto"];
 
-/// A file of the workspace: its path below the root, and what it says.
+/// A file of the workspace: its path relative to the root, and its content.
 struct File {
     path: String,
     text: String,
 }
 
 #[test]
-fn arrows_point_one_way() {
+fn crates_depend_only_on_allowed_crates() {
     let manifests = files().into_iter().filter(|file| folder_of_crate(file).is_some());
     assert_tidy(manifests.flat_map(|file| wrong_arrows(&file)));
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_opens_with_a_module_comment() {
     assert_tidy(files().iter().filter_map(missing_opening));
 }
 
 #[test]
-fn modules_are_never_called_mod() {
+fn no_module_file_is_called_mod() {
     assert_tidy(files().iter().filter_map(mod_file));
 }
 
 #[test]
-fn every_file_has_a_telling_name() {
+fn no_file_has_a_meaningless_name() {
     assert_tidy(files().iter().filter_map(empty_name));
 }
 
 #[test]
-fn every_crate_has_the_lints_of_the_workspace() {
+fn every_crate_inherits_the_workspace_lints() {
     assert_tidy(files().iter().filter_map(missing_lints));
 }
 
@@ -92,14 +92,14 @@ fn files() -> Vec<File> {
         }
     }
     files.sort_by(|one, two| one.path.cmp(&two.path));
-    // So that no rule holds only because nothing was looked at.
+    // Guards against rules that pass because no file was read.
     for path in ["crates/toolcrib/tests/tidy.rs", "rig/Cargo.toml", "xtask/src/main.rs"] {
         assert!(files.iter().any(|file| file.path == path), "`{path}` was not looked at");
     }
     files
 }
 
-/// `model` for `crates/model/Cargo.toml`; nothing for the crates that are free, `rig` and `xtask`.
+/// `model` for `crates/model/Cargo.toml`; `None` for the unrestricted crates `rig` and `xtask`.
 fn folder_of_crate(file: &File) -> Option<&str> {
     file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")
 }
@@ -113,8 +113,7 @@ fn wrong_arrows(file: &File) -> Vec<String> {
     wrong.map(|to| format!("{}: the arrow `{name}` → `{to}` is not drawn", file.path)).collect()
 }
 
-/// Our crates that are named in any way (as key, package or path) where dependencies are declared. Those for tests are
-/// free.
+/// Our crates that a manifest names as a dependency, by key, package or path. Dev-dependencies are unrestricted.
 fn our_dependencies(manifest: &str) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -146,7 +145,7 @@ fn mod_file(file: &File) -> Option<String> {
     is_mod.then(|| format!("{}: a module is `foo.rs` beside `foo/`", file.path))
 }
 
-/// Whole words, in one or in many: `utils.rs` is one of them, `metadata.rs` is not.
+/// Matches whole words, singular or plural: `utils.rs` is rejected, `metadata.rs` is not.
 fn empty_name(file: &File) -> Option<String> {
     let mut words = file.path.split(['/', '_', '-', '.']);
     let word = words.find(|word| EMPTY_WORDS.contains(&word.strip_suffix('s').unwrap_or(word)))?;
@@ -173,7 +172,7 @@ fn file(path: &str, text: &str) -> File {
 }
 
 #[test]
-fn an_arrow_back_is_found_however_it_is_written() {
+fn a_forbidden_dependency_is_found_in_every_notation() {
     let complaint = ["crates/access/Cargo.toml: the arrow `access` → `catalog` is not drawn"];
     for text in [
         "[dependencies]\nmodel.workspace = true\ncatalog.workspace = true",
@@ -189,7 +188,7 @@ fn an_arrow_back_is_found_however_it_is_written() {
 }
 
 #[test]
-fn arrows_that_are_drawn_and_arrows_of_tests_are_fine() {
+fn allowed_dependencies_and_dev_dependencies_pass() {
     let text = "[package]\nname = \"toolcrib-access\"\n[dependencies]\nmodel.workspace = true\n\
                 # catalog\nserde.workspace = true\n[dev-dependencies]\ncatalog.workspace = true";
     assert!(wrong_arrows(&file("crates/access/Cargo.toml", text)).is_empty());
@@ -200,7 +199,7 @@ fn arrows_that_are_drawn_and_arrows_of_tests_are_fine() {
 }
 
 #[test]
-fn no_arrow_that_is_drawn_leads_back() {
+fn the_allowed_dependencies_have_no_cycle() {
     for (place, (from, allowed)) in ARROWS.iter().enumerate() {
         for to in *allowed {
             let before = ARROWS.iter().position(|(name, _)| name == to);
@@ -210,7 +209,7 @@ fn no_arrow_that_is_drawn_leads_back() {
 }
 
 #[test]
-fn a_file_that_opens_with_code_is_found() {
+fn a_file_without_a_module_comment_is_found() {
     assert!(missing_opening(&file("a/tests.rs", "use super::*;\n//! Late.")).is_some());
     assert!(missing_opening(&file("a/b.rs", "")).is_some());
     assert!(missing_opening(&file("a/b.rs", "//!\n//! Late.")).is_some());
@@ -219,7 +218,7 @@ fn a_file_that_opens_with_code_is_found() {
 }
 
 #[test]
-fn names_that_say_nothing_are_found() {
+fn meaningless_file_names_are_found() {
     for path in ["a/src/utils.rs", "a/src/tool_manager.rs", "a/src/helpers/b.rs", "service/b.rs"] {
         let complaint = empty_name(&file(path, "")).expect(path);
         assert!(complaint.starts_with(path));
@@ -232,7 +231,7 @@ fn names_that_say_nothing_are_found() {
 }
 
 #[test]
-fn a_crate_without_the_lints_of_the_workspace_is_found() {
+fn a_crate_without_the_workspace_lints_is_found() {
     let complains = |text: &str| missing_lints(&file("a/Cargo.toml", text)).is_some();
     assert!(complains("[package]\nname = \"a\""));
     assert!(complains("[lints]\n[lints.clippy]\nall = \"allow\""));

@@ -1,10 +1,11 @@
-//! What is long is read and written here, where it keeps nobody waiting: what others send, and what is answered.
+//! A pool of low-priority threads that parses and writes long inputs and results without delaying other work.
 //!
-//! A few threads of the lowest priority: whoever sends much is read when there is time, and calls go first. Threads for
-//! blocking work would not do, as they are as many as are wanted and get as much of the processor as everybody else. To be nice is not
-//! enough either: whoever wakes up meanwhile waits for milliseconds until Linux takes the processor away from one that is
-//! nice, and not at all if it is idle. On a machine that is never idle, another thread does what has waited too long
-//! ([`lanes`]). All share the threads: whoever has much to read has it read one after the other ([`crate::large`]).
+//! The threads run at idle priority: long inputs are parsed when a processor is free, and calls go first. Tokio's
+//! blocking pool does not fit: it starts many threads, which get as much processor time as all others. A high nice
+//! value is not enough either: Linux takes milliseconds to preempt a nice thread for one that wakes up, but preempts
+//! an idle-priority thread at once. On a machine that is always busy, a normal-priority thread takes over tasks that
+//! have waited too long (see the `pool` module). All callers share the threads, so one caller's long inputs must be
+//! parsed one after the other (see the `large_bodies` module).
 
 mod lanes;
 
@@ -14,12 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// To read more bytes than this takes long.
+/// Inputs up to this size, in bytes, are parsed on the calling thread; parsing more takes too long there.
 pub const LONG: usize = 64 * 1024;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Work that waits for its turn: done by a thread, or taken back.
+/// A queued task: a pool thread takes it to run it, or its owner takes it back.
 #[derive(Clone)]
 struct Turn(Arc<Mutex<Option<Work>>>);
 
@@ -39,12 +40,12 @@ impl Turn {
     }
 }
 
-/// Whoever does not wait any more has what was to be read with it taken back: there may be much of it.
+/// Drops the queued task when its caller stops waiting, because the task may own a large input.
 struct TakenBack(Turn);
 
 impl Drop for TakenBack {
     fn drop(&mut self) {
-        // Who holds it takes it just now. That may be a thread that goes last, so it is not waited for.
+        // If the lock is held, a pool thread is taking the task. It may run at idle priority, so do not wait for it.
         let work = self.0.0.try_lock().ok().and_then(|mut work| work.take());
         drop(work);
     }
@@ -52,7 +53,7 @@ impl Drop for TakenBack {
 
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
-/// Work that was not taken back, and is not done.
+/// Counts one task as pending until the task has run or was taken back.
 struct UnderWay;
 
 impl UnderWay {
@@ -68,19 +69,19 @@ impl Drop for UnderWay {
     }
 }
 
-/// How much is waiting to be done aside, or being done.
+/// The number of tasks that wait in the pool or run there.
 pub fn aside_under_way() -> usize {
     UNDER_WAY.load(Ordering::Relaxed)
 }
 
-/// Does the work on one of the threads. What nobody waits for any more is not begun.
+/// Runs the task on a pool thread. If the future is dropped before the task has started, the task never runs.
 pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
     let under_way = UnderWay::begun();
     let turn = Turn::new(move || {
         let result = catch_unwind(AssertUnwindSafe(work));
         drop(under_way);
-        // Whoever gives up meanwhile does not need it.
+        // The send fails if the caller has stopped waiting; the result is not needed then.
         drop(done.send(result));
     });
     let _unless_done = TakenBack(turn.clone());
@@ -91,7 +92,7 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     }
 }
 
-/// Does the work here if it is about no more bytes than can be read at once, and aside otherwise.
+/// Runs the task inline if its input has at most `MAX_INLINE_BYTES`, otherwise on the low-priority pool.
 pub async fn aside_if_long<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -113,12 +114,12 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn whoever_else_has_something_to_do_goes_first() {
+    async fn pool_threads_run_at_idle_priority() {
         use thread_priority::{
             NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy,
         };
         let normal = ThreadSchedulePolicy::Normal;
-        // On a busy machine the thread for what is late may be first.
+        // On a busy machine the normal-priority thread for late tasks may run it first.
         let begun = std::time::Instant::now();
         while aside(|| thread_schedule_policy().unwrap()).await
             != normal(NormalThreadSchedulePolicy::Idle)
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_is_given_up_stops_nothing() {
+    async fn abandoned_tasks_do_not_block_the_pool() {
         for _ in 0..100 {
             let slow = aside(|| thread::sleep(std::time::Duration::from_millis(1)));
             drop(tokio::time::timeout(std::time::Duration::ZERO, slow).await);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_to_be_read_is_let_go_with_who_waits_for_it() {
+    async fn the_input_of_an_abandoned_task_is_dropped_with_its_caller() {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
         let busy: Vec<_> = (0..64)
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_reaches_who_asked_and_nobody_else() {
+    async fn a_panic_reaches_only_the_caller_of_the_task() {
         let asked = tokio::spawn(aside(|| assert!(std::hint::black_box(false), "it is wrong")));
         assert!(asked.await.unwrap_err().is_panic());
         for _ in 0..10 {

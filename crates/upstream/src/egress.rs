@@ -1,8 +1,8 @@
-//! Which way out is open: the one guard every outgoing connection passes.
+//! The egress policy: the one check that every outgoing connection passes.
 //!
-//! Without further words only public addresses are. Three things are shut whatever is allowed: the metadata addresses of
-//! clouds, ports on which no HTTP is spoken, and schemes other than `http` and `https`. A refused address gives the same
-//! sentence whether something listens there or not, so that nobody can use toolcrib to look around.
+//! By default only public addresses are allowed. Three things are always forbidden: cloud metadata addresses, ports
+//! of other protocols, and schemes other than `http` and `https`. The error for a forbidden address does not depend on
+//! whether anything listens there, so that toolcrib cannot be used to scan a network.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,65 +14,59 @@ mod ranges;
 
 pub use allowed::{Allowed, InvalidAllowed};
 
-/// What may be reached.
+/// The destinations that may be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {
-    /// For development: private and loopback addresses are open too.
+    /// Also allow private and loopback addresses; meant for development.
     pub allow_private: bool,
-    /// Open although they are not public.
+    /// Destinations that are allowed although they are not public.
     pub allowed: Vec<Allowed>,
 }
 
-/// Why something may not be reached.
+/// Why a destination may not be reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
-    /// Longer than any address people use.
+    /// The URL is longer than `MAX_URL`.
     #[error("the url is longer than {MAX_URL} bytes: send long values in the body")]
     TooLong,
-    /// Not the web.
+    /// The scheme is neither `http` nor `https`.
     #[error("`{scheme}` urls are not fetched: use `https` or `http`")]
-    Scheme {
-        /// What it was.
-        scheme: String,
-    },
-    /// A user name or a password in the url would end up in logs.
+    Scheme { scheme: String },
+    /// The URL contains a user name or a password, which would end up in logs.
     #[error("the url has a user name or a password in it: remove them and set the source's `auth`")]
     Credentials,
-    /// Nowhere to go.
+    /// The URL has no host.
     #[error("the url has no host: write it as in `https://api.example.com/`")]
     NoHost,
-    /// A port of mail, databases and the like, where bytes of a request could do harm.
+    /// The port belongs to another protocol such as mail or a database, where the bytes of a request could do harm.
     #[error("port {port} is not used for http: serve the upstream on another one")]
-    Port {
-        /// The port.
-        port: u16,
-    },
-    /// The address, or one of those the name stands for, is not open.
+    Port { port: u16 },
+    /// The address, or one of the addresses of the name, is not allowed.
     #[error(
         "`{host}` is, or leads to, an address that is not public: name it under `allow`, or use `--allow-private` where there is no source"
     )]
     Forbidden {
-        /// As it was written.
+        /// The host as written.
         host: String,
     },
 }
 
-/// How long a url may be, in bytes.
+/// The maximum length of a URL, in bytes.
 pub const MAX_URL: usize = 8 * 1024;
 
-/// The metadata address most clouds share.
+/// The metadata address that most clouds use.
 const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 
-/// From the "bad ports" of the Fetch standard, those still in use, and the ports of common databases and queues.
+/// The "bad ports" of the Fetch standard that are still in use, and the ports of common databases and queues.
 const PORTS_WITHOUT_HTTP: [u16; 38] = [
     0, 7, 9, 19, 20, 21, 22, 23, 25, 53, 69, 110, 111, 119, 123, 135, 137, 139, 143, 161, 389, 445,
     465, 514, 587, 636, 993, 995, 1433, 1521, 2049, 3306, 3389, 5432, 5672, 6379, 11211, 27017,
 ];
 
 impl Egress {
-    /// Everything that can be said without asking for the addresses of a name. It must run before every request:
-    /// nobody is asked for the address when the host is one.
+    /// Checks everything that does not need a DNS lookup. Call it before every request: a host that is an IP address
+    /// never reaches the resolver.
     pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
         if MAX_URL < url.as_str().len() {
             return Err(EgressError::TooLong);
@@ -99,8 +93,8 @@ impl Egress {
         self.check_addresses(written, port, address.as_slice())
     }
 
-    /// Whether all of the addresses a host stands for are open. One that is not is enough to refuse: the answer mixes
-    /// them only by mistake or on purpose.
+    /// Checks that all addresses of a host are allowed. One forbidden address is enough to refuse, because a DNS answer
+    /// that mixes both is a mistake or an attack.
     pub fn check_addresses(
         &self,
         host: &str,
@@ -113,7 +107,7 @@ impl Egress {
         Err(EgressError::Forbidden { host: host.to_owned() })
     }
 
-    /// The ports for which there is more open than for others.
+    /// The ports that some allowed destination is limited to.
     pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
         self.allowed.iter().filter_map(Allowed::port)
     }
@@ -129,12 +123,12 @@ impl Egress {
     }
 }
 
-/// `localhost.` is `localhost`.
+/// Removes trailing dots: `localhost.` is `localhost`.
 fn without_dots(host: &str) -> &str {
     host.trim_end_matches('.')
 }
 
-/// Names that need no looking up, and whose answer is not left to a resolver (RFC 6761).
+/// Names with a fixed address, which no resolver may decide on (RFC 6761).
 fn address_of_well_known(name: &str) -> Option<IpAddr> {
     if name == "localhost" || name.ends_with(".localhost") {
         return Some(IpAddr::V4(Ipv4Addr::LOCALHOST));

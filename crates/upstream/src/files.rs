@@ -1,4 +1,4 @@
-//! Files that may be read: those below folders which an operator named, wherever links lead.
+//! Readable folders: an operator names them, and only files below them can be read, even through symbolic links.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,40 +6,34 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// Folders whose files may be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(Vec<Folder>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Folder {
-    /// As it was named.
+    /// The absolute path as configured.
     given: PathBuf,
-    /// Without links.
+    /// The path with all symbolic links resolved.
     real: PathBuf,
 }
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is elsewhere.
+    /// The file is not below any readable folder.
     #[error("the file is not below a folder that may be read")]
     Elsewhere,
-    /// A folder, a device, a pipe.
+    /// The path is a directory, a device or a pipe.
     #[error("this is not a file")]
     NotAFile,
-    /// More than is taken.
     #[error("the file has more than {limit} bytes")]
-    TooLarge {
-        /// What is taken.
-        limit: usize,
-    },
-    /// It cannot be read.
+    TooLarge { limit: usize },
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Folders {
-    /// This one too, which is to be there.
+    /// Adds a folder, which must exist.
     pub fn add(&mut self, folder: &Path) -> io::Result<()> {
         if !folder.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -49,7 +43,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Whether a path says that it is in one of them. Where links lead is found out when it is read.
+    /// Whether a path is lexically below one of the folders. Symbolic links are checked only when the file is read.
     pub fn may_hold(&self, path: &Path) -> bool {
         let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
         let is_below =
@@ -57,9 +51,9 @@ impl Folders {
         path.components().all(is_plain) && self.0.iter().any(is_below)
     }
 
-    /// All of a file, up to so many bytes. It blocks.
+    /// Reads a whole file of at most `limit` bytes. The read blocks.
     pub fn read(&self, path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
-        // Without links; what becomes one from here on is not followed.
+        // The path has no links now. If a component becomes a link later, `open_beneath` does not follow it.
         let path = path.canonicalize()?;
         let mut folders = self.0.iter().map(|folder| &folder.real);
         let below = folders.find_map(|folder| Some((folder, path.strip_prefix(folder).ok()?)));
@@ -74,7 +68,7 @@ impl Folders {
     }
 }
 
-/// Opens a file step by step, and follows no link below the folder. A pipe is not waited for.
+/// Opens a file component by component without following links below the folder. Does not block on pipes.
 fn open(folder: &Path, rest: &Path) -> io::Result<std::os::fd::OwnedFd> {
     let steps = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let mut at = openat(CWD, folder, steps, Mode::empty())?;
@@ -110,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_below_a_folder_and_links_stay_there() {
+    fn files_below_a_folder_are_read_and_links_cannot_leave_it() {
         let (world, folders) = world();
         let read = |name: &str| folders.read(&world.path().join(name), 10);
         assert_eq!(read("open/in/a").unwrap(), b"a");
@@ -126,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_a_limit_and_a_pipe_not_at_all() {
+    fn a_file_is_read_up_to_a_limit_and_a_pipe_is_rejected() {
         let (world, folders) = world();
         let large = world.path().join("open/large");
         std::fs::write(&large, "12345").unwrap();
@@ -138,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_says_whether_it_may_be_below() {
+    fn a_path_is_checked_lexically() {
         let (world, folders) = world();
         let folder = world.path().canonicalize().unwrap();
         assert!(folders.may_hold(&folder.join("open/{{name}}.md")));

@@ -1,7 +1,7 @@
-//! Requests to upstreams: guarded, limited in time and size, and never sent twice.
+//! HTTP requests to upstreams: checked by the egress policy, limited in time and size, and never sent twice.
 //!
-//! The one thing below us that tries again is the pool: it takes another connection if the first had been closed before
-//! a byte of the request was written to it. Whatever may have reached the upstream is reported and left to the caller.
+//! The only layer below that retries is the connection pool: it takes another connection if the first one was closed
+//! before a byte of the request was written. A request that may have reached the upstream is reported to the caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,8 +34,8 @@ mod opened;
 mod retry_after;
 mod watched;
 
-/// Sends requests within one policy. A copy shares its connections; another policy, from [`HttpClient::with_egress`],
-/// has connections of its own and shares only the certificates.
+/// Sends requests under one egress policy. A clone shares its connections; a client for another policy, from
+/// [`HttpClient::with_egress`], has its own connections and shares only the root certificates.
 #[derive(Clone)]
 pub struct HttpClient {
     egress: Arc<Egress>,
@@ -43,72 +43,67 @@ pub struct HttpClient {
     shown: Option<Arc<Shown>>,
     identified: Option<Arc<Identified>>,
     room: Option<Room>,
-    /// How many long answers of the room one caller may have.
+    /// The slots for long bodies that one caller may occupy.
     share: Option<Arc<Semaphore>>,
-    /// How long an answer may take to begin.
+    /// How long an upstream may take to begin its response.
     first: Duration,
     silence: Duration,
 }
 
-/// A credential for the documents of one origin. It cannot be printed.
+/// A credential for the documents of one origin. It has no `Debug`, so that it cannot be printed.
 pub struct Shown {
-    /// Nobody else is shown it.
+    /// The only origin that receives the credential.
     pub origin: Origin,
-    /// Sent with each request.
+    /// Headers sent with each request.
     pub headers: HeaderMap,
-    /// A name and a value that are added to the query.
+    /// A name and a value appended to the query.
     pub query: Option<(String, String)>,
 }
 
-/// What to ask. It cannot be printed: headers and body hold secrets.
+/// A request to an upstream. It has no `Debug`, because headers and body contain secrets.
 #[derive(Clone)]
 pub struct Request {
-    /// `GET`, `POST` and so on.
     pub method: Method,
-    /// Where to.
     pub url: Url,
-    /// Those that say how the body is sent are replaced.
+    /// The client replaces headers about the framing of the body.
     pub headers: HeaderMap,
-    /// As it is sent.
+    /// The bytes of the body.
     pub body: Option<Vec<u8>>,
 }
 
 /// When to stop waiting and reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For everything together: connecting, waiting and reading.
+    /// For the whole exchange: connecting, waiting and reading.
     pub deadline: Duration,
-    /// Of the body, after decoding.
+    /// The maximum size of the decoded body.
     pub max_bytes: u64,
 }
 
-/// What came back, whatever its status. It cannot be printed either.
+/// A response, whatever its status. It has no `Debug`, because it may contain secrets.
 pub struct Answer {
-    /// The status code.
     pub status: u16,
-    /// All headers.
     pub headers: HeaderMap,
-    /// Decoded. If it says what went wrong and is no page, there is no more than [`LONG`] of it.
+    /// The decoded body. Error responses are cut at [`LONG`] bytes, except those of `get_page`.
     pub body: Vec<u8>,
-    /// Where it came from, after redirects.
+    /// The URL after redirects.
     pub url: Url,
-    /// Its places among the long answers of its upstream.
+    /// The permits for a long body of the upstream.
     pub large: Large,
 }
 
-/// Where redirects may lead.
+/// Which redirects are followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Redirects {
-    /// To the same origin.
     Within,
     Anywhere,
 }
 
 const MAX_REDIRECTS: usize = 3;
 
-/// How long an answer of the API of a source may take to begin, unless half of the time of a call is longer.
+/// How long an API may take to begin its response, unless half of the call's deadline is longer.
 const FIRST: Duration = Duration::from_secs(15);
-/// The longest silence in an answer, unless a third of all its time is longer: who has minutes may think for one.
+/// The longest pause within a response, unless a third of the deadline is longer: slow calls may pause longer.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Default for Limits {
@@ -118,7 +113,7 @@ impl Default for Limits {
 }
 
 impl HttpClient {
-    /// Loads the machine's root certificates: make one, and the others [from it](Self::with_egress).
+    /// Loads the system's root certificates: create one client and derive the others [from it](Self::with_egress).
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), Lookups::of_the_system());
@@ -127,7 +122,7 @@ impl HttpClient {
         Self { egress, connections, shown, identified, room, share, first, silence }
     }
 
-    /// The same for another policy.
+    /// A client for another egress policy.
     pub fn with_egress(&self, egress: Egress) -> Self {
         let egress = Arc::new(egress);
         self.over(egress.clone(), self.connections.with_egress(egress))
@@ -138,7 +133,7 @@ impl HttpClient {
         Self { egress, connections, identified, ..self.clone() }
     }
 
-    /// The same, with what a source says it may reach: addresses, networks, host names.
+    /// A client that may also reach these destinations, given as text: addresses, networks or host names.
     pub fn allowing_texts(&self, more: &[Box<str>]) -> Result<Self, InvalidAllowed> {
         if more.is_empty() {
             return Ok(self.clone());
@@ -147,54 +142,54 @@ impl HttpClient {
         Ok(self.allowing(more?))
     }
 
-    /// The same, with more open than before: what one source may reach.
+    /// A client that may also reach these destinations, such as those of one source.
     pub fn allowing(&self, more: impl IntoIterator<Item = Allowed>) -> Self {
         let mut egress = Egress::clone(&self.egress);
         egress.allowed.extend(more);
         self.with_egress(egress)
     }
 
-    /// The same through a proxy, which may be anywhere. Proxies in the environment are never used.
+    /// A client that uses a proxy, which may be at any address. Proxies from the environment are never used.
     pub fn with_proxy(&self, proxy: &Url) -> Result<Self, HttpError> {
         Ok(self.over(self.egress.clone(), self.connections.with_proxy(proxy)?))
     }
 
-    /// The same for agents that may name any host: all of theirs are looked up a few at a time, and leave places to others.
+    /// A client for host names that agents choose: the DNS lookups of all agents together use one share of the permits.
     pub fn for_names_of_agents(&self) -> Self {
         self.over(self.egress.clone(), self.connections.for_names_of_agents())
     }
 
-    /// The same, with a credential for [documents](Self::get_document) of one origin. What is [sent](Self::send) says for
-    /// itself what it shows.
+    /// A client that adds a credential to requests for [documents](Self::get_document) of one origin. Requests passed
+    /// to [`send`](Self::send) carry their own credential.
     pub fn showing(&self, shown: Shown) -> Self {
         Self { shown: Some(Arc::new(shown)), ..self.clone() }
     }
 
-    /// The same for one upstream: how many of its long answers are read at once, and how long a call may take.
+    /// A client for one upstream: `room` limits its long bodies, `time` is the deadline of its calls.
     pub fn within(&self, room: Room, time: Duration) -> Self {
         Self { room: Some(room), first: FIRST.max(time / 2), ..self.clone() }
     }
 
-    /// The same for one caller: as many of those are its own as there are places here.
+    /// A client for one caller: `share` bounds how many of the upstream's slots for long bodies this caller occupies.
     pub fn sharing(&self, share: Arc<Semaphore>) -> Self {
         Self { share: Some(share), ..self.clone() }
     }
 
-    /// The same for the upstream of another client.
+    /// A client for the upstream of another client: it uses the same limiter for long bodies.
     pub fn in_room_of(&self, other: &Self) -> Self {
         Self { room: other.room.clone(), first: other.first, ..self.clone() }
     }
 
-    /// Whether a url may be asked, as far as that can be said without asking for the addresses of its name.
+    /// Checks a URL against the egress policy, as far as that is possible without a DNS lookup.
     pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
         self.egress.check_url(url)
     }
 
-    /// Sends a request once. A redirect is an answer like any other.
+    /// Sends a request once. Redirects are returned, not followed.
     pub async fn send(&self, request: Request, limits: Limits) -> Result<Answer, HttpError> {
         let url = request.url.clone();
         let repeatable = request.method.is_idempotent();
-        // Only the sending of a body can be watched. Without one, it may always have been sent.
+        // Only the sending of a body can be observed. A request without a body always counts as sent.
         let empty = request.body.as_ref().is_none_or(Vec::is_empty);
         let sent = Arc::new(AtomicBool::new(empty));
         let deadline = limits.deadline;
@@ -206,14 +201,14 @@ impl HttpClient {
         })
     }
 
-    /// Reads a document, such as a specification. Redirects are followed a few times within the same origin; all of
-    /// it before one deadline.
+    /// Fetches a document such as a specification. A few redirects within the same origin are followed. One deadline
+    /// covers everything.
     pub async fn get_document(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
         in_time(url, limits.deadline, self.follow(url, limits, Redirects::Within)).await
     }
 
-    /// Reads a page that anybody may read. Redirects are followed a few times to wherever may be reached; this must not be
-    /// asked of a client that [shows](Self::showing) something.
+    /// Fetches a public page. A few redirects to any allowed destination are followed, so the client must have no
+    /// [credential](Self::showing).
     pub async fn get_page(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
         in_time(url, limits.deadline, self.follow(url, limits, Redirects::Anywhere)).await
     }
@@ -227,10 +222,10 @@ impl HttpClient {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.document(&url);
-            // A page is shown whatever its status; of a document that is not there, nothing is.
+            // A page is used whatever its status, so it is read whole. An error response to a document is not used.
             let of_failure = if redirects == Redirects::Anywhere { usize::MAX } else { LONG };
             let mut answer = self.exchange(request, limits, of_failure, &Arc::default()).await?;
-            // Without the credential that was added: addresses are kept and shown.
+            // Without the credential in the query, because the address is stored and displayed.
             answer.url = url.clone();
             let Some(next) = answer.redirect() else { return Ok(answer) };
             let next = self.without_shown(next);
@@ -254,7 +249,7 @@ impl HttpClient {
         request
     }
 
-    /// A redirect may repeat what was added to the query.
+    /// Removes the credential from the query of a redirect target, which may repeat it.
     fn without_shown(&self, mut url: Url) -> Url {
         let name = self.shown.as_ref().and_then(|shown| Some(&shown.query.as_ref()?.0));
         if let Some(name) = name.filter(|name| url.query_pairs().any(|(other, _)| other == **name))
@@ -267,7 +262,7 @@ impl HttpClient {
         url
     }
 
-    /// Of an answer that says what went wrong, so much will do.
+    /// Sends one request. Of an error response at most `of_failure` bytes are read.
     async fn exchange(
         &self,
         request: Request,
@@ -275,7 +270,7 @@ impl HttpClient {
         of_failure: usize,
         sent: &Arc<AtomicBool>,
     ) -> Result<Answer, HttpError> {
-        // A little before all of its time is over, so that what is said is why.
+        // A little before the deadline, so that the error names the real cause instead of a timeout.
         let until = tokio::time::Instant::now() + limits.deadline.mul_f64(0.95);
         self.egress.check_url(&request.url)?;
         let url = request.url.clone();
@@ -315,13 +310,13 @@ async fn in_time(
 }
 
 impl Request {
-    /// A request for what is there.
+    /// A `GET` request without headers.
     pub fn get(url: Url) -> Self {
         Self { method: Method::GET, url, headers: HeaderMap::new(), body: None }
     }
 
-    /// The length of the body is said in a header, even of no body where one is usual (RFC 9110, section 8.6), as some
-    /// upstreams insist on it.
+    /// Sets `Content-Length` explicitly, also for an empty body where a body is usual (RFC 9110, section 8.6), because
+    /// some upstreams insist on it.
     fn prepare(self, sent: Arc<AtomicBool>) -> reqwest::Request {
         let body = self.body.unwrap_or_default();
         let usual = [Method::POST, Method::PUT, Method::PATCH].contains(&self.method);
@@ -340,13 +335,13 @@ impl Request {
 }
 
 impl Answer {
-    /// As it was sent, with its parameters.
+    /// The header as it was sent, with its parameters.
     pub fn content_type(&self) -> Option<&str> {
         self.headers.get(header::CONTENT_TYPE)?.to_str().ok()
     }
 
-    /// Has it read aside, when it is the turn of its upstream; none if that took longer than so. What has begun then
-    /// goes on, and the answer keeps its places until it has ended.
+    /// Parses the response on the low-priority pool when it is this upstream's turn. Returns `None` if that takes
+    /// longer than `within`; parsing that has begun goes on, and keeps the permits until it has finished.
     pub async fn read_aside<T: Send + 'static>(
         self,
         within: Duration,
@@ -364,7 +359,7 @@ impl Answer {
         tokio::time::timeout(within, reading).await.ok()
     }
 
-    /// Where to look instead. A redirect that leads nowhere is an ordinary answer.
+    /// The target of a redirect. A redirect without a valid location is an ordinary response.
     fn redirect(&self) -> Option<Url> {
         if !matches!(self.status, 301 | 302 | 303 | 307 | 308) {
             return None;
@@ -373,18 +368,18 @@ impl Answer {
     }
 }
 
-/// What an answer may be.
+/// The limits on reading one body.
 struct Within {
     bytes: u64,
-    /// So much of it will do: how it begins says what went wrong.
+    /// Stop after this many bytes, because the beginning of an error response is enough.
     enough: usize,
-    /// How long nothing may come of it.
+    /// The longest pause between two chunks.
     silence: Duration,
-    /// How long to wait for [a place, or for its pace](crate::large).
+    /// How long to wait for [permits and the read rate](crate::large).
     until: tokio::time::Instant,
 }
 
-/// Counts while reading: the announced length is a claim, and none is left of it after decoding.
+/// Reads a body and counts its bytes. The announced length is only a claim, and is absent for encoded bodies.
 async fn read(
     mut coming: Coming,
     method: &Method,
@@ -423,8 +418,8 @@ async fn read(
     }
 }
 
-/// What is large has room for all of it at once: to grow again and again would take twice the memory while it is moved.
-/// Room that is not used takes none.
+/// Reserves the expected size of a large body at once: growing step by step would need twice the memory during each
+/// move. Reserved memory that is not written to is not resident.
 fn make_room(body: &mut Vec<u8>, more: usize, expected: u64) {
     let length = body.len() + more;
     if LARGE < length && body.capacity() < length {
@@ -433,7 +428,7 @@ fn make_room(body: &mut Vec<u8>, more: usize, expected: u64) {
     }
 }
 
-/// What could be decoded has been, and its header is gone.
+/// Rejects encodings that `reqwest` did not decode; it removes the header of those it decoded.
 fn check_encoding(response: &Response) -> Result<(), HttpError> {
     let mut encodings = response.headers().get_all(header::CONTENT_ENCODING).iter();
     match encodings.any(|encoding| encoding != "identity") {

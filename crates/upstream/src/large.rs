@@ -1,6 +1,8 @@
-//! Long answers of one upstream are read a few at a time, and large ones one after another: many at once would take more
-//! memory than one upstream may. Whoever has to wait for that waits for the same upstream. What is large is read at a pace, too:
-//! it takes up the machine otherwise, and most likely it is of no use.
+//! Limits for long response bodies, per upstream: a few long ones and one large one at a time, at a bounded rate.
+//!
+//! Reading many at once would take more memory than one upstream may use. A response that has to wait therefore waits
+//! only for others of the same upstream. The rate limit exists because large bodies occupy the machine, and most of
+//! them are of no use to the caller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,27 +12,27 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::aside::LONG;
 
-/// More than this is large.
+/// Bodies with more bytes than this are large.
 pub(crate) const LARGE: usize = 1024 * 1024;
-/// What is beyond that is read at 8 MiB in a second, after so much that is read as fast as it comes.
+/// Large bodies are read at 8 MiB per second, after a burst of `READ_BURST_BYTES` at full speed.
 const SECONDS_OF_BYTE: f64 = 1.0 / (8 * 1024 * 1024) as f64;
 const AT_ONCE: usize = 2 * LARGE;
 
-/// The places for long answers of one upstream. A copy is the same room.
+/// The limits on long response bodies of one upstream. A clone shares the same permits.
 #[derive(Clone)]
 pub struct Room(Arc<Places>);
 
 struct Places {
     long: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    /// To be read aside: of one upstream, no more than one stands before those of all others.
+    /// One body at a time is parsed on the low-priority pool, so that one upstream cannot fill the pool's queue.
     turn: Arc<Semaphore>,
-    /// When all that was read would have been, at its pace.
+    /// The time at which everything read so far would have been read at the limited rate.
     paid: Mutex<Instant>,
 }
 
 impl Room {
-    /// For so many that are long, of which one may be large.
+    /// Allows `long` long bodies at a time, of which one may be large.
     pub fn of(long: usize) -> Self {
         let places = |number| Arc::new(Semaphore::new(number));
         let paid = Mutex::new(Instant::now());
@@ -39,7 +41,7 @@ impl Room {
 }
 
 impl Places {
-    /// Takes so much more; from when on there may be more.
+    /// Accounts for `bytes` more and returns the earliest time at which more may be read.
     fn pay(&self, bytes: usize) -> Instant {
         let time = |bytes: usize| Duration::from_secs_f64(bytes as f64 * SECONDS_OF_BYTE);
         let earliest = Instant::now().checked_sub(time(AT_ONCE)).unwrap_or_else(Instant::now);
@@ -48,36 +50,35 @@ impl Places {
         *paid
     }
 
-    /// Whether more was read than its pace allows, so that whoever is next waits for that.
+    /// Whether more was read than the rate allows, so that the next reader has to wait.
     fn is_ahead(&self) -> bool {
         Instant::now() < *self.paid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An answer that may turn out to be large. It has its places until it is dropped: whoever holds what was made of the
-/// answer holds this too.
+/// The permits of one response body, which may turn out to be large. They are held until this is dropped: keep it
+/// together with any value made from the body.
 pub struct Large {
     room: Option<Room>,
-    /// How many one caller may have, and one of them.
+    /// The slots of one caller, and the one that this body occupies.
     share: Option<Arc<Semaphore>>,
     own: Option<OwnedSemaphorePermit>,
     long: Option<OwnedSemaphorePermit>,
     large: Option<OwnedSemaphorePermit>,
-    /// So much of it is paid for.
+    /// How many bytes of the body the rate limit has accounted for.
     paid: usize,
-    /// Whether another answer has kept it waiting.
     has_waited: bool,
 }
 
 impl Large {
-    /// Without a room, nobody waits for anything.
+    /// A lease without permits. Without a limiter it never waits.
     pub(crate) fn not_yet(room: Option<&Room>, share: Option<&Arc<Semaphore>>) -> Self {
         let (room, share) = (room.cloned(), share.cloned());
         let (own, long, large) = (None, None, None);
         Self { room, share, own, long, large, paid: LARGE, has_waited: false }
     }
 
-    /// So much of it is held now.
+    /// Acquires the permits that a body of `bytes` needs, and waits for the rate limit.
     pub(crate) async fn holds(&mut self, bytes: usize) {
         if bytes <= LONG {
             (self.own, self.long, self.large, self.paid) = (None, None, None, LARGE);
@@ -106,12 +107,12 @@ impl Large {
         }
     }
 
-    /// Whether another answer has kept it waiting.
+    /// Whether another response of the same upstream or caller has delayed this one.
     pub(crate) fn has_waited(&self) -> bool {
         self.has_waited
     }
 
-    /// Its turn to be read aside.
+    /// Waits for the upstream's turn to parse a body on the low-priority pool.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         let Room(places) = self.room.as_ref()?;
         place(&places.turn).await
@@ -128,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers of these lengths, one after the other, and whether each may be read on.
+    /// Grows one lease per length, one after the other, and returns whether each could grow without waiting.
     async fn read_on<const N: usize>(room: &Room, lengths: [usize; N]) -> [bool; N] {
         let mut answers = lengths.map(|length| (Large::not_yet(Some(room), None), length, false));
         for (answer, length, goes_on) in &mut answers {
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_long_ones_are_read_at_once_and_one_that_is_large() {
+    async fn a_few_long_bodies_and_one_large_body_are_read_at_once() {
         let room = Room::of(3);
         let lengths = [LONG, LONG + 1, LARGE, LARGE, LONG + 1, LONG];
         assert_eq!(read_on(&room, lengths).await, [true, true, true, true, false, true]);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_caller_leaves_places_to_the_others() {
+    async fn one_caller_leaves_slots_for_the_others() {
         let (room, share) = (Room::of(3), Arc::new(Semaphore::new(2)));
         let of = |share| Large::not_yet(Some(&room), share);
         let mut own = [of(Some(&share)), of(Some(&share)), of(Some(&share))];
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_upstream_has_a_room_of_its_own_and_who_has_none_waits_for_nobody() {
+    async fn upstreams_do_not_share_a_limiter_and_a_lease_without_one_never_waits() {
         let (one, other) = (Room::of(1), Room::of(1));
         let mut large = Large::not_yet(Some(&one), None);
         large.holds(2 * LARGE).await;
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(read_on(&one, [2 * LARGE]).await, [true], "what follows is another answer");
     }
 
-    /// How many milliseconds it takes to read so many answers in pieces.
+    /// The milliseconds it takes to read this many bodies chunk by chunk.
     async fn read(room: &Room, answers: usize, length: usize, piece: usize) -> u128 {
         let start = Instant::now();
         for _ in 0..answers {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_large_is_read_at_a_pace_and_what_is_shorter_or_seldom_as_it_comes() {
+    async fn large_bodies_are_read_at_a_limited_rate_and_shorter_or_rare_ones_at_full_speed() {
         let (one, other) = (Room::of(8), Room::of(8));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(read(&one, 10_000, LARGE, LONG).await, 0);

@@ -1,7 +1,7 @@
-//! What upstreams are told after a call is gone: that its work is not wanted any more. Nobody waits for that but whoever
-//! is about to stop.
+//! Notices sent to upstreams after a call is gone: that its work is no longer needed. Only a shutdown waits for them.
 //!
-//! No gate counts it, so it has bounds of its own: whoever begins and gives up work without end leaves no more than these.
+//! The concurrency limits on calls do not cover these notices, so they have limits of their own: a caller that starts
+//! and abandons calls without end cannot queue more than that.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -14,28 +14,28 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How many an upstream is told at once.
+/// Notices sent to one upstream concurrently.
 const AT_ONCE: usize = 32;
-/// How many there are for one upstream, as many as jobs are followed of one, and for all together. What finds no room is
-/// not said.
+/// Notices pending for one upstream (as many as it may have long-running jobs) and in total. Notices beyond these
+/// limits are dropped.
 const OF_ONE: usize = 1_000;
 const IN_ALL: usize = 4_000;
 
-/// Last words to upstreams, each of which has a name.
+/// Sends cancellation notices in the background. Each upstream is identified by a key.
 pub struct LastWords<To> {
     words: Mutex<Words<To>>,
-    /// How long one may take, with the waiting.
+    /// The deadline of one notice, including its time in the queue.
     deadline: Duration,
 }
 
 struct Words<To> {
     all: JoinSet<()>,
-    /// Each word holds those of its upstream.
+    /// The permits of each upstream; every pending notice holds a reference to those of its upstream.
     turns: HashMap<To, Arc<Semaphore>>,
 }
 
 impl<To: Clone + Debug + Eq + Hash> LastWords<To> {
-    /// Each of them is said within so long.
+    /// Each notice gets this deadline.
     pub fn within(deadline: Duration) -> Self {
         let words = Words { all: JoinSet::new(), turns: HashMap::new() };
         Self { words: Mutex::new(words), deadline }
@@ -45,7 +45,7 @@ impl<To: Clone + Debug + Eq + Hash> LastWords<To> {
         self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to say it, as soon as it is its turn. Whoever has no runtime left says nothing.
+    /// Queues a notice. Without a Tokio runtime nothing is sent.
     pub fn say(&self, to: &To, word: impl Future<Output = ()> + Send + 'static) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut words = self.words();
@@ -53,7 +53,7 @@ impl<To: Clone + Debug + Eq + Hash> LastWords<To> {
         words.turns.retain(|_, turns| 1 < Arc::strong_count(turns));
         let turns = words.turns.entry(to.clone());
         let turns = Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))));
-        // One is that of the map, and one is ours.
+        // Two of the references are the map's and this function's own.
         if OF_ONE + 2 <= Arc::strong_count(&turns) || IN_ALL <= words.all.len() {
             tracing::debug!(?to, "{to:?} is not told what is not wanted any more");
             return;
@@ -66,7 +66,7 @@ impl<To: Clone + Debug + Eq + Hash> LastWords<To> {
         words.all.spawn_on(async move { drop(timeout(deadline, word).await) }, &runtime);
     }
 
-    /// Waits until all is said. Each word has a deadline of its own.
+    /// Waits until all notices are sent or have reached their deadlines.
     pub async fn said(&self) {
         loop {
             let mut all = std::mem::take(&mut self.words().all);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_of_them_are_waited_for_and_those_that_come_of_them() {
+    async fn all_notices_are_waited_for_including_those_sent_by_notices() {
         let (words, said) = (Arc::new(words()), Arc::new(AtomicUsize::new(0)));
         let (more, count) = (Arc::clone(&words), Arc::clone(&said));
         words.say(&"pets".to_owned(), async move {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_hears_a_few_at_once_and_whoever_gives_up_without_end_leaves_a_bounded_number() {
+    async fn one_upstream_gets_a_few_notices_at_a_time_and_a_bounded_number_in_total() {
         let words = words();
         let [now, most, said] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         for _ in 0..2 * OF_ONE {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_together_are_bounded_and_one_that_hangs_is_given_up() {
+    async fn the_total_is_bounded_and_a_notice_that_hangs_is_dropped() {
         let words = words();
         for number in 0..10 {
             for _ in 0..OF_ONE {

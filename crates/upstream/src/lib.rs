@@ -1,4 +1,4 @@
-//! The way out: the only code that opens connections or starts processes, always within limits.
+//! Outgoing connections and child processes: the only code that opens either, always with size limits and deadlines.
 
 mod aside;
 pub mod egress;

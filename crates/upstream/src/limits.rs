@@ -1,6 +1,6 @@
-//! Nothing is read from outside without a limit on its size, and nothing from a network or a process without a deadline.
+//! Bounded reads: every read from outside has a size limit, and every read from a network or a process has a deadline.
 //!
-//! The size is counted while reading: a length that was announced is a claim, not a limit.
+//! The size is counted while reading, because an announced length is a claim and not a limit.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,44 +9,38 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// Why something could not be read. What was read up to then is dropped.
+/// Why a read failed. The bytes read so far are dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
-    /// It goes on after the limit.
+    /// There is more to read after the limit.
     #[error("it has more than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: u64,
-    },
-    /// It had not ended at the deadline.
+    TooLarge { limit: u64 },
+    /// The end was not reached before the deadline.
     #[error("it did not end within {deadline:?}")]
-    TooSlow {
-        /// The deadline.
-        deadline: Duration,
-    },
-    /// A folder, a pipe or a device.
+    TooSlow { deadline: Duration },
+    /// The path is a directory, a pipe or a device.
     #[error("it is not a file")]
     NotAFile,
-    /// The file, the connection or the process failed.
+    /// The file, connection or process failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// A whole file of at most `limit` bytes. It blocks, and has no deadline: it is for files an admin named, which are
-/// small and near. A pipe or a device could block for ever, so it must be a file.
+/// Reads a whole file of at most `limit` bytes. The read blocks and has no deadline: it is meant for small local files
+/// that an admin named. Pipes and devices are rejected, as reading them could block indefinitely.
 pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, LimitError> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
         return Err(LimitError::NotAFile);
     }
-    // One byte more, so that the end is found without growing.
+    // One byte more, so that the read reaches the end of the file without growing the buffer.
     let expected = metadata.len().min(limit).saturating_add(1);
     let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or_default());
     File::open(path)?.take(one_more_than(limit)).read_to_end(&mut bytes)?;
     within(limit, bytes)
 }
 
-/// All that comes, at most `limit` bytes, and all of it before the deadline: one byte now and then does not extend it.
+/// Reads to the end, at most `limit` bytes. The deadline covers the whole read: a slow trickle does not extend it.
 pub async fn read_limited(
     reader: impl AsyncRead + Unpin,
     limit: u64,
@@ -61,7 +55,7 @@ pub async fn read_limited(
     within(limit, bytes)
 }
 
-/// Enough to see that something is too large, and no more.
+/// One byte more is enough to see that the input exceeds the limit.
 fn one_more_than(limit: u64) -> u64 {
     limit.saturating_add(1)
 }
@@ -89,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_its_limit_and_not_beyond() {
+    fn a_file_is_read_up_to_its_limit() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"12345").unwrap();
         assert_eq!(shown(read_file(file.path(), 5)).unwrap(), "12345");
@@ -98,20 +92,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_an_error_of_the_system() {
+    fn a_missing_file_is_an_io_error() {
         let error = read_file(Path::new("/not/there"), 5).unwrap_err();
         assert!(matches!(error, LimitError::Io(error) if error.kind() == io::ErrorKind::NotFound));
     }
 
     #[tokio::test]
-    async fn a_reader_is_read_up_to_its_limit_and_not_beyond() {
+    async fn a_reader_is_read_up_to_its_limit() {
         assert_eq!(shown(read_limited(&b"12345"[..], 5, SECOND).await).unwrap(), "12345");
         let endless = read_limited(tokio::io::repeat(b'x'), 4, SECOND).await;
         assert_eq!(shown(endless).unwrap_err(), "it has more than 4 bytes");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_says_nothing_is_given_up_at_the_deadline() {
+    async fn a_silent_reader_times_out_at_the_deadline() {
         let start = Instant::now();
         let (reader, _writer) = tokio::io::duplex(8);
         let read = read_limited(reader, 5, SECOND).await;
@@ -120,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_byte_now_and_then_does_not_extend_the_deadline() {
+    async fn a_slow_trickle_does_not_extend_the_deadline() {
         let start = Instant::now();
         let (reader, mut writer) = tokio::io::duplex(8);
         tokio::spawn(async move {
@@ -134,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_breaks_is_an_error_of_the_system() {
+    async fn a_broken_connection_is_an_io_error() {
         struct Broken;
         impl AsyncRead for Broken {
             fn poll_read(
@@ -152,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_is_read() {
+    fn only_regular_files_are_read() {
         assert_eq!(
             shown(read_file(Path::new("/dev/zero"), 10)),
             Err("it is not a file".to_owned())

@@ -1,8 +1,8 @@
-//! The client side of MCP, in every version that is in use, over HTTP and to programs of our own.
+//! An MCP client for all protocol versions in use, over HTTP, HTTP+SSE and stdio.
 //!
-//! Written by hand, as what a server says must go through unchanged and what it does must not matter to anybody else. See
-//! `docs/adr/0020-mcp-client-by-hand.md`. Messages are read once; results, errors and the things in lists are handed over
-//! as they came.
+//! Written by hand, because messages must pass unchanged and a misbehaving server must not affect other servers. See
+//! `docs/adr/0020-mcp-client-by-hand.md`. Messages are parsed once; results, errors and list items are passed on as
+//! received.
 //!
 //! ```no_run
 //! # use toolcrib_upstream as upstream;

@@ -1,22 +1,22 @@
-//! A message while it comes. What is long is kept in pieces: to move all of it, or to find room for it in one place, takes
-//! long, and it may yet turn out to be more than is read.
+//! A message while it arrives, stored in chunks. Moving a long message or finding contiguous memory for it takes long,
+//! and it may still exceed its limit.
 
 use model::strict_json::Parts;
 
 use crate::aside::{LONG, aside};
 
-/// How much one message may be.
+/// The limits on one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) bytes: usize,
-    /// Values; an object counts for four.
+    /// JSON values; an object counts as four.
     pub(crate) parts: usize,
 }
 
-/// More than may be.
+/// A message exceeds one of its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMuch {
-    /// Of what.
+    /// The unit of the limit: `bytes` or `values`.
     pub(crate) what: &'static str,
     pub(crate) limit: usize,
 }
@@ -34,13 +34,13 @@ impl Bounds {
     }
 }
 
-/// Bytes as they come: room for all of them in one place is taken up only if they turn out to be of use.
+/// A buffer made of chunks. Its bytes are copied into contiguous memory only when the message is parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pieces {
     long: Vec<Vec<u8>>,
     last: Vec<u8>,
     length: usize,
-    /// Of the long ones.
+    /// The values counted in the full chunks.
     parts: Parts,
 }
 
@@ -65,7 +65,7 @@ impl Pieces {
         self.end_piece(bounds)
     }
 
-    /// The same without a copy of what is long.
+    /// Like `extend`, but takes a chunk without copying it.
     pub(crate) fn append(&mut self, piece: Vec<u8>, bounds: Bounds) -> Result<(), TooMuch> {
         if !self.last.is_empty() {
             return self.extend(&piece, bounds);
@@ -86,7 +86,7 @@ impl Pieces {
         if is_more { Err(bounds.too_many()) } else { Ok(()) }
     }
 
-    /// How it begins: all of it if it is short.
+    /// The first bytes: the whole message if it is short.
     pub(crate) fn first(&self) -> &[u8] {
         self.long.first().unwrap_or(&self.last)
     }
@@ -97,7 +97,7 @@ impl Pieces {
         end
     }
 
-    /// In one place, which takes long if they are many.
+    /// The message in contiguous memory. Copying many chunks takes long.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         if self.long.is_empty() {
             return self.last;
@@ -107,11 +107,11 @@ impl Pieces {
     }
 }
 
-/// The last of what is not kept.
+/// The last bytes of a message that is not kept.
 #[derive(Debug, Default)]
 pub(crate) struct End(Vec<u8>);
 
-/// So much is kept of either end.
+/// How many bytes of the beginning and of the end are kept for diagnosis.
 pub(crate) const EDGE: usize = 256;
 
 impl End {
@@ -126,14 +126,14 @@ impl End {
     }
 }
 
-/// What was read.
+/// A complete message.
 pub(crate) enum Text<'a> {
     Short(&'a [u8]),
     Long(Pieces),
 }
 
 impl Text<'_> {
-    /// Reads it, aside if it is long.
+    /// Parses the message, on the low-priority pool if it is long.
     pub(crate) async fn read<T: Send + 'static>(
         self,
         read: impl FnOnce(&[u8]) -> T + Send + 'static,
@@ -145,9 +145,9 @@ impl Text<'_> {
         }
     }
 
-    /// Whether its values are more than may be: each takes many times its text when it is read.
+    /// Fails if the message has too many values: each value takes many times the memory of its text once parsed.
     pub(crate) fn check(&self, bounds: Bounds) -> Result<(), TooMuch> {
-        // No byte counts for more than an object.
+        // No byte can count for more than an object does.
         if self.len() < bounds.parts / 4 {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Text<'_> {
         }
     }
 
-    /// How it begins: all of it if it is short.
+    /// The first bytes: the whole message if it is short.
     pub(crate) fn first(&self) -> &[u8] {
         match self {
             Self::Short(bytes) => bytes,
@@ -187,7 +187,7 @@ impl Text<'_> {
         }
     }
 
-    /// Whether there is nothing to be seen in it. What is long says something, if only that it is long.
+    /// Whether the message is only whitespace. A long message never counts as blank.
     pub(crate) fn is_blank(&self) -> bool {
         match self {
             Self::Short(bytes) => bytes.trim_ascii().is_empty(),
@@ -209,7 +209,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { bytes: 10 * LONG, parts: 1000 };
 
     #[test]
-    fn pieces_are_as_long_as_they_may_be() {
+    fn a_buffer_grows_up_to_its_limit() {
         for size in [1, 1000, LONG, 3 * LONG] {
             let mut pieces = Pieces::default();
             let chunk = vec![b'x'; size];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_values_are_noticed_before_all_have_come() {
+    fn too_many_values_are_noticed_before_the_message_is_complete() {
         let (values, rest) = (b"1,".repeat(600), vec![b' '; LONG]);
         let too_many = TooMuch { what: "values", limit: 1000 };
         let mut pieces = Pieces::default();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_goes_on_in_the_next_piece() {
+    fn a_string_may_continue_in_the_next_chunk() {
         let mut pieces = Pieces::default();
         pieces.extend(&[b"\"".as_slice(), &b"x".repeat(LONG)].concat(), BOUNDS).unwrap();
         pieces.extend(&b"{},".repeat(LONG), BOUNDS).unwrap();

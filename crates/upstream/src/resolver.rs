@@ -1,6 +1,6 @@
-//! From a name to addresses: asked once, all of them checked, and exactly these handed to the connection.
+//! Name resolution with the egress check: one lookup, a check of all addresses, and exactly these for the connection.
 //!
-//! So a name that changes its answer between the check and the connection gains nothing.
+//! This prevents DNS rebinding: a name cannot change its addresses between the check and the connection.
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ mod lookups;
 pub(crate) use lookups::Lookup;
 pub(crate) use lookups::{Lookups, TooManyLookups, Whose};
 
-/// Resolves names for connections to one port; `reqwest` does not say which one a connection is for.
+/// Resolves names for connections to one port, because `reqwest` does not pass the port to its resolver.
 #[derive(Clone)]
 pub(crate) struct Resolver {
     pub(crate) egress: Arc<Egress>,
@@ -26,7 +26,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// All addresses of the name, if all of them are open.
+    /// All addresses of the name, if the policy allows all of them.
     pub(crate) async fn addresses(
         self,
         name: String,

@@ -1,9 +1,9 @@
-//! Programs that are spoken to over their standard input and output, a line at a time.
+//! Child processes that communicate line by line over standard input and output.
 //!
-//! A program gets its arguments as they are, never through a shell, and the environment it was given and nothing else. It
-//! leads a process group of its own; when it ends or is no longer wanted, whatever is left of the group ends too.
-//! Nothing it does or leaves undone blocks anybody: what it does not read waits in a bounded queue, what it says is read
-//! in lines of bounded length, and what it says on the side is kept in a ring.
+//! A program gets its arguments unchanged, never through a shell, and only the environment it was given. It leads its
+//! own process group; when it exits or is stopped, the rest of the group is ended too. A program cannot block the
+//! server: input that it does not read waits in a bounded queue, its output is read in lines of bounded length, and of
+//! its standard error only the end is kept, in a ring buffer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,73 +33,73 @@ mod run;
 mod starter;
 mod tree;
 
-/// What to start.
+/// A program to start, with its arguments, environment and restrictions.
 #[derive(Clone)]
 pub struct Program {
-    /// An absolute path, or a bare name that is looked up in the `PATH` of `environment`, and if that has none in
-    /// `search_path`.
+    /// An absolute path, or a bare name to find in the `PATH` of `environment`, or in `search_path` if that has none.
     pub command: PathBuf,
-    /// As they are: no shell reads them.
+    /// Passed unchanged; no shell parses them.
     pub arguments: Vec<OsString>,
-    /// All of it. Nothing is inherited, not even `PATH`.
+    /// The whole environment. Nothing is inherited, not even `PATH`.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Where it runs; `/` if not said, so that it does not run where the server keeps its own files.
+    /// The working directory; `/` by default, so that the program does not run where the server keeps its own files.
     pub folder: Option<PathBuf>,
-    /// The server's own `PATH`, as its configuration read it at the start. It is for finding `command` only.
+    /// The server's own `PATH`, as its configuration read it at startup. It is used only to find `command`.
     pub search_path: Option<OsString>,
-    /// A program that calls [`run_if_asked`] before anything else: the server's own, on Linux best as `/proc/self/exe`,
-    /// which stays what it is when the file is replaced. With it a child dies with the server even if that is killed,
-    /// and so does what the child started; and on Linux it has fewer rights than the server.
+    /// A program that calls [`run_if_asked`] before anything else: the server's own executable. On Linux
+    /// `/proc/self/exe` is best, because it stays valid when the file is replaced. With it the child and its
+    /// descendants die with the server, even if the server is killed, and on Linux the child has fewer rights than the
+    /// server.
     pub bound_by: Option<PathBuf>,
-    /// Files and folders that it is kept from, on Linux with Landlock. Beside the way to them it is kept from what appears
-    /// there after its start, too: hide only what lies in folders where nothing does. Needs `bound_by`.
+    /// Files and folders hidden from the program, on Linux with Landlock. Files that appear later in a parent folder of
+    /// a hidden path are hidden too, so hide only paths whose parent folders do not change. Needs `binder`.
     pub hidden: Vec<PathBuf>,
-    /// What it may open; without it, whatever the server may. Needs `bound_by`, and Linux with Landlock.
+    /// The files the program may open; `None` means all that the server may open. Needs `binder`, and Linux with
+    /// Landlock.
     pub sandbox: Option<Sandbox>,
-    /// Where its standard error is kept, for whoever reads it even if there is no connection in the end.
+    /// Keeps the program's standard error, which can then be read even if the connection fails.
     pub stderr: Option<Stderr>,
 }
 
-/// What a program said last on its standard error. A copy is the same.
+/// The last lines of a program's standard error. A clone shares the same buffer.
 #[derive(Clone)]
 pub struct Stderr(Arc<ring::Ring>);
 
-/// The files and folders that a program may open, beside those of the system, its own folder and the one it runs in.
+/// The files and folders a program may open, besides those of the system, its own folder and its working directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// May be read, and programs in them started.
+    /// May be read and executed.
     pub read: Vec<PathBuf>,
-    /// May be changed too.
+    /// May be modified too.
     pub write: Vec<PathBuf>,
 }
 
-/// How much of a program is taken.
+/// The limits on a program's output, input and exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramLimits {
-    /// Of a line it says, in bytes.
+    /// The length of an output line, in bytes.
     pub max_line: usize,
-    /// The same in values of JSON; an object counts for four.
+    /// The number of JSON values in an output line; an object counts as four.
     pub max_parts: usize,
-    /// What waits until it reads, in bytes.
+    /// Input that waits until the program reads it, in bytes.
     pub max_queue: usize,
-    /// What is kept of its standard error, in bytes.
+    /// Kept standard error, in bytes.
     pub max_stderr: usize,
-    /// How long it has to end when it is told to.
+    /// How long the program may take to exit after it was asked to.
     pub grace: Duration,
 }
 
-/// How a program ended.
+/// How and when a program exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// As the system says it: `exit status: 1`, `signal: 9 (SIGKILL)`.
+    /// The status in the system's words: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub how: String,
-    /// Whether that means that all went well.
+    /// Whether the status means success.
     pub is_success: bool,
-    /// When.
     pub at: Instant,
 }
 
-/// A program that was started. Dropping it ends the program.
+/// A running program. Dropping it stops the program.
 pub(crate) struct Process {
     pub(crate) outbox: outbox::Outbox,
     pub(crate) stderr: Arc<ring::Ring>,
@@ -108,7 +108,7 @@ pub(crate) struct Process {
 }
 
 impl Program {
-    /// With no arguments, an empty environment and nothing to find it by.
+    /// A program without arguments and with an empty environment and no search path.
     pub fn new(command: impl Into<PathBuf>) -> Self {
         Self {
             command: command.into(),
@@ -123,19 +123,19 @@ impl Program {
         }
     }
 
-    /// Where it is.
+    /// The path of the executable.
     pub fn find(&self) -> io::Result<PathBuf> {
         find::find(self)
     }
 }
 
 impl Stderr {
-    /// Keeps so many bytes.
+    /// Keeps the last `max` bytes.
     pub fn new(max: usize) -> Self {
         Self(Arc::new(ring::Ring::new(max)))
     }
 
-    /// The last lines, without what could steer a terminal.
+    /// The last lines, without control characters that could affect a terminal.
     pub fn last_lines(&self, lines: usize) -> String {
         self.0.tail(lines)
     }
@@ -159,22 +159,22 @@ impl Default for ProgramLimits {
     }
 }
 
-/// Lets no program of the same user look into the memory and the environment of this process, where secrets are. Core
-/// files and debuggers are gone with that.
+/// Prevents other programs of the same user from reading the memory and environment of this process, which contain
+/// secrets. As a side effect, core dumps and debuggers do not work.
 #[cfg(target_os = "linux")]
 pub fn hide_this_process() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Elsewhere the system sees to that.
+/// Does nothing: other systems protect processes by default.
 #[cfg(not(target_os = "linux"))]
 pub fn hide_this_process() -> io::Result<()> {
     Ok(())
 }
 
 impl Process {
-    /// Starts a program. What it says comes in lines.
+    /// Starts a program and returns a reader for the lines of its output.
     pub(crate) async fn start(
         program: &Program,
         limits: ProgramLimits,
@@ -190,7 +190,7 @@ impl Process {
         Ok((Self { outbox, stderr, ended, keeper }, lines))
     }
 
-    /// Tells it to end: its input is closed, then it is asked, then it is made to. Does not wait for that.
+    /// Stops the program without waiting for it: closes its input, then sends `SIGTERM`, then `SIGKILL`.
     pub(crate) fn stop(&self) {
         self.keeper.stop();
     }

@@ -1,7 +1,7 @@
-//! A program dies with the server that started it, even if that is killed, and so does what the program started. It has
-//! fewer rights than the server, and in a sandbox it opens nothing but what is named.
+//! A child program and its descendants die with the server, even if the server is killed. The program has fewer rights
+//! than the server, and in a sandbox it can open only the configured paths.
 //!
-//! This test is a program with a `main` of its own, as it must be what a server is: one that can become another.
+//! This test has its own `main`, because like the real server it must be able to start itself as the binder.
 #![expect(clippy::disallowed_methods, reason = "a test starts what it needs")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,12 +15,15 @@ use toolcrib_upstream::stdio::{self, Program, Sandbox};
 
 const TESTS: [(&str, fn()); 4] = [
     (
-        "a_program_and_its_child_die_with_a_server_that_is_killed",
-        a_program_and_its_child_die_with_a_server_that_is_killed,
+        "a_program_and_its_child_die_with_a_killed_server",
+        a_program_and_its_child_die_with_a_killed_server,
     ),
     ("a_program_has_fewer_rights_than_the_server", a_program_has_fewer_rights_than_the_server),
-    ("a_sandbox_is_what_it_names_and_the_system", a_sandbox_is_what_it_names_and_the_system),
-    ("a_program_that_cannot_be_put_there_says_why", a_program_that_cannot_be_put_there_says_why),
+    (
+        "a_sandbox_allows_only_its_paths_and_the_system",
+        a_sandbox_allows_only_its_paths_and_the_system,
+    ),
+    ("a_sandbox_without_a_binder_is_an_error", a_sandbox_without_a_binder_is_an_error),
 ];
 const SERVER: &str = "--be-a-server";
 const SCRIPT: &str = "import json, os, subprocess, sys
@@ -35,7 +38,7 @@ import time
 time.sleep(600)
 ";
 
-/// Answers with what its last argument makes of `tried`, which says of an action why it failed.
+/// A server that evaluates its last argument; `tried` gives the error code of a failed action.
 const TRIES: &str = "import errno, json, os, resource, sys
 def tried(action):
     try:
@@ -73,7 +76,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn a_program_and_its_child_die_with_a_server_that_is_killed() {
+fn a_program_and_its_child_die_with_a_killed_server() {
     let mut server = run(Command::new(std::env::current_exe().expect("it runs")).arg(SERVER));
     let mut line = String::new();
     let output = server.stdout.take().expect("it is a pipe");
@@ -116,7 +119,7 @@ fn a_program_has_fewer_rights_than_the_server() {
     }
 }
 
-fn a_sandbox_is_what_it_names_and_the_system() {
+fn a_sandbox_allows_only_its_paths_and_the_system() {
     let folder = tempfile::tempdir().expect("there is room");
     let at = |name: &str| folder.path().join(name);
     for name in ["read", "write", "other"] {
@@ -133,12 +136,12 @@ fn a_sandbox_is_what_it_names_and_the_system() {
             'shadow': tried(lambda: open('/etc/shadow').close())}}",
         folder.path().display()
     );
-    // Where Python itself is, if it is not the system's.
+    // The prefix of the Python installation, which may be outside the system folders.
     let python = python().canonicalize().expect("it is there");
     let python = python.ancestors().nth(2).expect("it is in a `bin`").to_owned();
     let sandbox = Sandbox { read: vec![at("read"), at("gone"), python], write: vec![at("write")] };
     let found = match try_out(&expression, Some(sandbox)) {
-        // A kernel without Landlock: it is not started at all.
+        // Without Landlock in the kernel the program does not start.
         Err(McpError::Ended { how, .. }) if !has_scopes() => {
             assert_eq!(&*how, "exit status: 126");
             return;
@@ -152,14 +155,14 @@ fn a_sandbox_is_what_it_names_and_the_system() {
     assert_eq!(Value::Object(found), expected);
 }
 
-fn a_program_that_cannot_be_put_there_says_why() {
+fn a_sandbox_without_a_binder_is_an_error() {
     let mut program = Program::new(python());
     program.sandbox = Some(Sandbox::default());
     let Err(McpError::Start { source, .. }) = open(program) else { fail("it was started") };
     assert_eq!(source.to_string(), "there is nothing here that could put it into its sandbox");
 }
 
-/// What an expression of Python is in a program that this process is bound to.
+/// Evaluates a Python expression in a program that is bound to this process.
 fn try_out(expression: &str, sandbox: Option<Sandbox>) -> Result<Map<String, Value>, McpError> {
     let mut program = Program::new(python());
     program.arguments = vec!["-c".into(), TRIES.into(), expression.replace('\n', " ").into()];
@@ -179,7 +182,7 @@ fn open(program: Program) -> Result<Map<String, Value>, McpError> {
     })
 }
 
-/// Whether the kernel keeps signals and looks from whoever is outside: Landlock can since 6.12.
+/// Whether Landlock isolates signals and `/proc` of outside processes; kernels support that since 6.12.
 fn has_scopes() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());

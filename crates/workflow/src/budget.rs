@@ -1,21 +1,21 @@
-//! What a run may use in all, with everything that is run within it.
+//! The budget of a run: limits on steps, loop iterations, data and work, shared with all workflows that it calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
-/// The most steps of a run.
+/// Maximum number of steps in a run.
 pub const STEPS: u64 = 10_000;
-/// The most iterations of all its loops.
+/// Maximum number of iterations in all loops of a run.
 pub const ITERATIONS: u64 = 5_000;
-/// The most bytes of memory that its input and all that its steps make may take.
+/// Maximum memory for the input and all values that steps produce, in bytes.
 pub const DATA: u64 = 128 << 20;
-/// The most work of all its expressions.
+/// Maximum work of all expressions of a run, in evaluated values.
 pub const WORK: u64 = 20_000_000;
-/// The most work of one of them.
+/// Maximum work of one expression.
 pub(crate) const WORK_AT_ONCE: u64 = 2_000_000;
 
-/// What is left to a run. Workflows that a workflow calls share it.
+/// The remaining budget of a run. Nested workflows share the budget of their caller.
 #[derive(Debug)]
 pub struct Budget {
     steps: AtomicU64,
@@ -35,7 +35,7 @@ impl Default for Budget {
     }
 }
 
-/// Takes some, if there is enough.
+/// Subtracts the amount if enough is left.
 fn take(from: &AtomicU64, amount: u64) -> bool {
     let less = |left: u64| left.checked_sub(amount);
     from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
@@ -54,7 +54,7 @@ impl Budget {
         take(&self.data, size(value)).then_some(()).ok_or("has made more data than it may")
     }
 
-    /// How much the next expression may do.
+    /// The work that the next expression may do.
     pub(crate) fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed).min(WORK_AT_ONCE)
     }
@@ -65,15 +65,15 @@ impl Budget {
         }
     }
 
-    /// How many steps were made so far.
+    /// The number of steps so far.
     pub(crate) fn steps_made(&self) -> u64 {
         STEPS.saturating_sub(self.steps.load(Ordering::Relaxed))
     }
 }
 
-/// About how many bytes of memory it takes.
+/// Approximate memory of a value, in bytes.
 fn size(value: &Value) -> u64 {
-    // A member lies in a list, and a table says where.
+    // A field is an entry of a vector, with an index in a hash table.
     const MEMBER: usize = size_of::<String>() + 3 * size_of::<usize>();
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -93,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_small_things_counts_as_what_it_takes() {
+    fn small_values_count_with_the_memory_that_they_take() {
         let zeros = json!(vec![0; 1_000]);
         assert!(1_000 * size_of::<Value>() as u64 <= size(&zeros));
         let objects = json!(vec![json!({"a": 0}); 1_000]);
-        // A list of one member, its table of at least four, and both have a head of their own.
+        // Each object is a vector of one field plus a table of at least four slots, each with its own header.
         assert!(100_000 <= size(&objects), "{}", size(&objects));
         assert!(size(&json!("a".repeat(10_000))) < 11_000);
     }

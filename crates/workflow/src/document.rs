@@ -1,4 +1,4 @@
-//! A workflow as it was read: everything in it is known to be supported and right in itself.
+//! A parsed workflow: every part of it is supported and valid on its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use crate::template::Template;
 
-/// A workflow, ready to be run.
+/// A workflow that is ready to run.
 #[derive(Debug)]
 pub struct Workflow {
-    /// What its tool is called.
+    /// Name of the workflow's tool.
     pub name: Box<str>,
-    /// A name for people.
+    /// Human-readable title.
     pub title: Option<Box<str>>,
-    /// What it does.
+    /// Summary of the workflow's purpose.
     pub summary: Option<Box<str>>,
-    /// The author's own words on it, `name=value`.
+    /// The author's tags, each as `name=value`.
     pub tags: Vec<Box<str>>,
-    /// Of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Option<Value>,
-    /// Of its result.
+    /// JSON Schema of the result.
     pub output_schema: Option<Value>,
     pub(crate) input: Option<Arc<Template>>,
     pub(crate) output: Option<Arc<Template>>,
@@ -29,11 +29,11 @@ pub struct Workflow {
     pub(crate) definition: Arc<Value>,
 }
 
-/// A task of the DSL.
+/// One task of the DSL.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: Box<str>,
-    /// Where it stands in the document, as a JSON pointer.
+    /// JSON pointer to the step in the document.
     pub(crate) reference: Box<str>,
     pub(crate) definition: Arc<Value>,
     pub(crate) condition: Option<Arc<Template>>,
@@ -45,20 +45,20 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// Where a list of steps goes on.
+/// The flow directive of a task (`then`): the task that runs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// With the next one.
+    /// The next task of the list.
     Continue,
-    /// Behind the list.
+    /// Leave the list of tasks.
     Exit,
-    /// Nowhere: the workflow is over.
+    /// End the workflow.
     End,
-    /// With that step of the list.
+    /// The task with this index in the same list.
     To(usize),
 }
 
-/// What a step does.
+/// The kind of a task, with its settings.
 #[derive(Debug)]
 pub(crate) enum Action {
     Call { tool: Box<str>, with: Arc<Template> },
@@ -74,7 +74,7 @@ pub(crate) enum Action {
 
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// None holds where no other does.
+    /// `None` is the default case: it applies if no other case holds.
     pub(crate) when: Option<Arc<Template>>,
     pub(crate) then: Then,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Loop {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) steps: Vec<Step>,
-    /// Members that an error must have to be caught.
+    /// Fields and values that an error must have to be caught.
     pub(crate) with: Vec<(&'static str, Value)>,
     pub(crate) variable: Box<str>,
     pub(crate) when: Option<Arc<Template>>,
@@ -104,7 +104,7 @@ pub(crate) struct Attempt {
 pub(crate) struct Retry {
     pub(crate) when: Option<Arc<Template>>,
     pub(crate) except_when: Option<Arc<Template>>,
-    /// How often in all, the first time not counted.
+    /// Maximum number of retries, without the first attempt.
     pub(crate) attempts: u32,
     pub(crate) within: Option<Duration>,
     pub(crate) delay: Duration,
@@ -119,7 +119,7 @@ pub(crate) enum Backoff {
 }
 
 impl Retry {
-    /// How long to wait before the attempt of this number, which begins at 1.
+    /// The delay before this retry; the first retry has number 1.
     pub(crate) fn wait(&self, attempt: u32) -> Duration {
         match self.backoff {
             Backoff::Constant => self.delay,
@@ -132,7 +132,7 @@ impl Retry {
     }
 }
 
-/// The error that a step raises.
+/// The error of a `raise` task.
 #[derive(Debug)]
 pub(crate) struct Raise {
     pub(crate) kind: Arc<Template>,
@@ -143,7 +143,7 @@ pub(crate) struct Raise {
 }
 
 impl Action {
-    /// The lists of steps in it.
+    /// The nested lists of steps, each with its field name in the document.
     pub(crate) fn inside(&self) -> Vec<(&'static str, &[Step])> {
         match self {
             Self::Do(steps) => vec![("do", steps)],

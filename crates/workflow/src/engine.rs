@@ -1,7 +1,7 @@
-//! Runs a workflow: one step after the other, as the document says, through tools that are handed in.
+//! The workflow engine: it runs the steps in the order of the document, through tools that the caller supplies.
 //!
-//! Nothing is spawned: whoever drops the run stops all of it at once. What a run may use is bounded in all, and a
-//! `try` does not catch that.
+//! The engine spawns nothing: dropping the run's future stops every step at once. A budget bounds the whole run, and
+//! `try` does not catch an exceeded budget.
 
 mod attempt;
 mod scope;
@@ -20,12 +20,12 @@ use crate::budget::Budget;
 use crate::document::{Step, Then, Workflow};
 use crate::fault::{CallFailed, Fault};
 
-/// What comes of it, some time.
+/// A boxed future, as the traits of the engine return it.
 pub type Coming<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The tools that steps call.
 pub trait Tools: Sync {
-    /// Calls a tool, within this time.
+    /// Calls a tool; the result must be there within this time.
     fn call<'a>(
         &'a self,
         tool: &'a str,
@@ -33,52 +33,52 @@ pub trait Tools: Sync {
         within: Duration,
     ) -> Coming<'a, Result<Value, CallFailed>>;
 
-    /// Hears of every step as it begins: how many there were, and which this is.
+    /// Called when a step starts, with the number of steps so far and the step's name.
     fn began(&self, number: u64, step: &str);
 }
 
-/// The time, handed in.
+/// The clock of a run.
 pub trait Clock: Sync {
-    /// What time it is.
+    /// The current time.
     fn now(&self) -> Timestamp;
-    /// How long ago the run began.
+    /// The time since the run began.
     fn elapsed(&self) -> Duration;
-    /// Waits.
+    /// Sleeps for this time.
     fn sleep(&self, time: Duration) -> Coming<'_, ()>;
 }
 
-/// What a run has around it.
+/// Everything that the caller supplies to a run.
 pub struct Surroundings<'a> {
-    /// What is called.
+    /// The tools that steps may call.
     pub tools: &'a dyn Tools,
-    /// What time it is.
+    /// The clock for timestamps, timeouts and waits.
     pub clock: &'a dyn Clock,
-    /// What may be used.
+    /// The limits on steps, loops, data and work.
     pub budget: &'a Budget,
-    /// How long it may take in all.
+    /// The maximum duration of the whole run.
     pub time: Duration,
-    /// Names this run.
+    /// The id of the run, as expressions see it.
     pub id: &'a str,
 }
 
 /// How a list of steps ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// What stands behind it goes on.
+    /// The list is done; the steps after it run.
     List,
-    /// All of it is over.
+    /// The whole workflow is done.
     Workflow,
 }
 
 type Done = Result<(Arc<Value>, Ended), Fault>;
 
-/// What steps see of what was before them. Branches have their own.
+/// The state that earlier steps leave for later ones. Each branch of a fork has its own copy.
 #[derive(Clone, Debug)]
 struct Frame {
     context: Arc<Value>,
-    /// Of loops and of errors that were caught.
+    /// Variables of loops and of caught errors.
     variables: Vec<(Box<str>, Arc<Value>)>,
-    /// When what is around has to be done, counted from the beginning of the run.
+    /// Deadline of the enclosing task, as time since the run began.
     until: Duration,
 }
 
@@ -90,7 +90,7 @@ struct Run<'a> {
 }
 
 impl Workflow {
-    /// Runs it.
+    /// Runs the workflow.
     pub async fn run(&self, input: Value, around: &Surroundings<'_>) -> Result<Value, Fault> {
         let time = self.timeout.map_or(around.time, |timeout| timeout.min(around.time));
         let (input, started) = (Arc::new(input), around.clock.now());
@@ -117,7 +117,7 @@ impl Run<'_> {
         let mut frame = Frame { context: Arc::default(), variables: Vec::new(), until: time };
         let scope = frame.outermost();
         let input = self.made(self.workflow.input.as_ref(), raw, &scope, "/input/from").await?;
-        // As the DSL has it, the context begins as the input.
+        // The DSL defines the input as the initial context.
         frame.context = Arc::clone(&input);
         let (output, _) = self.steps(&self.workflow.steps, input, &mut frame).await?;
         let scope = frame.outermost();
@@ -125,7 +125,7 @@ impl Run<'_> {
         Ok(Arc::unwrap_or_clone(output))
     }
 
-    /// A list of steps, each with the output of the one before.
+    /// Runs a list of steps; each step gets the output of the one before.
     fn steps<'b>(
         &'b self,
         steps: &'b [Step],
@@ -148,7 +148,7 @@ impl Run<'_> {
         })
     }
 
-    /// Something that has to be done in time.
+    /// Runs a future with a timeout.
     async fn within<T>(
         &self,
         time: Duration,

@@ -1,7 +1,7 @@
-//! A runtime expression of the DSL: jq, compiled once, evaluated within bounds.
+//! A runtime expression of the DSL: jq, compiled once, evaluated with limits on time, memory and stack.
 //!
-//! The language is that of `jaq`, without what reaches out of it (files, environment, input, time) and without `def`,
-//! with which a few characters could ask for a stack of any depth. Time and memory are bounded in `datum`.
+//! The language is that of `jaq`, without access to files, environment, input and time, and without `def`: recursive
+//! definitions could request any stack depth. `jq_value` enforces the limits on time and memory.
 
 mod datum;
 pub(crate) mod deep;
@@ -20,20 +20,20 @@ use serde_json::Value;
 
 use self::datum::{Datum, Stopped};
 
-/// How long an expression may be, in bytes.
+/// Maximum length of an expression, in bytes.
 const LONGEST: usize = 4_000;
 
 type Kind = JustLut<Datum>;
 
-/// An expression that was read.
+/// A compiled expression.
 pub(crate) struct Expression {
     text: Box<str>,
     filter: Filter<Kind>,
-    /// The variables it mentions, in the order it wants them.
+    /// The variables that it mentions, in the order of the compiled filter.
     variables: Vec<Box<str>>,
 }
 
-/// Why a text is no expression.
+/// Error of compiling an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidExpression {
     #[error("the expression is longer than {LONGEST} bytes")]
@@ -48,7 +48,7 @@ pub(crate) enum InvalidExpression {
     Unknown { what: &'static str, name: String },
 }
 
-/// Why an expression gave nothing.
+/// Error of evaluating an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExpressionError {
     #[error("{0}")]
@@ -66,7 +66,7 @@ impl fmt::Debug for Expression {
 }
 
 impl Expression {
-    /// Reads an expression that may mention these variables, given without `$`.
+    /// Compiles an expression that may mention these variables, given without `$`.
     pub(crate) fn compile(text: &str, known: &[&str]) -> Result<Self, InvalidExpression> {
         if LONGEST < text.len() {
             return Err(InvalidExpression::TooLong);
@@ -86,18 +86,18 @@ impl Expression {
         Ok(Self { text: text.into(), filter, variables })
     }
 
-    /// As it was written.
+    /// The source text of the expression.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it looks at this variable, given without `$`.
+    /// Whether the expression reads this variable, given without `$`.
     pub(crate) fn mentions(&self, variable: &str) -> bool {
         self.variables.iter().any(|name| name.strip_prefix('$') == Some(variable))
     }
 
-    /// Its first result for an input, null if there is none. `variable` gives the value of a variable, `work` is how
-    /// much may be done and is less by what was.
+    /// The first result for an input, or null if there is no result. `variable` returns the value of a variable; `work`
+    /// is the work limit and is reduced by the work done.
     pub(crate) fn evaluate<'v>(
         &self,
         input: &Value,
@@ -105,7 +105,7 @@ impl Expression {
         work: &mut u64,
     ) -> Result<Value, ExpressionError> {
         datum::allow(*work);
-        // Nothing that is seen afterwards was changed meanwhile.
+        // Safe to unwind: nothing that is visible afterwards was modified.
         let evaluated = catch_unwind(AssertUnwindSafe(|| self.first(input, variable)));
         *work = datum::left();
         match evaluated {
@@ -171,7 +171,7 @@ fn syntax(expected: &str, at: &str) -> InvalidExpression {
     InvalidExpression::Syntax { expected: expected.to_owned(), at: place(at) }
 }
 
-/// Where something is wrong.
+/// The position of a syntax error, as text.
 fn place(at: &str) -> String {
     if at.is_empty() { "the end".to_owned() } else { format!("`{}`", shown(at)) }
 }

@@ -1,36 +1,36 @@
-//! Why a workflow ended: an error of the DSL (RFC 7807), which a `try` may catch.
+//! Workflow faults: errors of the DSL (RFC 7807), which a `try` may catch.
 
 use model::{ErrorCode, Failure};
 use serde_json::{Map, Value};
 
-/// What standard types of errors begin with.
+/// Prefix of the DSL's standard error types.
 const STANDARD: &str = "https://serverlessworkflow.io/spec/1.0.0/errors/";
 
-/// An error on its way up.
+/// An error that ends the workflow unless a `try` catches it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// A URI.
+    /// Error type, a URI.
     pub kind: String,
-    /// Like one of HTTP.
+    /// Status, in the range of HTTP statuses.
     pub status: u16,
-    /// In a few words.
+    /// Short summary.
     pub title: String,
-    /// In more of them.
+    /// Longer explanation.
     pub detail: Option<String>,
-    /// The step that it comes from.
+    /// JSON pointer to the step that failed.
     pub instance: String,
-    /// What a tool said, if it was one.
+    /// The failure of the tool, if a tool call failed.
     pub failure: Option<Box<Failure>>,
-    /// A bound was reached: no `try` catches that.
+    /// A limit was reached; no `try` catches the fault.
     pub is_final: bool,
 }
 
-/// Why a tool failed.
+/// The failure of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallFailed {
-    /// In our own words.
+    /// The failure, with our error code.
     pub failure: Failure,
-    /// The upstream's, if it said one.
+    /// The upstream's status, if there was one.
     pub status: Option<u16>,
 }
 
@@ -47,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// Nothing goes on after this one.
+    /// A limit of the run was reached; no `try` catches this fault.
     pub(crate) fn bound(what: &str, at: &str) -> Self {
         Self {
             is_final: true,
@@ -64,7 +64,7 @@ impl Fault {
         Self::standard("timeout", 408, "the task took longer than its timeout", at)
     }
 
-    /// What became of a call.
+    /// The fault of a failed tool call.
     pub(crate) fn of_call(failed: CallFailed, at: &str) -> Self {
         let (word, status) = standard_of(failed.failure.code);
         let title = failed.failure.message.clone();
@@ -72,7 +72,7 @@ impl Fault {
         Self { failure: Some(Box::new(failed.failure)), ..Self::standard(word, status, title, at) }
     }
 
-    /// As expressions see it.
+    /// The error object that expressions see.
     pub(crate) fn to_value(&self) -> Value {
         let mut members = Map::new();
         members.insert("type".to_owned(), self.kind.clone().into());
@@ -85,13 +85,14 @@ impl Fault {
         Value::Object(members)
     }
 
-    /// For whoever called the workflow. Other steps may have been carried out: whoever asks for wider rights, waits or mends
-    /// its arguments, and calls again, does them twice. So nothing here says that nothing was done.
+    /// The failure that the workflow's caller gets. It carries no scopes, no `retry_after` and is not retryable,
+    /// because earlier steps may have had effects. A caller that retried after getting wider rights or fixing its
+    /// arguments would repeat them.
     pub fn into_failure(self) -> Failure {
         let detail = self.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
         let message = format!("{}{detail} (at {})", self.title, self.instance);
         let code = match self.failure.map(|failure| failure.code) {
-            // Its caller's arguments are not what does not fit.
+            // The step's arguments were invalid, not those of the workflow's caller.
             Some(ErrorCode::ValidationError) => ErrorCode::BuiltinError,
             Some(code) => code,
             None if self.status == 408 => ErrorCode::UpstreamTimeout,
@@ -101,11 +102,11 @@ impl Fault {
     }
 }
 
-/// The standard type that fits best, and its status.
+/// The DSL's closest standard error type, with its status.
 fn standard_of(code: ErrorCode) -> (&'static str, u16) {
     match code {
         ErrorCode::ValidationError => ("validation", 400),
-        // Not granted and not there are the same to whoever calls.
+        // The caller cannot distinguish a tool without a grant from a tool that does not exist.
         ErrorCode::NotGranted => ("configuration", 404),
         ErrorCode::InsufficientScope => ("authorization", 403),
         ErrorCode::TokenExchangeFailed | ErrorCode::ClientCredentialsFailed => {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_step_lacks_is_told_in_words_alone() {
+    fn a_missing_scope_of_a_step_is_reported_only_in_the_message() {
         let scopes = vec!["pets".to_owned()];
         let failure = Failure::new(ErrorCode::InsufficientScope, "this takes `pets`", false);
         let failure = Failure { scopes, retry_after: Some(1), ..failure };
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_says_that_no_step_was_carried_out() {
+    fn no_failure_claims_that_no_step_was_carried_out() {
         let told = |fault: Fault| {
             let failure = fault.into_failure();
             (failure.code, failure.retryable)

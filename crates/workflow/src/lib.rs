@@ -1,6 +1,7 @@
 //! Workflows: a document of the CNCF Serverless Workflow DSL 1.0 → steps that call tools.
 //!
-//! Pure: tools and time are handed in, and nothing is opened, started or spawned but threads to evaluate on.
+//! Pure: the caller supplies the tools and the clock. The crate does no I/O and starts nothing except the threads
+//! that evaluate expressions.
 
 mod budget;
 mod document;

@@ -1,9 +1,9 @@
-//! A picture of a workflow, as Mermaid draws it.
+//! Mermaid flowcharts of workflows.
 
 use crate::document::{Action, Step, Then, Workflow};
 
 impl Workflow {
-    /// A flowchart of its steps.
+    /// The Mermaid flowchart of the workflow's steps.
     pub fn mermaid(&self) -> String {
         let mut picture = Picture { text: "flowchart TD\n".to_owned(), made: 0 };
         picture.line("start([start])");
@@ -14,7 +14,7 @@ impl Workflow {
     }
 }
 
-/// An arrow that leads somewhere, yet to be said.
+/// An arrow whose target node is not known yet.
 #[derive(Clone)]
 struct Arrow {
     from: String,
@@ -47,7 +47,7 @@ impl Picture {
         }
     }
 
-    /// Draws a list of steps; what is left are the arrows that lead out of it.
+    /// Draws a list of steps and returns the arrows that lead out of it.
     fn list(&mut self, steps: &[Step], mut arriving: Vec<Arrow>) -> Vec<Arrow> {
         let first = self.made;
         self.made += steps.len();
@@ -101,7 +101,7 @@ impl Picture {
         }
     }
 
-    /// Draws what is inside a step; what is left are the arrows that lead on from it.
+    /// Draws the steps nested in a step and returns the arrows that lead on from it.
     fn inside(&mut self, step: &Step, node: &str) -> Vec<Arrow> {
         let labelled = |label: &str| vec![Arrow { from: node.to_owned(), label: label.to_owned() }];
         match &step.action {
@@ -133,7 +133,7 @@ impl Picture {
     }
 }
 
-/// The shape says what kind of step it is.
+/// The shape of a node shows the kind of its step.
 fn node_of(id: &str, step: &Step) -> String {
     let name = quoted(&step.name);
     match &step.action {
@@ -150,7 +150,7 @@ fn node_of(id: &str, step: &Step) -> String {
     }
 }
 
-/// A text that is nothing but text in a picture.
+/// Escapes a text so that Mermaid interprets nothing in it.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     for c in text.chars().take(80) {

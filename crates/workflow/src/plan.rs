@@ -1,4 +1,4 @@
-//! What a workflow would do, step by step, without doing it.
+//! The plan of a workflow: its steps and tools, without running anything.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,32 +7,32 @@ use serde::Serialize;
 
 use crate::document::{Action, Attempt, Backoff, Loop, Step, Then, Workflow};
 
-/// What a workflow would do.
+/// The steps and tools of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// Whose.
+    /// Name of the workflow.
     pub workflow: String,
-    /// The tools it may call, by the names it has for them.
+    /// Names of the tools that it may call, as the document spells them.
     pub tools: BTreeSet<String>,
     /// Its steps, in the order of the document.
     pub steps: Vec<Planned>,
 }
 
-/// What one step would do.
+/// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Planned {
-    /// How many others it stands in.
+    /// Number of enclosing steps.
     pub depth: usize,
-    /// What it is called.
+    /// Name of the step.
     pub name: String,
-    /// What it does.
+    /// Description of the step's action.
     pub what: String,
-    /// Where it stands in the document.
+    /// JSON pointer to the step in the document.
     pub reference: String,
 }
 
 impl Workflow {
-    /// What it would do.
+    /// The plan of the workflow.
     pub fn plan(&self) -> Plan {
         let mut plan =
             Plan { workflow: self.name.to_string(), tools: BTreeSet::new(), steps: Vec::new() };
@@ -40,12 +40,12 @@ impl Workflow {
         plan
     }
 
-    /// The tools it may call, by the names it has for them.
+    /// Names of the tools that the workflow may call, as the document spells them.
     pub fn tools(&self) -> BTreeSet<String> {
         self.plan().tools
     }
 
-    /// About how much memory it takes, against that of a small tool.
+    /// Approximate memory, relative to a small tool.
     pub fn weight(&self) -> u32 {
         u32::try_from(self.plan().steps.len()).unwrap_or(u32::MAX)
     }
@@ -141,7 +141,7 @@ fn goes_on(step: &Step, beside: &[Step]) -> String {
     }
 }
 
-/// Where a directive leads, in a word.
+/// The target of a flow directive, as text.
 pub(crate) fn target(then: Then, beside: &[Step]) -> String {
     match then {
         Then::Continue => "continue".to_owned(),

@@ -1,6 +1,6 @@
-//! A document becomes a workflow, or a list of all that is wrong with it: each with its place, as a JSON pointer.
+//! The document reader: it turns a document into a workflow, or reports all problems with their JSON pointers.
 //!
-//! Nothing is passed over. What the DSL has and we do not is refused by name, and so is what nobody has.
+//! The reader ignores nothing. It rejects unsupported features of the DSL and unknown fields by name.
 
 mod action;
 mod attempt;
@@ -18,22 +18,22 @@ use crate::document::Workflow;
 use crate::expression::{Expression, deep};
 use crate::template::Template;
 
-/// The most steps of a document, and how deep they may stand inside each other.
+/// Maximum number of steps in a document, and maximum nesting depth of steps.
 const MOST_STEPS: usize = 500;
 const DEEPEST_STEPS: usize = 16;
-/// The most branches that are at work at once.
+/// Maximum number of branches that run concurrently.
 const MOST_BRANCHES: usize = 64;
-/// The longest document, in bytes of JSON.
+/// Maximum document size, in bytes of JSON.
 const LONGEST: usize = 256 << 10;
-/// More would not be read by anybody.
+/// A longer list would help no reader.
 const MOST_PROBLEMS: usize = 20;
 
-/// Something that is wrong with a document.
+/// One problem in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, as a JSON pointer.
+    /// JSON pointer to the problem.
     pub path: String,
-    /// What.
+    /// Explanation of the problem.
     pub message: String,
 }
 
@@ -44,42 +44,42 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with a document.
+/// All problems of a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct InvalidWorkflow {
-    /// At least one.
+    /// At least one problem.
     pub problems: Vec<Problem>,
 }
 
 impl Workflow {
     /// Reads a document of the Serverless Workflow DSL 1.0.
     pub fn read(document: &Value) -> Result<Self, InvalidWorkflow> {
-        // A document may be as deep as its reader allows, and its expressions go deeper.
+        // Run on a deep stack: the document nests as deep as its parser allows, and its expressions nest deeper.
         deep::now(|| Reader::default().read(document))
     }
 }
 
-/// What is known while a document is read.
+/// State of reading one document.
 #[derive(Default)]
 struct Reader {
     problems: Vec<Problem>,
-    /// `use` of the document.
+    /// The `use` section of the document.
     shared: Map<String, Value>,
     steps: usize,
 }
 
-/// What can be mentioned at a place, and how deep it is.
+/// The variables that expressions may mention at one position of the document, and its nesting.
 #[derive(Clone, Default)]
 struct Place {
     variables: Vec<Box<str>>,
     depth: usize,
-    /// How many branches of forks are at work around it.
+    /// Number of concurrent branches of the enclosing forks.
     branches: usize,
 }
 
 impl Place {
-    /// With further variables.
+    /// Adds variables.
     fn with(&self, names: &[&str]) -> Self {
         let mut place = self.clone();
         place.variables.extend(names.iter().map(|name| Box::from(*name)));
@@ -183,7 +183,7 @@ impl Reader {
         value.as_object().cloned().unwrap_or_default()
     }
 
-    /// Something under `use`, by name.
+    /// Resolves a name to an entry of the `use` section.
     fn reused(&mut self, path: &str, kind: &str, name: &str) -> Option<(String, Value)> {
         let found = self.shared.get(kind).and_then(|all| all.get(name)).cloned();
         if found.is_none() {
@@ -204,7 +204,7 @@ impl Reader {
         }
     }
 
-    /// `input` or `output` of the document or of a step: its schema, and what is made of the value.
+    /// Reads `input` or `output` of the document or of a step: its schema and its transformation.
     fn io(
         &mut self,
         members: &Members<'_>,
@@ -252,7 +252,7 @@ impl Reader {
         Some(document.clone())
     }
 
-    /// What one value is made of: an expression, or an object with expressions in it.
+    /// Reads a transformation: an expression, or an object with expressions in it.
     fn transform(&mut self, path: &str, value: &Value, place: &Place) -> Option<Arc<Template>> {
         match value {
             Value::String(text) => self.expression(path, text, place),
@@ -264,7 +264,7 @@ impl Reader {
         }
     }
 
-    /// A member that is an expression, with `${ }` around it or without.
+    /// Reads a field that is an expression, with or without `${ }`.
     fn expression(&mut self, path: &str, text: &str, place: &Place) -> Option<Arc<Template>> {
         let text = inside(text).unwrap_or(text);
         self.compiled(path, text, place).map(Template::Expression).map(Arc::new)
@@ -281,7 +281,7 @@ impl Reader {
         }
     }
 
-    /// A value in which `${ }` are expressions.
+    /// Reads a value in which strings of the form `${ … }` are expressions.
     fn template(&mut self, path: &str, value: &Value, place: &Place) -> Option<Arc<Template>> {
         self.filled(path, value, place).map(Arc::new)
     }
@@ -319,7 +319,7 @@ impl Reader {
     }
 }
 
-/// What stands between `${` and `}`.
+/// The text between `${` and `}`.
 fn inside(text: &str) -> Option<&str> {
     text.trim().strip_prefix("${")?.strip_suffix('}')
 }

@@ -1,4 +1,4 @@
-//! A value of a document that may have expressions in it: they are evaluated, the rest stands as it is.
+//! Values of a document that may contain expressions: evaluation replaces the expressions and keeps the rest.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::expression::{Expression, ExpressionError};
 
-/// A value with expressions in it.
+/// A value that may contain expressions.
 #[derive(Debug)]
 pub(crate) enum Template {
     Plain(Value),
@@ -15,17 +15,17 @@ pub(crate) enum Template {
     Object(Vec<(String, Self)>),
 }
 
-/// What expressions see.
+/// The input and variables that an expression can read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    /// What `.` is.
+    /// The value of `.`.
     pub(crate) input: Arc<Value>,
     pub(crate) variables: Vec<(Box<str>, Arc<Value>)>,
 }
 
 impl Scope {
     fn variable(&self, name: &str) -> Option<&Value> {
-        // What stands further inside hides what stands further outside.
+        // An inner variable shadows an outer one of the same name.
         let found = self.variables.iter().rev().find(|(known, _)| **known == *name);
         found.map(|(_, value)| &**value)
     }
@@ -49,7 +49,7 @@ impl Template {
         }
     }
 
-    /// Whether any expression in it looks at this variable.
+    /// Whether any expression in the template reads this variable.
     pub(crate) fn mentions(&self, variable: &str) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -59,7 +59,7 @@ impl Template {
         }
     }
 
-    /// In few words, for plans.
+    /// A short text for plans.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Plain(value) => value.to_string(),

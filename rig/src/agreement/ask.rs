@@ -1,4 +1,4 @@
-//! What the product tells an agent, in plain words.
+//! Converts the product's answers to an agent into the oracle's types.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use toolcrib::{AgentView, Effect, Explanation, NotFound, ViewedTool};
 use super::oracle::{Change, Meaning, Reasons};
 use super::world::Visibility;
 
-/// What a tool that is not in the catalog has for an id here.
+/// Stands for the id of a tool that is not in the catalog.
 pub(super) const WITHOUT_ID: &str = "a tool without an id";
 
-/// Ids and shown names, as they are listed.
+/// Ids and shown names, in the order of the list.
 pub(super) fn list(view: &AgentView) -> Vec<(String, String)> {
     view.list().iter().map(|tool| (id(tool), tool.name().to_owned())).collect()
 }
 
-/// Ids, in whatever order.
+/// The ids that a search finds; their order does not matter.
 pub(super) async fn search(view: &AgentView) -> BTreeSet<String> {
     view.search("", 100).await.iter().map(|hit| id(&hit.tool)).collect()
 }
 
-/// What a tool is called and where it is met, if the agent has it.
+/// The name and visibility of a tool, if it is granted.
 pub(super) fn find_id(view: &AgentView, id: &str) -> Option<(String, Visibility)> {
     let tool = view.find_id(&id.parse().ok()?).ok()?;
     Some((tool.name().to_owned(), visibility(view.visibility(&tool))))
@@ -35,7 +35,7 @@ pub(super) fn find(view: &AgentView, name: &str) -> Meaning {
     }
 }
 
-/// The tool that was called. How that ended does not matter: these tools do nothing.
+/// The tool that the call reached. Its outcome does not matter: these tools do nothing.
 pub(super) async fn call(view: &AgentView, name: &str) -> Meaning {
     match view.call(name, Default::default()).await {
         Ok(outcome) if outcome.tool_id.source() == "toolcrib" => Meaning::AboutTools,

@@ -1,6 +1,7 @@
-//! The product, told the same wishes.
+//! The product under test: receives the changes of a case as commands.
 //!
-//! Words that are checked when they are read, such as selectors and matchers, are handed over as an admin would: as JSON.
+//! Values that are validated on parsing, such as selectors and matchers, are passed as JSON, as an admin would send
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use super::world::{
     Visibility, Wish,
 };
 
-/// A catalog of its own, in memory.
+/// A toolcrib with its own in-memory catalog.
 pub(super) struct Product {
     crib: Toolcrib,
 }
@@ -40,7 +41,7 @@ pub(super) struct Product {
 impl Product {
     pub(super) async fn start() -> anyhow::Result<Self> {
         thread_local! {
-            // The one thing that is dear to make. Nobody is ever reached with it.
+            // Shared because it is expensive to create. It never sends a request.
             static CLIENT: HttpClient =
                 HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
         }
@@ -63,14 +64,14 @@ impl Product {
         self.crib.is_admin(identity)
     }
 
-    /// An error is neither: something is broken.
+    /// Executes the change. An error means that something is broken; a refusal is the inner result.
     pub(super) async fn wish(&self, wish: &Wish) -> anyhow::Result<Result<(), Refused>> {
         let Ok(command) = self.command(wish)? else { return Ok(Err(Refused)) };
         let context = Context::by("agreement");
         refused_or(self.crib.catalog().execute(command, context, None).await.map(drop))
     }
 
-    /// What the wish would change for these.
+    /// The effect that the change would have on these agents.
     pub(super) async fn what_if(
         &self,
         wish: &Wish,
@@ -246,7 +247,7 @@ fn policy_command(id: &str, wish: &PolicyWish) -> anyhow::Result<Result<Command,
     Ok(Ok(Command::Policy(id.parse()?, command)))
 }
 
-/// Rules that lack something are refused when they are read; that a matcher is valid is for its maker to know.
+/// Incomplete rules are refused when they are parsed (`None`); every other parse error is a bug of the generator.
 fn to_rules(rules: &Rules) -> anyhow::Result<Option<model::PolicyRules>> {
     let mut words = serde_json::to_value(rules)?;
     words["name"] = json!("made up");

@@ -1,4 +1,4 @@
-//! Asks the product and the oracle the same, and counts.
+//! Asks the product and the oracle the same questions, and counts them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::tally::Tally;
 use super::wishes::Refused;
 use super::world::{Case, Wish, World};
 
-/// Where they differ.
+/// A question that the oracle and the product answer differently.
 #[derive(Debug)]
 pub(super) struct Mismatch {
-    /// After so many wishes.
+    /// The number of changes applied before.
     after: usize,
     claims: Value,
     question: String,
@@ -35,7 +35,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Makes the world of a case and looks at it in each of its states. Ends with the first difference.
+/// Builds the world of a case and checks each of its states. Stops at the first difference.
 pub(super) async fn check(case: &Case, tally: &mut Tally) -> anyhow::Result<Option<Mismatch>> {
     tally.worlds += 1;
     let product = Product::start().await?;
@@ -76,7 +76,7 @@ async fn walk(
     Ok(found)
 }
 
-/// Where a case is.
+/// A case after some of its changes.
 struct State<'a> {
     case: &'a Case,
     identities: &'a [Identity],
@@ -89,7 +89,7 @@ impl State<'_> {
         Asking { after: self.after, claims, tally, mismatch: None }
     }
 
-    /// One more wish: what it would do, whether it is granted, and what it did.
+    /// Applies one more change: compares its predicted effect, whether it is accepted, and its actual effect.
     async fn change(
         &self,
         wish: &Wish,
@@ -119,7 +119,7 @@ impl State<'_> {
         Ok(None)
     }
 
-    /// Everything that everybody may ask now.
+    /// Asks every question for each agent in the current state.
     async fn look(&self, world: &World, tally: &mut Tally) -> anyhow::Result<Option<Mismatch>> {
         tally.states += 1;
         let oracle = Oracle::new(world);
@@ -134,7 +134,7 @@ impl State<'_> {
             asking.same("whether they are an admin", &is_admin.0, &is_admin.1);
             asking.tools(&oracle, &toolset, &view).await;
             asking.names(&toolset, &view, &names);
-            // Calls and reasons take longer: in each state they are for somebody else.
+            // Calls and explanations take longer: each state asks them for a different agent.
             if (self.after + place).is_multiple_of(self.case.identities.len()) {
                 asking.calls(&toolset, &view, &names).await;
                 let all = oracle.all_tools();
@@ -214,7 +214,7 @@ impl Asking<'_> {
     }
 }
 
-/// Every form of every tool, granted or not, and what is almost one.
+/// Every form of every tool, granted or not, and some near misses.
 fn names(world: &World) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["".to_owned(), "no such tool".to_owned()]);
     for (id, tool) in &world.tools {

@@ -1,4 +1,4 @@
-//! Makes up worlds. Few words, so that things meet: names clash, patterns match, claims satisfy matchers.
+//! Generates random worlds from a small vocabulary, so that names clash, patterns match and claims satisfy matchers.
 
 mod changes;
 mod groups;
@@ -17,7 +17,7 @@ const KEYS: [&str; 6] = ["a", "b", "c", "ab", "GET /a", "k:1"];
 const GROUPS: [&str; 5] = ["g1", "g2", "g3", "g4", "g5"];
 const POLICIES: [&str; 6] = ["p1", "p2", "p3", "p4", "p5", "p6"];
 
-/// The same seed makes the same case.
+/// Deterministic: the same seed generates the same case.
 pub(super) fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let identities = identities::some(&mut random);
@@ -34,17 +34,17 @@ pub(super) fn case(seed: u64) -> Case {
     Case { wishes: making.wishes, made_by, identities: making.identities }
 }
 
-/// A case that is being made.
+/// A case under construction.
 struct Making {
     random: Random,
-    /// As the wishes so far leave it, so that later ones are about something.
+    /// The world after the changes so far, so that later changes refer to existing entities.
     world: World,
     identities: Vec<Value>,
     wishes: Vec<Wish>,
 }
 
 impl Making {
-    /// Refused ones stay: the product must refuse them too.
+    /// Adds a change, even a refused one: the product must refuse it too.
     fn wish(&mut self, wish: Wish) {
         self.world.apply(&wish).ok();
         self.wishes.push(wish);
@@ -68,7 +68,7 @@ impl Making {
         }
     }
 
-    /// What an admin says of some tools before anybody looks.
+    /// Changes the settings of some tools, as an admin would before the first agent connects.
     fn settings(&mut self) {
         let tools: Vec<(String, bool)> = self
             .world

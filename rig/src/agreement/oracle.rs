@@ -1,4 +1,4 @@
-//! The oracle: what an agent must be told, worked out slowly from the words of the requirements (G1–G5, A5, A6).
+//! The oracle: computes the expected answers for an agent slowly, from the text of the requirements (G1–G5, A5, A6).
 //!
 //! It shares no code with the product. Where it and the product differ, one of them is wrong.
 
@@ -15,7 +15,7 @@ pub(super) use self::claims::was_rounded;
 pub(super) use self::names::{forms, unique as unique_name};
 use super::world::{Rules, Tool, Visibility, World};
 
-/// What is true in one state of a world, whoever asks.
+/// The state of a world, independent of the agent.
 pub(super) struct Oracle<'a> {
     world: &'a World,
     /// The served tools of each active group.
@@ -27,48 +27,48 @@ pub(super) struct Oracle<'a> {
 pub(super) struct Granted<'a> {
     pub(super) id: &'a str,
     pub(super) visibility: Visibility,
-    /// Plain, qualified, unique.
+    /// The plain, qualified and unique name.
     pub(super) forms: [String; 3],
-    /// One of the forms.
+    /// The one of these names that agents see.
     pub(super) shown: String,
 }
 
-/// What a name means to an agent.
+/// The result of looking up a name for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A tool that finds or executes others.
+    /// A meta tool, which finds or executes other tools.
     AboutTools,
     Tool(String),
     Ambiguous,
     Nothing,
 }
 
-/// What a change does to one agent.
+/// The effect of a change on one agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) gained: BTreeSet<String>,
     pub(super) lost: BTreeSet<String>,
     /// Tool, name before, name after.
     pub(super) renamed: BTreeSet<(String, String, String)>,
-    /// How many there are afterwards.
+    /// The number of tools after the change.
     pub(super) tools: usize,
-    /// How many of them are listed.
+    /// The number of listed tools after the change.
     pub(super) listed: usize,
     pub(super) is_admin: bool,
 }
 
-/// Why an agent has what it has, and one tool or not.
+/// Explains the grants of an agent, and whether one specific tool is granted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reasons {
-    /// Those that grant.
+    /// The policies that match.
     pub(super) policies: BTreeSet<String>,
-    /// Those that are granted, active or not.
+    /// The granted groups, active or not.
     pub(super) groups: BTreeSet<String>,
     pub(super) tools: usize,
     pub(super) is_admin: bool,
-    /// What the tool is called and where it is met.
+    /// Name and visibility of the tool, if it is granted.
     pub(super) granted: Option<(String, Visibility)>,
-    /// Whether something is named that stops the tool.
+    /// True if the explanation names a reason that the tool is not granted.
     pub(super) is_stopped: bool,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Oracle<'a> {
         Toolset(granted)
     }
 
-    /// Ids, of whoever's tools.
+    /// The ids of all tools in the world.
     pub(super) fn all_tools(&self) -> Vec<&'a str> {
         self.world.tools.keys().map(String::as_str).collect()
     }
@@ -136,7 +136,7 @@ impl<'a> Oracle<'a> {
         policies.flat_map(|(_, rules)| &rules.groups).map(String::as_str).collect()
     }
 
-    /// The policies that grant.
+    /// The active policies that match the claims.
     fn policies_for(&self, claims: &Value) -> impl Iterator<Item = (&'a String, &'a Rules)> {
         let active = self.world.policies.iter().filter(|(_, policy)| policy.is_active);
         let matching = |(_, rules): &(&String, &Rules)| {
@@ -146,7 +146,7 @@ impl<'a> Oracle<'a> {
         active.map(|(id, policy)| (id, &policy.rules)).filter(matching)
     }
 
-    /// From what an agent had before to what it has here.
+    /// The effect of a change, from the toolsets before and after it.
     pub(super) fn change(
         &self,
         claims: &Value,
@@ -183,7 +183,8 @@ impl Toolset<'_> {
         self.0.iter().filter(|tool| tool.visibility == Visibility::Listed)
     }
 
-    /// Whether something is found that is not listed: then there are tools to find and execute it (A6).
+    /// True if a granted tool is searchable but not listed: then the agent gets the meta tools that search and execute
+    /// (A6).
     pub(super) fn has_more_than_the_list(&self) -> bool {
         self.0.iter().any(|tool| tool.visibility == Visibility::Searchable)
     }

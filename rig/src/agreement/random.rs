@@ -1,4 +1,4 @@
-//! Numbers that look random and are decided by a seed: splitmix64.
+//! Pseudorandom numbers from a seed (SplitMix64).
 
 pub(super) struct Random(u64);
 
@@ -20,7 +20,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// Once in `n` times.
+    /// True with a probability of 1 in `n`.
     pub(super) fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -33,7 +33,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// One of them, or none if there are none.
+    /// One element, or `None` if there are none.
     pub(super) fn one_of<T>(&mut self, from: impl IntoIterator<Item = T>) -> Option<T> {
         let mut all: Vec<T> = from.into_iter().collect();
         if all.is_empty() {
@@ -43,7 +43,7 @@ impl Random {
         Some(all.swap_remove(place))
     }
 
-    /// Each of them with a chance of its own.
+    /// Each element with the given probability, in percent.
     pub(super) fn some_of<T>(
         &mut self,
         from: impl IntoIterator<Item = T>,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_of_the_published_algorithm() {
+    fn the_numbers_match_the_published_algorithm() {
         let mut random = Random::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(

@@ -1,7 +1,7 @@
-//! The smallest world in which they still differ: whatever can be left out is.
+//! Shrinks a disagreeing case: removes everything that the disagreement does not need.
 //!
-//! A case is JSON, so one way of leaving things out does for wishes, claims, tools, selectors and the rest. What is no
-//! case any more, or no valid one, is passed over.
+//! A case is JSON, so one removal works for changes, claims, tools, selectors and everything else. Results that are no
+//! longer a case, or no valid one, are skipped.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) async fn shrink(case: Case, mismatch: Mismatch) -> (Case, Mismatch) {
 
 async fn still_differs(smaller: Value, than: &Case) -> Option<(Case, Mismatch)> {
     let case: Case = serde_json::from_value(smaller).ok()?;
-    // What was left out may be what is meant when nothing is said.
+    // Removing a field may leave its default, which is the same case.
     if case == *than {
         return None;
     }
@@ -36,12 +36,12 @@ async fn still_differs(smaller: Value, than: &Case) -> Option<(Case, Mismatch)> 
     Some((case, mismatch))
 }
 
-/// The case without the thing at a place, counting from the outside in; none if there are fewer.
+/// The case without its n-th removable element, counted from the outside in; `None` if there are fewer.
 fn without(case: &Case, place: usize) -> Option<Value> {
     let mut smaller = serde_json::to_value(case).expect("a case is JSON");
     let wishes = case.wishes.len();
     let removed = match place.checked_sub(wishes) {
-        // The last first: they need the others.
+        // Remove the last changes first: they depend on the earlier ones.
         None => {
             let place = wishes - 1 - place;
             smaller["made_by"] = (case.made_by - usize::from(place < case.made_by)).into();
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_inside_is_left_out_once() {
+    fn every_nested_element_is_removed_once() {
         let whole = json!({"a": [1, {"b": 2}], "c": 3});
         let mut smaller = Vec::new();
         for place in 0.. {

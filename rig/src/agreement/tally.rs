@@ -1,11 +1,11 @@
-//! Counts, so that a run shows that it has looked at something.
+//! Counts of a run, as proof that it checked something.
 
 use serde_json::{Value, json};
 
 use super::oracle::{Granted, Toolset};
 use super::world::Visibility;
 
-/// What was looked at; a check of empty lists would say nothing.
+/// What a run covered; comparing only empty lists would prove nothing.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) worlds: u64,
@@ -52,7 +52,7 @@ impl Tally {
         self.mismatches += other.mismatches;
     }
 
-    /// Whether everything that can happen has happened.
+    /// True if every outcome other than a mismatch occurred at least once.
     #[cfg(test)]
     pub(super) fn says_something(&self) -> bool {
         self.figures().iter().all(|(name, count)| 0 < *count || *name == "mismatches")

@@ -1,4 +1,4 @@
-//! What becomes of a world when a wish is granted, and which wishes are refused.
+//! Applies changes to a world, and decides which changes are refused.
 //!
 //! Written from the requirements S6, S7, S9, S10, G1, G3, G5 and T1.
 
@@ -9,10 +9,10 @@ use super::world::{
     SourceProfile, SourceWish, Tool, ToolWish, Wish, World,
 };
 
-/// A refresh that would take away a larger share of the tools is held back (S6).
+/// A refresh that removes a larger share of the tools is refused unless forced (S6).
 const SHRINK_LIMIT_PERCENT: usize = 50;
 
-/// The rules are against it, and nothing has changed.
+/// The rules forbid the change; the world stays unchanged.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused;
 
@@ -122,7 +122,7 @@ impl World {
                 tool.labels.clone_from(labels);
             }
             ToolWish::Approve => tool.approved = Some(tool.latest.clone()),
-            // What was approved stays; so there is nothing to note but that something had to be waiting.
+            // The approved version stays, so the world does not change; but a version must be pending.
             ToolWish::Reject => only_if(tool.approved.as_ref() != Some(&tool.latest))?,
             ToolWish::Remove => drop(self.tools.remove(id)),
         }
@@ -178,7 +178,8 @@ impl World {
         Ok(())
     }
 
-    /// Without a matcher it would be for everyone; without a group, for nothing, unless it makes admins.
+    /// A policy without a matcher would apply to everyone; one without a group would grant nothing, unless it makes
+    /// admins.
     fn allows(&self, rules: &Rules) -> bool {
         let is_known = |group: &String| self.groups.contains_key(group);
         !rules.matchers.is_empty()
@@ -201,7 +202,7 @@ impl Tool {
         }
     }
 
-    /// Back again is active again, with everything an admin said of it. Only another version is judged anew.
+    /// Reactivates the tool with all settings of the admin. Only a changed version needs review again.
     fn seen_again(&mut self, manifest: &Manifest, is_reviewed: bool) {
         self.is_active = true;
         if self.latest == *manifest {
@@ -215,7 +216,7 @@ impl Tool {
 }
 
 impl Group {
-    /// Nothing is a tool and a prompt.
+    /// A group whose selectors must all match cannot select both tools and prompts: no entry is both.
     fn can_match(&self) -> bool {
         let kind = |selector: &Selector| selector.kind.clone().unwrap_or_else(|| "tool".to_owned());
         self.any || self.selectors.iter().map(kind).collect::<BTreeSet<_>>().len() < 2
@@ -246,7 +247,7 @@ fn only_if(holds: bool) -> Outcome {
 #[cfg(test)]
 mod tests;
 
-/// A selector without a condition would select everything, most likely by mistake.
+/// True if the selector has a condition. Without one it would select everything, most likely by mistake.
 fn says_something(selector: &Selector) -> bool {
     let Selector {
         kind: _,

@@ -1,13 +1,13 @@
-//! A world in plain words: what there is, as the oracle sees it, and what can be wished of it.
+//! The oracle's plain model of a world: its entities and the changes that can be requested.
 //!
-//! Nothing here is a type of the product: the oracle must not share a mistake with it.
+//! No type here comes from the product: the oracle must not share a bug with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Everything there is.
+/// The complete state of a world.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
     pub(super) labels: BTreeSet<String>,
@@ -21,7 +21,7 @@ pub(super) struct World {
 pub(super) struct Source {
     pub(super) profile: SourceProfile,
     pub(super) is_enabled: bool,
-    /// What was last taken in.
+    /// The last inventory that was ingested.
     pub(super) inventory: Option<BTreeMap<String, Manifest>>,
 }
 
@@ -35,30 +35,30 @@ pub(super) struct SourceProfile {
 #[derive(Clone, Debug)]
 pub(super) struct Tool {
     pub(super) source: String,
-    /// As last seen at the source.
+    /// The manifest from the latest refresh.
     pub(super) latest: Manifest,
-    /// What agents get.
+    /// The manifest that agents see.
     pub(super) approved: Option<Manifest>,
     pub(super) is_enabled: bool,
-    /// Whether the source still has it.
+    /// False if the source no longer offers the tool.
     pub(super) is_active: bool,
     pub(super) name: Option<String>,
     pub(super) visibility: Option<Visibility>,
     pub(super) labels: BTreeSet<String>,
 }
 
-/// What a source says of a tool.
+/// A tool as its source describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) name: String,
     pub(super) method: String,
     pub(super) path: String,
     pub(super) tags: BTreeSet<String>,
-    /// Stands in the description: another number is another version.
+    /// Part of the description: a different number makes a different version of the tool.
     pub(super) edition: usize,
 }
 
-/// The most visible first.
+/// Ordered from most to least visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Visibility {
@@ -137,7 +137,7 @@ pub(super) enum Operator {
     NotExists,
 }
 
-/// A wish concerning one thing.
+/// A requested change to one entity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Wish {
@@ -177,9 +177,9 @@ pub(super) enum ToolWish {
         visibility: Option<Visibility>,
     },
     Label(BTreeSet<String>),
-    /// The version last seen.
+    /// Approves the latest version.
     Approve,
-    /// The version last seen.
+    /// Rejects the latest version.
     Reject,
     Remove,
 }
@@ -210,30 +210,30 @@ pub(super) enum PolicyWish {
     Delete,
 }
 
-/// How a world comes to be, and who looks at it.
+/// The changes that build a world, and the agents that query it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Case {
     pub(super) wishes: Vec<Wish>,
-    /// So many wishes make the world; after each later one it is looked at again.
+    /// The number of changes that build the world; after each later change all questions are asked again.
     pub(super) made_by: usize,
-    /// Claims.
+    /// The claims of each agent.
     pub(super) identities: Vec<Value>,
 }
 
 impl World {
-    /// The id of a tool.
     pub(super) fn tool_id(source: &str, key: &str) -> String {
         format!("{source}:{key}")
     }
 }
 
 impl Tool {
-    /// What agents and selectors see: a tool that waits is not served, so its name does not matter to them.
+    /// The manifest that agents and selectors see. Without an approved version, the tool is not served and the name is
+    /// irrelevant.
     pub(super) fn shown(&self) -> &Manifest {
         self.approved.as_ref().unwrap_or(&self.latest)
     }
 
-    /// The admin's name for it, or else the source's.
+    /// The admin's name override, otherwise the name from the source.
     pub(super) fn shown_name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.shown().name)
     }

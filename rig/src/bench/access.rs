@@ -1,4 +1,4 @@
-//! Access: how long it takes to say which tools an agent has, and until a change is seen.
+//! Access: the time to compute the toolset of an agent, and the time until a change is visible.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use super::report::{Bound, Report};
 use crate::world;
 
 const TOOLS_OF_A_SOURCE: usize = 1_000;
-/// How often each thing is done; the best of several rounds counts.
+/// Number of rounds; the best one counts.
 const ROUNDS: usize = 7;
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
@@ -41,8 +41,8 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
     change(report, &stored, "in SQLite, flushed", tools).await
 }
 
-/// As many groups as policies. The n-th policy grants two groups to team n, and every tenth to those with a role of
-/// their own.
+/// As many groups as policies. The n-th policy grants two groups to team n; every tenth policy applies to agents with
+/// its own role.
 async fn crib(place: &str, sources: usize, policies: usize) -> anyhow::Result<Toolcrib> {
     let journal = place.parse::<JournalPlace>()?.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
@@ -88,7 +88,7 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the bench writes what can be read")
 }
 
-/// Somebody with a share of all roles; the number makes its claims different in what policies read.
+/// An agent with a share of all roles. The number varies claims that policies read.
 fn agent(number: usize, issued_at: usize, every: usize) -> Agent {
     let roles = (number % every..1_000).step_by(every).map(|role| format!("role-{role}"));
     let roles: Vec<String> = roles.collect();
@@ -101,7 +101,7 @@ fn agent(number: usize, issued_at: usize, every: usize) -> Agent {
     Agent::new("agent", Arc::new(from_json(claims)))
 }
 
-/// Known claims, of tokens that differ in what no policy reads.
+/// Known claims, from tokens that differ only in claims that no policy reads.
 fn warm(report: &mut Report, small: &Toolcrib, large: &Toolcrib, tools: usize) {
     let agents: Vec<Agent> = (0..100).map(|token| agent(7, token, 200)).collect();
     let each = |crib: &Toolcrib| {
@@ -126,7 +126,7 @@ fn warm(report: &mut Report, small: &Toolcrib, large: &Toolcrib, tools: usize) {
     report.add(format!("warm: {tools} tools, against 1000"), many, few, "µs", Bound::AtMost(1.5));
 }
 
-/// A name that does not exist, and one that is not granted: the agent must not tell which by its watch.
+/// An unknown name and a name that is not granted: an agent must not distinguish them by timing.
 fn names(report: &mut Report, crib: &Toolcrib) {
     let view = crib.view(&agent(7, 0, 7));
     let granted = view.toolset().tools();
@@ -149,7 +149,7 @@ fn names(report: &mut Report, crib: &Toolcrib) {
     report.add(what, one, two, "ns", Bound::AtMost(1.25));
 }
 
-/// New claims each time.
+/// New claims for each view.
 fn cold(report: &mut Report, crib: &Toolcrib, tools: usize, every: usize) {
     let mut number = 0;
     let (mut granted, mut groups) = (0, 0);
@@ -174,7 +174,7 @@ fn cold(report: &mut Report, crib: &Toolcrib, tools: usize, every: usize) {
     report.add(what, each, 1.0, "ms", Bound::AtMost(1.0));
 }
 
-/// From the wish to switch a tool on to an agent that sees it.
+/// The time from the command that enables a tool until an agent sees the tool.
 async fn change(
     report: &mut Report,
     crib: &Toolcrib,

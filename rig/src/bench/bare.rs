@@ -1,16 +1,16 @@
-//! The same rows written by the bare driver, in the fastest way it has.
+//! Writes the same rows with the bare database driver, in its fastest way.
 
 use catalog::journal::Recorded;
 use model::Document;
 use tokio_postgres::types::ToSql;
 
-/// A connection that knows nothing of us.
+/// A connection of the bare driver.
 pub(super) enum Bare {
     Sqlite(rusqlite::Connection),
     Postgres(Box<Postgres>),
 }
 
-/// A client with its statements prepared.
+/// A client with its prepared statements.
 pub(super) struct Postgres {
     client: tokio_postgres::Client,
     events: tokio_postgres::Statement,
@@ -91,7 +91,7 @@ fn insert_sqlite(
     transaction.commit()
 }
 
-/// One statement over arrays for each table, prepared once; events alone take one round trip.
+/// One prepared statement over arrays for each table; events alone take one round trip.
 async fn insert_postgres(
     bare: &mut Postgres,
     rows: &[Recorded],

@@ -1,7 +1,8 @@
-//! Doors: what a request costs the server, beside a bare handler with the same answer, and what idle streams cost.
+//! Endpoints: the cost of a request for the server, compared with a bare handler that gives the same answer, and the
+//! cost of idle streams.
 //!
-//! Servers are processes of their own, so that their CPU time can be told from ours. Ours and the bare one take turns;
-//! the median of all rounds counts.
+//! Servers run in separate processes, so that their CPU time can be measured separately. Ours and the bare one take
+//! turns; the median of all rounds counts.
 
 mod crib;
 mod load;

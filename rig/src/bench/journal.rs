@@ -1,4 +1,4 @@
-//! The journal and the catalog against the bare driver.
+//! The journal and the catalog, compared with the bare driver.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::report::{Bound, Report};
 use super::{Orders, opened};
 use crate::{postgres, world};
 
-/// A store with a way to write the same rows without us.
+/// A store, and a bare driver that writes the same rows.
 struct Bench {
     name: &'static str,
     place: String,
@@ -60,7 +60,7 @@ impl Bench {
     async fn new(name: &'static str, folder: &Path) -> anyhow::Result<Self> {
         let place_of_ours = place(name, "ours", folder).await?;
         let place_of_bare = place(name, "bare", folder).await?;
-        // The bare driver writes into the same tables, made by us.
+        // The bare driver writes into the same tables, created by the product.
         place_of_bare.parse::<JournalPlace>()?.open(SystemClock).await?;
         let bare = match name {
             "sqlite" => {
@@ -119,7 +119,7 @@ impl Bench {
         self.together(report, &journal, scale).await
     }
 
-    /// Many callers at once share flushes; one caller of the bare driver cannot.
+    /// Concurrent callers share flushes; the single caller of the bare driver cannot.
     async fn together(
         &mut self,
         report: &mut Report,
@@ -159,7 +159,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A refresh with 1,000 new tools: decided, stored, folded and shown, against the bare insert of those rows.
+    /// A refresh with 1,000 new tools: decide, store, fold and publish, compared with a bare insert of the same rows.
     async fn refreshes(&mut self, report: &mut Report, scale: usize) -> anyhow::Result<()> {
         let catalog =
             Catalog::open(self.place.parse::<JournalPlace>()?.open(SystemClock).await?).await?;
@@ -198,7 +198,7 @@ impl Bench {
     }
 }
 
-/// Time by turns.
+/// The durations of repeated work.
 #[derive(Default)]
 struct Timer(Vec<Duration>);
 
@@ -218,7 +218,7 @@ impl Timer {
     }
 }
 
-/// One new event in each of `count` new streams, about 1 KB each.
+/// An append of one new event to each of `count` new streams, about 1 KB each.
 fn one_event_each(label: &str, count: usize) -> Append {
     let data = format!(r#"{{"label":"{label}","padding":"{}"}}"#, "x".repeat(1000));
     let stream = |number: usize| StreamAppend {
@@ -270,7 +270,7 @@ async fn documents_of(catalog: &Catalog, id: &model::SourceId) -> anyhow::Result
     Ok(unique.into_values().collect())
 }
 
-/// The same catalog after a short and after a long history: with a checkpoint, history costs nothing.
+/// Opens the same catalog after a short and a long history: with a checkpoint, the length must not matter.
 async fn start(
     report: &mut Report,
     name: &'static str,
@@ -308,7 +308,7 @@ async fn start(
     Ok(())
 }
 
-/// 5,000 tools, then switches of tools until there are enough events, then a checkpoint.
+/// Creates 5,000 tools, toggles tools until there are enough events, then writes a checkpoint.
 async fn with_history(place: &str, events: usize) -> anyhow::Result<()> {
     let scale = if events < 10_000 || events == 100_000 { 10 } else { 1 };
     let journal = place.parse::<JournalPlace>()?.open(SystemClock).await?;
@@ -342,7 +342,7 @@ async fn with_history(place: &str, events: usize) -> anyhow::Result<()> {
         let streams = std::mem::take(&mut streams);
         journal.append(Append { streams, context: by(), ..Append::default() }).await?;
     }
-    // One command through the catalog, which returns when everything before it is shown.
+    // Execute one command through the catalog: it returns when all earlier events are visible.
     let last =
         Command::Tool(tools[0].clone(), ToolCommand::Override(catalog::tool::Override::default()));
     catalog.execute(last, by(), None).await?;
@@ -352,7 +352,7 @@ async fn with_history(place: &str, events: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// 100,000 tools with manifests of 2 KB, in a process of its own that started from a checkpoint.
+/// Memory of 100,000 tools with 2 KB manifests, in a separate process that opens the catalog from a checkpoint.
 async fn memory(report: &mut Report, folder: &Path, scale: usize) -> anyhow::Result<()> {
     let place = folder.join("memory.db").display().to_string();
     let mut bytes = 0;
@@ -365,7 +365,7 @@ async fn memory(report: &mut Report, folder: &Path, scale: usize) -> anyhow::Res
             catalog
                 .execute(Command::Source(id.clone(), register), Context::by("bench"), None)
                 .await?;
-            // Other numbers for each source, so that no two tools share a schema.
+            // Different numbers for each source, so that no two tools share a schema.
             let inventory = Box::new(world::inventory_apart(&id, 1000, 2048, source));
             bytes += world::inventory_size(1000, 2048);
             catalog

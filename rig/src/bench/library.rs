@@ -1,4 +1,4 @@
-//! What the library adds to a handler that is called in this process, and what many threads get done at once.
+//! The overhead of the library over a handler in this process, and the throughput of many threads.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +17,15 @@ use super::report::{Bound, Report};
 
 const ROUNDS: usize = 41;
 const CALLS: usize = 2_000;
-/// What may be added to a handler, in µs.
+/// Maximum time added to a handler, in µs.
 const ADDED: f64 = 2.0;
 const THREADS: usize = 64;
-/// How many tools each thread registers; after that it is refused, as it must be.
+/// Number of tools that each thread registers; every further registration must be refused.
 const TOOLS: usize = 2;
 const CALLS_PER_SEARCH: usize = 8;
-/// How often threads race on one core and on two.
+/// Number of measurements on one core and on two.
 const RACES: usize = 5;
-/// What two cores must get done of what one does.
+/// Minimum throughput of two cores, relative to one.
 const SCALES: f64 = 1.5;
 
 #[derive(Deserialize, JsonSchema)]
@@ -53,8 +53,8 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
     scaling(report, rounds, Duration::from_millis(time)).await
 }
 
-/// What two cores get done of what one does, where all threads share a crib and where each has its own: what those gain
-/// that share nothing is what the machine has to give.
+/// The gain of a second core if all threads share a crib, and if each has its own. Separate cribs share nothing, so
+/// their gain is what the machine can give.
 async fn scaling(report: &mut Report, rounds: usize, time: Duration) -> anyhow::Result<()> {
     let cores = cores()?;
     let what = "64 threads register, search and call in one crib: gain by a second core";
@@ -76,7 +76,7 @@ async fn scaling(report: &mut Report, rounds: usize, time: Duration) -> anyhow::
     Ok(())
 }
 
-/// What a call takes in µs: of the handler, of the registry, and through a view. They take turns.
+/// Time of a call in µs: of the handler, of the registry, and through a view. They take turns.
 async fn overhead(rounds: usize) -> anyhow::Result<(f64, f64, f64)> {
     let registry = Registry::new();
     registry.register_tool(ProvidedTool::new("add", "Adds two numbers"), add, &["math"])?;
@@ -91,7 +91,7 @@ async fn overhead(rounds: usize) -> anyhow::Result<(f64, f64, f64)> {
             black_box(add(sum).await);
         }
         handler.push(each(start));
-        // Whoever calls makes the arguments; that is not ours.
+        // The caller creates the arguments: this is not part of the measurement.
         let given: Vec<_> = (0..CALLS).map(|_| arguments()).collect();
         let start = Instant::now();
         for arguments in given {
@@ -118,14 +118,14 @@ fn median(mut all: Vec<f64>) -> f64 {
     all.get(all.len() / 2).copied().unwrap_or_default()
 }
 
-/// The cores that this process may use, each by itself.
+/// The numbers of the cores that this process may use.
 fn cores() -> anyhow::Result<Vec<usize>> {
     let all = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core)).collect())
 }
 
-/// How many steps all threads do in a second on these cores, among so many cribs: one registers or is refused, searches, and
-/// calls some times.
+/// Steps per second of all threads on these cores, spread over this number of cribs. A step registers a tool or is
+/// refused, searches, and makes several calls.
 async fn throughput(cores: &[usize], cribs: usize, time: Duration) -> anyhow::Result<f64> {
     let mut all = Vec::with_capacity(cribs);
     for _ in 0..cribs {
@@ -135,7 +135,7 @@ async fn throughput(cores: &[usize], cribs: usize, time: Duration) -> anyhow::Re
     cores.iter().for_each(|core| allowed.set(*core));
     let is_over = AtomicBool::new(false);
     let (all, allowed, is_over) = (&all, &allowed, &is_over);
-    // The threads are not tasks: whoever waits for them here waits with nothing else to do.
+    // The threads are not tasks, and this task has nothing else to do: it may block.
     let (start, steps) = std::thread::scope(|scope| {
         let begin =
             |number| scope.spawn(move || works(&all[number % cribs], number, allowed, is_over));

@@ -1,6 +1,7 @@
-//! What discovery costs beside the bare parse of the same bytes, how much memory it takes, and how long the lists are.
+//! Discovery of OpenAPI: its cost compared with the bare parse of the same bytes, its memory, and the size of the
+//! lists.
 //!
-//! CPU time of the thread, the best of several rounds by turns: a busy machine disturbs it least.
+//! Measures the CPU time of the thread, the best of several alternating rounds: a busy machine disturbs it least.
 
 use std::path::{Path, PathBuf};
 
@@ -24,11 +25,11 @@ struct Costs {
     bare: f64,
     ours: f64,
     memory: f64,
-    /// Bytes of `tools/list`, without the schemas of results.
+    /// Bytes of `tools/list`, without the output schemas.
     list: usize,
 }
 
-/// Measures the specifications of a folder, or two of our own making.
+/// Measures the specifications of a folder, or two generated ones.
 pub(crate) fn run(report: &mut Report, folder: Option<&Path>) -> anyhow::Result<()> {
     let made;
     let opened = match folder {
@@ -79,7 +80,7 @@ pub(crate) fn run(report: &mut Report, folder: Option<&Path>) -> anyhow::Result<
     let bare = all.iter().map(|costs| costs.bare).sum();
     report.add(format!("all {} specifications", all.len()), ours, bare, "ms", Bound::AtMost(2.5));
     let share = |costs: &&Costs| costs.memory / costs.bytes as f64;
-    // In a small one the memory of the process itself would be measured.
+    // For a small file, the memory of the process itself would dominate.
     let large = all.iter().filter(|costs| 500_000 < costs.bytes);
     if let Some(worst) = large.max_by(|one, two| share(one).total_cmp(&share(two))) {
         let what = format!("most memory beside its size, {}", worst.id);
@@ -123,7 +124,7 @@ fn measure(known: &Known) -> anyhow::Result<Costs> {
     })
 }
 
-/// The file read and parsed into a tree: by `serde_json`, or by our own reader of YAML.
+/// The time to parse the file into a tree: by `serde_json`, or by our YAML reader.
 fn parse(file: &Path) -> f64 {
     let bytes = std::fs::read(file).unwrap_or_default();
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
@@ -139,7 +140,7 @@ fn discovered(file: &Path) -> anyhow::Result<openapi::Found> {
     Ok(found)
 }
 
-/// Milliseconds of CPU time until the result is there; it is dropped after the clock was read.
+/// Milliseconds of CPU time of the work. The result is dropped after the measurement.
 fn timed<T>(work: impl FnOnce() -> T) -> f64 {
     let start = cpu_nanoseconds();
     let result = work();
@@ -148,7 +149,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> f64 {
     spent / 1e6
 }
 
-/// What it costs to read the files, which discovery does as well.
+/// The time to read the files, which is part of discovery.
 fn timed_reading(files: &[PathBuf]) -> f64 {
     timed(|| files.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>())
 }
@@ -159,7 +160,7 @@ fn cpu_nanoseconds() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// The peak memory of a process that discovers a specification, less that of one that discovers a tiny one.
+/// Peak memory of a process that discovers a specification, minus that of one that discovers a tiny one.
 fn memory(file: &Path) -> anyhow::Result<f64> {
     let tiny = tempfile::Builder::new().suffix(".json").tempfile()?;
     std::fs::write(tiny.path(), r#"{"openapi":"3.1.0","paths":{"/a":{"get":{"responses":{}}}}}"#)?;

@@ -1,4 +1,4 @@
-//! Opens a catalog in a process of its own and says how long that took and how much memory it holds.
+//! `opened`: opens a catalog in a separate process and prints the time and memory that this takes.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -13,7 +13,7 @@ pub(crate) struct Orders {
     journal: JournalPlace,
 }
 
-/// What it took.
+/// Time and memory of opening a catalog.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Opened {
     pub(crate) seconds: f64,
@@ -27,7 +27,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let catalog = Catalog::open(orders.journal.open(SystemClock).await?).await?;
     let seconds = start.elapsed().as_secs_f64();
     let snapshot = catalog.snapshot();
-    // The shape it keeps when it is left alone for a moment.
+    // Measure the steady state: memory use settles shortly after opening.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let opened = Opened {
         seconds,
@@ -39,14 +39,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of a process's memory, what is in the machine's.
+/// Resident memory of a process, in bytes.
 pub(super) fn resident(process: &str) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
 }
 
-/// The same in another process.
+/// Opens the catalog in another process.
 pub(crate) fn elsewhere(place: &str) -> anyhow::Result<Opened> {
     let output = Command::new(std::env::current_exe()?)
         .args(["opened", place])

@@ -1,7 +1,7 @@
-//! Overload: three times what a server can do. What it does all the same, how soon the others are told to come again, and
-//! how soon everything is as before.
+//! Overload: three times the maximum load of a server. Measures its goodput, how soon rejected callers get their
+//! answer, and how soon the server recovers.
 //!
-//! The server has one core to itself, so that those who ask take nothing away from it.
+//! The server has one core to itself, so that the callers take no CPU time from it.
 
 mod load;
 
@@ -16,22 +16,22 @@ use super::doors::process::Server;
 use super::doors::wire;
 use super::report::{Bound, Report};
 
-/// What the upstream answers.
+/// Response of the upstream.
 const ORDER: &str = r#"{"id":4711,"state":"accepted"}"#;
-/// By so much more than it can do.
+/// Offered load, as a multiple of the maximum.
 const TIMES: f64 = 3.0;
-/// A share of what it can do that is no trouble.
+/// Moderate load before and after the overload, as a share of the maximum.
 const USUAL: f64 = 0.5;
-/// How soon whoever is refused is to know it.
+/// Maximum time until a rejected caller gets its answer.
 const SOON: Duration = Duration::from_millis(50);
-/// How far apart what is seen afterwards is looked at.
+/// Length of the windows in which recovery is checked.
 const WINDOW: Duration = Duration::from_millis(500);
-/// Those who ask, each under a key of its own.
+/// Number of agents, each with its own key.
 pub(super) const AGENTS: usize = 8;
 
-/// What there is too much of.
+/// The resource that the load exhausts.
 struct Case {
-    /// For `--part`.
+    /// Name for `--part`.
     part: &'static str,
     what: &'static str,
     tool: &'static str,
@@ -97,7 +97,7 @@ fn overload(case: &Case, time: Duration) -> anyhow::Result<Vec<Round>> {
     rounds
 }
 
-/// Of all rounds the worst counts; of what was done of the most, the one in the middle: the most itself varies.
+/// The worst of all rounds counts. For the maximum throughput the median counts, because it varies.
 fn tell(report: &mut Report, what: &str, rounds: &[Round], time: Duration) {
     for round in rounds {
         eprintln!("  {what}: {:.0} calls/s; {}", round.most, told(&round.overload));
@@ -119,7 +119,7 @@ fn tell(report: &mut Report, what: &str, rounds: &[Round], time: Duration) {
     report.add(name, done * most_done, most_done, "calls/s", Bound::AtLeast(0.9));
     let refused = rounds.iter().map(|round| count(&round.overload, Came::Refused)).sum::<usize>();
     let name = format!("{what}: 99 of 100 that are refused ({refused}) know it, against 50 ms");
-    // Where nobody was, there is nothing that could hold.
+    // Without a rejection there is nothing to check.
     let must = if refused == 0 { Bound::None } else { Bound::AtMost(1.0) };
     let knows = most(&|round| at(&round.overload, Came::Refused, 0.99));
     report.add(name, knows, SOON.as_secs_f64() * 1e3, "ms", must);
@@ -128,7 +128,7 @@ fn tell(report: &mut Report, what: &str, rounds: &[Round], time: Duration) {
     report.add(name, again, 5.0, "s", Bound::AtMost(1.0));
 }
 
-/// All that we may use, the first of them, and the others.
+/// All cores that this process may use, the first one, and the others.
 fn cores() -> anyhow::Result<(CpuSet, CpuSet, CpuSet)> {
     let all = sched_getaffinity(None)?;
     let mut numbers = (0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core));
@@ -140,7 +140,7 @@ fn cores() -> anyhow::Result<(CpuSet, CpuSet, CpuSet)> {
     Ok((all, one, others))
 }
 
-/// How long this share of them took, in ms.
+/// A percentile of the response times with this outcome, in ms.
 fn at(answered: &[Answered], came: Came, share: f64) -> f64 {
     let of_it = answered.iter().filter(|answered| answered.came == came);
     let mut took: Vec<Duration> = of_it.map(|answered| answered.took).collect();
@@ -167,7 +167,7 @@ fn told(answered: &[Answered]) -> String {
     )
 }
 
-/// How many knew too late that they were refused, and when that was.
+/// The number of late rejections, and when they occurred.
 fn late(answered: &[Answered]) -> String {
     let is_late = |of: &&Answered| of.came == Came::Refused && SOON < of.took;
     let late: Vec<&Answered> = answered.iter().filter(is_late).collect();
@@ -180,7 +180,7 @@ fn late(answered: &[Answered]) -> String {
     }
 }
 
-/// When the first of two windows began in which nobody was refused and answers came about as soon as before.
+/// Start of the first of two windows without rejections in which answers were about as fast as before.
 fn as_before(before: &[Answered], after: &[Answered]) -> Duration {
     let usual = at(before, Came::Done, 0.99);
     let is_good = |number: u32| {

@@ -1,9 +1,8 @@
 //! The shortest `tools/list` of three other converters, on the specifications of a corpus.
 //!
-//! Measured by us, without the schemas of results: `FastMCP` 4.1.2, `@ivotoby/openapi-mcp-server` 1.16.1 and
-//! `awslabs.openapi-mcp-server` 1.1.6; compact JSON, in bytes. The last column is true where only one of them
-//! loads the specification at all, and does so by leaving parameters, bodies, descriptions or the targets of references
-//! out.
+//! Measured by us, without the output schemas: `FastMCP` 4.1.2, `@ivotoby/openapi-mcp-server` 1.16.1 and
+//! `awslabs.openapi-mcp-server` 1.1.6; compact JSON, in bytes. The last column is true if only one of them loads the
+//! specification at all, and does so by omitting parameters, bodies, descriptions or the targets of references.
 
 /// Specification, bytes, whether content is missing.
 pub(super) const PEERS: &[(&str, usize, bool)] = &[

@@ -1,5 +1,5 @@
-//! `toolcrib plan`: how long the program takes to say what a change of one policy means to many identities, from its start
-//! to its end.
+//! `toolcrib plan`: the run time of the program that computes the effect of one changed policy on many identities, from
+//! its start to its exit.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
-use catalog::{Catalog, Command as Wish};
+use catalog::{Catalog, Command as CatalogCommand};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolcrib::{Context, JournalPlace, SystemClock};
@@ -23,7 +23,7 @@ use crate::world;
 const ROUNDS: usize = 5;
 const TOOLS_OF_A_SOURCE: usize = 1_000;
 const GROUPS: usize = 100;
-/// What a plan may take, in seconds.
+/// Maximum run time of a plan, in seconds.
 const WITHIN: f64 = 2.0;
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
@@ -57,37 +57,42 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
     Ok(())
 }
 
-/// Each group has a tenth of a source; one policy for everybody, and one for each role.
+/// Each group has a tenth of a source's tools. One policy applies to all agents, and one to each role.
 async fn fill(journal: &Path, sources: usize) -> anyhow::Result<()> {
     let place: JournalPlace = journal.display().to_string().parse()?;
     let catalog = Catalog::open(place.open(SystemClock).await?).await?;
     let catalog = Arc::new(catalog);
-    let execute = async |wish| catalog.execute(wish, Context::by("bench"), None).await;
+    let execute = async |command| catalog.execute(command, Context::by("bench"), None).await;
     for number in 0..sources {
         let id = world::source_id(number);
-        execute(Wish::Source(id.clone(), SourceCommand::Register(world::profile(id.as_str()))))
-            .await?;
+        execute(CatalogCommand::Source(
+            id.clone(),
+            SourceCommand::Register(world::profile(id.as_str())),
+        ))
+        .await?;
         let inventory = Box::new(world::inventory(&id, TOOLS_OF_A_SOURCE, 400, 0));
-        execute(Wish::Ingest { inventory, force: false }).await?;
+        execute(CatalogCommand::Ingest { inventory, force: false }).await?;
     }
     for number in 0..GROUPS {
         let id = format!("group-{number}");
         let source = format!("source-{}", number % sources);
         let selector = json!({"source": source, "name": format!("*{}", number / 10)});
         let new = json!({"id": id, "profile": {"name": id}, "selectors": [selector]});
-        execute(Wish::Group(id.parse()?, GroupCommand::Create(Box::new(from_json(new))))).await?;
+        execute(CatalogCommand::Group(id.parse()?, GroupCommand::Create(Box::new(from_json(new)))))
+            .await?;
     }
     for number in 0..GROUPS {
         let rules = policy(&format!("role-{number}"), &[number, (number + 37) % GROUPS]);
         let define = PolicyCommand::Define(from_json(rules));
-        execute(Wish::Policy(format!("policy-{number}").parse()?, define)).await?;
+        execute(CatalogCommand::Policy(format!("policy-{number}").parse()?, define)).await?;
     }
-    // Half of all tools, whose names clash with those of other sources.
+    // Half of all tools; their names clash with those of other sources.
     let odd = json!({"id": "odd", "profile": {"name": "odd"}, "selectors": [{"name": "*[13579]"}]});
-    execute(Wish::Group("odd".parse()?, GroupCommand::Create(Box::new(from_json(odd))))).await?;
+    execute(CatalogCommand::Group("odd".parse()?, GroupCommand::Create(Box::new(from_json(odd)))))
+        .await?;
     for (id, group) in [("basics", "odd"), ("everybody", "group-0")] {
         let define = PolicyCommand::Define(from_json(everybody(group)));
-        execute(Wish::Policy(id.parse()?, define)).await?;
+        execute(CatalogCommand::Policy(id.parse()?, define)).await?;
     }
     let catalog = Arc::into_inner(catalog).context("nobody else has the catalog")?;
     catalog.close().await;
@@ -105,7 +110,7 @@ fn everybody(group: &str) -> Value {
     json!({"name": "Everybody", "matchers": [matcher], "groups": [group]})
 }
 
-/// Everybody has the tools of another group, beside half of all. Hardly two identities have the same roles.
+/// All agents get the tools of another group beside half of all tools. Few identities have the same roles.
 fn declared(identities: usize) -> Value {
     let identity = |number: usize| {
         let roles =
@@ -119,7 +124,7 @@ fn declared(identities: usize) -> Value {
 }
 
 fn plan(journal: &Path, file: &Path) -> anyhow::Result<Value> {
-    // Built together with us, it lies beside us.
+    // Cargo builds both programs into the same folder.
     let program = std::env::current_exe()?.with_file_name("toolcrib");
     let plan = Command::new(program)
         .args(["plan", "--json", "--journal"])

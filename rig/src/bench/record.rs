@@ -1,5 +1,5 @@
-//! What the record adds to a call: the same call of a tool in this process, without a record, with one, and with one that
-//! is waited for. They take turns; the median of all rounds counts.
+//! The cost of the call log: the same call of a tool in this process, without a call log, with one, and with one that
+//! the call waits for. They take turns; the median of all rounds counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,24 +19,24 @@ use super::Orders;
 use super::report::{Bound, Report};
 
 const ROUNDS: usize = 9;
-/// What may be added, in µs.
+/// Maximum time added to a call, in µs.
 const ADDED: f64 = 10.0;
-/// As much as a tool often says.
+/// A usual size of a result, in bytes.
 const SAID: usize = 1_000;
 
-/// One way to call.
+/// A toolcrib with one configuration of the call log.
 struct Way {
     name: &'static str,
     view: AgentView,
     recorder: Option<Arc<Recorder>>,
-    /// What a call took in each round, in µs: at the median, and on average.
+    /// Time of a call in each round, in µs: median and mean.
     rounds: Vec<(f64, f64)>,
     calls: u64,
 }
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
     let time = Duration::from_millis(if orders.quick { 100 } else { 1_000 });
-    // On a thread of the runtime, as the tasks of a server are.
+    // On a thread of the runtime, where the tasks of a server run.
     let [off, on, strict] = tokio::spawn(measure(time)).await??;
     for way in [&off, &on, &strict] {
         let (p50, mean) = way.median();
@@ -101,7 +101,7 @@ impl Way {
             times.push(begin.elapsed().as_secs_f64() * 1e6);
             ensure!(outcome.status == CallStatus::Completed, "{outcome:?}");
         }
-        // What is left to store is not the next one's burden.
+        // Flush now, so that pending writes do not slow down the next variant.
         if let Some(recorder) = &self.recorder {
             recorder.flush().await;
         }

@@ -1,4 +1,4 @@
-//! Figures: a table for people, JSON for programs, and docs/benchmarks.md for later.
+//! Results of benchmarks: a table for people, JSON for programs, and the sections of docs/benchmarks.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,26 +12,26 @@ pub(crate) struct Report {
     rows: Vec<Figure>,
 }
 
-/// One figure beside what it is measured against.
+/// One figure and its reference value.
 #[derive(Serialize)]
 pub(crate) struct Figure {
     what: String,
     ours: f64,
     against: f64,
     unit: &'static str,
-    /// What must hold: `ratio >= 0.7`.
+    /// The limit of the ratio, such as `ratio >= 0.7`.
     must: Bound,
     ratio: f64,
     holds: bool,
 }
 
-/// What must hold of a ratio.
+/// The limit of a ratio.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
-    /// Shown, not asked for.
+    /// Reported, but not required.
     None,
 }
 
@@ -40,7 +40,7 @@ impl Report {
         Self { benchmark, rows: Vec::new() }
     }
 
-    /// Adds a figure; its ratio is ours to what it is measured against.
+    /// Adds a figure. Its ratio is our value divided by the reference value.
     pub(crate) fn add(
         &mut self,
         what: impl Into<String>,
@@ -60,7 +60,7 @@ impl Report {
         self.rows.push(figure);
     }
 
-    /// How many of them are not what must hold.
+    /// The number of figures that miss their limit.
     pub(crate) fn missed(&self) -> usize {
         self.rows.iter().filter(|row| !row.holds).count()
     }
@@ -81,7 +81,7 @@ impl Report {
         Ok(())
     }
 
-    /// Puts the table into its section of docs/benchmarks.md.
+    /// Writes the table into its section of docs/benchmarks.md.
     pub(crate) fn keep(&self) -> anyhow::Result<()> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
         let (begin, end) =

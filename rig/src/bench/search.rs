@@ -1,6 +1,7 @@
-//! Search: how long a query takes among many tools with a grant of any density, and what the index costs.
+//! Search: the time of a query among many tools with few or many granted ones, and the cost of the index.
 //!
-//! The tools are made up: names of a verb and two nouns, descriptions whose words are as unevenly common as in any language.
+//! The tools are generated: names of a verb and two nouns, and descriptions with uneven word frequencies, as in any
+//! language.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use super::report::{Bound, Report};
 use crate::random::Random;
 
 const VERBS: [&str; 8] = ["get", "list", "create", "update", "delete", "search", "send", "export"];
-/// How many words there are.
+/// Size of the vocabulary.
 const WORDS: u64 = 40_000;
 const QUERIES: usize = 300;
 
@@ -44,7 +45,7 @@ pub(super) fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
 fn change(report: &mut Report, index: &mut SearchIndex, documents: &[Document]) {
     let mut times: Vec<f64> = Vec::new();
     for (slot, document) in (0..200).zip(documents.iter().rev()) {
-        // As in a catalog: somebody still holds the index from before.
+        // As in a catalog: a reader still holds the previous index.
         let before = index.clone();
         let begin = Instant::now();
         index.put(slot, document);
@@ -85,7 +86,7 @@ fn tool(number: usize, random: &mut Random) -> Document {
     document
 }
 
-/// The product of three even numbers: a few words come all the time, most nearly never.
+/// A random word. The product of three uniform numbers makes a few words frequent and most of them rare.
 fn word(random: &mut Random) -> String {
     let part = |random: &mut Random| random.below(1_000) as f64 / 1_000.0;
     let number = (WORDS as f64 * part(random) * part(random) * part(random)) as u64;
@@ -99,7 +100,7 @@ fn word(random: &mut Random) -> String {
     word
 }
 
-/// What the process holds, in megabytes.
+/// Resident memory of this process, in megabytes.
 fn memory() -> anyhow::Result<f64> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: f64 = pages.split(' ').nth(1).unwrap_or_default().parse()?;

@@ -1,5 +1,5 @@
-//! How soon, and how small: `toolcrib serve --demo` from its start to the first answer of a tool, what it takes of memory
-//! when nobody asks, and how large the program is.
+//! Startup and size: the time from the start of `toolcrib serve --demo` to the first answer of a tool, the memory of an
+//! idle server, and the size of the program.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,15 @@ use super::report::{Bound, Report};
 use crate::started::Started;
 
 const ROUNDS: usize = 5;
-/// What must hold: seconds, and megabytes of 1,000,000 bytes.
+/// Limits: seconds, and megabytes of 1,000,000 bytes.
 const SOON: f64 = 1.0;
 const IDLE_MB: f64 = 30.0;
 const PROGRAM_MB: f64 = 40.0;
-/// Until what was needed for the start is given back.
+/// Time until the server has released the memory that it needed for its start.
 const SETTLES: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
-    // Built together with us, it lies beside us.
+    // Cargo builds both programs into the same folder.
     let program = std::env::current_exe()?.with_file_name("toolcrib");
     let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
     let rounds = if orders.quick { 3 } else { ROUNDS };
@@ -63,7 +63,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Where the server is, and the key of the cook.
+/// The URL of the server and the key of the cook, from the startup message.
 fn greeting(said: &str) -> Option<(String, String)> {
     let url = said.lines().find_map(|line| line.strip_prefix("toolcrib serves on "))?;
     let keys = said.lines().find_map(|line| line.trim().strip_prefix("export COOK="))?;
@@ -71,7 +71,7 @@ fn greeting(said: &str) -> Option<(String, String)> {
     said.ends_with('\n').then(|| (url.to_owned(), key.to_owned()))
 }
 
-/// Asks for the menu.
+/// Calls the tool that lists the menu.
 async fn call(client: &HttpClient, url: &str, key: &str) -> anyhow::Result<()> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, format!("Bearer {key}").parse()?);
@@ -86,7 +86,7 @@ async fn call(client: &HttpClient, url: &str, key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a process has of the machine's memory, in MB.
+/// Resident memory of a process, in MB.
 fn memory(id: u32) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

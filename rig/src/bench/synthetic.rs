@@ -1,8 +1,8 @@
-//! Specifications of our own making, for whoever has no real ones at hand: the same in JSON and YAML.
+//! Generated specifications, used if no real ones are given: the same document in JSON and YAML.
 
 use serde_json::{Map, Value, json};
 
-/// A folder with both.
+/// Creates a folder with both files.
 pub(super) fn folder() -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     let document = document(1_500);
@@ -13,7 +13,7 @@ pub(super) fn folder() -> anyhow::Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// Operations on resources that refer to each other.
+/// A document with operations on resources that refer to each other.
 fn document(resources: usize) -> Value {
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for index in 0..resources {
@@ -53,7 +53,7 @@ fn document(resources: usize) -> Value {
            "paths": paths, "components": {"schemas": schemas}})
 }
 
-/// Block YAML with quoted texts.
+/// Writes block YAML with quoted strings.
 fn write_yaml(value: &Value, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match value {

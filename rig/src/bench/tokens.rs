@@ -1,4 +1,4 @@
-//! Tokens: a verification against the bare check of its signature, and one that was verified before.
+//! Tokens: a full verification compared with the bare check of its signature, and a verification from the cache.
 
 #[path = "../../../crates/access/tests/support/signer.rs"]
 mod signer;
@@ -23,7 +23,7 @@ use signer::{RSA, Signer};
 
 const ISSUER: &str = "https://id.example.com/realms/acme";
 const AUDIENCE: &str = "https://crib.example.com/mcp";
-/// Rounds by turns, and verifications in each.
+/// Alternating rounds, and verifications in each round.
 const ROUNDS: usize = 15;
 const EACH: usize = 2_000;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(report: &mut Report) -> anyhow::Result<()> {
     flood(report).await
 }
 
-/// As identity providers make them.
+/// A token as identity providers issue it.
 fn token(algorithm: &str, signer: &Signer) -> String {
     let now = SystemClock.now().as_second();
     let claims = json!({
@@ -105,8 +105,8 @@ async fn seen_before(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Good tokens between 10,000 bad ones with keys that nobody has (JWT-06): the slowest in a hundred, and how often the
-/// issuer was asked.
+/// Valid tokens among 10,000 invalid ones with unknown keys (JWT-06): the 99th percentile, and the number of requests
+/// to the issuer.
 async fn flood(report: &mut Report) -> anyhow::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -157,7 +157,7 @@ async fn flood(report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Hands out one key, as often as it is asked.
+/// Serves a key set for each request.
 fn serve_keys(listener: TcpListener, fetches: Arc<AtomicUsize>) {
     let body = json!({"keys": [RSA.jwk("one")]}).to_string();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Upstreams: what a call costs on its way to an MCP server and back, and what sources notice of one that does harm.
+//! Upstreams: the cost of a call to an MCP server and back, and the effect of one hostile source on the others.
 
 mod cost;
 mod pipes;
@@ -9,11 +9,11 @@ use super::Orders;
 use super::report::{Bound, Report};
 use crate::upstreams::hostile;
 
-/// Looks at each way to do harm, of which the one in the middle counts: machines have better and worse seconds.
+/// Runs of each hostile behavior. The median counts, because machines have better and worse seconds.
 const LOOKS: usize = 5;
-/// Of so few, the one in the middle is a tenth off now and then. Where it is too much, so many count.
+/// The median of a few runs is sometimes 10 % off. If it exceeds the limit, this many runs decide.
 const LOOKS_IN_DOUBT: usize = 15;
-/// How much longer the other nine may take.
+/// Calls of the other nine sources may take longer by this factor.
 const MOST: f64 = 1.1;
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
@@ -54,14 +54,14 @@ async fn harm(report: &mut Report, is_quick: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was seen of one way to do harm.
+/// Measurements of one hostile behavior.
 #[derive(Default)]
 struct Seen {
-    /// The p99 while it was done and before, the best ratio first.
+    /// The p99 during and before the attack, smallest ratio first.
     looks: Vec<(f64, f64)>,
     calls: usize,
     errors: usize,
-    /// The most.
+    /// The maximum of all runs, in MiB.
     memory: f64,
 }
 

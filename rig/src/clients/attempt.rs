@@ -1,6 +1,6 @@
-//! The clients, and how one of them is run.
+//! The table of clients, and how one of them is run.
 //!
-//! Another client is some lines of the table and a program in `rig/clients`.
+//! To add a client, add lines to the table and a program to `rig/clients`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,28 +11,28 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// For everything that one program does; the slowest takes seconds.
+/// Timeout for the whole run of one program; the slowest takes seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-/// One client in one era.
+/// A run of one client in one protocol era.
 pub(super) struct Attempt {
-    /// In `rig/clients`.
+    /// File name in `rig/clients`.
     program: &'static str,
-    /// What the program is told about the era.
+    /// The era argument of the program.
     mode: &'static str,
-    /// What client and server must agree on.
+    /// The protocol version that client and server must negotiate.
     pub(super) era: &'static str,
     pub(super) over: Over,
-    /// Whether it can be asked, and told how far a call is.
+    /// Whether the client supports questions and progress.
     pub(super) is_asked: bool,
-    /// Whether it can be told that the tools changed.
+    /// Whether the client receives changes of the tool list.
     pub(super) is_told: bool,
 }
 
-/// How the server is reached.
+/// The transport to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Http,
@@ -46,13 +46,13 @@ pub(super) const ATTEMPTS: [Attempt; 18] = [
     Attempt::http("typescript-v2.mjs", "legacy", LEGACY).asked().told(),
     Attempt::http("python-sdk.py", "auto", MODERN).asked().told(),
     Attempt::http("python-sdk.py", "legacy", LEGACY).asked().told(),
-    // It does not listen in the newer era.
+    // This client does not listen in the modern era.
     Attempt::http("python-fastmcp.py", "auto", MODERN).asked(),
     Attempt::http("python-fastmcp.py", "legacy", LEGACY).asked().told(),
-    // Its command line makes one request and ends.
+    // This command-line client sends one request and exits.
     Attempt::http("inspector.mjs", "modern", MODERN),
     Attempt::http("inspector.mjs", "legacy", LEGACY),
-    // The fixture, which asks and tells, is reached over HTTP alone.
+    // The fixture, which sends questions and notifications, is reachable over HTTP only.
     Attempt::stdio("typescript-v1.mjs", "legacy", LEGACY),
     Attempt::stdio("typescript-v2.mjs", "auto", MODERN),
     Attempt::stdio("typescript-v2.mjs", "legacy", LEGACY),
@@ -64,15 +64,15 @@ pub(super) const ATTEMPTS: [Attempt; 18] = [
     Attempt::stdio("inspector.mjs", "legacy", LEGACY),
 ];
 
-/// What programs need.
+/// Paths and addresses that the programs need.
 pub(super) struct Surroundings {
     pub(super) node: PathBuf,
     pub(super) packages: PathBuf,
     pub(super) python: PathBuf,
-    /// Some keep files at home; they get one of their own.
+    /// A separate home folder, because some clients store files there.
     pub(super) home: PathBuf,
     pub(super) url: String,
-    /// `toolcrib`, and the journal that it is to read, for clients that start it.
+    /// The program `toolcrib` and the journal that it reads, for clients that start it.
     pub(super) program: PathBuf,
     pub(super) journal: String,
     pub(super) key: String,
@@ -105,13 +105,13 @@ impl Attempt {
         Self { is_told: true, ..self }
     }
 
-    /// `python-sdk auto http`.
+    /// The display name, such as `python-sdk auto http`.
     pub(super) fn name(&self) -> String {
         let program = Path::new(self.program).with_extension("");
         format!("{} {} {}", program.display(), self.mode, self.over.name())
     }
 
-    /// What the client saw.
+    /// Runs the client and returns its observations.
     pub(super) async fn run(&self, surroundings: &Surroundings) -> anyhow::Result<Value> {
         let mut command = self.command(surroundings)?;
         let output = timeout(LIMIT, command.output())
@@ -133,7 +133,7 @@ impl Attempt {
             python.arg(program).stdin(Stdio::null());
             python
         } else {
-            // Read from standard input, a program finds its packages below the folder where it runs.
+            // A program that Node.js reads from standard input finds its packages below the working directory.
             let mut node = Command::new(&surroundings.node);
             node.args(["--input-type=module", "-"]).stdin(std::fs::File::open(program)?);
             node.current_dir(&surroundings.packages);
@@ -141,7 +141,7 @@ impl Attempt {
         };
         command.args([self.mode, self.over.name()]).kill_on_drop(true);
         command.env("HOME", &surroundings.home);
-        // Python asks proxies for everything, if the environment has some.
+        // The Python client would send every request to a proxy if the environment names one.
         command.env("NO_PROXY", "127.0.0.1");
         command.env("TOOLCRIB_URL", &surroundings.url);
         command.env("TOOLCRIB_PROGRAM", &surroundings.program);

@@ -1,7 +1,7 @@
-//! The server that clients are tried on: a real `toolcrib serve` on a journal of its own, set up over its API.
+//! The server that clients are tested with: a real `toolcrib serve` with its own journal, set up over its API.
 //!
-//! An agent of the staff has two of its three tools: `get_order` is listed, `place_order` is found by searching, and
-//! `cancel_order` is nobody's.
+//! An agent of the staff has two of its three tools: `get_order` is listed, `place_order` is searchable, and
+//! `cancel_order` is granted to no agent.
 
 use anyhow::Context as _;
 use serde_json::json;
@@ -37,7 +37,7 @@ paths:
 pub(super) struct Pizzeria {
     pub(super) upstream: Upstream,
     pub(super) served: Served,
-    /// Of an agent of the staff.
+    /// The key of a staff agent.
     pub(super) key: String,
 }
 
@@ -50,7 +50,7 @@ impl Pizzeria {
     }
 }
 
-/// The key of an agent.
+/// Registers the source and the policy. Returns the key of an agent.
 async fn set_up(admin: &Admin, upstream: &str) -> anyhow::Result<String> {
     let text = SPECIFICATION.replace("UPSTREAM", upstream);
     let settings = json!({"kind": "openapi", "specification": {"text": text}});

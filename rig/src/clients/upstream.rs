@@ -1,4 +1,4 @@
-//! The API behind the tools: it knows one order, takes others, and remembers what it was asked.
+//! The API behind the tools: it knows one order, accepts others, and records the requests.
 
 use std::io::{self, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Answers as long as the process lives.
+    /// Serves until the process ends.
     pub(crate) fn open() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("http://{}", listener.local_addr()?);
@@ -21,14 +21,14 @@ impl Upstream {
         let seen = Arc::clone(&requests);
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                // Whoever hangs up has not asked.
+                // A client that disconnects sent no complete request: ignore the error.
                 drop(answer(connection, &seen));
             }
         });
         Ok(Self { url, requests })
     }
 
-    /// What it was asked since it was last looked at: `METHOD PATH BODY`, and a credential if one was shown.
+    /// The requests since the last call of this function: `METHOD PATH BODY`, and the credential if there was one.
     pub(crate) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().expect("nobody panics with the list"))
     }
@@ -36,7 +36,7 @@ impl Upstream {
 
 fn answer(mut connection: TcpStream, seen: &Mutex<Vec<String>>) -> io::Result<()> {
     let request = Request::read(&mut BufReader::new(&mut connection))?;
-    // Before the answer, so that whoever has it finds the request noted.
+    // Record the request before the response, so that a caller with the response finds it.
     seen.lock().expect("nobody panics with the list").push(request.to_string());
     let body = request.reply().to_string();
     let length = body.len();

@@ -1,4 +1,4 @@
-//! What a client must have seen, and whether it did.
+//! The expected observations of a client, and the comparison with the actual ones.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::attempt::{Attempt, Over};
 
-/// One row of the table, and what is wrong below it.
+/// One row of the table, with the failures below it.
 pub(super) struct Verdict {
     client: String,
     version: String,
@@ -20,12 +20,12 @@ pub(super) struct Verdict {
 /// One cell of the table.
 enum Mark {
     Good,
-    /// The client has no way to do that.
+    /// The client does not support this.
     Impossible,
     Wrong(String),
 }
 
-/// What programs say, and after that what the upstream says; all but the first have a column.
+/// The fields that programs print, and then the requests of the upstream. Each but the first has a column.
 const MEMBERS: [&str; 10] = [
     "era", "listed", "found", "called", "executed", "refused", "asked", "progress", "told", "sent",
 ];
@@ -39,7 +39,7 @@ impl Verdict {
         )
     }
 
-    /// What became of an attempt; `sent` is what reached the upstream meanwhile.
+    /// The result of a run; `sent` are the requests that reached the upstream meanwhile.
     pub(super) fn of(
         attempt: &Attempt,
         seen: anyhow::Result<Value>,
@@ -70,7 +70,7 @@ impl Verdict {
     }
 }
 
-/// For each of the `MEMBERS`; null is what cannot be.
+/// The expected value of each of the `RESULT_FIELDS`; null if the client does not support it.
 fn wanted(attempt: &Attempt) -> [Value; 10] {
     let order = json!({"address": "Piazza dell’Università 1", "pizzas": ["Margherita"]});
     let asked = r#"User response: {"action":"accept","content":{"username":"ada","email":"ada@example.com"}}"#;
@@ -78,19 +78,19 @@ fn wanted(attempt: &Attempt) -> [Value; 10] {
     [
         json!(attempt.era),
         json!(["tool_search", "execute_tool", "get_order"]),
-        // Whatever is granted is found, the best first.
+        // A search finds all granted tools, the best match first.
         json!(["place_order", "get_order"]),
         json!({"id": 7, "state": "in the oven"}),
         json!({"id": 8, "ordered": order}),
         match attempt.over {
             Over::Http => json!(401),
-            // The program ends; there is nobody to give a status.
+            // The program exits: stdio has no status code.
             Over::Stdio => json!(true),
         },
         if_can(attempt.is_asked, json!(asked)),
         if_can(attempt.is_asked, json!([0, 50, 100])),
         if_can(attempt.is_told, json!(true)),
-        // No word of who is asking.
+        // No credential of the agent is forwarded.
         json!(["GET /orders/7", format!("POST /orders {order}")]),
     ]
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::super::attempt::ATTEMPTS;
     use super::*;
 
-    /// What a program says that got all it must.
+    /// The output of a client that observed everything as expected.
     fn good(attempt: &Attempt) -> (Value, Vec<String>) {
         let mut seen = json!({"client": "c", "version": "1"});
         for (name, wanted) in MEMBERS.iter().zip(wanted(attempt)) {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_got_everything_is_good() {
+    fn a_client_with_all_expected_observations_passes() {
         for attempt in &ATTEMPTS {
             let (seen, sent) = good(attempt);
             let verdict = verdict(attempt, Ok(seen), &sent);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_missing_or_different_is_wrong() {
+    fn a_missing_or_different_observation_fails() {
         for attempt in &ATTEMPTS {
             for name in &MEMBERS[..MEMBERS.len() - 1] {
                 let (mut seen, sent) = good(attempt);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_failed_is_wrong() {
+    fn a_failed_program_fails() {
         let verdict = verdict(&ATTEMPTS[0], Err(anyhow!("exit status: 1\nlast words\n")), &[]);
         assert!(!verdict.is_good());
         assert!(verdict.to_string().ends_with("it failed: exit status: 1\n    last words"));

@@ -1,8 +1,9 @@
-//! What is answered to a server that asks: forms filled in with their defaults, no folders, and a model of one word.
+//! Answers to the questions of servers: forms filled in with their defaults, no roots, and a model that always says
+//! "yes".
 
 use serde_json::{Map, Value, json};
 
-/// A reply to any question.
+/// Answers any question.
 pub(super) fn to(method: &str, params: &Value) -> Map<String, Value> {
     let reply = match method {
         "elicitation/create" => {
@@ -17,7 +18,7 @@ pub(super) fn to(method: &str, params: &Value) -> Map<String, Value> {
     reply.as_object().cloned().unwrap_or_default()
 }
 
-/// Every property with its default, or with anything of its type.
+/// Fills in every property with its default, or with any value of its type.
 pub(super) fn form(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let filled = properties.map(|(name, property)| (name.clone(), value(property)));

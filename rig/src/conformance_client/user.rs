@@ -1,4 +1,4 @@
-//! A user who consents to everything, and who we are to authorization servers.
+//! A user who consents to everything, and our OAuth client registration.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,12 +10,12 @@ use toolcrib::upstream::mcp::oauth::{
     Consent, Flow, InMemory, OAuth, OAuthLimits, Registered, SigningKey,
 };
 
-/// Where the suite says that a document about its client is.
+/// URL of the client metadata document that the suite expects.
 const METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
-/// Nobody is there: the answer is taken from the redirect itself.
+/// No server listens there: the code is read from the redirect itself.
 const REDIRECT: &str = "http://localhost:9/callback";
 
-/// With the client that the suite has registered, if it has.
+/// OAuth settings, with the client that the suite has registered, if any.
 pub(super) fn oauth(client: &HttpClient, context: &Value) -> anyhow::Result<OAuth> {
     let text = |name: &str| context[name].as_str().map(str::to_owned);
     let registered = text("client_id").map(|id| Registered {
@@ -43,7 +43,7 @@ pub(super) fn oauth(client: &HttpClient, context: &Value) -> anyhow::Result<OAut
     })
 }
 
-/// Follows the url as a browser would, up to where it is sent back to us.
+/// Follows the URL as a browser would, up to the redirect back to us.
 fn consent(client: HttpClient) -> Consent {
     Arc::new(move |url| {
         let client = client.clone();

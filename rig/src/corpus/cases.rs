@@ -1,4 +1,4 @@
-//! The request cases of a folder: small specifications, each with a call and the request it must become.
+//! Runs the request cases of a folder: small specifications, each with a call and the request that it must become.
 
 mod call;
 mod case;
@@ -19,7 +19,7 @@ use self::case::Case;
 use self::compare::Verdict;
 use super::checks::listed;
 
-/// How the cases ended.
+/// Counts of the results of all cases.
 #[derive(Default)]
 pub(super) struct Totals {
     exact: usize,
@@ -39,7 +39,7 @@ impl Totals {
     }
 }
 
-/// Runs every case of a folder, or those whose name contains `only`, and prints those that are not exact.
+/// Runs all cases of a folder whose name contains `only`, and prints each case that is not exact.
 pub(super) fn run(folder: &Path, only: Option<&str>) -> anyhow::Result<Totals> {
     let mut totals = Totals::default();
     for case in case::list(folder)? {

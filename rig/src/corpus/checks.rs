@@ -1,4 +1,4 @@
-//! What must hold for every specification, counted.
+//! Checks that must hold for each specification; counts the violations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::specification::{Known, turned_round};
 
-/// What was counted for one specification.
+/// Counts for one specification.
 #[derive(Default)]
 pub(super) struct Counts {
     pub failed: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Counts {
     pub output_bytes: usize,
 }
 
-/// Everything about one specification.
+/// Runs all checks on one specification.
 pub(super) fn check(known: &Known, verbose: bool, dump: Option<&Path>) -> Counts {
     let mut counts = Counts::default();
     let tell = |text: String| {
@@ -108,7 +108,7 @@ pub(super) fn listed(tool: &Discovered) -> Value {
     entry
 }
 
-/// The bytes of a tool in `tools/list`, without the schema of its results.
+/// The size of a tool in `tools/list` in bytes, without its output schema.
 pub(crate) fn list_bytes(tool: &Discovered) -> usize {
     let mut entry = listed(tool);
     entry.as_object_mut().map(|entry| entry.shift_remove("outputSchema"));
@@ -142,7 +142,7 @@ fn check_schemas(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String))
     }
 }
 
-/// Templates that execution refuses. Those without a host wait for the source's `url`.
+/// Counts templates that execution refuses. Templates without a host are skipped: they need the source's `url`.
 fn check_templates(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String)) {
     let manifest = &tool.manifest;
     let Execution::SyncHttp(request) = &manifest.execution else { return };
@@ -155,7 +155,8 @@ fn check_templates(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String
     }
 }
 
-/// The references of a schema that lead nowhere in it. What stands in data or is a name is no reference.
+/// Collects the references of a schema that do not resolve within it. Literal values and property names are not
+/// references.
 fn references(schema: &Value, root: &Value, dangling: &mut Vec<String>) {
     let Some(object) = schema.as_object() else { return };
     for (key, value) in object {
@@ -201,7 +202,7 @@ fn check_expected(known: &Known, found: &Found, counts: &mut Counts, tell: &impl
             .replace("\\\"", "\"");
         let used = |name: &str| templates.contains(&format!("args[{}]", json!(name)));
         for parameter in &operation.parameters {
-            // OpenAPI says these are not parameters, or an agent must not set them.
+            // OpenAPI says that these are not parameters, or an agent must not set them.
             let withheld = ["accept", "content-type", "authorization", "cookie", "content-length"];
             if parameter.location == "header"
                 && withheld.contains(&parameter.name.to_ascii_lowercase().as_str())
@@ -211,7 +212,7 @@ fn check_expected(known: &Known, found: &Found, counts: &mut Counts, tell: &impl
             counts.parameters += 1;
             let other = format!("{}__{}", parameter.name, parameter.location);
             let settable = match parameter.location.as_str() {
-                // The body of Swagger 2.0.
+                // The body in Swagger 2.0.
                 "body" => request.body_template.is_some(),
                 "formData" => {
                     let body = request.body_template.as_deref().unwrap_or_default();
@@ -242,7 +243,7 @@ fn check_expected(known: &Known, found: &Found, counts: &mut Counts, tell: &impl
     }
 }
 
-/// How many tools have another name or id when the document's operations stand in another order.
+/// The number of tools whose name or id changes if the operations of the document are reordered.
 fn unstable_names(known: &Known, found: &Found, verbose: bool) -> usize {
     let Some(value) =
         std::fs::read(&known.file).ok().and_then(|text| discovery::text::read(&text).ok())
@@ -298,7 +299,7 @@ impl Counts {
     }
 }
 
-/// The sums.
+/// The totals of all specifications.
 #[derive(Default)]
 pub(super) struct Totals {
     specifications: usize,

@@ -1,4 +1,4 @@
-//! The specifications of a folder and what is known of them.
+//! Lists the specifications of a folder with their expected contents.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A specification, and what an independent reader found in it.
+/// A specification, and the findings of an independent reader.
 pub(crate) struct Known {
     pub id: String,
     pub file: PathBuf,
@@ -46,7 +46,7 @@ struct Listed {
     file: PathBuf,
 }
 
-/// The specifications `corpus.json` lists, or else every JSON and YAML file right in the folder.
+/// The specifications that `corpus.json` lists; without that file, every JSON and YAML file directly in the folder.
 pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<Known>> {
     let listed: Vec<Listed> = match std::fs::read(folder.join("corpus.json")) {
         Ok(text) => serde_json::from_slice(&text).context("corpus.json")?,
@@ -76,7 +76,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// The same document with the operations in the opposite order.
+/// The document with its operations in reverse order.
 pub(super) fn turned_round(mut document: Value) -> Value {
     if let Some(Value::Object(paths)) = document.get_mut("paths") {
         let turned: Vec<_> = std::mem::take(paths).into_iter().rev().collect();

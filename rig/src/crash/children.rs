@@ -1,7 +1,8 @@
-//! Kills the program behind a source again and again while two agents call its tools, and counts what they notice.
+//! Kills the child process of a source repeatedly while two agents call its tools, and counts the effects on the
+//! callers.
 //!
-//! Whoever calls is told within a second of the kill that the call failed, or has its own answer. Nobody has another
-//! one's. Of what the killed programs had started nothing stays, and nobody is left who ended unnoticed.
+//! Within a second of the kill, each caller gets an error or its own answer, never the answer of another caller. The
+//! child processes that the killed programs had started do not survive, and no zombie process remains.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +18,19 @@ use crate::upstreams::caller::{Caller, Came};
 use crate::upstreams::crib::{self, AGENTS};
 use crate::upstreams::processes::{kill, left_after, marked, zombies_of};
 
-/// Of each agent, all at once.
+/// Concurrent callers of each agent.
 const CALLERS: usize = 8;
-/// Whoever was told of a failure tries again after this.
+/// Delay before a caller retries after an error.
 const AGAIN: Duration = Duration::from_millis(20);
 const SLOW: Duration = Duration::from_secs(1);
-/// After a kill, the tools must be there again by then.
+/// Deadline for the tools to work again after a kill.
 const BACK: Duration = Duration::from_secs(10);
-/// After the last kill, everything must be gone by then.
+/// Deadline for all processes to end after the last kill.
 const GONE: Duration = Duration::from_secs(5);
-/// How many programs one toolcrib has when it is killed itself.
+/// Number of child processes of the toolcrib that is killed itself.
 const PROGRAMS: usize = 50;
 
-/// What the callers saw.
+/// Counts of what the callers observed.
 #[derive(Default)]
 struct Seen {
     calls: AtomicU64,
@@ -98,7 +99,8 @@ fn start_callers(server: &Server, seen: &Arc<Seen>) -> JoinSet<()> {
 impl Seen {
     fn note(&self, start: Instant, came: Came) {
         let kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
-        // The first it lived through: one that hangs over several was not answered after the first.
+        // Measure from the first kill during the call: a call that survives several kills was not answered after the
+        // first.
         let since = kills.iter().copied().find(|kill| start <= *kill).unwrap_or(start);
         drop(kills);
         let count = |number: &AtomicU64| {
@@ -115,7 +117,7 @@ impl Seen {
         }
     }
 
-    /// Kills, and says how long nobody had an answer.
+    /// Kills the program and measures how long no caller got an answer.
     async fn outage(
         &self,
         server: &Server,
@@ -132,7 +134,7 @@ impl Seen {
         Ok(kill_time.elapsed())
     }
 
-    /// An answer that was under way may still come; the next one after that is of another program.
+    /// Waits for a new answer. One that was already on its way may still arrive; the next comes from the new program.
     async fn is_back(&self) -> anyhow::Result<()> {
         sleep(AGAIN).await;
         let (before, start) = (self.own.load(Ordering::Relaxed), Instant::now());
@@ -154,7 +156,7 @@ impl Seen {
     }
 }
 
-/// Kills a toolcrib with many programs, and says what is left of them and of what they started.
+/// Kills a toolcrib with many child processes. Returns how many of them and of their own children survive.
 async fn with_many(mark: &str) -> anyhow::Result<usize> {
     let of = |number| crib::stdio_source(&format!("s{number}"), &["--mark", mark]);
     let sources = (0..PROGRAMS).map(of).collect::<anyhow::Result<Vec<_>>>()?;

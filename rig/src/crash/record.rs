@@ -1,5 +1,5 @@
-//! Kills a server again and again, or tells it to stop, while agents call a tool, and counts the calls that were answered
-//! and are not in the record.
+//! Kills or stops a server repeatedly while agents call a tool, and counts the answered calls that are missing in the
+//! call log.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +19,14 @@ use crate::postgres;
 use crate::random::Random;
 use crate::served::Served;
 
-/// The ids of the calls that were answered.
+/// The ids of the answered calls.
 type Answered = Arc<Mutex<Vec<String>>>;
 
 const CALLERS: usize = 8;
-/// The longest that a server runs, in milliseconds.
+/// Maximum lifetime of a server, in milliseconds.
 const LIFE: u64 = 400;
 
-/// What is known of all rounds.
+/// Totals over all rounds.
 #[derive(Default)]
 struct Seen {
     answered: u64,
@@ -36,7 +36,7 @@ struct Seen {
 }
 
 pub(super) async fn run(store: Store, kills: u32, mut random: Random) -> anyhow::Result<()> {
-    // Killed, an answer has to wait for the disk; told to stop, it need not.
+    // Against kills, an answer must wait for the disk (`strict`); a server that stops gracefully loses nothing anyway.
     let killed = rounds(store, kills, "strict", Signal::KILL, &mut random).await?;
     let stopped = rounds(store, kills.div_ceil(4), "default", Signal::TERM, &mut random).await?;
     for (what, seen) in [("killed, strict", &killed), ("stopped, default", &stopped)] {
@@ -75,7 +75,7 @@ async fn rounds(
         let callers = callers(&served.url, &key, number, &answered)?;
         sleep(Duration::from_millis(random.below(LIFE))).await;
         served.server.end(signal).await?;
-        // Their connections are gone, and they with them.
+        // The callers end because their connections are closed.
         timeout(Duration::from_secs(30), callers.join_all()).await?;
         let answered =
             std::mem::take(&mut *answered.lock().unwrap_or_else(PoisonError::into_inner));
@@ -95,7 +95,7 @@ async fn rounds(
     Ok(seen)
 }
 
-/// A tool of the server's own, which answers as fast as it can. Says the key of an agent.
+/// Registers a fast builtin tool and grants it to an agent. Returns the agent's key.
 async fn prepared(served: &Served) -> anyhow::Result<String> {
     served.admin.post("sources", json!({"name": "s", "settings": {"kind": "builtin"}})).await?;
     served.admin.wait_for("s").await?;

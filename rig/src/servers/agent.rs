@@ -1,4 +1,4 @@
-//! An agent that speaks MCP over HTTP in one of both eras, a message at a time: what it sees is what was sent.
+//! An agent that speaks MCP over HTTP in both protocol eras, one message at a time. It exposes the raw messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::answers;
 
-/// The slowest that is called takes seconds.
+/// Timeout of a request; the slowest call takes seconds.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How often a call may end with questions.
+/// Maximum number of rounds of questions in one call.
 const ROUNDS: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct Agent {
     next: AtomicU64,
 }
 
-/// What came of a call, and before it.
+/// The result of a call, and the messages before it.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) result: Value,
@@ -81,7 +81,7 @@ impl Agent {
         Ok(serde_json::from_value(told.result["tools"].take())?)
     }
 
-    /// Calls a tool, and answers whatever it asks.
+    /// Calls a tool, and answers all its questions.
     pub(super) async fn call(&self, name: &str, arguments: Value) -> anyhow::Result<Told> {
         let call = json!({"name": name, "arguments": arguments});
         let mut params = call.as_object().cloned().unwrap_or_default();
@@ -107,13 +107,13 @@ impl Agent {
         bail!("`{name}` asks again and again")
     }
 
-    /// Asks for something that is no call.
+    /// Sends a request other than a tool call.
     pub(super) async fn ask(&self, method: &str, params: Value) -> anyhow::Result<Value> {
         let params = params.as_object().cloned().unwrap_or_default();
         Ok(self.request(method, &params).await?.result)
     }
 
-    /// A stream on which it is told of changes of a resource.
+    /// Opens a stream with the changes of a resource.
     pub(super) async fn follow(&self, uri: &str) -> anyhow::Result<Stream> {
         let answer = match self.era {
             Era::Legacy => {
@@ -208,7 +208,7 @@ impl Agent {
     }
 }
 
-/// What comes by itself.
+/// A stream of notifications.
 pub(super) struct Stream {
     answer: Response,
     unread: String,
@@ -220,7 +220,7 @@ impl Stream {
     }
 }
 
-/// The next event of a stream that has one.
+/// The next event of a stream that has data.
 async fn next_message(answer: &mut Response, unread: &mut String) -> anyhow::Result<Value> {
     loop {
         while let Some((event, rest)) = unread.split_once("\n\n") {

@@ -1,15 +1,15 @@
-//! What whoever is asked can do, and what it answers: the same for everybody who calls.
+//! The capabilities of agents and their answers to questions of servers, the same for each agent.
 
 use serde_json::{Value, json};
 
-/// In the words of `initialize`.
+/// Client capabilities, as in `initialize`.
 pub(super) fn abilities() -> Value {
     let mut all = of_programs();
     all["roots"] = json!({});
     all
 }
 
-/// What programs are told: `everything` lists more tools to those who can more.
+/// The capabilities that stdio servers see; `everything` lists more tools to more capable clients.
 pub(super) fn of_programs() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}})
 }
@@ -23,7 +23,7 @@ pub(super) fn to(method: &str) -> Option<Value> {
             let content = json!({"type": "text", "text": "Forty-two."});
             Some(json!({"role": "assistant", "model": "rig", "content": content}))
         }
-        // Whoever believes it lets everybody in everywhere.
+        // A server that trusts this root would give every agent access to all files.
         "roots/list" => Some(json!({"roots": [{"uri": "file:///", "name": "everything"}]})),
         _ => None,
     }

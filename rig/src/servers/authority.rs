@@ -1,5 +1,5 @@
-//! Authorization servers that others wrote: a real `toolcrib serve` takes the tokens of their users and clients, and gets
-//! tokens for upstreams from them. Where everything is, it finds out by OpenID Connect Discovery.
+//! Authorization servers by others: a real `toolcrib serve` accepts the tokens of their users and clients, and gets
+//! tokens for upstreams from them. It finds their endpoints by OpenID Connect Discovery.
 
 mod exchange;
 mod oidc_provider;
@@ -15,9 +15,9 @@ use super::server::Installed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Authority {
-    /// Exchanges tokens (RFC 8693). Those that it gives for client credentials are not of the type `Bearer`.
+    /// Exchanges tokens (RFC 8693). Its tokens for client credentials are not of the type `Bearer`.
     Idpyoidc,
-    /// Gives tokens for client credentials, and changes its keys.
+    /// Issues tokens for client credentials, and rotates its keys.
     OidcProvider,
 }
 
@@ -31,7 +31,7 @@ impl Authority {
         }
     }
 
-    /// A row for each thing that it must do.
+    /// Runs every check of this server and prints a row for each.
     pub(super) async fn run(self, installed: &Installed, table: &mut Table) {
         let start = Instant::now();
         match self {
@@ -47,12 +47,12 @@ impl Authority {
     }
 }
 
-/// A program of `rig/clients`.
+/// The path of a program in `rig/clients`.
 fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
 }
 
-/// Where an authorization server says that it is.
+/// The URL of an authorization server, from its output.
 fn place(said: &str) -> Option<String> {
     said.lines().find_map(|line| line.strip_prefix("listens on ")).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! A server that is spoken to directly: a tiny client of the older era, with nothing of ours between.
+//! A minimal client of the legacy era that talks to a server directly, without any product code in between.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// With an empty environment.
+    /// Starts the server with an empty environment.
     pub(super) async fn start(command: &[String]) -> anyhow::Result<Self> {
         let (program, arguments) = command.split_first().context("there is no command")?;
         let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-//! Programs that are left: whoever loses its parent becomes a child of ours, so nobody gets away.
+//! Descendant processes. Orphans among them become our children, so that none escapes the count.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,23 +12,23 @@ const LIMIT: Duration = Duration::from_secs(5);
 struct Running {
     id: u32,
     parent: u32,
-    /// It waits for its parent to hear of that.
+    /// True for a zombie: the parent has not waited for it yet.
     has_ended: bool,
     command: String,
 }
 
-/// From now on we are the parent of whoever below us loses its own.
+/// Makes this process the parent of every orphaned descendant.
 pub(super) fn take_in_orphans() -> anyhow::Result<()> {
     let this = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(this))?)
 }
 
-/// How many programs run below us.
+/// The number of descendant processes.
 pub(super) fn count() -> anyhow::Result<usize> {
     Ok(below_us()?.len())
 }
 
-/// Waits until so few are left, and fails with their commands if there are more.
+/// Waits until at most `wanted` descendants are left; otherwise fails with their commands.
 pub(super) async fn wait_for(wanted: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -61,7 +61,7 @@ fn below_us() -> anyhow::Result<Vec<Running>> {
     Ok(found)
 }
 
-/// Whoever was taken in has no other parent to do that. One that is not ours stays, for its own.
+/// Reaps an adopted process, which has no other parent. A zombie of another parent stays.
 fn bury(id: u32) -> anyhow::Result<()> {
     let id = Pid::from_raw(i32::try_from(id)?).context("no program has the number 0")?;
     match waitpid(Some(id), WaitOptions::NOHANG) {
@@ -77,7 +77,7 @@ fn all() -> anyhow::Result<Vec<Running>> {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // It may have ended since the folder was read.
+        // The process may have ended since the folder was read.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };

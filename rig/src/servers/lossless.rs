@@ -1,4 +1,5 @@
-//! What a server says directly, beside the same through toolcrib: field for field, but for what `docs/upstreams.md` names.
+//! Compares the direct answers of a server with those through toolcrib, field for field, except the fields that
+//! `docs/upstreams.md` names.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use super::agent::{Agent, Era};
 use super::direct::Direct;
 use super::trial::names;
 
-/// What is called of `everything`: every kind of content that it has.
+/// Calls of `everything` that return every kind of content.
 fn calls() -> Vec<(&'static str, Value)> {
     let link = "data:text/plain;base64,Y2lhbw==";
     vec![
@@ -26,7 +27,7 @@ fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What an agent is listed, beside what the server lists.
+/// Compares the tools that an agent sees with the list of the server.
 pub(super) fn compare_tools(direct: &[Value], through: &[Value]) -> anyhow::Result<()> {
     let (mut wanted, mut seen) = (names(direct), names(through));
     wanted.sort();
@@ -42,7 +43,7 @@ pub(super) fn compare_tools(direct: &[Value], through: &[Value]) -> anyhow::Resu
     Ok(())
 }
 
-/// A task that must be asked for is asked for by toolcrib.
+/// If a tool requires a task, toolcrib requests the task, so the agent does not see the requirement.
 fn remove_what_is_done_for_agents(tool: &mut Value) {
     if tool["execution"]["taskSupport"] == "required"
         && let Some(tool) = tool.as_object_mut()
@@ -51,7 +52,7 @@ fn remove_what_is_done_for_agents(tool: &mut Value) {
     }
 }
 
-/// Takes out the tools whose names begin so, under the rest of their names.
+/// Removes and returns the tools whose names have the prefix, without the prefix.
 pub(super) fn take_named(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
     let (mut taken, others): (Vec<Value>, Vec<Value>) =
         std::mem::take(tools).into_iter().partition(|tool| {
@@ -66,7 +67,7 @@ pub(super) fn take_named(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
     taken
 }
 
-/// What comes of calls. Says how many there were.
+/// Compares the results of calls. Returns the number of calls.
 pub(super) async fn compare_calls(
     direct: &mut Direct,
     agent: &Agent,
@@ -82,7 +83,7 @@ pub(super) async fn compare_calls(
     Ok(calls.len())
 }
 
-/// Whose word every result is; and what the newer era has on each, which the server, of the older one, cannot say.
+/// Removes the markers of the origin, and the fields that the modern era requires and a legacy server does not send.
 fn remove_what_is_ours(result: &mut Value, era: Era, source: &str) -> anyhow::Result<()> {
     let result = result.as_object_mut().context("a result is an object")?;
     let meta = result.get_mut("_meta").and_then(Value::as_object_mut);
@@ -104,7 +105,7 @@ fn remove_what_is_ours(result: &mut Value, era: Era, source: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Says where they differ, and not that they do.
+/// Fails with the location of each difference.
 fn equal(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
     let mut differences = Vec::new();
     compare("", seen, wanted, &mut differences);
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_lost_added_or_changed_is_told_by_its_place() {
+    fn each_lost_added_or_changed_field_is_reported_with_its_path() {
         let direct = json!({"a": [1, {"b": 2, "c": 3}], "d": 4});
         let through = json!({"a": [1, {"b": 5, "e": 6}], "d": 4});
         assert!(equal("it", &direct, &direct).is_ok());
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_ours_is_taken_away() {
+    fn only_our_own_fields_are_removed() {
         let server = "io.modelcontextprotocol/serverInfo";
         let whose = json!({"toolcrib/source": "disk", "toolcrib/untrusted": true});
         let mut meta = json!({server: {}, "vendor": 1});

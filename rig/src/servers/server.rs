@@ -1,4 +1,4 @@
-//! The servers, and how each of them is started and registered.
+//! The servers by others: how each of them is started and registered.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -13,17 +13,17 @@ use tokio::process::{Child, Command};
 
 use crate::clients::upstream::Upstream;
 
-/// Until a program that was started listens.
+/// Deadline for a started program to listen.
 const START: Duration = Duration::from_secs(20);
 
-/// One server, reached in one way.
+/// One server with one transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Everything,
     EverythingHttp,
     EverythingSse,
     Filesystem,
-    /// The same with a process for each agent.
+    /// The same server, with one process per agent.
     FilesystemAlone,
     Memory,
     Time,
@@ -62,11 +62,11 @@ impl Server {
         }
     }
 
-    /// How many tools it has for somebody who can do everything.
+    /// The number of tools for an agent with all capabilities.
     pub(super) fn tools(self) -> usize {
         match self {
             Self::Everything => 16,
-            // One is for those who have roots, which are not for programs.
+            // One tool requires roots, which are not offered to stdio servers.
             Self::EverythingHttp | Self::EverythingSse => 17,
             Self::Filesystem | Self::FilesystemAlone => 14,
             Self::Memory => 9,
@@ -77,7 +77,7 @@ impl Server {
         }
     }
 
-    /// What `everything` is told to speak over.
+    /// The transport argument of `everything`, and the URL path.
     fn transport(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::EverythingHttp => Some(("streamableHttp", "mcp")),
@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-/// Where the servers are installed.
+/// Paths of the installed servers.
 #[derive(Clone)]
 pub(super) struct Installed {
     pub(super) node: PathBuf,
@@ -107,7 +107,7 @@ pub(super) struct Installed {
     pub(super) older_python: PathBuf,
 }
 
-/// What the servers work on: folders and files of their own, and a page on loopback.
+/// The environment of the servers: folders and files, and an HTTP API on loopback.
 pub(super) struct Place {
     installed: Installed,
     folder: TempDir,
@@ -120,7 +120,7 @@ impl Place {
         let folder = tempfile::tempdir()?;
         let place = Self { installed, folder, page: Upstream::open()?, listening: Vec::new() };
         fs::create_dir(place.path("files"))?;
-        // What a program is given stands in a file: only references go over the network.
+        // The environment of a program is in files: the network only carries references.
         fs::write(place.path("greeting.secret"), "hello")?;
         let memory = place.path("memory.jsonl");
         fs::write(place.path("memory.secret"), memory.as_os_str().as_encoded_bytes())?;
@@ -136,7 +136,7 @@ impl Place {
         self.path(name).display().to_string()
     }
 
-    /// Program and arguments.
+    /// Program and arguments of a server.
     pub(super) fn command(&self, server: Server) -> Vec<String> {
         let text = |path: &Path| path.display().to_string();
         let node = |package: &str, arguments: &[&str]| {
@@ -165,7 +165,7 @@ impl Place {
             Server::Git => {
                 python(current, "mcp-server-git", &["--repository", &self.text("repository")])
             }
-            // It refuses loopback otherwise, and there is no other network here.
+            // The server refuses loopback without this option, and the tests have no other network.
             Server::Fetch => python(current, "mcp-server-fetch", &["--allow-private-ips"]),
             Server::Sqlite => {
                 let file = self.text("orders.db");
@@ -174,7 +174,7 @@ impl Place {
         }
     }
 
-    /// As it is registered.
+    /// The body that registers the server as a source.
     pub(super) fn source(&self, server: Server) -> Value {
         let mut source = json!({
             "id": server.id(), "name": server.id(), "allow": ["127.0.0.1"], "settings": {"kind": "mcp"},
@@ -199,7 +199,7 @@ impl Place {
         source
     }
 
-    /// How many programs we started.
+    /// The number of processes that we started ourselves.
     pub(super) fn listening(&self) -> usize {
         self.listening.len()
     }
@@ -231,12 +231,12 @@ impl Place {
     }
 }
 
-/// The server cannot be told to choose one itself and say which.
+/// Picks a free port, because the servers cannot choose and print one themselves.
 fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A repository with one commit.
+/// A git repository with one commit.
 async fn make_repository(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir(folder)?;
     let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];

@@ -1,4 +1,4 @@
-//! What each server is asked by an agent, and what it must answer.
+//! The calls that an agent makes to each server, and the expected answers.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::agent::{Agent, Era, Told};
 use super::server::{Place, Server};
 
-/// One server, tried by one agent. Says how many calls that were.
+/// Tests one server with one agent. Returns the number of calls.
 pub(super) async fn run(server: Server, agent: &Agent, place: &Place) -> anyhow::Result<usize> {
     let names = names(&agent.tools().await?);
     let count = names.len();
@@ -44,7 +44,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// A call that must succeed.
+    /// Makes a call that must succeed.
     async fn call(&mut self, name: &str, arguments: Value) -> anyhow::Result<Told> {
         self.made += 1;
         let told = self.agent.call(name, arguments).await;
@@ -53,7 +53,7 @@ impl Calls<'_> {
         Ok(told)
     }
 
-    /// A call whose first text must have a word in it.
+    /// Makes a call whose text content must contain a word.
     async fn says(&mut self, name: &str, arguments: Value, word: &str) -> anyhow::Result<()> {
         let told = self.call(name, arguments).await?;
         let texts = texts(&told.result);
@@ -61,11 +61,11 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// Nothing is inherited but where programs are found.
+    /// The program inherits only `PATH`.
     async fn environment(&mut self) -> anyhow::Result<()> {
         let told = self.call("get-env", json!({})).await?;
         let mut environment: Value = serde_json::from_str(&texts(&told.result))?;
-        // Where programs are found; nothing else of the server's own.
+        // Everything else of the server's own environment must be absent.
         let path = environment.as_object_mut().and_then(|all| all.shift_remove("PATH"));
         anyhow::ensure!(path.is_some(), "the program has no PATH");
         same("the environment", &environment, &json!({"GREETING": "hello"}))
@@ -94,7 +94,7 @@ impl Calls<'_> {
     async fn progress(&mut self) -> anyhow::Result<()> {
         let arguments = json!({"duration": 0.2, "steps": 4});
         let told = self.call("trigger-long-running-operation", arguments).await?;
-        // The same numbers, however they are written.
+        // Compare the numbers, whatever their notation.
         let number = |told: &Value, name: &str| told[name].as_f64().unwrap_or(f64::NAN);
         let steps: Vec<[f64; 2]> = told
             .progress
@@ -119,7 +119,7 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// What is typed into a prompt; what is known already says what is proposed.
+    /// Completes a prompt argument. The arguments already known determine the proposals.
     async fn completion(&mut self) -> anyhow::Result<()> {
         let params = json!({
             "ref": {"type": "ref/prompt", "name": "completable-prompt"},
@@ -130,13 +130,13 @@ impl Calls<'_> {
         same("what is proposed", &found["completion"]["values"], &json!(["David"]))
     }
 
-    /// The server says that a resource changed as soon as it is told to, to those who want to hear of it.
+    /// Starts and receives updates of a resource; only subscribed clients get them.
     async fn subscription(&mut self) -> anyhow::Result<()> {
         let uri = "demo://resource/static/document/features.md";
         let mut stream = self.agent.follow(uri).await?;
         self.call("toggle-subscriber-updates", json!({})).await?;
         let mut told = stream.next().await?;
-        // Of lists an agent of the older era hears without asking.
+        // Legacy agents receive list changes without a subscription: skip them.
         while told["method"].as_str().is_some_and(|method| method.ends_with("/list_changed")) {
             told = stream.next().await?;
         }
@@ -146,7 +146,7 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// One that its server does only as a task, and asks about on the way.
+    /// A tool that its server runs only as a task, with a question on the way.
     async fn task(&mut self) -> anyhow::Result<()> {
         let arguments = json!({"topic": "capers", "ambiguous": true});
         let told = self.call("simulate-research-query", arguments).await?;
@@ -164,7 +164,7 @@ impl Calls<'_> {
         same("the file", &json!(std::fs::read_to_string(&path)?), &json!(content))?;
         let told = self.call("read_text_file", json!({"path": path})).await?;
         same("what is read", &json!(texts(&told.result)), &json!(content))?;
-        // Not even for an agent that says it is at home everywhere.
+        // Refused even for an agent that names `/` as its root.
         let outside = self.place.text("memory.secret");
         let told = self.agent.call("read_text_file", json!({"path": outside})).await?;
         same("a file outside", &told.result["isError"], &json!(true))
@@ -223,12 +223,12 @@ impl Calls<'_> {
     }
 }
 
-/// `everything` also asks for roots, once and at a time of its own.
+/// The methods of the questions, without the roots that `everything` requests once, at a time of its own choice.
 fn asked(told: &Told) -> Vec<&str> {
     told.asked.iter().map(String::as_str).filter(|method| *method != "roots/list").collect()
 }
 
-/// All texts of a result, one after the other.
+/// The concatenated text content of a result.
 fn texts(result: &Value) -> String {
     let content = result["content"].as_array().into_iter().flatten();
     content.filter_map(|block| block["text"].as_str()).collect()

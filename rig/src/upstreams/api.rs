@@ -1,6 +1,6 @@
-//! A small HTTP API with a specification, which repeats what it is told and from a moment on does harm if it is to.
+//! `api`: a small HTTP API with a specification. It echoes text, and can turn hostile at a given moment.
 //!
-//! Written by hand: what is sent may break every rule.
+//! Written without an HTTP library, so that its responses can violate every rule.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::server::{Manner, large, read, slowly};
 use crate::bench::doors::server::{Ready, end_with_input};
 
-/// Half of what is read of an answer.
+/// Half of the size limit of a response.
 const LONG: usize = 5 * 1024 * 1024;
 const ITEM: &str = r#"{"name":"margherita","price":8.5,"tags":["hot","vegetarian"],"stock":null},"#;
 const JSON: &str = "application/json";
@@ -38,12 +38,12 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let ready = Ready { address: listener.local_addr()?, keys: BTreeMap::new() };
     println!("{}", serde_json::to_string(&ready)?);
-    // Written before it is asked for: what it takes of the processor to lie is not what is measured.
+    // Generate it in advance, so that the CPU time for this is not measured.
     let long = format!("[{}null]", ITEM.repeat(LONG / ITEM.len()));
     thread::scope(|scope| {
         for connection in listener.incoming() {
             let connection = connection?;
-            // Whoever hangs up is not missed.
+            // A client may disconnect at any time: ignore the error.
             scope.spawn(|| drop(serve(orders, connection, &long)));
         }
         Ok(())
@@ -54,7 +54,7 @@ fn serve(orders: &Orders, mut connection: TcpStream, long: &str) -> io::Result<(
     connection.set_nodelay(true)?;
     let mut reader = BufReader::new(connection.try_clone()?);
     while let Some((verb, body)) = read(&mut reader)? {
-        // Documents have bounds of their own, and are read one at a time.
+        // Documents have their own size limits, and are read one at a time.
         if verb == "GET" {
             answer(&mut connection, "200 OK", JSON, &specification(&orders.name).to_string())?;
             continue;
@@ -98,7 +98,7 @@ fn head(status: &str, kind: &str, length: usize) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// What is short, in one write, so that nobody waits for the second.
+/// Sends a short response in one write, so that no client waits for a second packet.
 fn answer(out: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
     let head = head(status, kind, body.len());
     match body.len() < LONG / 2 {
@@ -128,7 +128,7 @@ fn specification(name: &str) -> Value {
 }
 
 impl Orders {
-    /// The harm it does now.
+    /// The hostile behavior that is active now.
     fn harm(&self) -> Option<Manner> {
         self.manner.filter(|_| self.from.as_ref().is_some_and(|file| file.exists()))
     }

@@ -1,4 +1,4 @@
-//! An agent that says something nobody else says, and looks whether that is what it is told.
+//! An agent that calls an echo tool with unique texts and checks that it gets its own text back.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::bench::doors::wire::{self, Connection};
 
-/// What is so long is not what an agent of ours said.
+/// Longer than any text of our agents.
 const LONG: usize = 64 * 1024;
 
 pub(crate) struct Caller {
@@ -18,17 +18,17 @@ pub(crate) struct Caller {
     turn: u64,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Own,
     Error,
-    /// Something that somebody else said, or nobody.
+    /// The text of another caller, or any other text.
     Mixed,
 }
 
 impl Caller {
-    /// The name is nobody else's.
+    /// The name must be unique among the callers.
     pub(crate) fn new(address: SocketAddr, key: &str, tool: &str, name: &str) -> Self {
         let (key, tool, name) = (key.to_owned(), tool.to_owned(), name.to_owned());
         Self { address, key, tool, name, connection: None, turn: 0 }
@@ -38,7 +38,7 @@ impl Caller {
         self.turn += 1;
         let text = format!("{} {}", self.name, self.turn);
         match self.ask(&text).await {
-            // To read it would take long, and keep others from being called.
+            // Parsing it would take long and delay the other calls.
             Ok(answer) if LONG < answer.len() => Came::Mixed,
             Ok(answer) => wire::json_of(answer).map_or(Came::Error, |it| came(&it, &text)),
             Err(_) => {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_one_said_is_told_from_an_error() {
+    fn a_foreign_answer_is_distinguished_from_an_error() {
         let said = |text: &str| json!({"result": {"content": [{"type": "text", "text": text}]}});
         assert_eq!(came(&said("north 1"), "north 1"), Came::Own);
         assert_eq!(came(&said("south 1"), "north 1"), Came::Mixed);

@@ -1,4 +1,4 @@
-//! A crib over MCP servers and APIs, and two agents that have all their tools. Behind its doors it is a process of its own.
+//! `crib`: a crib with MCP servers and APIs as sources, and two agents that have all its tools, as a separate process.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use toolcrib::{Context, JournalPlace, Options, ProgramHost, SystemClock, Toolcri
 use crate::bench::doors::process::Server;
 use crate::bench::doors::server::{Ready, end_with_input};
 
-/// Whoever calls.
+/// The names of the agents.
 pub(crate) const AGENTS: [&str; 2] = ["north", "south"];
 
 #[derive(clap::Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Orders {
     sources: Vec<String>,
 }
 
-/// A server of ours that is started by the crib.
+/// An MCP server of the rig that the crib starts.
 pub(crate) fn stdio_source(id: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let ourselves = std::env::current_exe()?;
     let arguments: Vec<&str> = ["mcp", "--name", id].iter().chain(arguments).copied().collect();
@@ -40,14 +40,14 @@ pub(crate) fn stdio_source(id: &str, arguments: &[&str]) -> anyhow::Result<Strin
     Ok(format!("{id}={profile}"))
 }
 
-/// A server of ours that is there already.
+/// An MCP server of the rig that is already running.
 pub(crate) fn http_source(id: &str, address: SocketAddr) -> String {
     let (url, allow) = (format!("http://{address}/mcp"), [address.to_string()]);
     let profile = json!({"name": id, "url": url, "allow": allow, "settings": {"kind": "mcp"}});
     format!("{id}={profile}")
 }
 
-/// An API of ours that is there already.
+/// An API of the rig that is already running.
 pub(crate) fn api_source(id: &str, address: SocketAddr) -> String {
     let (url, allow) = (format!("http://{address}"), [address.to_string()]);
     let specification = json!({"url": format!("{url}/openapi.json")});
@@ -56,7 +56,7 @@ pub(crate) fn api_source(id: &str, address: SocketAddr) -> String {
     format!("{id}={profile}")
 }
 
-/// A crib in a process of its own.
+/// Starts a crib in a separate process.
 pub(crate) fn start(sources: &[String]) -> anyhow::Result<Server> {
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     Server::start_as("crib", &sources)
@@ -68,7 +68,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let keeps = crib.clone();
-    // As a server does that is not on a bench.
+    // As a production server does.
     tokio::spawn(async move { tokio::join!(keeps.keep_fresh(), keeps.keep_searchable()) });
     let (doors, _) = serving::doors(crib, serving::Options::default());
     println!("{}", serde_json::to_string(&Ready { address, keys })?);
@@ -76,7 +76,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The crib, and the keys to it.
+/// Builds the crib. Returns it and the keys of the agents.
 pub(crate) async fn make(
     sources: &[String],
 ) -> anyhow::Result<(Toolcrib, BTreeMap<String, String>)> {
@@ -104,7 +104,7 @@ pub(crate) async fn make(
     Ok((crib, keys))
 }
 
-/// With a group of all its tools.
+/// Registers a source and a group of all its tools.
 async fn add_source(crib: &Toolcrib, id: &SourceId, profile: Value) -> anyhow::Result<()> {
     let register = SourceCommand::Register(serde_json::from_value(profile)?);
     execute(crib, Command::Source(id.clone(), register)).await?;

@@ -1,4 +1,4 @@
-//! Ten sources in one crib, of which one does harm: what the other nine notice, and what that takes of memory.
+//! `hostile`: ten sources in one crib, one of them hostile. Measures the effect on the other nine, and the memory.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,16 +18,17 @@ use crate::bench::doors::process::Server;
 use crate::bench::doors::wire::{self, Connection};
 use crate::random::Random;
 
-/// Those that are good; the first ones are programs, or APIs if the tenth is one. The others speak MCP over HTTP.
+/// Number of well-behaved sources. The first ones are child processes, or APIs if the tenth is one; the others speak
+/// MCP over HTTP.
 const GOOD: usize = 9;
 const GOOD_FIRST: usize = 5;
-/// Of the tenth source, all at once.
+/// Concurrent callers of the tenth source.
 const CALLERS: usize = 4;
-/// A good one is called so often on average, whatever it does.
+/// Mean interval between the calls of a caller, however long a call takes.
 const PACE: Duration = Duration::from_millis(10);
-/// A refresh has a deadline of a minute.
+/// More than the deadline of a refresh, which is one minute.
 const LONGEST: Duration = Duration::from_secs(90);
-/// How much more memory may be taken.
+/// Maximum additional memory, in MiB.
 const MEMORY: f64 = 64.0;
 
 #[derive(clap::Args)]
@@ -52,15 +53,15 @@ pub(crate) enum Over {
     Api,
 }
 
-/// What was seen of one way to do harm.
+/// Measurements of one run with a hostile behavior.
 pub(crate) struct Look {
     pub(crate) errors: usize,
-    /// What calls of the nine took: while the tenth was good, and while it was not.
+    /// Call times of the nine benign sources: before and during the attack.
     pub(crate) calm: Vec<Duration>,
     pub(crate) noticed: Vec<Duration>,
-    /// What more it took, in MiB.
+    /// Additional memory, in MiB.
     pub(crate) memory: f64,
-    /// What was asked of the tenth and failed, or was not as it should be.
+    /// Calls and refreshes of the tenth source that failed or had a wrong result.
     harmed: usize,
 }
 
@@ -89,7 +90,7 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every way to do harm.
+/// Every combination of transport and behavior.
 pub(crate) fn all() -> impl Iterator<Item = (Over, Manner)> {
     let over = |over: &Over| {
         let over = *over;
@@ -108,7 +109,7 @@ pub(crate) fn name(over: Over, manner: Manner) -> String {
     format!("{over} {}", manner.word())
 }
 
-/// Nothing is taken over from one look to the next: each has processes of its own.
+/// Runs one case. Each run has its own processes, so that no run affects the next.
 pub(crate) async fn look(over: Over, manner: Manner, time: Duration) -> anyhow::Result<Look> {
     let folder = tempfile::tempdir()?;
     let from = folder.path().join("from-now-on");
@@ -147,7 +148,7 @@ pub(crate) async fn look(over: Over, manner: Manner, time: Duration) -> anyhow::
     })
 }
 
-/// In µs.
+/// The 99th percentile, in µs.
 pub(crate) fn p99(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     let at = times.len().saturating_sub(1) * 99 / 100;
@@ -175,14 +176,14 @@ fn source(
     Ok(source)
 }
 
-/// What the callers of the nine noticed.
+/// Call times and errors of the nine benign sources.
 #[derive(Default)]
 struct Noticed {
     times: Vec<Duration>,
     errors: usize,
 }
 
-/// What is known of the tenth, whose callers never end by themselves.
+/// Counts of the tenth source. Its callers run until they are aborted.
 #[derive(Default)]
 struct Tenth {
     answered: AtomicUsize,
@@ -190,8 +191,9 @@ struct Tenth {
     refreshed: AtomicUsize,
 }
 
-/// Calls all ten. An admin has the tenth refreshed once, which is waited for if it lets us; after that it is asked as often
-/// as it can have itself asked, by saying at every turn that its tools have changed. Says what came of the tenth, too.
+/// Calls all ten sources. An admin refreshes the tenth one once, and waits for the end if the behavior lets it end.
+/// After that, the tenth source triggers refreshes itself: every answer reports that its tools have changed. Also
+/// returns the counts of the tenth source.
 async fn load(
     crib: &Server,
     time: Duration,
@@ -238,7 +240,7 @@ fn caller(crib: &Server, agent: &str, source: &str, number: usize) -> Caller {
 async fn call_until(mut caller: Caller, mut random: Random, is_over: Arc<AtomicBool>) -> Noticed {
     let mut noticed = Noticed::default();
     while !is_over.load(Ordering::Relaxed) {
-        // If all came at the same moment, again and again, they would mostly wait for one another.
+        // Random delays: callers in lockstep would mostly wait for each other.
         let wait = PACE / 2 + Duration::from_micros(random.below(PACE.as_micros() as u64));
         sleep(wait).await;
         let start = Instant::now();
@@ -261,7 +263,7 @@ async fn call_until_dropped(mut caller: Caller, seen: Arc<Tenth>) {
 }
 
 async fn refresh_once(address: SocketAddr, refresh: Vec<u8>, seen: Arc<Tenth>) {
-    // One that failed was refreshed too. What is odd about a list is told as a warning.
+    // A failed refresh counts as refreshed too. Oddities of a list are only reported as warnings.
     let failed = match Connection::open(address).await {
         Ok(mut connection) => {
             let answer = connection.ask(&refresh).await;
@@ -277,12 +279,12 @@ fn contains(text: &[u8], wanted: &[u8]) -> bool {
     text.windows(wanted.len()).any(|some| some == wanted)
 }
 
-/// From now on.
+/// Restarts the peak memory measurement of a process.
 fn reset_peak(server: &Server) -> anyhow::Result<()> {
     Ok(std::fs::write(Path::new("/proc").join(server.id().to_string()).join("clear_refs"), "5")?)
 }
 
-/// The most of its memory that was in the machine's, in bytes.
+/// Peak resident memory of a process, in bytes.
 fn peak(server: &Server) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;

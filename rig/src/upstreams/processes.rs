@@ -1,4 +1,4 @@
-//! The processes of the machine, as `/proc` shows them.
+//! The processes of this machine, as `/proc` lists them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ fn all() -> Vec<Process> {
     entries.filter_map(|entry| read(entry.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// Nothing if it is gone.
+/// Returns `None` if the process is gone.
 fn read(id: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let words = fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
-    // Its name, in parentheses, may have any character.
+    // The process name, in parentheses, may contain any character.
     let (_, stat) = stat.rsplit_once(") ")?;
     let mut stat = stat.split(' ');
     let is_zombie = stat.next()? == "Z";
@@ -29,7 +29,7 @@ fn read(id: u32) -> Option<Process> {
     Some(Process { id, parent, is_zombie, words: words.split('\0').map(str::to_owned).collect() })
 }
 
-/// Those that live and have the mark in their command line. With a parent, only its children.
+/// The running processes with the mark in their command line; with a parent, only its children.
 pub(crate) fn marked(mark: &str, parent: Option<u32>) -> Vec<Process> {
     let is_marked = |process: &Process| {
         let is_child = parent.is_none_or(|parent| process.parent == parent);
@@ -38,18 +38,18 @@ pub(crate) fn marked(mark: &str, parent: Option<u32>) -> Vec<Process> {
     all().into_iter().filter(is_marked).collect()
 }
 
-/// Those that ended and were not taken notice of.
+/// The number of children that ended and that the parent did not wait for.
 pub(crate) fn zombies_of(parent: u32) -> usize {
     all().iter().filter(|process| process.is_zombie && process.parent == parent).count()
 }
 
-/// As with -9. Says whether there was somebody to kill.
+/// Sends SIGKILL. Returns false if there is no such process.
 pub(crate) fn kill(id: u32) -> bool {
     let id = i32::try_from(id).ok().and_then(Pid::from_raw);
     id.is_some_and(|id| kill_process(id, Signal::KILL).is_ok())
 }
 
-/// Counts until there is nothing left or the time is over, and says what was left.
+/// Counts repeatedly until the count is zero or the time is over. Returns the last count.
 pub(crate) async fn left_after(time: Duration, count: impl Fn() -> usize) -> usize {
     let start = Instant::now();
     loop {

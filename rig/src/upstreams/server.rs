@@ -1,6 +1,6 @@
-//! A small MCP server that repeats what it is told, over stdio or HTTP, and from a moment on does harm if it is to.
+//! `mcp`: a small MCP server over stdio or HTTP. It echoes text, and can turn hostile at a given moment.
 //!
-//! It speaks `initialize` as most servers do, and has a child of its own so that there is a tree to end.
+//! It speaks `initialize` as most servers do, and starts a child process, so that there is a process tree to end.
 
 mod over_http;
 mod over_stdio;
@@ -70,7 +70,7 @@ pub(crate) enum Manner {
 
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     if let Some(mark) = &orders.mark {
-        // It keeps our output open, as what servers start often does.
+        // The child keeps our standard output open, as child processes often do.
         Command::new("/bin/sleep").arg0(mark).arg("100000").spawn()?;
     }
     if let Some(manner) = orders.manner {
@@ -83,14 +83,14 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
 }
 
 impl Orders {
-    /// The harm it does now.
+    /// The hostile behavior that is active now.
     fn harm(&self) -> Option<Manner> {
         self.manner.filter(|_| self.from.as_ref().is_some_and(|file| file.exists()))
     }
 }
 
 impl Manner {
-    /// Whether a refresh is over soon, well or not.
+    /// True if a refresh ends soon, successfully or not.
     pub(crate) fn lets_refreshes_end(self) -> bool {
         match self {
             Self::DiesInMidCall
@@ -109,7 +109,7 @@ impl Manner {
         }
     }
 
-    /// Whether there is such a thing there.
+    /// True if a source with this transport can behave so.
     pub(crate) fn is_known_to(self, over: Over) -> bool {
         match self {
             Self::HangsOnInitialize
@@ -123,12 +123,12 @@ impl Manner {
         }
     }
 
-    /// Whether what it costs the others is measured. Of what is short and at once, it is known.
+    /// True if its cost for the other sources is measured. Short and immediate errors have a known cost.
     pub(crate) fn is_measured(self) -> bool {
         !matches!(self, Self::Fails | Self::MalformedJson)
     }
 
-    /// The word on the command line.
+    /// The value on the command line.
     pub(crate) fn word(self) -> String {
         let value = clap::ValueEnum::to_possible_value(&self);
         value.map(|value| value.get_name().to_owned()).unwrap_or_default()

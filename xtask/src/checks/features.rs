@@ -1,4 +1,5 @@
-//! The library with fewer features: it builds, has nothing of what was left out, and the guide shows what it brings along.
+//! The library with fewer features: it must build without the dependencies of disabled features.
+//! The guide must show its dependency tree.
 
 use crate::failure::Failure;
 use crate::program::{self, cargo};
@@ -6,7 +7,7 @@ use crate::workspace;
 
 const GUIDE: &str = "docs/embedding.md";
 
-/// What is left out along with a feature, by the names of libraries.
+/// The library names that come only with a feature.
 const WEB: [&str; 8] =
     ["axum", "aws_lc_rs", "h2", "http", "hyper", "reqwest", "rustls", "tower_service"];
 const SQLITE: [&str; 2] = ["rusqlite", "libsqlite3_sys"];
@@ -39,7 +40,7 @@ fn builds_without(features: &[&str], left_out: &[&[&str]]) -> Result<(), Failure
     }
 }
 
-/// What the library brings along, one name a line.
+/// The library's dependency tree, one name per line.
 fn tree(options: &[&str]) -> Result<String, Failure> {
     let arguments = ["tree", "--package", "toolcrib", "--no-default-features", "--edges", "normal"];
     program::output(cargo(&arguments).args(["--format", "{lib}"]).args(options))

@@ -1,4 +1,4 @@
-//! Golden files: none that no test compares with, and no proposals that nobody accepted.
+//! Golden files: rejects files that no test refers to, and proposals that were neither accepted nor rejected.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn is_golden(file: &Path) -> bool {
     has_ending(file, ".snap")
 }
 
-/// `insta` keeps proposals beside the golden file, or for inline ones beside the test in a hidden file.
+/// `insta` writes a proposal next to the golden file, or for an inline one in a hidden file next to the test.
 fn is_proposal(file: &Path) -> bool {
     has_ending(file, ".snap.new") || has_ending(file, ".pending-snap")
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn golden_files_and_proposals_are_told_apart_by_their_ending() {
+    fn golden_files_and_proposals_differ_in_their_ending() {
         assert!(is_golden(Path::new("src/snapshots/a.snap")));
         assert!(!is_golden(Path::new("src/snapshots/a.snap.new")));
         assert!(is_proposal(Path::new("src/snapshots/a.snap.new")));

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_makes_another_licence() {
+    fn an_exception_makes_a_different_licence() {
         assert_eq!(verdict("Apache-2.0 WITH LLVM-exception"), Some(true));
         assert_eq!(verdict("MIT WITH LLVM-exception"), Some(false));
         assert_eq!(verdict("GPL-2.0 WITH Classpath-exception-2.0 OR MIT"), Some(true));

@@ -1,6 +1,6 @@
-//! Licences: every crate we ship must allow itself to be used under one of a few permissive licences.
+//! Licences: every crate we ship must be usable under one of a few permissive licences.
 //!
-//! Some crates are not welcome whatever their licence: there is one TLS and crypto stack here, `rustls` on `aws-lc-rs`.
+//! Some crates are forbidden whatever their licence: the only TLS and crypto stack is `rustls` on `aws-lc-rs`.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(super) fn check() -> Result<(), Failure> {
     Err(Failure::new(complaints.into_iter().collect::<Vec<_>>().join("\n")))
 }
 
-/// One line of the tree per crate: `name v1.2.3`, a tab, its licence, and ` (*)` where it was listed before.
+/// Each line of the tree is a crate: `name v1.2.3`, a tab, its licence, and ` (*)` if it was listed before.
 fn complaints(tree: &str) -> BTreeSet<String> {
     tree.lines().filter(|line| !line.is_empty()).filter_map(complaint).collect()
 }
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn welcome_crates_with_allowed_licences_pass() {
+    fn permitted_crates_with_allowed_licences_pass() {
         let tree = "a v1.0.0 (/home/a)\tApache-2.0\nb v2.0.0\tMIT OR Apache-2.0 (*)\n\nopenssl-probe v0.2.2\tMIT\n";
         assert_eq!(complaints(tree), BTreeSet::new());
     }
 
     #[test]
-    fn other_licences_missing_licences_and_unwelcome_crates_do_not() {
+    fn forbidden_crates_and_missing_or_other_licences_fail() {
         let tree =
             "a v1.0.0\tGPL-3.0-only\na v1.0.0\tGPL-3.0-only (*)\nb v1.0.0\t\nring v0.17.14\tMIT\n";
         let expected = [

@@ -1,4 +1,4 @@
-//! Which steps and which tests a person asked for.
+//! The steps and tests that the command line selects.
 
 use crate::checks::STEPS;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Set-up is always included: it takes no time where nothing is missing.
+    /// `setup` is always included: it takes no time if nothing is missing.
     pub(super) fn includes(&self, step: &str) -> bool {
         let Some(steps) = &self.steps else {
             return true;
@@ -46,7 +46,7 @@ impl Selection {
         self.filters.is_empty() && self.options.is_empty()
     }
 
-    /// The command that runs one of the selected steps again.
+    /// The command that repeats one of the selected steps.
     pub(super) fn only(&self, step: &str) -> String {
         match step {
             "tests" => format!("cargo xtask test --only tests{}", self.narrowing()),
@@ -69,7 +69,7 @@ impl Selection {
     }
 }
 
-/// A step's name has dashes where it is typed.
+/// Finds a step by its name on the command line, which has dashes instead of spaces.
 fn known_step(typed: Option<&String>) -> Result<String, Failure> {
     let typed = typed.ok_or_else(|| Failure::new("`--only` needs the name of a step"))?;
     let name = typed.replace('-', " ");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn mistyped_options_and_steps_are_refused() {
+    fn mistyped_options_and_steps_are_rejected() {
         assert!(parse("--fsat").is_err());
         assert!(parse("--only").is_err());
         assert!(parse("--only lynt").is_err());

@@ -1,4 +1,4 @@
-//! The tests, with a PostgreSQL of their own, and the golden files they referred to.
+//! Runs the tests with a temporary PostgreSQL, and collects the golden files that they refer to.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn tests(selection: &Selection) -> Command {
     tests
 }
 
-/// `insta` writes the path of each golden file it compares with into `INSTA_SNAPSHOT_REFERENCES_FILE`, a line each.
+/// `insta` appends the path of each golden file it compares to the file in `INSTA_SNAPSHOT_REFERENCES_FILE`.
 fn with_environment<'a>(
     command: &'a mut Command,
     postgres: &ThrowAwayPostgres,
@@ -63,7 +63,7 @@ fn with_environment<'a>(
         .env("INSTA_SNAPSHOT_REFERENCES_FILE", references)
 }
 
-/// The real paths: tests may refer to a file by way of `..`.
+/// Canonical paths, because tests may refer to a file through `..`.
 fn golden_files_in(references: &str) -> BTreeSet<PathBuf> {
     references.lines().filter_map(|line| Path::new(line).canonicalize().ok()).collect()
 }

@@ -1,6 +1,6 @@
-//! Unused dependencies: what a crate's `Cargo.toml` names must occur as a word in its code.
+//! Unused dependencies: each dependency in a crate's `Cargo.toml` must occur as a word in its code.
 //!
-//! Lines of comment do not count. A crate that is needed but never named is kept with `use its_name as _;`.
+//! Comment lines do not count. A crate that is needed but never named in code is kept with `use its_name as _;`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -55,8 +55,8 @@ fn words_of(code: &str) -> BTreeSet<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// Reads the two ways to write one down: a line `name = …` or `name.workspace = true` in a section, or a section
-/// `[dependencies.name]` of its own. Sections for one platform, `[target.….dependencies]`, count too.
+/// Reads both forms: a line `name = …` or `name.workspace = true` in a section, and a section `[dependencies.name]`.
+/// Sections for one platform, `[target.….dependencies]`, count too.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut inside = false;
@@ -79,7 +79,7 @@ fn header(line: &str) -> Option<&str> {
     Some(line.strip_prefix('[')?.split_once(']')?.0)
 }
 
-/// `[workspace.dependencies]` is not one: it names what members may use.
+/// Whether the section declares dependencies. `[workspace.dependencies]` does not: it only lists what members may use.
 fn is_section(header: &str) -> bool {
     let last = match header.rsplit_once('.') {
         Some((platform, last)) if platform.starts_with("target.") => last,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_are_found_however_they_are_written() {
+    fn dependencies_are_found_in_every_notation() {
         let manifest = r#"
             [package]
             name = "catalog"
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_whole_and_not_in_comments() {
+    fn words_are_whole_and_exclude_comments() {
         let words =
             words_of("// uses serde\nuse tokio_postgres::Client; let urls = serde_json!();");
         assert!(words.contains("tokio_postgres"));

@@ -1,4 +1,4 @@
-//! Our server with the tools, prompts and resources that the suite asks for: `rig fixture`.
+//! `rig fixture`: our server with the tools, prompts and resources that the conformance suite requires.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use crate::conformance::suite;
 use crate::failure::Failure;
 use crate::{program, setup, workspace};
 
-/// It is built before; then it only has to open a port.
+/// Startup timeout. The program is already built, so it only has to open a port.
 const START: Duration = Duration::from_secs(30);
 
 const GREETING: &str = "listening on ";
@@ -25,7 +25,7 @@ pub(super) struct FixtureServer {
 impl FixtureServer {
     pub(super) fn start(rig: &OsStr, verbose: bool) -> Result<Self, Failure> {
         setup::make_sure_of_system_programs()?;
-        // It goes when we go, even if we are killed with -9.
+        // The server dies with us, even if we are killed with SIGKILL.
         let mut command = program::command("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(rig).args(["fixture", "--port", "0"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -59,7 +59,7 @@ impl Drop for FixtureServer {
     }
 }
 
-/// What comes after it is read too, so that the server never waits for us.
+/// The first line of the server's output. The rest is read and discarded, so that the server never blocks on the pipe.
 fn first_line(stdout: Option<ChildStdout>) -> Option<String> {
     let mut stdout = BufReader::new(stdout?);
     let (sender, receiver) = mpsc::channel();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_says_where_the_server_is() {
+    fn the_first_line_contains_the_url_of_the_server() {
         let url = "http://127.0.0.1:4711/mcp";
         assert_eq!(url_in(&format!("listening on {url}\n")).as_deref(), Some(url));
         assert_eq!(url_in(""), None);

@@ -1,21 +1,21 @@
-//! What a revision of the protocol asks of a server and of a client: the suite's `requirements/REVISION.yaml`.
+//! The scenarios that a protocol revision requires of servers and clients: the suite's `requirements/REVISION.yaml`.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Requirements {
     pub(super) revision: &'static str,
-    /// The suite's exit code is about these.
+    /// Required server scenarios; they determine the suite's exit code.
     pub(super) server: Vec<String>,
-    /// Optional for the suite, required by us.
+    /// Task scenarios: optional for the suite, required by us.
     pub(super) tasks: Vec<String>,
-    /// Run as well, and never counted.
+    /// Other server scenarios: run, but never counted.
     pub(super) others: Vec<String>,
-    /// The same for clients.
+    /// Required client scenarios.
     pub(super) client: Vec<String>,
     pub(super) client_others: Vec<String>,
 }
 
 impl Requirements {
-    /// Reads the few forms these files have: a list of names, and one of entries with a name and a leg.
+    /// Parses the two forms that these files use: a list of names, and a list of entries with a name and a leg.
     pub(super) fn read(revision: &'static str, yaml: &str) -> Self {
         let mut read = Self::nothing(revision);
         let mut section = "";
@@ -57,7 +57,7 @@ impl Requirements {
         !self.client.is_empty() || !self.client_others.is_empty()
     }
 
-    /// Forgets all but one scenario; whether there was one.
+    /// Removes all scenarios except `only`; returns whether it exists.
     pub(super) fn keep(&mut self, only: &str) -> bool {
         let Self { server, tasks, others, client, client_others, .. } = self;
         for list in [server, tasks, others, client, client_others] {
@@ -99,7 +99,7 @@ not_scored:
     }
 
     #[test]
-    fn what_is_asked_of_servers_and_of_clients_is_told_apart() {
+    fn server_and_client_scenarios_are_separated() {
         let read = read();
         assert_eq!(
             (read.client.as_slice(), read.client_others.as_slice()),

@@ -1,7 +1,7 @@
-//! What the suite found out: one `checks.json` for each scenario that it ran.
+//! The results of the suite: one `checks.json` per scenario that it ran.
 //!
-//! The file is a list of objects, indented by two. A string of JSON has no line break, so a line with four spaces and
-//! a name is a member of a check and nothing that a server or a client said. Whatever looks different has not passed.
+//! The file is a list of objects, indented by two. A JSON string contains no line break, so a line with four spaces and
+//! a name is a field of a check and not text from a server or client. A file of any other form counts as failed.
 
 use std::fmt;
 use std::fs;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::workspace;
 
-/// Belongs to every scenario, and holds where no message was received.
+/// Part of every scenario; it also succeeds if no message was received.
 const SCHEMA_CHECK: &str = "wire-schema-valid";
 
-/// The suite repeats whole answers; the rest is in its files.
+/// Maximum characters of a message. The suite repeats whole responses; its files contain the rest.
 const LONGEST_MESSAGE: usize = 400;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scenario {
     pub(super) name: String,
-    /// None if it was not run.
+    /// Empty if the scenario was not run.
     pub(super) checks: Vec<Check>,
 }
 
@@ -31,8 +31,8 @@ pub(super) struct Check {
 }
 
 impl Scenario {
-    /// Nothing failed, and something held or the suite itself left all of it out. Warnings alone are no pass: of some
-    /// scenarios, a server that does not answer gets nothing else.
+    /// Nothing failed, and at least one check succeeded or the suite skipped all of them.
+    /// Warnings alone are not a pass: in some scenarios, a server that does not answer gets only warnings.
     pub(super) fn passed(&self) -> bool {
         let known = ["SUCCESS", "WARNING", "SKIPPED", "INFO"];
         let holds = self.has("SUCCESS") || !self.has("WARNING");
@@ -45,7 +45,7 @@ impl Scenario {
         own.any(|check| check.status == status)
     }
 
-    /// What a person should know about it.
+    /// A note for the user.
     pub(super) fn remark(&self) -> Option<&'static str> {
         if self.checks.is_empty() {
             return Some("was not run");
@@ -73,14 +73,14 @@ impl fmt::Display for Check {
     }
 }
 
-/// The scenario of that name; if it was not run, one without checks.
+/// The scenario with this name, without checks if it was not run.
 pub(super) fn find(results: &[Scenario], name: &str) -> Scenario {
     let found = results.iter().find(|scenario| scenario.name == name);
     let checks = found.map_or(&[][..], |scenario| &scenario.checks);
     Scenario { name: name.to_owned(), checks: checks.to_vec() }
 }
 
-/// Every scenario of a folder that a run of the suite against a server has filled.
+/// All scenarios in the output folder of a run against a server.
 pub(super) fn of_server(folder: &Path) -> Result<Vec<Scenario>, Failure> {
     let mut scenarios = Vec::new();
     for (name, path) in folders(folder)? {
@@ -90,8 +90,8 @@ pub(super) fn of_server(folder: &Path) -> Result<Vec<Scenario>, Failure> {
     Ok(scenarios)
 }
 
-/// The same for a client. Some scenarios are in a folder of their kind, as `auth/iss-supported`; and the client itself
-/// says whether it gave up.
+/// All scenarios in the output folder of a run against a client. Some are in a folder of their kind, such as
+/// `auth/iss-supported`. The client's stderr shows whether it gave up.
 pub(super) fn of_client(folder: &Path) -> Result<Vec<Scenario>, Failure> {
     let mut scenarios = Vec::new();
     for (kind, path) in folders(folder)? {
@@ -114,7 +114,7 @@ pub(super) fn of_client(folder: &Path) -> Result<Vec<Scenario>, Failure> {
     Ok(scenarios)
 }
 
-/// Where a client that looks closely goes no further.
+/// Scenarios in which a correct client must stop with an error.
 const ENDS: [&str; 7] = [
     "auth/scope-retry-limit",
     "auth/resource-mismatch",
@@ -125,9 +125,9 @@ const ENDS: [&str; 7] = [
     "auth/metadata-issuer-mismatch",
 ];
 
-/// The suite does not mind how a client ends. We do: it gives up there, and nowhere else.
+/// A failed check if the client stops in a different scenario, or goes on in one of these. The suite ignores this.
 fn giving_up(scenario: &str, complaint: &str) -> Option<Check> {
-    // How it came to the error is of no use to whoever reads this.
+    // Omit the backtrace.
     let complaint = complaint.split("Stack backtrace:").next().unwrap_or_default();
     let message = match (ENDS.contains(&scenario), complaint.trim()) {
         (true, "") => "it went on",
@@ -148,7 +148,7 @@ fn folders(folder: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
     Ok(found)
 }
 
-/// None if nothing was found out about it.
+/// The scenario of a folder; `None` if the folder has no results.
 fn scenario(name: String, folder: &Path) -> Result<Option<Scenario>, Failure> {
     let checks = folder.join("checks.json");
     if !checks.is_file() {
@@ -157,14 +157,14 @@ fn scenario(name: String, folder: &Path) -> Result<Option<Scenario>, Failure> {
     Ok(Some(Scenario { name, checks: read_checks(&workspace::read(&checks)?) }))
 }
 
-/// `ping` of `ping-2026-07-28T12-00-00-000Z`.
+/// Returns `ping` for `ping-2026-07-28T12-00-00-000Z`.
 fn scenario_name(folder: &str) -> Option<&str> {
     let length = folder.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?;
     let (name, time) = folder.split_at_checked(length)?;
     (time.starts_with('-') && time.ends_with('Z')).then_some(name)
 }
 
-/// None of them if the file is not whole.
+/// Parses the checks; empty if the file is truncated.
 fn read_checks(json: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for line in json.lines() {
@@ -188,7 +188,7 @@ fn read_checks(json: &str) -> Vec<Check> {
     if json.ends_with("\n]") { checks } else { Vec::new() }
 }
 
-/// The text of a check's member, as far as it matters to a reader.
+/// The string value of a check's field, on one line.
 fn text_of(line: &str, name: &str) -> Option<String> {
     let value = line.strip_prefix("    \"")?.strip_prefix(name)?.strip_prefix("\": \"")?;
     let text = value.trim_end_matches(',').strip_suffix('"')?;
@@ -219,7 +219,7 @@ mod tests {
         Scenario { name: "ping".to_owned(), checks: read_checks(json) }
     }
 
-    /// With one check of each status, and one of the schema that holds.
+    /// A scenario with one check of each status, and a successful schema check.
     fn with(statuses: &[&str]) -> Scenario {
         let check = |id: &str, status: &str| Check {
             id: id.to_owned(),
@@ -242,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_said_is_no_verdict() {
+    fn statuses_inside_details_are_not_verdicts() {
         let ping = scenario(&FAILED.replace("\"FAILURE\",", "\"SUCCESS\","));
         assert_eq!((ping.passed(), ping.remark()), (true, None));
     }
 
     #[test]
-    fn what_is_neither_good_nor_bad_is_told() {
+    fn warnings_and_skipped_checks_are_remarked() {
         let warned = with(&["SUCCESS", "WARNING"]);
         assert_eq!((warned.passed(), warned.remark()), (true, Some("passed with warnings")));
         let skipped = with(&["SKIPPED", "INFO"]);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_passes_that_is_missing_empty_cut_off_or_not_understood() {
+    fn missing_empty_truncated_or_unknown_results_do_not_pass() {
         assert_eq!(find(&[], "ping").remark(), Some("was not run"));
         assert!(!with(&["SUCCESS", "ERROR"]).passed());
         assert!(!with(&["SUCCESS", ""]).passed());

@@ -1,4 +1,4 @@
-//! The suite `@modelcontextprotocol/conformance`, started with Node.js.
+//! The npm package `@modelcontextprotocol/conformance`, run with Node.js.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,12 +15,12 @@ pub(super) struct Suite {
     verbose: bool,
 }
 
-/// Who is tried.
+/// What the suite tests.
 pub(super) enum Leg<'a> {
     Server {
         url: &'a str,
     },
-    /// A command, as a shell reads it; the suite adds the url of a server to each.
+    /// A shell command; the suite appends the URL of a server to it.
     Client {
         command: &'a str,
     },
@@ -45,7 +45,7 @@ impl Suite {
         Ok(Requirements::read(revision, &workspace::read(&file)?))
     }
 
-    /// Runs what a revision lists, or one scenario of it. Its exit code says less than its files, which are read.
+    /// Runs all scenarios of a revision, or one of them. The results come from its files; the exit code says less.
     pub(super) fn run(
         &self,
         revision: &str,
@@ -65,7 +65,7 @@ impl Suite {
         suite.arg("--output-dir").arg(&folder);
         match only {
             None => suite.args(["--requirements", revision]),
-            // An extension belongs to no revision; without force it would be skipped.
+            // An extension belongs to no revision; without `--force` the suite would skip it.
             Some(only) => suite.args(["--scenario", only, "--spec-version", revision, "--force"]),
         };
         let log = folder.with_extension("log");
@@ -88,7 +88,7 @@ impl Suite {
     }
 }
 
-/// Where the suite's findings are, and what it and the server said.
+/// The folder of the suite's results and of the logs of suite and server.
 pub(super) fn folder() -> PathBuf {
     workspace::root().join("target/conformance")
 }

@@ -1,11 +1,11 @@
-//! What the demo says at its start: lines to paste into another terminal.
+//! The startup message of the demo: lines to paste into a second terminal.
 
 use crate::failure::Failure;
 
-/// What a newcomer pastes.
+/// The lines that a newcomer pastes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
-    /// The line with the keys, which all others need.
+    /// The line that exports the keys; all other lines need it.
     pub(super) exports: String,
     pub(super) lines: Vec<Line>,
 }
@@ -13,11 +13,11 @@ pub(super) struct Greeting {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) command: String,
-    /// `explain` tells of a tool that is not granted, and says so by its exit code too.
+    /// The expected exit code. `explain` explains a tool that is not granted, for which it exits with 3.
     pub(super) exit_code: i32,
 }
 
-/// Nothing follows behind it.
+/// Whether this is the last line of the startup message.
 pub(super) fn is_last(line: &str) -> bool {
     line.trim_start().starts_with("# Done")
 }
@@ -69,7 +69,7 @@ Paste into another terminal, line by line:
     }
 
     #[test]
-    fn commands_are_what_is_no_comment() {
+    fn commands_are_the_lines_without_comments() {
         let greeting = Greeting::read(&said(SAID)).unwrap();
         assert_eq!(greeting.exports, "export COOK=a WAITER=b ADMIN=c");
         let codes: Vec<i32> = greeting.lines.iter().map(|line| line.exit_code).collect();
@@ -79,7 +79,7 @@ Paste into another terminal, line by line:
     }
 
     #[test]
-    fn a_greeting_without_anything_to_paste_is_a_failure() {
+    fn a_startup_message_without_lines_to_paste_is_a_failure() {
         assert!(Greeting::read(&said("toolcrib serves on http://127.0.0.1:8080")).is_err());
         assert!(Greeting::read(&said("  export COOK=a\n  # Done")).is_err());
     }

@@ -1,7 +1,7 @@
-//! A folder that stands for a machine: an empty home, a clone, and what cargo has of the registry.
+//! A folder that simulates a clean machine: an empty home, a clone, and cargo's package cache.
 //!
-//! A watchdog holds the other end of a pipe of ours, on which it is told which process group is at work. When the pipe
-//! closes, be it because the value is dropped or because we were killed, it ends that group and removes the folder.
+//! A watchdog process reads the id of the running process group from a pipe of ours. When the pipe closes, because the
+//! value is dropped or we are killed, the watchdog kills that group and removes the folder.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::fresh::running::Running;
 use crate::{program, workspace};
 
-/// What a newcomer has of a toolchain. Nothing else that `cargo install` put beside it is there.
+/// The toolchain of a newcomer, without other programs that `cargo install` put into the same folder.
 const TOOLCHAIN: [&str; 8] = [
     "cargo",
     "cargo-clippy",
@@ -27,7 +27,7 @@ const TOOLCHAIN: [&str; 8] = [
     "rustup",
 ];
 
-/// How the network is reached, where that is not as usual: of all variables, only these are passed on.
+/// Variables that configure network access; no other variables are passed on.
 const WAYS_OUT: [&str; 16] = [
     "ALL_PROXY",
     "HTTPS_PROXY",
@@ -72,14 +72,14 @@ impl Machine {
         let removed = if keep { Path::new("") } else { folder.as_path() };
         let mut watchdog = program::command("/bin/sh");
         watchdog.args(["-c", WATCHDOG, "watchdog"]).arg(removed);
-        // A group of its own: Ctrl-C is for us, and not for who tidies up behind us.
+        // Use a separate process group: Ctrl-C must stop us, not the watchdog that cleans up after us.
         let watchdog = watchdog.process_group(0).stdin(Stdio::piped()).spawn()?;
         let machine = Self { folder, watchdog };
         machine.furnish()?;
         Ok(machine)
     }
 
-    /// An empty home, the toolchain, and packages that need not come over the network again.
+    /// Provides an empty home, the toolchain, and the package cache, so that packages need not be downloaded again.
     fn furnish(&self) -> Result<(), Failure> {
         for name in ["home", "bin", "cargo"] {
             fs::create_dir(self.folder.join(name))?;
@@ -109,7 +109,7 @@ impl Machine {
         &self.folder
     }
 
-    /// Where a newcomer stands.
+    /// The working directory of a newcomer.
     pub(super) fn checkout(&self) -> PathBuf {
         self.folder.join("toolcrib")
     }
@@ -120,18 +120,18 @@ impl Machine {
         number.ok_or_else(|| Failure::new(format!("`du` said `{said}`")))
     }
 
-    /// Runs one command, as it is typed, for as long as something is done with it. The watchdog knows of it meanwhile.
+    /// Runs one command as typed while `work` uses it. Meanwhile the watchdog knows its process group.
     pub(super) fn attend<T>(
         &self,
         command: &str,
         work: impl FnOnce(&mut Running) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // `exec`: what we start is the program itself, which signals are for, and no shell in between.
+        // `exec` replaces the shell, so that signals reach the program itself.
         let mut running = self.start_script(&format!("exec {command}"))?;
         self.tell_watchdog(&running.group().to_string())?;
         let result = work(&mut running);
         drop(running);
-        // The number may soon be that of another group.
+        // Clear the id: the system may reuse it for a different group.
         self.tell_watchdog("")?;
         result
     }
@@ -142,7 +142,7 @@ impl Machine {
         Ok(writeln!(pipe, "{group}")?)
     }
 
-    /// Starts lines that end soon.
+    /// Starts a short-lived script.
     pub(super) fn start_script(&self, lines: &str) -> Result<Running, Failure> {
         let mut shell = program::command("/bin/sh");
         shell.args(["-c", lines]).current_dir(self.checkout());
@@ -172,7 +172,7 @@ impl Drop for Machine {
     }
 }
 
-/// A folder that a variable names, or that is in the home.
+/// The folder in a variable, or the folder `name` in the home.
 fn of_home(variable: &str, name: &str) -> PathBuf {
     match std::env::var_os(variable) {
         Some(folder) => folder.into(),
@@ -180,7 +180,7 @@ fn of_home(variable: &str, name: &str) -> PathBuf {
     }
 }
 
-/// A copy and no link: cargo locks its home, and this one is not locked by those who use the other.
+/// Copies instead of linking: cargo locks its home, and processes that use the original must not block this one.
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     if !from.exists() {
         return Ok(());

@@ -1,10 +1,10 @@
-//! The commands that the README begins with.
+//! The first two commands of the README.
 
 use crate::failure::Failure;
 
 const HEADING: &str = "## Two commands";
 
-/// The command of each of the two blocks below the heading.
+/// The commands of the two code blocks below the heading.
 pub(super) fn commands(readme: &str) -> Result<[String; 2], Failure> {
     let section = readme.lines().skip_while(|line| *line != HEADING).skip(1);
     let mut lines = section.take_while(|line| !line.starts_with("## "));
@@ -29,7 +29,7 @@ mod tests {
     use crate::workspace;
 
     #[test]
-    fn ours_has_two() {
+    fn our_readme_has_two_commands() {
         let readme = workspace::read(&workspace::root().join("README.md")).unwrap();
         let [first, second] = commands(&readme).unwrap();
         assert!(first.starts_with("cargo run ") && first.ends_with(" serve --demo"), "{first}");
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_before_and_behind_are_not_meant() {
+    fn blocks_outside_of_the_section_are_ignored() {
         let block = |command: &str| format!("```console\n$ {command}\n```\n");
         let section = |heading: &str, text: String| format!("## {heading}\n\n{text}\n");
         let two = section("Two commands", block("one") + "and\n" + &block("two"));

@@ -1,4 +1,4 @@
-//! A command of a newcomer that is running, in a process group of its own, within a deadline.
+//! A running command in a process group of its own, with deadlines.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::program;
 
-/// How often it is looked at.
+/// Interval between checks for its end.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Ends with all that it started when it is dropped.
+/// A running command. Dropping it kills its whole process group.
 pub(super) struct Running {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Running {
-    /// What it says is shown, and kept for who waits for it.
+    /// Starts the command. Its output is printed, and also queued for `read_until`.
     pub(super) fn start(command: &mut Command) -> Result<Self, Failure> {
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -31,7 +31,7 @@ impl Running {
         self.child.id()
     }
 
-    /// All lines up to the one that is waited for.
+    /// Reads lines up to and including the first that `is_last` accepts.
     pub(super) fn read_until(
         &mut self,
         is_last: fn(&str) -> bool,
@@ -61,7 +61,7 @@ impl Running {
         Err(Failure::new(format!("it ended with {status}, not with {exit_code}")))
     }
 
-    /// Asks it to stop, as a service manager does; that it ends with 0 is part of it.
+    /// Sends SIGTERM, as a service manager does, and expects exit code 0.
     pub(super) fn stop_within(&mut self, limit: Duration) -> Result<(), Failure> {
         program::run(program::command("kill").args(["-TERM", &self.group().to_string()]))?;
         self.end_with(0, limit)
@@ -84,7 +84,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let group = format!("-{}", self.group());
-        // Nobody is left if it ended as it should, and then there is nothing to tell.
+        // Ignore the result: if the command ended properly, the group is empty and `kill` fails.
         program::succeeds(program::command("kill").args(["-KILL", "--", &group]));
         drop(self.child.wait());
     }
@@ -95,7 +95,7 @@ fn shown(stdout: ChildStdout) -> Receiver<String> {
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             println!("   {line}");
-            // Who has heard enough does not listen any more; it is shown all the same.
+            // Sending fails once the receiver is dropped; the line is printed anyway.
             drop(sender.send(line));
         }
     });
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_up_to_a_line_and_stopped() {
+    fn output_is_read_up_to_a_line_and_the_command_is_stopped() {
         let mut running =
             running("trap 'exit 0' TERM; echo one; echo two; while :; do sleep 0.1; done");
         let said = running.read_until(|line| line == "two", SOON).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_too_early_too_late_or_with_another_code_is_a_failure() {
+    fn a_command_that_ends_early_late_or_with_the_wrong_code_fails() {
         assert!(running("echo one").read_until(|line| line == "two", SOON).is_err());
         assert!(running("sleep 60").end_with(0, Duration::from_millis(100)).is_err());
         assert!(running("exit 3").end_with(0, SOON).is_err());
@@ -134,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_it_started_is_left() {
+    fn dropping_it_kills_all_processes_it_started() {
         let mut running = running("sleep 600 & echo $!; wait");
         let said = running.read_until(|_| true, SOON).unwrap();
         drop(running);
-        // One that ended may wait as a zombie for whoever is first in this container.
+        // A killed process may remain as a zombie until the container's init process reaps it.
         let stat = format!("/proc/{}/stat", said[0]);
         let is_there = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
         let deadline = Instant::now() + SOON;

@@ -1,4 +1,4 @@
-//! What checks a signature: a key, parsed for one algorithm.
+//! Verification of a signature with a key that was parsed for one algorithm.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rsa::PublicEncryptingKey;
@@ -7,7 +7,7 @@ use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents, Verifi
 use super::roca;
 use crate::Algorithm;
 
-/// One key, parsed for each algorithm it suits.
+/// One key, parsed for each algorithm it supports.
 pub(super) type Checks = Vec<(Algorithm, Check)>;
 
 pub(crate) enum Check {
@@ -15,7 +15,7 @@ pub(crate) enum Check {
     Secret(Box<hmac::Key>),
 }
 
-/// What a public key is. Its algorithms follow from that.
+/// The type of a public key, which determines its algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Rsa,
@@ -35,13 +35,13 @@ const OF_RSA: &[Pair] = &[
     (Algorithm::PS384, &signature::RSA_PSS_2048_8192_SHA384),
     (Algorithm::PS512, &signature::RSA_PSS_2048_8192_SHA512),
 ];
-// Fixed: JWS writes both numbers in full (RFC 7518, section 3.4), where others use DER.
+// Fixed-length: JWS writes both integers in full (RFC 7518, section 3.4), unlike DER.
 const OF_P256: &[Pair] = &[(Algorithm::ES256, &signature::ECDSA_P256_SHA256_FIXED)];
 const OF_P384: &[Pair] = &[(Algorithm::ES384, &signature::ECDSA_P384_SHA384_FIXED)];
 const OF_P521: &[Pair] = &[(Algorithm::ES512, &signature::ECDSA_P521_SHA512_FIXED)];
 const OF_ED25519: &[Pair] = &[(Algorithm::EdDSA, &signature::ED25519)];
 
-/// Each with the bytes its secret has at least, the size of its hash.
+/// HMAC algorithms with their shortest secret in bytes, the size of the hash.
 const OF_SECRETS: [(Algorithm, hmac::Algorithm, usize); 3] = [
     (Algorithm::HS256, hmac::HMAC_SHA256, 32),
     (Algorithm::HS384, hmac::HMAC_SHA384, 48),
@@ -62,10 +62,10 @@ impl Family {
         }
     }
 
-    /// Parses a key: as in a certificate (RFC 5280) or, on a curve, as a point.
+    /// Parses a key: a SubjectPublicKeyInfo (RFC 5280), or a point for curves.
     pub(super) fn checks(self, bytes: &[u8]) -> Option<Checks> {
         if self == Self::Rsa {
-            // It also checks the size, which otherwise shows at the first signature.
+            // This also checks the key size, which would otherwise only fail at the first signature.
             PublicEncryptingKey::from_der(bytes).ok()?;
         }
         let parse = |(algorithm, how): &Pair| {
@@ -76,9 +76,9 @@ impl Family {
     }
 }
 
-/// An RSA key from its numbers.
+/// Makes checks from an RSA modulus and exponent.
 pub(super) fn rsa(n: &[u8], e: &[u8]) -> Option<Checks> {
-    // Common ones are 3 and 65537. Long ones make checking slow, even ones make it meaningless.
+    // Common exponents are 3 and 65537. Long ones make verification slow; even ones make it meaningless.
     let odd = e.last().is_some_and(|last| last % 2 == 1);
     if !odd || e == [1] || 4 < e.len() || roca::is_weak(n) {
         return None;
@@ -88,7 +88,7 @@ pub(super) fn rsa(n: &[u8], e: &[u8]) -> Option<Checks> {
     Family::Rsa.checks(key.as_ref())
 }
 
-/// None if the secret is too short for any.
+/// Makes checks from a secret; empty if it is shorter than any algorithm requires.
 pub(super) fn secret(secret: &[u8]) -> Checks {
     let long_enough = OF_SECRETS.into_iter().filter(|(_, _, length)| *length <= secret.len());
     let check =
@@ -97,7 +97,7 @@ pub(super) fn secret(secret: &[u8]) -> Checks {
 }
 
 impl Check {
-    /// Whether the signature is of this key and over this input.
+    /// Whether the signature over this input was made with this key.
     pub(crate) fn fits(&self, input: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::Public(key) => key.verify_sig(input, signature).is_ok(),
@@ -105,7 +105,7 @@ impl Check {
         }
     }
 
-    /// Secrets are not compared: nobody needs it.
+    /// Whether both are the same public key. Secrets are never equal here: no caller needs to compare them.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Public(one), Self::Public(two)) => one.as_ref() == two.as_ref(),

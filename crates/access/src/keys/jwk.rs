@@ -1,4 +1,4 @@
-//! A JWK set (RFC 7517) → keys. Private parts are not read, whoever published them.
+//! Parses a JWK set (RFC 7517). Private key parameters are ignored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,7 +19,7 @@ pub(super) fn read_set(bytes: &[u8]) -> Result<KeySet, InvalidKeys> {
     Ok(KeySet { keys, skipped })
 }
 
-/// A key for checking signatures, in a way we know.
+/// Parses a key for verifying signatures; `None` if its use or type is not supported.
 fn read(jwk: &Map<String, Value>) -> Option<Key> {
     if jwk.get("use").is_some_and(|purpose| purpose != "sig") {
         return None;
@@ -56,12 +56,12 @@ fn checks(jwk: &Map<String, Value>) -> Option<Checks> {
             let x = bytes("x")?;
             if x.len() == 32 { Family::Ed25519.checks(&x) } else { None }
         }
-        // `oct` among them: a secret that was published is none.
+        // Also skips `oct`: a published secret is not secret.
         _ => None,
     }
 }
 
-/// Coordinates are written in full (RFC 7518, section 6.2.1.2).
+/// Makes checks from a curve point. Coordinates must have full length (RFC 7518, section 6.2.1.2).
 fn point(family: Family, length: usize, x: &[u8], y: &[u8]) -> Option<Checks> {
     if x.len() != length || y.len() != length {
         return None;

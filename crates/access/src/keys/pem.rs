@@ -1,4 +1,4 @@
-//! Public keys in PEM (RFC 7468) → keys. What kind of key each is, its bytes say.
+//! Parses public keys in PEM (RFC 7468). The DER content determines the type of each key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

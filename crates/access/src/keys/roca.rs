@@ -1,13 +1,13 @@
-//! Keys of a library whose primes were no accident (CVE-2017-15361, "ROCA"): whoever sees the public key can find the
-//! private one. Their modulus gives itself away: divided by each small prime it leaves a power of 65537.
+//! Detects RSA keys with the ROCA weakness (CVE-2017-15361), whose private key follows from the public one. Their
+//! modulus reveals them: modulo each small prime it is a power of 65537.
 
-/// So many that chance alone would pass one key in a hundred million.
+/// With this many primes, a random key passes the test once in a hundred million.
 const PRIMES: [u32; 38] = [
     3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97,
     101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
 ];
 
-/// Whether a modulus, the largest byte first, is of such a key.
+/// Whether a big-endian modulus has the weakness.
 pub(super) fn is_weak(modulus: &[u8]) -> bool {
     PRIMES.iter().all(|prime| is_power(rest(modulus, *prime), *prime))
 }
@@ -33,7 +33,7 @@ mod tests {
     use crate::signer::RSA;
 
     #[test]
-    fn a_key_of_the_broken_library_is_known_by_its_modulus() {
+    fn a_weak_key_is_detected_by_its_modulus() {
         // Powers of 65537 themselves: 65537² and 65537³.
         assert!(is_weak(&(65537_u64 * 65537).to_be_bytes()));
         assert!(is_weak(&(65537_u64 * 65537 * 65537).to_be_bytes()));

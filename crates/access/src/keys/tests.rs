@@ -1,4 +1,4 @@
-//! Which keys are taken, what they are good for, and which of them a token means.
+//! Which keys are accepted, which algorithms they support, and which key a token selects.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn set(keys: &[Value]) -> KeySet {
     KeySet::from_jwks(jwks(keys).as_bytes()).unwrap()
 }
 
-/// How many of one key are taken with these members changed; `null` takes one away.
+/// How many keys are accepted after changing these parameters of one; `null` removes a parameter.
 fn taken(jwk: &Value, changed: Value) -> usize {
     let mut jwk = jwk.as_object().unwrap().clone();
     for (name, value) in changed.as_object().unwrap() {
@@ -32,7 +32,7 @@ fn suited(set: &KeySet) -> Vec<&'static str> {
     ALL.into_iter().filter(suits).collect()
 }
 
-/// Whether a signature of this kind holds, with the key found by name.
+/// Whether a signature with this algorithm verifies, with the key looked up by its id.
 fn holds(signer: &Signer, algorithm: &str, keys: &KeySet) -> Result<(), TokenError> {
     let text = signer.text(&json!({"alg": algorithm, "kid": "k"}).to_string(), b"hello");
     let allowed = ALL.map(|name| Algorithm::named(name).unwrap());
@@ -40,7 +40,7 @@ fn holds(signer: &Signer, algorithm: &str, keys: &KeySet) -> Result<(), TokenErr
 }
 
 #[test]
-fn every_kind_of_key_checks_its_own_algorithms_and_no_other() {
+fn every_kind_of_key_verifies_its_own_algorithms_and_no_other() {
     let signers: [(&Signer, &[&str]); 5] = [
         (&RSA, &["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]),
         (&Signer::p256(), &["ES256"]),
@@ -63,7 +63,7 @@ fn every_kind_of_key_checks_its_own_algorithms_and_no_other() {
 }
 
 #[test]
-fn a_secret_is_for_hashes_that_are_no_longer_than_it() {
+fn a_secret_supports_hashes_no_longer_than_itself() {
     for (length, algorithms) in [
         (32, &["HS256"][..]),
         (47, &["HS256"]),
@@ -81,12 +81,12 @@ fn a_secret_is_for_hashes_that_are_no_longer_than_it() {
 }
 
 #[test]
-fn a_secret_in_a_set_is_never_taken() {
+fn a_secret_in_a_set_is_skipped() {
     assert_eq!(taken(&Signer::Secret(vec![7; 64]).jwk("k"), json!({"alg": "HS256"})), 0);
 }
 
 #[test]
-fn what_a_set_says_about_a_key_holds() {
+fn the_parameters_use_key_ops_and_kid_are_respected() {
     let jwk = Signer::p256().jwk("k");
     for fine in [
         json!({}),
@@ -122,7 +122,7 @@ fn what_a_set_says_about_a_key_holds() {
 }
 
 #[test]
-fn the_algorithm_of_a_key_leaves_no_other() {
+fn the_alg_of_a_key_excludes_other_algorithms() {
     let mut jwk = RSA.jwk("k");
     jwk["alg"] = "PS256".into();
     let keys = set(&[jwk]);
@@ -132,7 +132,7 @@ fn the_algorithm_of_a_key_leaves_no_other() {
 }
 
 #[test]
-fn a_point_is_on_its_curve_and_written_in_full() {
+fn a_point_must_be_on_its_curve_with_full_coordinates() {
     let signer = Signer::p256();
     let jwk = signer.jwk("k");
     let Signer::Ec(_, key) = &signer else { panic!("it was made on a curve") };
@@ -158,7 +158,7 @@ fn a_point_is_on_its_curve_and_written_in_full() {
 }
 
 #[test]
-fn an_rsa_key_is_neither_weak_nor_strange() {
+fn weak_or_unusual_rsa_keys_are_skipped() {
     let jwk = RSA.jwk("k");
     assert_eq!(taken(&jwk, json!({"e": encode(&[3])})), 1);
     for exponent in [&[][..], &[0], &[1], &[2], &[1, 0, 0], &[0, 1, 0, 1], &[1, 0, 0, 0, 1]] {
@@ -171,7 +171,7 @@ fn an_rsa_key_is_neither_weak_nor_strange() {
 }
 
 #[test]
-fn a_set_is_an_object_with_a_list_and_no_member_twice() {
+fn a_set_is_an_object_with_a_list_and_no_duplicate_field() {
     let wrong = [
         "",
         "[]",
@@ -200,7 +200,7 @@ fn a_set_has_64_keys_at_most() {
 }
 
 #[test]
-fn pem_holds_public_keys_and_nothing_else() {
+fn pem_contains_public_keys_and_nothing_else() {
     let (one, two) = (Signer::p256(), Signer::ed25519());
     let both = format!("\r\n{}\n\n{}", one.pem().replace('\n', "\r\n"), two.pem());
     let keys = KeySet::from_pem(&both).unwrap();
@@ -228,7 +228,7 @@ fn found(keys: &KeySet, kid: Option<&str>) -> Result<(), TokenError> {
 }
 
 #[test]
-fn a_name_means_the_keys_of_that_name_only() {
+fn a_key_id_selects_only_keys_of_that_id() {
     let keys = set(&[Signer::p256().jwk("a"), Signer::p256().jwk("b"), Signer::p384().jwk("c")]);
     assert_eq!(found(&keys, Some("a")), Ok(()));
     assert_eq!(found(&keys, Some("b")), Ok(()));
@@ -240,7 +240,7 @@ fn a_name_means_the_keys_of_that_name_only() {
 }
 
 #[test]
-fn without_a_name_exactly_one_key_must_suit() {
+fn without_a_key_id_exactly_one_key_must_support_the_algorithm() {
     let (one, two) = (Signer::p256().jwk("a"), Signer::p256().jwk("b"));
     let other = Signer::p384().jwk("c");
     assert_eq!(found(&set(&[one.clone(), other.clone()]), None), Ok(()));
@@ -250,21 +250,21 @@ fn without_a_name_exactly_one_key_must_suit() {
 }
 
 #[test]
-fn two_keys_of_one_name_are_told_apart_by_their_kind_or_not_at_all() {
+fn keys_with_one_id_are_distinguished_by_type_or_ambiguous() {
     let (one, two) = (Signer::p256().jwk("a"), Signer::p256().jwk("a"));
     assert_eq!(found(&set(&[one.clone(), Signer::p384().jwk("a")]), Some("a")), Ok(()));
     assert_eq!(found(&set(&[one, two]), Some("a")), Err(TokenError::AmbiguousKey));
 }
 
 #[test]
-fn in_a_set_without_names_a_name_says_nothing() {
+fn in_a_set_without_key_ids_the_key_id_is_ignored() {
     let keys = KeySet::from_pem(&Signer::p256().pem()).unwrap();
     assert_eq!(found(&keys, Some("anything")), Ok(()));
     assert_eq!(found(&keys, None), Ok(()));
 }
 
 #[test]
-fn of_a_few_keys_without_names_any_that_fits_will_do() {
+fn of_a_few_keys_without_ids_any_may_verify() {
     let signers: Vec<Signer> = (0..4).map(|_| Signer::p256()).collect();
     let pem: String = signers.iter().map(Signer::pem).collect();
     let keys = KeySet::from_pem(&pem).unwrap();
@@ -277,7 +277,7 @@ fn of_a_few_keys_without_names_any_that_fits_will_do() {
 }
 
 #[test]
-fn two_sets_are_the_same_if_their_keys_are() {
+fn two_sets_are_equal_if_their_keys_are() {
     let (a, b, rsa) = (Signer::p256(), Signer::p256(), RSA.jwk("r"));
     let one = set(&[a.jwk("a"), b.jwk("b"), rsa.clone()]);
     assert!(one.is_same(&set(&[rsa.clone(), b.jwk("b"), json!({"kty": "new"}), a.jwk("a")])));
@@ -295,7 +295,7 @@ fn two_sets_are_the_same_if_their_keys_are() {
 }
 
 #[test]
-fn printing_a_set_or_an_error_shows_no_key() {
+fn debug_output_and_errors_contain_no_key() {
     let keys = KeySet::from_secret(&[b'x'; 32]).unwrap();
     assert_eq!(format!("{keys:?}"), "KeySet(1 keys, 0 skipped)");
 }

@@ -1,13 +1,13 @@
-//! What a cached decision is kept under: the claims that policies read, whole. Nothing is cut to a shorter hash, so two
-//! agents share a decision only if no policy could tell them apart.
+//! The cache key of a grant: the claims that policies read, unhashed if short. Two callers share a grant only if no
+//! policy can distinguish them.
 
 use model::Digest;
 use serde_json::Value;
 
-/// Longer ones are kept by their SHA-256.
+/// Longest key in bytes that is not replaced by its SHA-256.
 const KEPT_WHOLE: usize = 256;
 
-/// What a decision is kept under.
+/// The cache key of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(Box<[u8]>);
 
@@ -21,19 +21,19 @@ impl Key {
             }
         }
         if KEPT_WHOLE < text.len() {
-            // No whole key starts like this.
+            // No plain key starts with this byte.
             text = [&b"#"[..], Digest::of(&text).as_bytes()].concat();
         }
         Self(text.into())
     }
 
-    /// How much memory it takes, in bytes.
+    /// Memory use in bytes.
     pub fn size(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Each value says its type and its length before its content, so no two texts of values are alike.
+/// Writes type and length before the content, so different values never have the same encoding.
 fn write(text: &mut Vec<u8>, value: &Value) {
     let mut sized = |mark: u8, size: usize| {
         text.push(mark);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_claim_is_kept_by_its_digest_and_still_told_apart() {
+    fn a_long_claim_is_hashed_and_still_distinguished() {
         let long = |end: &str| key(&[Some(json!(format!("{}{end}", "x".repeat(1000))))]);
         assert_eq!(long("a"), long("a"));
         assert_ne!(long("a"), long("b"));

@@ -1,4 +1,4 @@
-//! What policies grant, by example and against an oracle that shares no code with them.
+//! Grants of policies, by example and compared with an oracle that shares no code with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::*;
 const CLAIMS: [&str; 3] = ["role", "team", "level"];
 const GROUPS: [&str; 4] = ["billing", "pets", "reports", "weather"];
 
-/// A policy in the words of the requirement; its id is its place in a list.
+/// A policy as the requirement describes it; its id is its index in a list.
 #[derive(Clone, Debug)]
 struct Written {
     priority: u32,
@@ -75,12 +75,12 @@ fn shown(grant: &Grant) -> Shown {
     (groups, grant.policies.iter().map(ToString::to_string).collect())
 }
 
-/// Asks about every group, every priority and every policy in turn: G3 and G4, and what `Matcher` adds to them.
+/// Evaluates every group, priority and policy naively: requirements G3 and G4, and the rules of `Matcher`.
 fn oracle(written: &[Written], claims: &BTreeMap<&'static str, Value>) -> Shown {
     let holds = |condition: &Condition| match condition {
         Condition::Equals(claim, value) => claims.get(claim) == Some(value),
         Condition::NotEquals(claim, value, missing) => match claims.get(claim) {
-            // Another type cannot be compared, and what cannot be compared grants nothing.
+            // Values of different types are not comparable, which grants nothing.
             Some(found) => {
                 found != value
                     && found.is_string() == value.is_string()
@@ -144,7 +144,7 @@ fn any_policy() -> impl Strategy<Value = Written> {
     })
 }
 
-/// At most ten, so that their ids sort as their places do.
+/// At most ten, so that ids sort like their indexes.
 fn any_policies() -> impl Strategy<Value = Vec<Written>> {
     prop::collection::vec(any_policy(), 0..10)
 }
@@ -155,7 +155,7 @@ fn any_claims() -> impl Strategy<Value = BTreeMap<&'static str, Value>> {
 
 proptest! {
     #[test]
-    fn a_grant_is_what_the_requirement_says(written in any_policies(), agent in any_claims()) {
+    fn a_grant_equals_that_of_the_oracle(written in any_policies(), agent in any_claims()) {
         let policies = policies(&written);
         let compiled = Policies::compile(policies.iter());
         let grant = compiled.resolve(&claims(&agent));
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn agents_with_the_same_key_have_the_same_grant(
+    fn callers_with_equal_keys_have_equal_grants(
         written in any_policies(), one in any_claims(), two in any_claims(),
     ) {
         let policies = policies(&written);
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn one_more_policy_never_takes_a_group_away(
+    fn one_more_policy_never_removes_a_group(
         written in any_policies(), more in any_policy(), agent in any_claims(),
     ) {
         let mut policies = policies(&written);
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_policies_come_in_changes_nothing(
+    fn the_order_of_policies_does_not_matter(
         (written, shuffled) in any_policies().prop_flat_map(|written| {
             let places: Vec<usize> = (0..written.len()).collect();
             (Just(written), Just(places).prop_shuffle())
@@ -201,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn a_grant_says_by_which_policies_the_highest_priority_first() {
+fn a_grant_lists_its_policies_by_descending_priority() {
     let staff = |priority, groups: &[&'static str]| Written {
         priority,
         conditions: vec![Condition::Equals("role", json!("staff"))],
@@ -216,7 +216,7 @@ fn a_grant_says_by_which_policies_the_highest_priority_first() {
 }
 
 #[test]
-fn whoever_matches_no_policy_has_nothing() {
+fn a_caller_who_matches_no_policy_has_an_empty_grant() {
     let exists = Condition::Exists("role");
     let groups = BTreeSet::from(["pets"]);
     let policies = policies(&[Written { priority: 0, conditions: vec![exists], groups }]);
@@ -235,7 +235,7 @@ fn a_policy_may_make_admins() {
 }
 
 #[test]
-fn the_key_holds_what_policies_read_and_nothing_else() {
+fn the_key_contains_only_claims_that_policies_read() {
     let rules = json!({
         "name": "p", "groups": ["pets"],
         "matchers": [{"claim": "realm.roles", "operator": "contains", "value": "a"}],

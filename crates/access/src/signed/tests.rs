@@ -1,4 +1,4 @@
-//! Texts that are not signed as they must be, in all the ways people have thought of (JWT-01 to JWT-05, JWT-19).
+//! Attacks on JWS: malformed texts, algorithm confusion, embedded keys (JWT-01 to JWT-05, JWT-19).
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use proptest::prelude::*;
@@ -31,13 +31,13 @@ fn verified(text: &str, keys: &KeySet) -> Result<Vec<u8>, TokenError> {
     verify_signature(text, keys, &ALL)
 }
 
-/// Header, payload and signature of a text.
+/// Header, payload and signature of a JWS.
 fn parts(text: &str) -> [&str; 3] {
     text.split('.').collect::<Vec<_>>().try_into().unwrap()
 }
 
 #[test]
-fn a_payload_comes_back_whatever_it_is() {
+fn any_payload_is_returned_unchanged() {
     let signer = Signer::p256();
     for payload in [&b"{}"[..], b"", b"\xff\0", b"hello"] {
         let text = signer.text(r#"{"alg":"ES256"}"#, payload);
@@ -46,7 +46,7 @@ fn a_payload_comes_back_whatever_it_is() {
 }
 
 #[test]
-fn none_is_no_algorithm_however_it_is_written() {
+fn alg_none_is_rejected_in_any_spelling() {
     let keys = keys(&Signer::p256());
     for name in ["none", "None", "nOnE", "NONE", "", "es256", "ES256 ", "ES256K", "Es256", "HS1"] {
         let header = encode(json!({"alg": name}).to_string().as_bytes());
@@ -61,7 +61,7 @@ fn none_is_no_algorithm_however_it_is_written() {
 }
 
 #[test]
-fn a_public_key_is_never_a_secret() {
+fn a_public_key_is_never_used_as_a_secret() {
     for signer in [&*RSA, &Signer::p256()] {
         let set = keys(signer);
         let mut known = vec![
@@ -89,7 +89,7 @@ fn a_public_key_is_never_a_secret() {
 }
 
 #[test]
-fn a_key_that_a_header_brings_along_or_points_to_is_not_used() {
+fn keys_in_or_referenced_by_the_header_are_ignored() {
     let (ours, theirs) = (Signer::p256(), Signer::p256());
     let certificate = base64::engine::general_purpose::STANDARD.encode(theirs.der());
     for more in [
@@ -109,18 +109,18 @@ fn a_key_that_a_header_brings_along_or_points_to_is_not_used() {
 }
 
 #[test]
-fn only_algorithms_that_were_allowed_are_tried() {
+fn only_allowed_algorithms_are_accepted() {
     let text = RSA.token(&json!({"alg": "RS256"}), &json!({}));
     let allowed = [Algorithm::PS256, Algorithm::RS512];
     assert_eq!(verify_signature(&text, &keys(&RSA), &allowed), Err(TokenError::Algorithm));
-    // The padding is that of the algorithm, not of whoever signed.
+    // The padding is that of the algorithm; the signer does not choose it.
     let [_, payload, signature] = parts(&text);
     let renamed = format!("{}.{payload}.{signature}", encode(br#"{"alg":"PS256"}"#));
     assert_eq!(verified(&renamed, &keys(&RSA)), Err(TokenError::Signature));
 }
 
 #[test]
-fn headers_that_change_what_a_text_means_are_refused() {
+fn headers_that_change_the_meaning_are_rejected() {
     let signer = Signer::p256();
     for (member, value) in [
         ("crit", json!(["exp"])),
@@ -138,7 +138,7 @@ fn headers_that_change_what_a_text_means_are_refused() {
 }
 
 #[test]
-fn a_header_is_an_object_of_texts_without_a_member_twice() {
+fn a_header_is_an_object_of_strings_without_duplicates() {
     let signer = Signer::p256();
     for header in [
         r#"{"alg":"ES256","alg":"ES256"}"#,
@@ -163,7 +163,7 @@ fn a_header_is_an_object_of_texts_without_a_member_twice() {
 }
 
 #[test]
-fn there_is_one_way_to_write_a_text() {
+fn there_is_only_one_valid_encoding() {
     let signer = Signer::p256();
     let text = signer.text(r#"{"alg":"ES256"}"#, b"{}!");
     let [header, payload, signature] = parts(&text);
@@ -204,7 +204,7 @@ fn there_is_one_way_to_write_a_text() {
 }
 
 #[test]
-fn a_text_has_16_kib_at_most() {
+fn a_token_has_16_kib_at_most() {
     let signer = Signer::ed25519();
     let text = signer.text(r#"{"alg":"EdDSA"}"#, &[b'x'; 12 << 10]);
     assert_eq!(verified(&text, &keys(&signer)), Err(TokenError::TooLong { limit: 16 << 10 }));
@@ -213,7 +213,7 @@ fn a_text_has_16_kib_at_most() {
 }
 
 #[test]
-fn a_signature_of_the_wrong_form_does_not_fit() {
+fn a_malformed_signature_is_rejected() {
     let signer = Signer::p256();
     let text = signer.text(r#"{"alg":"ES256"}"#, b"{}");
     let [header, payload, signature] = parts(&text);
@@ -251,7 +251,7 @@ fn a_signature_of_the_wrong_form_does_not_fit() {
 }
 
 #[test]
-fn a_signature_of_an_rsa_key_has_the_length_of_the_key() {
+fn an_rsa_signature_must_have_the_length_of_the_key() {
     let text = RSA.text(r#"{"alg":"RS256"}"#, b"{}");
     let [header, payload, signature] = parts(&text);
     let whole = decode(signature).unwrap();
@@ -264,7 +264,7 @@ fn a_signature_of_an_rsa_key_has_the_length_of_the_key() {
 }
 
 #[test]
-fn a_key_of_another_curve_does_not_fit() {
+fn a_key_of_a_different_curve_is_rejected() {
     let signer = Signer::p384();
     let text = signer.text(r#"{"alg":"ES256"}"#, b"{}");
     assert_eq!(verified(&text, &keys(&signer)), Err(TokenError::WrongKey));
@@ -272,7 +272,7 @@ fn a_key_of_another_curve_does_not_fit() {
 }
 
 #[test]
-fn no_message_repeats_anything_of_the_text() {
+fn no_error_message_repeats_the_token() {
     let signer = Signer::p256();
     let header = json!({"alg": "ES256", "kid": "canary", "typ": "canary"});
     let text = signer.token(&header, &json!({"sub": "canary"}));
@@ -287,7 +287,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_text_in_which_one_byte_differs_does_not_verify(byte in 0_u8..128) {
+    fn a_token_with_one_changed_byte_is_rejected(byte in 0_u8..128) {
         for (signer, algorithm) in [(Signer::p256(), "ES256"), (Signer::ed25519(), "EdDSA")] {
             let header = json!({"alg": algorithm, "kid": "k"});
             let text = signer.token(&header, &json!({"sub": "a", "aud": ["b"]}));
@@ -304,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in ".{0,200}", parts in "[A-Za-z0-9_=-]{0,40}(\\.[A-Za-z0-9_-]{0,40}){0,5}") {
+    fn parsing_never_panics(text in ".{0,200}", parts in "[A-Za-z0-9_=-]{0,40}(\\.[A-Za-z0-9_-]{0,40}){0,5}") {
         let set = keys(&Signer::p256());
         prop_assert!(verified(&text, &set).is_err());
         prop_assert!(verified(&parts, &set).is_err());

@@ -1,4 +1,4 @@
-//! What a token must say to be taken (JWT-10 to JWT-14), and that nothing else is.
+//! Validation of access tokens (JWT-10 to JWT-14).
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{Algorithm, TokenType};
 
 const ISSUER: &str = "https://id.example";
 const AUDIENCE: &str = "https://gw.example.com/mcp";
-/// When the tests take place.
+/// The current time in these tests.
 const NOW: i64 = 1_800_000_000;
 
 struct World {
@@ -34,7 +34,7 @@ impl World {
         Token::parse(text)?.verify(&self.issuer, &self.keys, Timestamp::from_second(NOW).unwrap())
     }
 
-    /// A good token with these claims changed; `null` takes one away.
+    /// Verifies a valid token with these claims changed; `null` removes a claim.
     fn with(&self, changed: Value) -> Result<Verified, TokenError> {
         self.with_type(json!("at+jwt"), changed)
     }
@@ -69,7 +69,7 @@ fn malformed(claim: &'static str) -> impl Fn(&Result<Verified, TokenError>) -> b
 }
 
 #[test]
-fn a_good_token_is_who_it_says() {
+fn a_valid_token_returns_its_claims() {
     let verified = World::new().with(json!({})).unwrap();
     assert_eq!(serde_json::to_value(&verified.claims).unwrap(), claims());
     assert_eq!(&*verified.subject, "alice");
@@ -77,7 +77,7 @@ fn a_good_token_is_who_it_says() {
 }
 
 #[test]
-fn before_it_is_verified_a_token_says_its_issuer_and_nothing_else() {
+fn an_unverified_token_only_tells_its_issuer() {
     let world = World::new();
     let text = world.signer.token(&json!({"alg": "ES256"}), &json!({"iss": "someone", "exp": "x"}));
     let mut token = Token::parse(&text).unwrap();
@@ -88,7 +88,7 @@ fn before_it_is_verified_a_token_says_its_issuer_and_nothing_else() {
 }
 
 #[test]
-fn the_signature_comes_before_the_claims() {
+fn the_signature_is_checked_before_the_claims() {
     let world = World::new();
     let stranger = Signer::p256();
     let header = json!({"alg": "ES256", "typ": "JWT"});
@@ -99,7 +99,7 @@ fn the_signature_comes_before_the_claims() {
 }
 
 #[test]
-fn the_issuer_is_exactly_ours() {
+fn the_issuer_must_match_exactly() {
     let world = World::new();
     for other in ["https://id.example/", "https://ID.example", "https://id.example.evil", ""] {
         assert_eq!(world.with(json!({"iss": other})), Err(TokenError::UnknownIssuer), "{other}");
@@ -110,7 +110,7 @@ fn the_issuer_is_exactly_ours() {
 }
 
 #[test]
-fn the_audience_is_exactly_ours_or_a_list_with_us_in_it() {
+fn the_audience_must_be_ours_or_a_list_with_ours() {
     let world = World::new();
     for ours in [json!("toolcrib"), json!([AUDIENCE]), json!(["other", AUDIENCE])] {
         assert!(world.with(json!({"aud": ours})).is_ok(), "{ours}");
@@ -135,7 +135,7 @@ fn the_audience_is_exactly_ours_or_a_list_with_us_in_it() {
 }
 
 #[test]
-fn a_time_is_a_number_or_the_token_is_refused() {
+fn a_malformed_time_is_rejected() {
     let world = World::new();
     let wrong = [
         json!("never"),
@@ -157,7 +157,7 @@ fn a_time_is_a_number_or_the_token_is_refused() {
         }
     }
     assert!(malformed("exp")(&world.with(json!({"exp": null}))));
-    // Not a claim that is not there: one that is there and says nothing.
+    // An empty claim is malformed, not missing.
     for claim in ["exp", "nbf", "iat"] {
         let mut all = claims();
         all[claim] = Value::Null;
@@ -170,7 +170,7 @@ fn a_time_is_a_number_or_the_token_is_refused() {
 }
 
 #[test]
-fn clocks_may_be_a_minute_apart() {
+fn clocks_may_differ_by_a_minute() {
     let world = World::new();
     assert!(world.with(json!({"exp": NOW - 59})).is_ok());
     assert_eq!(world.with(json!({"exp": NOW - 60})), Err(TokenError::Expired));
@@ -195,7 +195,7 @@ fn the_skew_can_be_set() {
 }
 
 #[test]
-fn by_default_only_an_access_token_by_its_type_is_taken() {
+fn by_default_only_the_type_at_jwt_is_accepted() {
     let world = World::new();
     for fine in ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"] {
         assert!(world.with_type(json!(fine), json!({})).is_ok(), "{fine}");
@@ -209,7 +209,7 @@ fn by_default_only_an_access_token_by_its_type_is_taken() {
 }
 
 #[test]
-fn with_any_type_the_claims_must_look_like_those_of_an_access_token() {
+fn with_any_type_the_claims_must_be_those_of_an_access_token() {
     let world = World::taking_any_type();
     let bare = json!({"client_id": null, "scope": null});
     for media_type in [json!(null), json!("JWT"), json!("jwt"), json!("at+jwt")] {
@@ -240,7 +240,7 @@ fn with_any_type_the_claims_must_look_like_those_of_an_access_token() {
 }
 
 #[test]
-fn the_subject_is_whom_the_token_is_for_or_the_client_itself() {
+fn the_subject_is_sub_or_the_client() {
     let world = World::new();
     let subject = |changed| world.with(changed).map(|verified| verified.subject.to_string());
     assert_eq!(subject(json!({"sub": null})).unwrap(), "agent");
@@ -253,7 +253,7 @@ fn the_subject_is_whom_the_token_is_for_or_the_client_itself() {
 }
 
 #[test]
-fn claims_are_one_object_without_a_member_twice() {
+fn claims_are_one_object_without_a_duplicate() {
     let world = World::new();
     let all = claims().to_string();
     let open = all.strip_suffix('}').unwrap();
@@ -286,7 +286,7 @@ fn claims_are_one_object_without_a_member_twice() {
 }
 
 #[test]
-fn an_issuer_takes_its_own_algorithms_only() {
+fn an_issuer_accepts_only_its_own_algorithms() {
     let world = World::new();
     let issuer = world.issuer.clone().with_algorithms(vec![Algorithm::EdDSA]).unwrap();
     let world = World { issuer, ..world };
@@ -294,7 +294,7 @@ fn an_issuer_takes_its_own_algorithms_only() {
 }
 
 #[test]
-fn a_secret_works_where_it_was_configured() {
+fn a_secret_works_where_it_is_configured() {
     let secret = vec![9; 32];
     let issuer = Issuer::new(ISSUER, [AUDIENCE]).unwrap();
     let issuer = issuer.with_algorithms(vec![Algorithm::HS256]).unwrap();

@@ -1,4 +1,4 @@
-//! An issuer of our own: makes keys and signs with them. Tests of several crates use it.
+//! A test issuer that makes keys and signs tokens. Tests of several crates use it.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 
 pub(crate) enum Signer {
     Rsa(RsaKeyPair),
-    /// With the name of its curve.
+    /// The name of the curve, and the key.
     Ec(&'static str, EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
     Secret(Vec<u8>),
 }
 
-/// Made once in each process, as making one is slow.
+/// Generated once per process, because generating an RSA key is slow.
 pub(crate) static RSA: LazyLock<Signer> =
     LazyLock::new(|| Signer::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).unwrap()));
 
@@ -50,7 +50,7 @@ impl Signer {
         Self::Ed25519(Ed25519KeyPair::generate().unwrap())
     }
 
-    /// Signs as the algorithm says, if the key can.
+    /// Signs with the algorithm, if the key supports it.
     pub(crate) fn sign(&self, algorithm: &str, input: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         match self {
@@ -80,12 +80,12 @@ impl Signer {
         }
     }
 
-    /// The token with this header, which says how it is signed, and these claims.
+    /// A token with this header, whose `alg` selects the algorithm, and these claims.
     pub(crate) fn token(&self, header: &Value, claims: &Value) -> String {
         self.text(&header.to_string(), claims.to_string().as_bytes())
     }
 
-    /// The same of any texts.
+    /// A token with any header text and payload.
     pub(crate) fn text(&self, header: &str, payload: &[u8]) -> String {
         let read: Value = serde_json::from_str(header).unwrap_or_default();
         let input = format!("{}.{}", encode(header.as_bytes()), encode(payload));
@@ -111,13 +111,13 @@ impl Signer {
         }
     }
 
-    /// Of an RSA key of 2048 bits: the number stands after the nine bytes that announce it.
+    /// The modulus of a 2048-bit RSA key; it follows the nine bytes of the DER prefix.
     pub(crate) fn modulus(&self) -> Vec<u8> {
         let Self::Rsa(key) = self else { panic!("only an RSA key has a modulus") };
         key.public_key().as_ref()[9..][..256].to_vec()
     }
 
-    /// As in a certificate.
+    /// The public key as SubjectPublicKeyInfo (DER).
     pub(crate) fn der(&self) -> Vec<u8> {
         let der: PublicKeyX509Der<'_> = match self {
             Self::Rsa(key) => key.public_key().as_der().unwrap(),

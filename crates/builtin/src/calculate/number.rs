@@ -1,13 +1,13 @@
-//! A number: a fraction, and whether it is the one that was meant or one very near to it.
+//! A rational number, and whether it is exact or an approximation.
 
 use num_bigint::{BigInt, Sign};
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-/// The longest numerator or denominator, in bits: about 600 digits.
+/// Longest numerator or denominator in bits: about 600 digits.
 const LONGEST: u64 = 2_048;
 const TOO_LONG: &str = "a number on the way has more than 600 digits";
-/// How many digits are told of what has no end, and how many of roots and constants are known.
+/// Digits shown of a number with infinitely many, and digits computed of roots and constants.
 const DIGITS: usize = 30;
 const KNOWN: u32 = 40;
 const PI: &str = "3141592653589793238462643383279502884197";
@@ -29,7 +29,7 @@ impl Number {
         }
     }
 
-    /// Digits, perhaps with a point and an exponent.
+    /// Parses digits, optionally with a decimal point and an exponent.
     pub(super) fn read(text: &str) -> Calculated {
         let wrong = || format!("`{text}` is no number");
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -85,7 +85,7 @@ impl Number {
         self.with(other, value)
     }
 
-    /// What is left over; it has the sign of the divisor, as the hour of a clock does.
+    /// Floored modulo: the result has the sign of the divisor.
     pub(super) fn remainder(self, other: Self) -> Calculated {
         if other.value.is_zero() {
             return Err("this divides by zero".to_owned());
@@ -105,7 +105,7 @@ impl Number {
             return Err("this divides by zero".to_owned());
         }
         let bits = self.value.numer().bits().max(self.value.denom().bits());
-        // One bit stays one bit.
+        // A power of ±1 stays one bit long.
         if 1 < bits && LONGEST < (bits - 1).saturating_mul(u64::from(exponent.unsigned_abs())) {
             return Err(too_long());
         }
@@ -129,7 +129,7 @@ impl Number {
         Self { value: self.value.ceil(), ..self }
     }
 
-    /// To so many digits after the point; halves go away from zero.
+    /// Rounds to this many digits after the decimal point, halves away from zero.
     pub(super) fn round(self, digits: &Self) -> Calculated {
         let digits = digits.value.to_i32().filter(|digits| (-300..=300).contains(digits));
         let digits = digits.ok_or("numbers are rounded to between -300 and 300 digits")?;
@@ -137,7 +137,7 @@ impl Number {
         Self::new((&self.value * &power).round() / power, self.is_exact)
     }
 
-    /// Exact where it can be.
+    /// The square root, exact if it is rational.
     pub(super) fn root(self) -> Calculated {
         if self.value.is_negative() {
             return Err("a negative number has no square root here".to_owned());
@@ -147,7 +147,7 @@ impl Number {
         if &root * &root == self.value {
             return Self::new(root, self.is_exact);
         }
-        // Enough digits of it, however small it is.
+        // Scale up small numbers, so that enough significant digits remain.
         let small = self.value.denom().bits().saturating_sub(self.value.numer().bits()) / 2;
         let shift = BigInt::one() << (small + 4 * u64::from(KNOWN));
         let scaled = (&self.value * BigRational::from(&shift * &shift)).to_integer();
@@ -155,7 +155,7 @@ impl Number {
     }
 }
 
-/// As decimal digits; if these have no end, with the fraction that it is.
+/// Formats a number in decimal; if it has infinitely many digits, also as a fraction.
 pub(super) fn shown(number: &Number) -> (String, Option<String>) {
     let value = &number.value;
     let places = if number.is_exact { places(value.denom()) } else { None };
@@ -163,14 +163,14 @@ pub(super) fn shown(number: &Number) -> (String, Option<String>) {
         return (written(value, places), None);
     }
     let (above, below) = (value.numer().bits() as i64, value.denom().bits() as i64);
-    // Of a small number the zeros at its beginning do not count.
+    // Leading zeros of a small number do not count as digits.
     let zeros = ((below - above).max(0) as f64 * std::f64::consts::LOG10_2) as usize;
     let whole = ((above - below).max(0) as f64 * std::f64::consts::LOG10_2) as usize;
     let text = written(value, zeros + DIGITS.saturating_sub(whole));
     (text, Some(value.to_string()))
 }
 
-/// How many digits there are after the point, if they end.
+/// Number of digits after the decimal point, if it is finite.
 fn places(denominator: &BigInt) -> Option<usize> {
     let twos = denominator.trailing_zeros().unwrap_or(0);
     let mut rest = denominator >> twos;

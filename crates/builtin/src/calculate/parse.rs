@@ -1,11 +1,11 @@
-//! An expression, calculated while it is read.
+//! Parses an arithmetic expression and evaluates it while parsing.
 
 use super::number::{Calculated, Number};
 
-/// How deep parentheses, signs and exponents may go.
+/// Deepest nesting of parentheses, signs and exponents.
 const DEEPEST: usize = 64;
 
-/// What the expression comes to.
+/// Evaluates an expression.
 pub(super) fn value(text: &str) -> Calculated {
     let mut reader = Reader { text, at: 0, depth: 0 };
     let value = reader.sum()?;
@@ -26,14 +26,14 @@ impl<'a> Reader<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next character that counts.
+    /// The next character after white space.
     fn peek(&mut self) -> Option<char> {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
         self.rest().chars().next()
     }
 
-    /// For people, who count from 1.
+    /// The position for error messages, counted from 1.
     fn place(&self) -> usize {
         self.text.get(..self.at).map_or(0, |read| read.chars().count()) + 1
     }
@@ -183,7 +183,7 @@ fn call(name: &str, given: Vec<Number>) -> Calculated {
     }
 }
 
-/// The least, or the greatest of one or more.
+/// The minimum or maximum; exact only if all numbers are.
 fn least(given: Vec<Number>, greatest: bool) -> Number {
     let is_exact = given.iter().all(|number| number.is_exact);
     let values = given.into_iter().map(|number| number.value);

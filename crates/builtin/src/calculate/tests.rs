@@ -1,4 +1,4 @@
-//! The sums themselves, and what is no sum.
+//! Results of expressions, and invalid expressions.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn result(expression: &str) -> String {
 }
 
 #[test]
-fn what_is_calculated_is_exact() {
+fn results_are_exact() {
     for (expression, wanted) in [
         ("0.1 + 0.2", "0.3"),
         ("(12.50 * 3 - 2) / 4", "8.875"),
@@ -37,7 +37,7 @@ fn what_is_calculated_is_exact() {
 }
 
 #[test]
-fn what_has_no_end_is_told_as_a_fraction_too() {
+fn a_number_with_infinite_digits_is_also_given_as_a_fraction() {
     let given = calculate(&Arguments { expression: "1/3".to_owned() }).unwrap();
     assert_eq!(
         given,
@@ -54,7 +54,7 @@ fn what_has_no_end_is_told_as_a_fraction_too() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_expressions_are_reported() {
     for (expression, wanted) in [
         ("1 / 0", "this divides by zero"),
         ("0 ^ -1", "this divides by zero"),
@@ -85,14 +85,14 @@ fn what_is_wrong_is_said() {
 
 proptest! {
     #[test]
-    fn whole_numbers_come_to_what_they_are(one in -10_000_i64..10_000, two in 1_i64..10_000) {
+    fn integer_arithmetic_agrees_with_rust(one in -10_000_i64..10_000, two in 1_i64..10_000) {
         prop_assert_eq!(result(&format!("{one} * {two} - {one}")), (one * two - one).to_string());
         prop_assert_eq!(result(&format!("({one}) % {two}")), one.rem_euclid(two).to_string());
         prop_assert_eq!(result(&format!("floor(({one}) / {two})")), one.div_euclid(two).to_string());
     }
 
     #[test]
-    fn nothing_makes_it_fall(expression in "[-0-9.e+*/^%(), a-z]{0,60}") {
+    fn evaluation_never_panics(expression in "[-0-9.e+*/^%(), a-z]{0,60}") {
         result(&expression);
     }
 }

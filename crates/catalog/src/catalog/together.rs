@@ -1,5 +1,5 @@
-//! Several commands as one: each is decided as if those before it had been carried out, and all of them are stored in one
-//! step or not at all.
+//! A batch of commands as one atomic step: each command is decided as if the earlier ones had been executed, and either
+//! all events are stored or none.
 
 use std::collections::HashMap;
 
@@ -9,37 +9,36 @@ use crate::fold::Fold;
 use crate::journal::{Append, Appended, Context, Position, StreamAppend, StreamName};
 use crate::snapshot::Snapshot;
 
-/// What commands would lead to: events that say which versions they follow, and everything as it would be after them.
+/// The outcome that commands would have: their events with the expected stream versions, and the resulting snapshot.
 pub struct Supposed {
-    /// Everything as it would be.
+    /// The snapshot after these commands.
     pub snapshot: Snapshot,
     step: Decision,
 }
 
-/// One of several commands was refused, so none is carried out.
+/// A command of a batch was refused, so none is executed.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct RefusedAt {
-    /// Which, from 0 on.
+    /// Index of the refused command, from 0.
     pub number: usize,
-    /// Why.
     pub error: CommandError,
 }
 
 impl Supposed {
-    /// Whether there is nothing to do.
+    /// True if the commands change nothing.
     pub fn is_empty(&self) -> bool {
         self.step.streams.is_empty()
     }
 
-    /// How many events it is.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.step.streams.iter().map(|stream| stream.events.len()).sum()
     }
 }
 
 impl Catalog {
-    /// What these commands would lead to, one after the other. Nothing is stored.
+    /// Decides these commands one after the other and returns the result. Nothing is stored.
     pub async fn suppose(
         &self,
         snapshot: &Snapshot,
@@ -53,7 +52,7 @@ impl Catalog {
                 command.decide(fold.snapshot()).map_err(|error| refused(error.into()))?;
             fold.suppose(&decision);
             together.add(decision);
-            // Groups and policies are there at once; tools only after this.
+            // Groups and policies take effect at once; tools only after the fold has placed them.
             if fold.has_touched_tools() {
                 let settled = fold.settle(&*self.shared.journal, &self.shared.recent).await;
                 settled.map_err(|error| refused(error.into()))?;
@@ -65,8 +64,8 @@ impl Catalog {
         Ok(Supposed { snapshot: fold.snapshot().clone(), step: together.step })
     }
 
-    /// Stores what was supposed, all of it or nothing. If something of it has changed since, it is a
-    /// [`Conflict`](crate::journal::JournalError::Conflict): it is for the caller to look again.
+    /// Stores a plan, all of it or nothing. If one of its streams has changed since, the result is a
+    /// [`Conflict`](crate::journal::JournalError::Conflict), and the caller has to plan again.
     pub async fn carry_out(
         &self,
         supposed: Supposed,
@@ -87,7 +86,7 @@ impl Catalog {
     }
 }
 
-/// Decisions that become one step: each stream stands in it once.
+/// Merges decisions into one step that contains each stream once.
 #[derive(Default)]
 struct Together {
     step: Decision,
@@ -98,7 +97,7 @@ impl Together {
     fn add(&mut self, decision: Decision) {
         for StreamAppend { stream, expected, mut events } in decision.streams {
             match self.places.get(&stream) {
-                // It was decided after the events that are there, and follows them.
+                // This decision already took the earlier events into account, so its events follow them.
                 Some(place) => self.step.streams[*place].events.append(&mut events),
                 None => {
                     self.places.insert(stream.clone(), self.step.streams.len());

@@ -1,4 +1,4 @@
-//! `docs/reference/events.md`: every event as it is stored.
+//! Generates `docs/reference/events.md`: every event as it is stored.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -22,7 +22,7 @@ renamed or taken away. What a program does not know it leaves alone.
 "##;
 
 #[test]
-fn the_page_of_events_is_what_is_stored() {
+fn the_events_page_matches_the_stored_events() {
     let mut page = OPENING.to_owned();
     page += &section("Sources", StreamName::SOURCE, &source_events());
     page += &section("Tools", StreamName::TOOL, &tool_events());

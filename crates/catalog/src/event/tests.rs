@@ -1,4 +1,4 @@
-//! Holds the stored JSON of every event. What changes here changes what older and newer nodes can read of each other.
+//! Pins the stored JSON of every event. A change here changes how older and newer nodes read each other's events.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -21,7 +21,7 @@ fn stored(events: &[impl Serialize]) -> String {
     events.iter().map(line).collect()
 }
 
-/// What a journal gives back.
+/// The event as a journal returns it.
 fn recorded(stream: &StreamName, kind: &str, data: &str) -> Recorded {
     Recorded {
         position: Position(7),
@@ -149,7 +149,7 @@ fn key_events_are_stored_like_this() {
     "##);
 }
 
-/// The words an enum is written with, from what serde says to a word that is none of them.
+/// The names of the variants of an enum, taken from the error message of serde for an unknown variant.
 fn words<E: DeserializeOwned + Debug>(nonsense: Value) -> BTreeSet<String> {
     let complaint = serde_json::from_value::<E>(nonsense).unwrap_err().to_string();
     complaint.split('`').skip(3).step_by(2).map(str::to_owned).collect()
@@ -174,7 +174,7 @@ fn no_type_of_event_is_missing_above() {
 }
 
 #[test]
-fn words_inside_events_are_for_ever_too() {
+fn the_variant_names_inside_events_are_permanent_too() {
     let plain = || json!("nothing");
     let all = [
         ("settings", words::<model::Settings>(json!({"kind": "nothing"}))),
@@ -214,7 +214,7 @@ fn words_inside_events_are_for_ever_too() {
 }
 
 #[test]
-fn every_kind_of_auth_is_written_as_it_was_read() {
+fn every_kind_of_auth_round_trips() {
     let all = [
         r#"{"kind":"none"}"#,
         r#"{"kind":"api_key","location":"header","name":"x-key","value":"env:KEY"}"#,
@@ -242,7 +242,7 @@ fn the_stream_of_an_aggregate_is_named_after_its_kind_and_id() {
 }
 
 #[test]
-fn what_was_written_is_read_back() {
+fn events_round_trip() {
     for event in source_events() {
         assert_eq!(round_trip(&source_stream(), &event), Event::Source(parsed("pets"), event));
     }
@@ -264,7 +264,7 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
-fn the_text_of_a_schema_is_read_back_as_it_was_written() {
+fn the_text_of_a_schema_round_trips_unchanged() {
     let data = r#"{"source":"pets","manifest":{"name":"a","description":"","method":"GET","path":"/a","input_schema":{"inline":{"b" : 1.0,  "a":1e2}},"execution":{"mode":"builtin"}},"fingerprint":"0000000000000000000000000000000000000000000000000000000000000000"}"#;
     let Event::Tool(_, event) = read(&tool_stream(), "ToolRegistered", data).unwrap() else {
         panic!("a tool")
@@ -306,7 +306,7 @@ fn an_event_of_another_aggregate_is_unknown() {
     assert!(matches!(error, NotUnderstood::UnknownType), "{error}");
 }
 
-/// The data of an event with a field that no one knows yet, in every object that is not a map of names.
+/// The data of an event with an unknown field in every object that is not a map of names.
 fn with_a_field_from_the_future(event: &impl Serialize) -> NewEvent {
     let NewEvent { kind, data } = write(event);
     let mut value: Value = serde_json::from_str(&data).unwrap();
@@ -332,7 +332,7 @@ fn add_field(value: &mut Value) {
 }
 
 #[test]
-fn fields_from_the_future_are_passed_over() {
+fn unknown_fields_are_ignored() {
     let read =
         |stream: &StreamName, event: NewEvent| read(stream, &event.kind, &event.data).unwrap();
     for event in source_events() {
@@ -357,7 +357,7 @@ fn fields_from_the_future_are_passed_over() {
     }
 }
 
-/// Why a known type with these data is not understood.
+/// The error for a known type with these data.
 fn complaint(stream: &StreamName, kind: &str, data: &str) -> String {
     match read(stream, kind, data) {
         Err(NotUnderstood::Data(complaint)) => complaint,
@@ -366,7 +366,7 @@ fn complaint(stream: &StreamName, kind: &str, data: &str) -> String {
 }
 
 #[test]
-fn a_known_type_with_data_that_do_not_fit_is_not_understood() {
+fn a_known_type_with_invalid_data_is_rejected() {
     let source = |kind, data| complaint(&source_stream(), kind, data);
     assert!(source("SourceRegistered", "{}").contains("missing field `profile`"));
     assert!(
@@ -400,14 +400,14 @@ fn a_known_type_with_data_that_do_not_fit_is_not_understood() {
 }
 
 #[test]
-fn data_with_something_after_them_are_not_understood() {
+fn data_with_trailing_characters_are_rejected() {
     assert!(complaint(&source_stream(), "SourceEnabled", "{}{}").contains("trailing"));
     let data = r#"{"profile":{"name":"PII"}} and more"#;
     assert!(complaint(&label_stream(), "LabelCreated", data).contains("trailing"));
 }
 
 #[test]
-fn an_id_that_is_none_is_not_understood() {
+fn an_invalid_id_is_rejected() {
     for (stream, kind) in
         [("source_tool-pets", "ToolEnabled"), ("upstream_source-Pets", "SourceEnabled")]
     {
@@ -415,7 +415,7 @@ fn an_id_that_is_none_is_not_understood() {
     }
 }
 
-/// An older event, as it is stored today.
+/// An older event, encoded as it is stored today.
 fn modernised(stream: &StreamName, kind: &str, data: &Value) -> String {
     match read(stream, kind, &data.to_string()).unwrap() {
         Event::Source(_, event) => stored(&[event]),

@@ -1,4 +1,4 @@
-//! What may happen to a group, and which tools belong to it.
+//! Tests of the commands and states of a group, and of its members.
 
 use model::Primitive;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn id() -> GroupId {
     parsed("readers")
 }
 
-/// The group after these events, which happened at second 1, 2, …
+/// The state after these events, which happened at second 1, 2, …
 fn given(events: &[GroupEvent]) -> Option<Group> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
@@ -24,7 +24,7 @@ fn decide(known: &Option<Group>, command: GroupCommand) -> Result<Vec<GroupEvent
     Group::decide(&id(), known.as_ref(), command)
 }
 
-/// The events, and those that the commands then lead to.
+/// The given events, followed by the resulting ones.
 fn after(events: &[GroupEvent], commands: &[GroupCommand]) -> Vec<GroupEvent> {
     let mut events = events.to_vec();
     for command in commands {
@@ -46,7 +46,7 @@ fn tool(key: &str) -> ToolId {
     ToolId::new(&parsed("pets"), key).unwrap()
 }
 
-/// Selectors that look at names.
+/// Selectors that match names.
 fn named(patterns: &[&str]) -> Vec<Selector> {
     patterns.iter().map(|pattern| from_json(json!({"name": pattern}))).collect()
 }
@@ -93,7 +93,7 @@ fn selecting(patterns: &[&str]) -> GroupEvent {
     GroupEvent::SelectorsReplaced { selectors: named(patterns) }
 }
 
-/// Whether a tool called like its key belongs to the group.
+/// True if a tool whose name equals its key belongs to the group.
 fn includes(group: &Option<Group>, key: &str) -> bool {
     let facts = Facts {
         kind: Primitive::Tool,
@@ -120,7 +120,7 @@ fn a_group_is_created_once() {
 }
 
 #[test]
-fn a_group_is_created_with_everything_that_was_said() {
+fn a_group_is_created_with_all_its_settings() {
     let new = NewGroup {
         selectors: named(&["get_*"]),
         tools: tools(&["a"]),
@@ -143,7 +143,7 @@ fn a_group_is_created_with_everything_that_was_said() {
 }
 
 #[test]
-fn a_group_that_is_not_there_refuses_everything_but_creation() {
+fn an_unknown_group_refuses_every_command_except_creation() {
     let refusal = Refusal::NotFound { what: "group", id: "readers".into() };
     let commands = [
         GroupCommand::Update(profile("Readers", SelectorMode::All)),
@@ -207,7 +207,7 @@ fn a_group_is_replaced_as_a_whole_and_keeps_its_switch() {
 }
 
 #[test]
-fn selectors_that_say_nothing_and_too_many_are_refused() {
+fn empty_and_too_many_selectors_are_refused() {
     let group = given(&[GroupEvent::Created {
         profile: profile("Readers", SelectorMode::All),
         selectors: vec![],
@@ -240,7 +240,7 @@ fn selectors_of_several_kinds_cannot_all_match() {
     let update = |name, mode| GroupCommand::Update(profile(name, mode));
     let any = group(SelectorMode::Any, &mixed);
     assert_eq!(decide(&any, update("Readers", SelectorMode::All)), refused);
-    // One that is so already can be changed otherwise.
+    // An existing group of this form can still be changed in other ways.
     let all = group(SelectorMode::All, &mixed);
     assert!(decide(&all, update("Others", SelectorMode::All)).is_ok());
 }
@@ -259,7 +259,7 @@ fn selectors_are_replaced_as_a_whole() {
 }
 
 #[test]
-fn only_tools_that_are_not_there_yet_are_added() {
+fn only_new_tools_are_added() {
     let group = given(&[created(), added(&["a"])]);
     assert_eq!(decide(&group, GroupCommand::AddTools(tools(&["a", "b"]))), Ok(vec![added(&["b"])]));
     assert_eq!(decide(&group, GroupCommand::AddTools(tools(&["a"]))), Ok(vec![]));
@@ -267,7 +267,7 @@ fn only_tools_that_are_not_there_yet_are_added() {
 }
 
 #[test]
-fn only_tools_that_are_there_are_removed() {
+fn only_existing_tools_are_removed() {
     let group = given(&[created(), added(&["a", "b"])]);
     assert_eq!(
         decide(&group, GroupCommand::RemoveTools(tools(&["b", "c"]))),
@@ -416,7 +416,7 @@ fn any_exclusions() -> impl Strategy<Value = Vec<Exclusion>> {
     entries.prop_map(move |entries| entries.into_iter().map(entry).collect())
 }
 
-/// Commands that leave the group there and that may be given twice.
+/// Commands that keep the group and are idempotent.
 fn any_command() -> impl Strategy<Value = GroupCommand> {
     let modes = vec![SelectorMode::All, SelectorMode::Any];
     let patterns = prop::sample::subsequence(vec!["*", "a", "[b-d]", "{a,c}"], 0..4);

@@ -1,4 +1,4 @@
-//! Why a tool belongs to a group or does not (requirement G7).
+//! Explains why a tool belongs to a group or not (requirement G7).
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ pub struct SelectorVerdict {
 }
 
 impl Group {
-    /// Whether a tool belongs to the group, and why. Says the same as [`includes`](Self::includes).
+    /// Whether a tool belongs to the group, and why. The result always agrees with [`includes`](Self::includes).
     pub fn explain(&self, tool: &ToolId, facts: &Facts<'_>) -> Membership {
         let verdict = |failing: Option<&'static str>| SelectorVerdict {
             matches: failing.is_none(),

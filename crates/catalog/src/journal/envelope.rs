@@ -1,4 +1,4 @@
-//! What is written on the outside of an event.
+//! The envelope of an event: position, stream, version, time and origin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,10 +46,9 @@ pub struct Position(pub u64);
 pub struct Version(pub u64);
 
 impl Version {
-    /// Of a stream without events.
+    /// Version of a stream without events.
     pub const NONE: Self = Self(0);
 
-    /// The next one.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -85,35 +84,28 @@ impl StreamName {
     /// The prefix of an API key's stream.
     pub const KEY: &str = "api_key-";
 
-    /// Any name; streams of future kinds are kept too.
+    /// Accepts any name: streams of aggregates that this version does not know are preserved.
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
-    /// The stream of a source.
     pub fn source(id: &SourceId) -> Self {
         Self(format!("{}{id}", Self::SOURCE).into())
     }
-    /// The stream of a tool.
     pub fn tool(id: &ToolId) -> Self {
         Self(format!("{}{id}", Self::TOOL).into())
     }
-    /// The stream of a group.
     pub fn group(id: &GroupId) -> Self {
         Self(format!("{}{id}", Self::GROUP).into())
     }
-    /// The stream of a policy.
     pub fn policy(id: &PolicyId) -> Self {
         Self(format!("{}{id}", Self::POLICY).into())
     }
-    /// The stream of a label.
     pub fn label(id: &LabelId) -> Self {
         Self(format!("{}{id}", Self::LABEL).into())
     }
-    /// The stream of an API key.
     pub fn key(id: &KeyId) -> Self {
         Self(format!("{}{id}", Self::KEY).into())
     }
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -130,21 +122,20 @@ impl fmt::Debug for StreamName {
     }
 }
 
-/// Who wants a change, and as part of what.
+/// The actor of a change, and the request that the change belongs to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Context {
-    /// Who.
     pub actor: Actor,
-    /// Ties together everything that followed from one request.
+    /// Groups all events that follow from one request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<Box<str>>,
-    /// What led to it directly: a request, an event.
+    /// The direct cause: a request or an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causation_id: Option<Box<str>>,
 }
 
 impl Context {
-    /// By this actor, as part of nothing larger.
+    /// A change by this actor that belongs to no larger request.
     pub fn by(actor: &str) -> Self {
         Self { actor: Actor::new(actor), correlation_id: None, causation_id: None }
     }
@@ -156,43 +147,43 @@ impl Default for Context {
     }
 }
 
-/// An event that has no place yet.
+/// An event that has not been stored yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// Its type: `ToolRegistered`.
+    /// Event type, for example `ToolRegistered`.
     pub kind: Box<str>,
-    /// What happened, as JSON.
+    /// Event data as JSON.
     pub data: Box<str>,
 }
 
-/// An event in its place. `data` is the stored text, byte for byte: what this program does not understand is not lost.
+/// A stored event. `data` is the stored text, byte for byte, so fields that this program does not know are preserved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Its place among all events.
+    /// Position in the journal.
     pub position: Position,
-    /// Whose event it is.
+    /// Stream of the aggregate.
     pub stream: StreamName,
-    /// Its place in the stream.
+    /// Position in the stream.
     pub version: Version,
-    /// Its type.
+    /// Event type.
     #[serde(rename = "type")]
     pub kind: Box<str>,
-    /// When it was recorded, by the store's clock. Order is by position, not by time.
+    /// When the event was recorded, by the clock of the store. The order is that of positions, not of times.
     pub time: Timestamp,
-    /// Who wanted it.
+    /// Who caused the change.
     pub actor: Box<str>,
-    /// Ties together everything that followed from one request.
+    /// Groups all events that follow from one request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<Box<str>>,
-    /// What led to it directly.
+    /// The direct cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causation_id: Option<Box<str>>,
-    /// What happened, as JSON.
+    /// Event data as JSON.
     #[serde(with = "raw")]
     pub data: Box<str>,
 }
 
-/// The text of `data` stands in an export as JSON, not as a string with JSON in it.
+/// Serializes `data` as embedded JSON instead of a string that contains JSON.
 mod raw {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, ser};
 
@@ -209,26 +200,25 @@ mod raw {
     }
 }
 
-/// Makes a step happen at most once.
+/// Makes a step idempotent: the journal stores it at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Once {
     /// Chosen by the caller.
     pub key: Box<str>,
-    /// Of the request: the same key with another request is refused.
+    /// Digest of the request: the same key with a different request is rejected.
     pub request: Digest,
-    /// What the caller is told, now and again.
+    /// Answer for the caller, now and on a repetition.
     pub answer: Box<str>,
 }
 
-/// The answer that was given under an idempotency key.
+/// The answer that was stored under an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The key.
     pub key: Box<str>,
-    /// Of the request.
+    /// Digest of the request.
     pub request: Digest,
-    /// What the caller was told.
+    /// Answer that the caller got.
     pub answer: Box<str>,
-    /// Of the last event of the step.
+    /// Position of the last event of the step.
     pub position: Position,
 }

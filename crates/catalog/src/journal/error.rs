@@ -1,157 +1,153 @@
-//! What can go wrong with a journal, by what the reader can do about it.
+//! Errors of a journal, by the action that the reader can take.
 
 use super::{StreamName, Version};
 
-/// Why a journal did not do what it was asked.
+/// Why a journal operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
-    /// Somebody else changed the stream first. Look again and decide again.
+    /// Another writer changed the stream first. Read it again and decide again.
     #[error("stream `{stream}` is at version {actual}, not {expected}")]
     Conflict {
-        /// Which stream.
         stream: StreamName,
-        /// What the caller had seen.
+        /// Version that the caller had seen.
         expected: Version,
-        /// What is there.
+        /// Current version.
         actual: Version,
     },
-    /// One key for two different requests.
+    /// One idempotency key was used for two different requests.
     #[error("the idempotency key `{key}` was used for another request; use a new key")]
-    KeyReused {
-        /// The key.
-        key: String,
-    },
-    /// More than any store keeps.
+    KeyReused { key: String },
+    /// The value is larger than any store accepts.
     #[error("{what} of {bytes} bytes is over the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// Kind of the value.
         what: &'static str,
-        /// How large it is.
+        /// Its size.
         bytes: usize,
-        /// How large it may be.
+        /// Upper bound.
         limit: usize,
     },
-    /// Text that not every store keeps.
+    /// The text contains a character that not every store accepts.
     #[error("{what} holds a NUL character: leave it out")]
     NotText {
-        /// Where it stands.
+        /// Location of the character.
         what: &'static str,
     },
-    /// No space left. Reading goes on; writing goes on by itself when there is space again.
+    /// The disk is full. Reading continues; writing continues without a restart once there is space again.
     #[error(
         "no space is left for the journal `{place}`: free some space; writing then goes on by itself"
     )]
     Full {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
     },
-    /// The store cannot be reached. Reading from memory goes on; the journal reconnects by itself.
+    /// The store cannot be reached. Reading from memory continues; the journal reconnects without a restart.
     #[error(
         "the journal `{place}` cannot be reached ({cause}); it reconnects by itself{}",
         if *maybe_stored { ". The change may be stored: repeat it with the same idempotency key" } else { "" }
     )]
     Unavailable {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// What the driver said.
+        /// Error of the driver.
         cause: String,
-        /// Whether the change may be stored all the same: repeat it with the same idempotency key to find out.
+        /// True if the change may be stored nevertheless: repeat it with the same idempotency key to find out.
         maybe_stored: bool,
     },
-    /// Reading goes on for too long.
+    /// The query exceeded its time limit.
     #[error("reading `{place}` took longer than {limit:?} and was given up: ask for less")]
     TookTooLong {
-        /// Which database.
+        /// Path or URL of the database.
         place: String,
-        /// How long it may take.
+        /// Time limit.
         limit: std::time::Duration,
     },
-    /// The database said no, and would say it again.
+    /// The database rejected the statement; a repetition would fail again.
     #[error("the database of the journal `{place}` refuses this ({cause}): nothing was stored")]
     Refused {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// What it said.
+        /// Error of the database.
         cause: String,
     },
-    /// A write or flush failed in a way after which nothing later could be trusted.
+    /// A write or flush failed in a way after which no later write could be trusted.
     #[error(
         "the journal `{place}` refuses to write after a failed write ({cause}): check the disk, then restart"
     )]
     Stopped {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// What failed first.
+        /// First failure.
         cause: String,
     },
-    /// Another process has it.
+    /// Another process has locked the journal.
     #[error(
         "the journal `{place}` is in use by another process: stop it first, or use PostgreSQL for several nodes"
     )]
     InUse {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
     },
-    /// No right to write here.
+    /// The process may not write to the journal.
     #[error(
         "the journal `{place}` cannot be written ({cause}): make the folder and the file writable for this user"
     )]
     ReadOnly {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// What the system said.
+        /// Error of the operating system.
         cause: String,
     },
-    /// Nothing there, or not to be opened.
+    /// The journal does not exist or cannot be opened.
     #[error("the journal `{place}` cannot be opened ({cause})")]
     CannotOpen {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// What the system said.
+        /// Error of the operating system.
         cause: String,
     },
-    /// Another kind of file or database.
+    /// The file or database belongs to something else.
     #[error("`{place}` is not a toolcrib journal ({cause}): give another path or URL")]
     NotAJournal {
-        /// Which file or database.
+        /// Path or URL of the file or database.
         place: String,
-        /// Why it is none.
+        /// Evidence that it is no journal.
         cause: String,
     },
-    /// Written by a newer program.
+    /// A newer version of the program wrote the journal.
     #[error(
         "the journal `{place}` has format {found} and this toolcrib knows up to {known}: \
          use the toolcrib that wrote it, or a newer one"
     )]
     Newer {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// Its format.
+        /// Format of the journal.
         found: i64,
-        /// The newest format this program knows.
+        /// Newest format that this program knows.
         known: i64,
     },
-    /// The storage does not hold together.
+    /// The storage is inconsistent.
     #[error(
         "the journal `{place}` is damaged ({cause}): keep a copy of it, then restore a backup \
          or save what can be read with `toolcrib journal export`"
     )]
     Damaged {
-        /// Which journal.
+        /// Path or URL of the journal.
         place: String,
-        /// What was seen.
+        /// Observed damage.
         cause: String,
     },
-    /// Events that do not follow on.
+    /// The events do not continue the journal.
     #[error("{cause}; nothing was stored")]
     DoesNotFollow {
-        /// What does not fit.
+        /// The mismatch.
         cause: String,
     },
 }
 
 impl JournalError {
-    /// Whether the same request may succeed later without anybody changing it.
+    /// True if the same request may succeed later without being changed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Unavailable { .. } | Self::Conflict { .. })
     }

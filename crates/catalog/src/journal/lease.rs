@@ -1,6 +1,6 @@
-//! Leases: whoever has one is alone with what it names, among all nodes of a journal.
+//! Leases: exclusive ownership of a name among all nodes of a journal.
 //!
-//! A lease is no event and leaves nothing behind: it ends when it is dropped, and with the process at the latest.
+//! A lease is not an event and leaves no trace: it ends when it is dropped, and with the process at the latest.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(feature = "postgres")]
 use super::postgres::Lock;
 
-/// The right to be the only one at something. Ends when it is dropped.
+/// Exclusive ownership of a name. Ends when it is dropped.
 pub struct Lease(Held);
 
 enum Held {
-    /// Only one process has the journal.
+    /// Only one process uses the journal.
     Here(#[expect(dead_code, reason = "held for its drop")] Place),
-    /// The database keeps it for one connection.
+    /// The database holds the lease for one connection.
     #[cfg(feature = "postgres")]
     Postgres(Lock),
 }
 
 impl Lease {
-    /// Whether it is still ours: a connection may break, and then somebody else may have it.
+    /// True if the lease is still ours: if its connection broke, another node may have acquired it.
     pub fn is_held(&self) -> bool {
         match &self.0 {
             Held::Here(_) => true,
@@ -37,11 +37,11 @@ impl From<Lock> for Lease {
     }
 }
 
-/// What this process has leased.
+/// The names that this process has leased.
 #[derive(Clone, Default)]
 pub(super) struct Leases(Arc<Mutex<HashSet<String>>>);
 
-/// A name that is taken in this process.
+/// A name that is reserved within this process.
 pub(super) struct Place {
     leases: Leases,
     name: String,
@@ -52,13 +52,13 @@ impl Leases {
         self.0.lock().expect("no one panics while holding the names")
     }
 
-    /// The place of a name, unless somebody here has it.
+    /// Reserves a name, unless it is already reserved in this process.
     pub(super) fn place(&self, name: String) -> Option<Place> {
         let is_free = self.names().insert(name.clone());
         is_free.then(|| Place { leases: self.clone(), name })
     }
 
-    /// A lease where only one process has the journal.
+    /// Acquires a lease for a journal that only one process uses.
     pub(super) fn take(&self, name: String) -> Option<Lease> {
         Some(Lease(Held::Here(self.place(name)?)))
     }

@@ -1,4 +1,4 @@
-//! A journal in memory: for tests and for embedding without a database. It is gone with the process.
+//! A journal in memory, for tests and for embedding without a database. It is lost when the process ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -16,7 +16,6 @@ use super::{
 };
 use crate::clock::Clock;
 
-/// A journal in memory.
 pub struct MemoryJournal {
     kept: Mutex<Kept>,
     head: watch::Sender<Position>,

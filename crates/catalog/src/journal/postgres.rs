@@ -1,8 +1,8 @@
 //! A journal in PostgreSQL, for any number of nodes.
 //!
-//! Appends of all nodes pass one advisory lock that is held until commit, so positions become visible in their order
-//! and no reader can step over one that commits late. Each node collects its callers into one statement, so the lock is
-//! taken once for many. `LISTEN` is the hint that there is more; a timer stands behind it.
+//! Appends of all nodes take one advisory lock that is held until commit. So positions become visible in order, and no
+//! reader can skip an append that commits late. Each node batches its callers into one statement, so one lock serves
+//! many appends. `LISTEN` is only a hint that there are new events; a timer covers lost notifications.
 
 mod append;
 mod lease;
@@ -37,22 +37,22 @@ pub struct PostgresJournal {
     link: Arc<Link>,
     writer: Writer,
     head: watch::Receiver<Position>,
-    /// Leases live as long as their connection, so they have one of their own.
+    /// A separate connection, because leases live as long as their connection.
     lease_link: Arc<Link>,
     leases: Leases,
-    /// End with the journal.
+    /// Aborted when the journal is dropped.
     _messengers: JoinSet<()>,
 }
 
 impl PostgresJournal {
-    /// Connects and makes the tables if there are none.
+    /// Connects, and creates the tables if they do not exist.
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(Link::new(url)?);
         schema::migrate(&link).await.map_err(at_start)?;
         Self::over(link).await
     }
 
-    /// Connects to a journal that is there, to look at it.
+    /// Connects to an existing journal without changing it.
     pub async fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(Link::new(url)?);
         schema::check(&link).await.map_err(at_start)?;
@@ -71,7 +71,7 @@ impl PostgresJournal {
     }
 }
 
-/// At the start nothing reconnects by itself yet.
+/// At startup nothing reconnects, so an unreachable server is a failure to open.
 fn at_start(error: JournalError) -> JournalError {
     match error {
         JournalError::Unavailable { place, cause, .. } => JournalError::CannotOpen { place, cause },

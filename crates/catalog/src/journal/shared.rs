@@ -1,10 +1,10 @@
-//! What every store does in the same way: waiting for more, and refusing what does not follow.
+//! Behaviour that all stores share: waiting for new events, and rejecting events out of order.
 
 use tokio::sync::watch;
 
 use super::{JournalError, Position, Recorded, Version, WAKE_UP_AT_LEAST_EVERY};
 
-/// Refuses an event that is not the next one.
+/// Rejects an event that is not the next one of the journal and of its stream.
 pub(super) fn follows(
     event: &Recorded,
     position: Position,
@@ -21,14 +21,14 @@ pub(super) fn follows(
     Err(JournalError::DoesNotFollow { cause })
 }
 
-/// Returns when the head is after a position, or after a while.
+/// Returns when the head is after a position, or after a timeout.
 pub(super) async fn wait_for(mut head: watch::Receiver<Position>, after: Position) {
     let moved = async {
-        // Nobody tells us: only the timer does.
+        // The sender is gone: only the timeout remains.
         if head.wait_for(|head| after < *head).await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    // In time or not, the caller looks again.
+    // In both cases the caller checks the journal.
     tokio::time::timeout(WAKE_UP_AT_LEAST_EVERY, moved).await.ok();
 }

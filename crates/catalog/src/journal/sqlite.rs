@@ -30,16 +30,17 @@ pub struct SqliteJournal {
     head: watch::Receiver<Position>,
     idle_readers: Arc<Mutex<Vec<Connection>>>,
     leases: Leases,
-    /// None when the file was opened for reading only. Last, so that it is the last to be closed: SQLite then moves the
-    /// log into the file, and one file holds everything.
+    /// `None` if the file was opened read-only. Last field, so that it is dropped last: SQLite then merges the
+    /// write-ahead log into the file, and one file contains everything.
     writer: Option<Writer>,
 }
 
-/// More idle connections than this are closed.
+/// Upper bound for idle read connections; others are closed.
 const IDLE_READERS: usize = 4;
 
 impl SqliteJournal {
-    /// Opens a journal for reading and writing and makes it if there is none. Only one process may have it so.
+    /// Opens a journal for reading and writing, and creates it if it does not exist. Only one process may do so at a
+    /// time.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let path = &*open::real(path)?;
         let (connection, lock) = open::for_writing(path)?;
@@ -49,7 +50,7 @@ impl SqliteJournal {
         Ok(Self::over(path, Access::Shared, Some(writer), receiver))
     }
 
-    /// Opens a journal for reading only, beside the process that writes it if there is one.
+    /// Opens a journal read-only, concurrently with the process that writes it, if any.
     pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
         let path = &*open::real(path)?;
         let (connection, access) = open::for_reading(path)?;
@@ -68,7 +69,7 @@ impl SqliteJournal {
         Self { path, access, writer, head, idle_readers: Arc::default(), leases }
     }
 
-    /// Runs a query on a connection of its own, off the async threads.
+    /// Runs a query on a connection of its own, on the blocking pool.
     fn read<T, F>(&self, query: F) -> Answering<'_, T>
     where
         T: Send + 'static,
@@ -212,13 +213,13 @@ impl Journal for SqliteJournal {
     }
 }
 
-/// What a failed SQLite call means to the reader of the message.
+/// Maps a failed SQLite call to the error that tells the reader how to react.
 pub(crate) fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
     let place = path.display().to_string();
     let cause = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => JournalError::Full { place },
-        // The shared-memory file beside the database could not grow: no space, said differently.
+        // The shared-memory file beside the database could not grow: SQLite reports the full disk differently.
         Some(ErrorCode::SystemIoFailure) if is_shm_growth(error) => JournalError::Full { place },
         Some(ErrorCode::NotADatabase) => JournalError::NotAJournal { place, cause },
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure) => {
@@ -241,13 +242,13 @@ pub(crate) fn is_shm_growth(error: &rusqlite::Error) -> bool {
         .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
-/// Works on a file where it keeps nobody waiting.
+/// Runs blocking file work on the blocking pool.
 pub(crate) fn off_the_async_threads<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
 ) -> Answering<'_, T> {
     Box::pin(async move {
-        // Cancelled only when the whole program ends.
+        // The task is cancelled only when the whole program ends.
         let gone = |error: tokio::task::JoinError| JournalError::Unavailable {
             place: path.display().to_string(),
             cause: error.to_string(),

@@ -1,4 +1,4 @@
-//! What may happen to a key, and what is known of it afterwards.
+//! Tests of the commands and states of an API key.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn a_key_is_created_once() {
 }
 
 #[test]
-fn a_key_that_is_not_there_refuses_everything_but_creation() {
+fn an_unknown_key_refuses_every_command_except_creation() {
     let refusal = Refusal::NotFound { what: "key", id: "ci".into() };
     for command in [KeyCommand::Update(profile("x")), KeyCommand::Revoke, KeyCommand::Delete] {
         assert_eq!(Key::decide(&id(), None, command), Err(refusal.clone()));
@@ -56,7 +56,7 @@ fn a_revoked_key_stays_revoked_and_cannot_be_changed() {
 }
 
 #[test]
-fn a_key_ends_at_its_time_and_not_before() {
+fn a_key_expires_at_its_time_and_not_before() {
     let mut ending = profile("CI");
     ending.expires_at = Some(time(5));
     let key = given(&[created(), KeyEvent::Updated { profile: ending }]).unwrap();
@@ -65,7 +65,7 @@ fn a_key_ends_at_its_time_and_not_before() {
 }
 
 #[test]
-fn the_hash_does_not_make_another_request() {
+fn the_hash_is_not_part_of_the_request_digest() {
     let other = KeyCommand::Create { profile: profile("CI"), hash: Digest::of(b"two") };
     assert_eq!(serde_json::to_value(create()).unwrap(), serde_json::to_value(other).unwrap());
 }

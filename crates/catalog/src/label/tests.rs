@@ -1,4 +1,4 @@
-//! What may happen to a label, and what is known of it afterwards.
+//! Tests of the commands and states of a label.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn id() -> LabelId {
     parsed("pii")
 }
 
-/// The label after these events, which happened at second 1, 2, …
+/// The state after these events, which happened at second 1, 2, …
 fn given(events: &[LabelEvent]) -> Option<Label> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
@@ -49,7 +49,7 @@ fn a_label_is_created_once() {
 }
 
 #[test]
-fn a_label_that_is_not_there_refuses_everything_but_creation() {
+fn an_unknown_label_refuses_every_command_except_creation() {
     let refusal = Refusal::NotFound { what: "label", id: "pii".into() };
     for known in [None, given(&[created("PII"), LabelEvent::Deleted {}])] {
         assert_eq!(decide(&known, LabelCommand::Update(profile("PII"))), Err(refusal.clone()));

@@ -1,4 +1,4 @@
-//! What may happen to a policy, and what is known of it afterwards.
+//! Tests of the commands and states of a policy.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn id() -> PolicyId {
     parsed("staff")
 }
 
-/// The policy after these events, which happened at second 1, 2, …
+/// The state after these events, which happened at second 1, 2, …
 fn given(events: &[PolicyEvent]) -> Option<Policy> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
@@ -65,7 +65,7 @@ fn a_defined_policy_is_active() {
 }
 
 #[test]
-fn a_policy_that_is_not_there_refuses_everything_but_definition() {
+fn an_unknown_policy_refuses_every_command_except_definition() {
     let refusal = Refusal::NotFound { what: "policy", id: "staff".into() };
     for known in [None, given(&[defined("staff"), PolicyEvent::Deleted {}])] {
         for command in commands() {

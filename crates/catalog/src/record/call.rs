@@ -1,4 +1,4 @@
-//! One call, as it is recorded: who, what, when, how it went. No arguments unless the operator asks for them.
+//! One recorded call: caller, tool, time and outcome. Arguments are recorded only if the operator enables it.
 
 use std::sync::Arc;
 
@@ -70,14 +70,13 @@ pub struct RecordedCall {
     pub id: u64,
     /// The hash of the row before.
     pub previous: Digest,
-    #[expect(missing_docs, reason = "its members are documented")]
     #[serde(flatten)]
     pub call: CallRecord,
     /// Of everything above, as it stands in an export.
     pub hash: Digest,
 }
 
-/// The text that is hashed.
+/// The content of a row, whose JSON text is hashed.
 #[derive(Serialize)]
 pub(super) struct Linked<'a> {
     pub(super) id: u64,
@@ -119,7 +118,7 @@ pub enum CallDoor {
 }
 
 impl CallDoor {
-    /// The word in rows.
+    /// The value as rows contain it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mcp => "mcp",
@@ -144,7 +143,7 @@ pub enum CallEnd {
 }
 
 impl CallEnd {
-    /// The word in rows.
+    /// The value as rows contain it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",

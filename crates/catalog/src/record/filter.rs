@@ -1,5 +1,5 @@
-//! Which rows are wanted, and the SQL that says so. Values are never part of the SQL, so that those who ask for other values
-//! of the same ask with the same text, which a database may have prepared.
+//! Filters for rows, and their SQL. Values are bound as parameters and never part of the SQL, so that filters with the
+//! same conditions share one prepared statement.
 
 use std::fmt::Write as _;
 
@@ -7,70 +7,68 @@ use jiff::Timestamp;
 
 use super::{CallDoor, CallEnd, written};
 
-/// If no more rows than this are of a time, the rows are looked for among their ids. Rows are in the order in which calls
-/// ended, so those of a time are not one after the other, and for many of them it is better to go through all.
+/// If a time window contains at most this many rows, the search is limited to their ids. Rows are stored in the order
+/// in which calls ended, so the rows of a window are scattered, and for many of them a full scan is faster.
 const FEW: usize = 100_000;
 
-/// Which rows are wanted. What is left out does not matter.
+/// A filter for rows of the call log. Fields that are `None` match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFilter {
-    /// Of this tool.
     pub tool: Option<String>,
-    /// Of this source.
     pub source: Option<String>,
-    /// Of this caller.
+    /// The subject of the caller.
     pub subject: Option<String>,
-    /// Whose token was of this issuer.
+    /// The issuer of the caller's token.
     pub issuer: Option<String>,
-    /// That came by this door.
+    /// The endpoint that received the call.
     pub door: Option<CallDoor>,
-    /// Of the request with this name.
+    /// The correlation id of the request.
     pub correlation_id: Option<String>,
-    /// Of this trace.
     pub trace_id: Option<String>,
-    /// That ended so.
+    /// The final status of the call.
     pub status: Option<CallEnd>,
-    /// That failed for this reason.
+    /// The error code of a failed call.
     pub code: Option<String>,
-    /// That began then or later.
+    /// Start of the call at this time or later.
     pub since: Option<Timestamp>,
-    /// That began earlier.
+    /// Start of the call before this time.
     pub until: Option<Timestamp>,
-    /// With smaller ids.
+    /// Only smaller ids.
     pub before: Option<u64>,
-    /// With greater ids.
+    /// Only greater ids.
     pub after: Option<u64>,
-    /// In the order of their ids; otherwise the newest come first.
+    /// Sort by ascending id; otherwise the newest rows come first.
     pub oldest_first: bool,
-    /// At most so many.
+    /// Upper bound for returned rows.
     pub limit: usize,
 }
 
-/// What stands at a placeholder.
+/// The value of a SQL placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Text(String),
     Number(i64),
 }
 
-/// How a store writes its SQL.
+/// The SQL syntax of a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialect {
-    /// Where the rows are.
+    /// Table of the rows.
     pub(super) table: &'static str,
-    /// What placeholders begin with.
+    /// First character of placeholders.
     pub(super) placeholder: char,
-    /// The text of a row as JSON.
+    /// SQL expression for the text of a row as JSON.
     pub(super) json: &'static str,
 }
 
 impl CallFilter {
-    /// What follows `SELECT … FROM …`, and the values for its placeholders.
+    /// The SQL after `SELECT … FROM …`, and the values of its placeholders.
     pub(super) fn to_sql(&self, dialect: Dialect) -> (String, Vec<Value>) {
         let mut sql = "WHERE true".to_owned();
-        // Not as columns: an index of times would have all of them sorted, however many there are.
+        // Not as plain columns: with the index on time, the database would sort all matching rows, however many there
+        // are.
         let (since, until) = ("coalesce(time, '') >=", "coalesce(time, '') <");
-        // Exactly as the index of requests has it.
+        // The expression must equal that of the index on correlation ids.
         let member = |name: &str| format!("{} ->> '{name}' =", dialect.json);
         let (issuer, door) = (member("issuer"), member("door"));
         let (request, trace) = (member("correlation_id"), member("trace_id"));
@@ -90,7 +88,7 @@ impl CallFilter {
         match self.status {
             None => {}
             Some(CallEnd::Completed) => sql.push_str(" AND status = 'completed'"),
-            // So said, the index of the others serves.
+            // The redundant second condition lets the database use the partial index of calls that did not complete.
             Some(status @ (CallEnd::Failed | CallEnd::Cancelled)) => {
                 let status = status.as_str();
                 write!(sql, " AND status = '{status}' AND status <> 'completed'")
@@ -110,8 +108,8 @@ impl CallFilter {
         (sql, values)
     }
 
-    /// The SQL that says how many rows are of the time that is wanted, and between which ids they are; it does not count
-    /// for ever. None if any time will do.
+    /// SQL for the row count of the time window, capped at `TIME_WINDOW_ROWS` + 1, and for the range of its ids.
+    /// `None` without a window.
     pub(super) fn few_of_a_time(&self, dialect: Dialect) -> Option<(String, Vec<Value>)> {
         self.since.or(self.until)?;
         let mut sql = format!(
@@ -124,13 +122,13 @@ impl CallFilter {
         Some((sql, values))
     }
 
-    /// The same, among these ids if they are few.
+    /// Limits the filter to the ids of its time window if there are few of them.
     pub(super) fn among(mut self, (count, first, last): (i64, Option<i64>, Option<i64>)) -> Self {
         if usize::try_from(count).is_ok_and(|count| FEW < count) {
             return self;
         }
         let id = |id: i64| u64::try_from(id).unwrap_or_default();
-        // Of none, there is nothing between the two.
+        // An empty window leaves an empty range of ids.
         let (first, last) = (first.map_or(1, id), last.map_or(0, id));
         self.after = self.after.max(Some(first.saturating_sub(1)));
         self.before = Some(self.before.map_or(last + 1, |before| before.min(last + 1)));
@@ -138,7 +136,7 @@ impl CallFilter {
     }
 }
 
-/// Adds what is wanted to a text of SQL, and says the values of its placeholders.
+/// Appends the conditions to the SQL and returns the values of their placeholders.
 fn conditions<const N: usize>(
     sql: &mut String,
     dialect: Dialect,
@@ -147,7 +145,7 @@ fn conditions<const N: usize>(
     let mut values = Vec::new();
     for (condition, value) in wanted {
         let Some(value) = value else { continue };
-        // No row holds a NUL, and PostgreSQL takes none.
+        // No row contains a NUL, and PostgreSQL rejects it as a parameter.
         values.push(Value::Text(value.replace('\0', "\u{fffd}")));
         write!(sql, " AND {condition} {}{}", dialect.placeholder, values.len())
             .expect("a text grows");
@@ -160,10 +158,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_again_asks_with_the_same_text() {
+    fn a_repeated_search_uses_the_same_sql() {
         let dialect = Dialect { table: "calls", placeholder: '$', json: "text" };
         let at = |second: i64| Timestamp::from_second(second).ok();
-        // As somebody who looks at the newest calls of the last minutes again and again.
+        // Simulates a client that polls for the newest calls of the last minutes.
         let asked = |round: i64| {
             let since = at(1_777_000_000 + round);
             let tool = Some(format!("a:{round}"));

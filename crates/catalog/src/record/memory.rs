@@ -1,4 +1,4 @@
-//! A record in memory: for tests and for embedding without a database. Only the last calls are kept.
+//! A call log in memory, for tests and for embedding without a database. It keeps only the last calls.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::journal::{Answering, JournalError};
 
-/// How many rows are kept.
+/// Upper bound for rows; older ones are removed.
 const KEPT: usize = 10_000;
 
-/// A record in memory.
+/// A call log in memory.
 #[derive(Default)]
 pub struct MemoryRecords(Mutex<Kept>);
 

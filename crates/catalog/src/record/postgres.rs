@@ -1,8 +1,8 @@
-//! A record in the journal's PostgreSQL database, one for all nodes.
+//! A call log in the journal's PostgreSQL database, shared by all nodes.
 //!
-//! A group of calls is stored under one advisory lock, so that all nodes add to one chain. If the connection is lost
-//! while a group is committed, nobody knows whether it is stored: the next attempt looks for its last row first.
-//! Searches have connections of their own (`readers.rs`); what is known by its name is asked for over one that all share.
+//! A group of calls is stored under one advisory lock, so that all nodes extend one chain. If the connection is lost
+//! during a commit, the outcome is unknown: the next attempt first looks for the last row of the group.
+//! Searches have their own connections (`search_pool.rs`); lookups by name share one connection.
 
 mod readers;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use crate::journal::{Answering, JournalError, PostgresLink, PostgresUrl};
 
 const DIALECT: Dialect = Dialect { table: "toolcrib_calls", placeholder: '$', json: "text::json" };
 
-/// How often a group is tried whose connection was lost.
+/// Attempts to store a group when the connection is lost.
 const ATTEMPTS: usize = 3;
 
 const LOCK: &str =
@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS toolcrib_calls_anchor (
 );
 ";
 
-/// What was added later; each index is made if it is not there. The last one says that all are.
+/// Indexes that were added later, each created if it does not exist. The last one serves as a marker for all of them.
 const INDEXES: &str = "
 CREATE INDEX IF NOT EXISTS toolcrib_calls_of_source ON toolcrib_calls (source, id);
 CREATE INDEX IF NOT EXISTS toolcrib_calls_by_time ON toolcrib_calls (time, id);
@@ -66,26 +66,27 @@ CREATE INDEX IF NOT EXISTS toolcrib_calls_of_request ON toolcrib_calls ((text::j
 CREATE INDEX IF NOT EXISTS toolcrib_calls_not_completed ON toolcrib_calls (status, id) WHERE status <> 'completed';
 ";
 
-/// Making an index of many rows takes long, and another node may be at it.
+/// Disables timeouts: indexing many rows takes long, and another node may hold the lock for the same work.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
-/// A record in PostgreSQL.
+/// A call log in PostgreSQL.
 pub struct PostgresRecords {
     link: Arc<PostgresLink>,
     readers: Readers,
     writing: Mutex<Writing>,
 }
 
-/// What is kept between groups.
+/// The state between two groups.
 #[derive(Default)]
 struct Writing {
     client: Option<Client>,
-    /// A group that may have been stored, and its last row then. Whoever is not told comes again with the same one.
+    /// A group whose commit may have succeeded, with its last row. If the reply is lost, the caller retries the same
+    /// group.
     sent: Option<(Arc<[CallRecord]>, Link)>,
 }
 
 impl PostgresRecords {
-    /// Connects and makes the tables and indexes that are not there.
+    /// Connects, and creates missing tables and indexes.
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
         let records = Self::connect_to_read(url)?;
         if !records.has("toolcrib_calls_anchor").await? {
@@ -94,7 +95,7 @@ impl PostgresRecords {
         if !records.has("toolcrib_calls_not_completed").await?
             && let Err(error) = records.make(INDEXES).await
         {
-            // Perhaps the tables are somebody else's. All works without, but slower.
+            // This user may not own the tables. Everything works without the indexes, only slower.
             tracing::warn!(%error, "the record goes without some indexes: {error}");
         }
         Ok(records)
@@ -116,14 +117,14 @@ impl PostgresRecords {
         step.commit().await.map_err(sql)
     }
 
-    /// Connects to a record that is there, to look at it.
+    /// Connects to an existing call log without changing it.
     pub fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(PostgresLink::new(url)?);
         let readers = Readers::of(Arc::clone(&link));
         Ok(Self { link, readers, writing: Mutex::default() })
     }
 
-    /// Stores a group once.
+    /// Attempts once to store a group.
     async fn try_store(&self, calls: &Arc<[CallRecord]>) -> Result<(), JournalError> {
         let sql = |error: tokio_postgres::Error| self.link.failure(&error, true);
         let mut writing = self.writing.lock().await;
@@ -152,7 +153,7 @@ impl PostgresRecords {
         Ok(())
     }
 
-    /// The same, among the ids of the time that is wanted if there are few.
+    /// Limits the filter to the ids of its time window if there are few of them.
     async fn narrowed(&self, filter: CallFilter) -> Result<CallFilter, JournalError> {
         let Some((sql, values)) = filter.few_of_a_time(DIALECT) else { return Ok(filter) };
         let found = self.readers.query(&sql, &values).await?;
@@ -171,7 +172,7 @@ impl PostgresRecords {
             row.get::<_, Option<&str>>(1).is_none_or(|time| time < &*before)
         };
         let mut old: Vec<_> = rows.iter().take_while(is_old).collect();
-        // The last of them stays.
+        // The newest removable row stays as evidence of the age of the others.
         old.pop();
         if let Some(last) = old.last() {
             let (id, hash): (i64, &[u8]) = (last.get(0), last.get(2));
@@ -235,7 +236,7 @@ impl Records for PostgresRecords {
 
     fn chain(&self) -> Answering<'_, Chain> {
         Box::pin(async move {
-            // One statement, so that all of it is of one moment.
+            // One statement, so that all values are consistent.
             let sql = "SELECT (SELECT coalesce(sum(executions), 0)::bigint FROM toolcrib_usage WHERE \"of\" = 'tool'),
                     a.id, a.hash, c.id, c.hash
                 FROM (SELECT 1) one
@@ -313,7 +314,7 @@ fn usage_of(row: &tokio_postgres::Row) -> Usage {
     }
 }
 
-/// A hash that is none of ours is no hash of any text.
+/// An invalid hash is replaced by one that no row text has, so that verification reports it.
 fn digest(bytes: &[u8]) -> Digest {
     Digest::from_bytes(bytes).unwrap_or_else(|_| Digest::of("no hash"))
 }

@@ -1,4 +1,4 @@
-//! Calls for tests of the stores.
+//! Sample calls for tests of the stores.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) fn time(second: u64) -> Timestamp {
     start + Duration::from_secs(second)
 }
 
-/// A call that went well, at a second.
+/// A successful call that starts at a given second.
 pub(super) fn call(tool: &str, second: u64) -> CallRecord {
     CallRecord {
         time: time(second),
@@ -38,7 +38,7 @@ pub(super) fn call(tool: &str, second: u64) -> CallRecord {
     }
 }
 
-/// Five thousand calls, one of which is like no other, and filters of which each finds one.
+/// Five thousand calls, one of them unlike all others, and filters that each match only that one.
 pub(super) fn rare() -> (Vec<CallRecord>, Vec<CallFilter>) {
     let mut calls: Vec<_> = (0..5_000).map(|second| call("a:x", second)).collect();
     calls[100] = CallRecord { subject: "eve".into(), ..call("rare:y", 100) };

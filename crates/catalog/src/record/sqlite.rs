@@ -1,7 +1,7 @@
-//! A record in a SQLite file of its own, beside the journal's.
+//! A call log in a SQLite file of its own, next to that of the journal.
 //!
-//! The journal's file has one writer for good; this one is written by whoever calls tools, a server and programs beside
-//! it: the head of the chain is read in the transaction that adds to it. Whoever reads does so beside it.
+//! The file of the journal has one permanent writer. This file has several: a server and the programs that call tools
+//! at the same time. So each transaction reads the head of the chain before it appends. Readers never block writers.
 
 mod readers;
 #[cfg(test)]
@@ -28,14 +28,14 @@ use crate::journal::{
     Answering, JournalError, is_shm_growth, off_the_async_threads, sqlite_failure,
 };
 
-/// `crec`: says that a database file is a record of ours.
+/// `crec`: identifies database files of our call log.
 const APPLICATION_ID: i64 = 0x6372_6563;
-/// How long to wait for somebody else who writes.
+/// How long to wait for another writer.
 const BUSY: Duration = Duration::from_secs(10);
-/// How long a search may take, as on PostgreSQL. Who reads everything in order may take longer.
+/// Time limit of a search, as on PostgreSQL. Reading everything in order may take longer.
 const SEARCH: Duration = Duration::from_secs(30);
 
-/// The tables, one step for each format. A step is never changed after a release; a new one is added.
+/// Schema migrations, one per format. A released migration never changes; a new one is added instead.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE calls (
         id INTEGER PRIMARY KEY,
@@ -66,26 +66,26 @@ const MIGRATIONS: &[&str] = &["
 
 const DIALECT: Dialect = Dialect { table: "calls", placeholder: '?', json: "text" };
 
-/// A record in a SQLite file.
+/// A call log in a SQLite file.
 pub struct SqliteRecords {
     path: Arc<Path>,
-    /// Why nothing is written any more: after a failed flush, the next one could only seem to succeed.
+    /// Why writing has stopped: after a failed flush, a later one could only seem to succeed.
     stopped: Arc<OnceLock<String>>,
     readers: Readers,
-    /// None when the file was opened to look at it. Last, so that it is the last to be closed: SQLite then moves the log
-    /// into the file.
+    /// `None` if the file was opened read-only. Last field, so that it is dropped last: SQLite then merges the
+    /// write-ahead log into the file.
     writer: Option<Arc<Mutex<Connection>>>,
 }
 
 impl SqliteRecords {
-    /// The file of the record that belongs to a journal.
+    /// The path of the call log that belongs to a journal.
     pub fn beside(journal: &Path) -> PathBuf {
         let mut name = journal.as_os_str().to_owned();
         name.push(".record");
         name.into()
     }
 
-    /// Opens a record for reading and writing and makes it if there is none.
+    /// Opens a call log for reading and writing, and creates it if it does not exist.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         make_private(path)?;
         let sql = |error: rusqlite::Error| sqlite_failure(path, &error);
@@ -102,7 +102,7 @@ impl SqliteRecords {
         Ok(Self::over(path, Some(connection)))
     }
 
-    /// Opens a record to look at it.
+    /// Opens a call log read-only.
     pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
         if !path.is_file() {
             let cause = "there is no such file: no call was recorded yet".to_owned();
@@ -120,7 +120,7 @@ impl SqliteRecords {
         Self { path, stopped: Arc::default(), readers, writer: writer.map(Arc::new) }
     }
 
-    /// Changes something, off the async threads.
+    /// Runs a change on the blocking pool.
     fn change<T, F>(&self, work: F) -> Answering<'_, T>
     where
         T: Send + 'static,
@@ -237,7 +237,7 @@ fn read(connection: &Connection, filter: CallFilter) -> rusqlite::Result<Vec<Row
     rows.collect()
 }
 
-/// The same, among the ids of the time that is wanted if there are few.
+/// Limits the filter to the ids of its time window if there are few of them.
 fn narrowed(connection: &Connection, filter: CallFilter) -> rusqlite::Result<CallFilter> {
     let Some((sql, values)) = filter.few_of_a_time(DIALECT) else { return Ok(filter) };
     let mut few = connection.prepare_cached(&sql)?;
@@ -275,7 +275,7 @@ fn count(connection: &Connection, calls: &[CallRecord]) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Of a row that begins with the name.
+/// Reads usage totals from a row whose first column is the name.
 fn usage_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Usage> {
     let last_at: Option<String> = row.get(2)?;
     Ok(Usage {
@@ -310,13 +310,13 @@ impl rusqlite::ToSql for Value {
     }
 }
 
-/// A hash that is none of ours is no hash of any text.
+/// An invalid hash is replaced by one that no row text has, so that verification reports it.
 fn hash(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Digest> {
     let bytes: Vec<u8> = row.get(column)?;
     Ok(Digest::from_bytes(&bytes).unwrap_or_else(|_| Digest::of("no hash")))
 }
 
-/// The file says who called what: nobody else may read it.
+/// The file records who called which tool, so only its owner may read it.
 fn make_private(path: &Path) -> Result<(), JournalError> {
     if path.exists() {
         return Ok(());
@@ -334,7 +334,7 @@ fn make_private(path: &Path) -> Result<(), JournalError> {
     })
 }
 
-/// Refuses what is not ours.
+/// Rejects files of other programs and newer formats.
 fn check(connection: &Connection, path: &Path) -> Result<(), JournalError> {
     let sql = |error: rusqlite::Error| sqlite_failure(path, &error);
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));

@@ -1,4 +1,4 @@
-//! How often tools and callers were used: running totals, kept in the same step as the rows, that stay when rows go.
+//! Usage of tools and callers: running totals, updated in the same step as the rows, and kept when rows are removed.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{CallEnd, CallRecord};
 
-/// What is counted.
+/// The kind of name that usage is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UsageOf {
-    /// A tool, a prompt or a resource, by its id. What nobody has goes by the empty id.
+    /// A tool, a prompt or a resource, by its id. Calls of unknown tools count for the empty id.
     Tool,
     /// A caller, by its subject.
     Subject,
@@ -30,27 +30,26 @@ pub struct Usage {
     pub last_error: Option<Box<str>>,
 }
 
-/// Which of what was used most.
+/// A page of the list of names by usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsagePage {
-    /// What is counted.
     pub of: UsageOf,
-    /// Behind what was used so often and has this name.
+    /// Continue after the name with this usage count.
     pub after: Option<(u64, String)>,
-    /// At most so many.
+    /// Upper bound for entries.
     pub limit: usize,
 }
 
 impl UsagePage {
-    /// The most used of all.
+    /// The first page.
     pub fn first(of: UsageOf, limit: usize) -> Self {
         Self { of, after: None, limit }
     }
 
-    /// The place to go on behind, for SQL, and how many.
+    /// Start of the page and limit, as SQL parameters.
     pub(super) fn numbers(&self) -> (i64, &str, i64) {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        // Nothing was used as often as this.
+        // Larger than any usage count, so the page starts with the first entry.
         let (used, name) =
             self.after.as_ref().map_or((i64::MAX, ""), |(used, name)| (number(*used), name));
         (used, name, i64::try_from(self.limit).unwrap_or(i64::MAX))
@@ -77,7 +76,7 @@ impl Usage {
     }
 }
 
-/// What these calls add to the totals, in one order for everybody: whoever stores beside us takes them in the same.
+/// The totals to add for these calls, in sorted order: all writers lock the rows in the same order, so none deadlocks.
 pub(super) fn added(calls: &[CallRecord]) -> BTreeMap<(UsageOf, &str), Usage> {
     let mut totals: BTreeMap<(UsageOf, &str), Usage> = BTreeMap::new();
     for call in calls {

@@ -1,7 +1,7 @@
-//! Whether the record is whole: every row is the one that was stored, and none is missing.
+//! Verifies the call log: every row is unchanged, and none is missing.
 //!
-//! Whoever can write the whole database can also make up another chain. Keep the head that is reported here somewhere
-//! else, and hold the next one against it: the row of that id must still have that hash.
+//! An attacker who can write the whole database can also forge a new chain. Store the reported head elsewhere and pass
+//! it to the next verification: the row with that id must still have that hash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,20 +13,20 @@ use serde::{Serialize, Serializer};
 use super::{CallFilter, Chain, InvalidLink, Link, Records, Row};
 use crate::journal::JournalError;
 
-/// How many rows are read at once.
+/// Rows read in one call.
 const PAGE: usize = 1_000;
-/// More problems than this are not told one by one.
+/// Problems beyond this number are only counted.
 const TOLD: usize = 100;
 
-/// By how much a call may have begun after one that ended later, and how long a look at all rows may take.
+/// Tolerance for the age of removed rows: a call may start later than one that ended after it, and a verification takes
+/// time.
 const ALLOWANCE: SignedDuration = SignedDuration::from_hours(1);
 
-/// A head that is kept elsewhere, and when its call began: `12:5f1d…@2026-05-01T09:00:00Z`.
+/// A head that an auditor saved elsewhere, with the start of its call: `12:5f1d…@2026-05-01T09:00:00Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptHead {
-    /// Which row it is.
     pub link: Link,
-    /// When its call began, if that was kept too.
+    /// Start of its call, if it was saved too.
     pub time: Option<Timestamp>,
 }
 
@@ -39,7 +39,7 @@ impl From<Link> for KeptHead {
 impl FromStr for KeptHead {
     type Err = InvalidLink;
 
-    /// Reads `ID:HASH@TIME`, or `ID:HASH`.
+    /// Parses `ID:HASH@TIME` or `ID:HASH`.
     fn from_str(text: &str) -> Result<Self, InvalidLink> {
         let (link, time) = match text.split_once('@') {
             Some((link, time)) => (link, Some(time.parse().map_err(|_| InvalidLink)?)),
@@ -63,37 +63,37 @@ impl Serialize for KeptHead {
     }
 }
 
-/// What somebody else knows of a record than its own database, which may be somebody's who wants to seem honest.
+/// Independent knowledge of an external auditor about the log; the database itself may be forged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
-    /// A head that was kept elsewhere must be there, unless its row has gone for its age.
+    /// A saved head whose row must exist, unless retention has removed it.
     pub head: Option<KeptHead>,
-    /// Only what is older may have gone for its age; nothing, if nothing is older.
+    /// Retention may have removed only rows older than this; `None` disables the check.
     pub removed_before: Option<Timestamp>,
 }
 
-/// What a look at the whole record found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordVerification {
-    /// How many rows were looked at.
+    /// Number of rows checked.
     pub rows: u64,
-    /// How many were removed for their age before.
+    /// Number of rows that retention had removed before.
     pub removed: u64,
-    /// When the call of the first row began that is there.
+    /// Start of the call in the first existing row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Timestamp>,
     /// The last row.
     pub head: Link,
-    /// The same with when its call began, as it is to be kept elsewhere and given back.
+    /// The last row with the start of its call, to be saved elsewhere for the next verification.
     pub keep: KeptHead,
-    /// The row of which a head was kept, if what there is begins after it: nobody can say any more whether it was the same.
+    /// Id of the saved head if the log begins after it, so that its hash can no longer be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_old: Option<u64>,
-    /// One sentence for each thing that is wrong.
+    /// One sentence for each problem.
     pub problems: Vec<String>,
 }
 
-/// Looks at every row. Calls may be recorded meanwhile, and old rows may go.
+/// Verifies every row. Calls may be recorded, and old rows removed, at the same time.
 pub async fn verify_records(
     records: &dyn Records,
     expected: Expected,
@@ -116,7 +116,7 @@ pub async fn verify_records(
             break;
         }
         for row in page.iter().take_while(|row| row.id <= head.id) {
-            // Some may have grown too old while we were reading.
+            // Retention may have removed some rows since the last read.
             if row.id != looking.last.id + 1 {
                 let anchor = records.chain().await?.anchor;
                 if looking.last.id < anchor.id {
@@ -136,23 +136,24 @@ pub async fn verify_records(
     Ok(looking.end(anchor.id, head))
 }
 
-/// Looks at the lines of an export, one by one. What one begins with is taken as it is.
+/// Verifies an export line by line. It trusts the hash that the first row of the export follows.
 #[derive(Debug, Default)]
 pub struct ExportVerifier {
     expected: Expected,
-    /// What the first row follows, once there is one.
+    /// The link before the first row, and the state since then; `None` before the first row.
     begun: Option<(Link, Looking)>,
     lines: u64,
     odd: Vec<String>,
 }
 
 impl ExportVerifier {
-    /// It is held against what is expected. Lines that begin later than the record are as if the rows before had gone.
+    /// Compares with the expectations of an auditor. If the export begins after the first row of the log, earlier rows
+    /// count as removed.
     pub fn new(expected: Expected) -> Self {
         Self { expected, ..Self::default() }
     }
 
-    /// The next line.
+    /// Checks the next line.
     pub fn look(&mut self, line: &str) {
         self.lines += 1;
         let row = Row::of_line(line.trim_end());
@@ -170,7 +171,7 @@ impl ExportVerifier {
         looking.look(&row);
     }
 
-    /// What was found.
+    /// Completes the verification.
     pub fn end(self) -> RecordVerification {
         let start = Link::start();
         let begun = self.begun.unwrap_or_else(|| (start, Looking::after(start, self.expected)));
@@ -181,23 +182,23 @@ impl ExportVerifier {
     }
 }
 
-/// What a look at rows, one after the other, has found so far.
+/// The state of a verification of consecutive rows.
 #[derive(Debug)]
 struct Looking {
-    /// What stood before is gone.
+    /// Rows up to this id have been removed.
     begins_after: u64,
-    /// All of that must be older.
+    /// All removed rows must be older than this.
     removed_before: Option<Timestamp>,
-    /// By how much it may be younger.
+    /// Tolerance for their age.
     allowance: SignedDuration,
-    /// Whether that is to be seen from the next row.
+    /// True if the next row has to prove the age of the removed rows.
     is_age_due: bool,
     oldest: Option<Timestamp>,
     newest: Option<Timestamp>,
     last: Link,
     rows: u64,
     problems: Vec<String>,
-    /// A head that was kept elsewhere, until it is found.
+    /// The saved head, until its row is found.
     kept: Option<KeptHead>,
 }
 
@@ -219,7 +220,7 @@ impl Looking {
         looking
     }
 
-    /// Everything up to there has gone since we began. It may have grown old enough only then.
+    /// Rows up to the anchor were removed during the verification. They may have become old enough only then.
     fn begin_at(&mut self, anchor: Link) {
         self.begins_after = anchor.id;
         self.allowance = ALLOWANCE;
@@ -239,7 +240,8 @@ impl Looking {
         self.reach(row.link());
     }
 
-    /// Retention leaves the last row that may go: all that stood before it is older still, or nearly.
+    /// Checks the first remaining row. Retention keeps the newest removable row, so the removed ones are older, or
+    /// nearly as old.
     fn look_at_age(&mut self, first: Option<Timestamp>) {
         let is_due = std::mem::take(&mut self.is_age_due);
         let Some(removed_before) = self.removed_before.filter(|_| is_due) else { return };
@@ -263,7 +265,7 @@ impl Looking {
         self.look_at_age_of(kept);
     }
 
-    /// A row that is known only from the one behind it has been removed, whatever that one says of its own age.
+    /// Checks the age of the saved head if its row was removed, regardless of the age that the next row claims.
     fn look_at_age_of(&mut self, kept: KeptHead) {
         let KeptHead { link: Link { id, .. }, time } = kept;
         let Some((time, boundary)) = time.zip(self.removed_before) else { return };
@@ -305,7 +307,7 @@ fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// What is wrong with a row that follows another.
+/// The first problem of a row that follows `last`.
 fn problem(last: Link, row: &Row) -> Option<String> {
     let id = row.id;
     if Digest::of(&*row.text) != row.hash {
@@ -372,22 +374,22 @@ mod tests {
     }
 
     #[test]
-    fn an_export_is_whole_from_where_it_begins() {
+    fn an_export_is_complete_from_its_first_row() {
         let rows = rows(5);
         let all = verified(&rows, Some(rows[3].link()));
         assert_eq!((all.rows, all.removed, all.head), (5, 0, rows[4].link()));
         assert_eq!(all.problems, Vec::<String>::new());
-        // The first row says what stood before it.
+        // The first row contains the hash of the row before it.
         let later = verified(&rows[2..], Some(rows[1].link()));
         assert_eq!((later.rows, later.removed, later.problems), (3, 2, vec![]));
     }
 
     #[test]
-    fn a_head_of_before_the_first_row_cannot_be_checked_and_is_no_problem() {
+    fn a_saved_head_before_the_first_row_cannot_be_checked_and_is_no_problem() {
         let rows = rows(5);
         let later = verified(&rows[3..], Some(rows[1].link()));
         assert_eq!((later.too_old, later.problems), (Some(2), vec![]));
-        // The first row says what the one before it must be.
+        // The first row contains the hash that the row before it must have.
         let before = Link { id: 3, hash: Digest::of("x") };
         let other = verified(&rows[3..], Some(before));
         assert_eq!(other.problems, ["row 3 does not have the hash that was kept of it"]);
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_that_begins_too_late_shows() {
+    fn an_export_that_begins_too_late_is_detected() {
         let rows = rows(5);
         let began = rows[0].call().unwrap().call.time;
         let held = |rows: &[Row], removed_before| {
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_was_kept_says_whether_its_row_was_old_enough_to_go() {
+    fn a_saved_head_proves_whether_its_row_was_old_enough_to_be_removed() {
         let rows = rows(5);
         let kept = held_against(&rows[..3], Expected::default()).keep;
         assert_eq!(kept.to_string(), format!("3:{}@2026-05-01T09:00:00.000000Z", rows[2].hash));
@@ -423,7 +425,7 @@ mod tests {
             let expected = Expected { head: Some(kept), removed_before };
             held_against(&rows[begin..], expected).problems
         };
-        // The first that is left is taken for older than it is.
+        // The first remaining row is treated as if it were older.
         let told = "row 3, of which a hash was kept, was removed, and was not old enough";
         for begin in [3, 4] {
             let problems = held(begin, "2026-05-01T08:00:00Z");
@@ -434,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_export_shows() {
+    fn damage_of_an_export_is_detected() {
         let rows = rows(5);
         let gap = verified(rows.iter().filter(|row| row.id != 3), None);
         assert_eq!(gap.problems, ["row 3 is missing"]);

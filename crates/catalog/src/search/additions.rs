@@ -1,24 +1,24 @@
-//! Texts of many tools on their way into a lexicon. There each is looked up once, however many have it.
+//! Texts of many tools, collected for a lexicon, which then looks up each text once, however many tools have it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::postings::Posting;
 
-/// Names a text until the lexicon has given it an id.
+/// Identifies a text until the lexicon assigns its id.
 pub(super) type Number = u32;
 
-/// Texts, and the tools that have them.
+/// Texts with the tools that have them.
 #[derive(Default)]
 pub(super) struct Additions {
     numbers: HashMap<Arc<str>, Number>,
     texts: Vec<Arc<str>>,
-    /// Of every text in the order of slots.
+    /// Postings of all texts; those of one text are in the order of slots.
     postings: Vec<(Number, Posting)>,
 }
 
 impl Additions {
-    /// The number of a text, a new one if need be. A text that no tool is said to have goes nowhere.
+    /// The number of a text, new if necessary. A text without postings is not added to the lexicon.
     pub(super) fn number(&mut self, text: &str) -> Number {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -30,24 +30,24 @@ impl Additions {
         number
     }
 
-    /// Says that a tool has a text: once of each, and one tool after the other.
+    /// Records that a tool has a text. Callers add each pair once and complete one tool before the next.
     pub(super) fn add(&mut self, number: Number, posting: Posting) {
         self.postings.push((number, posting));
     }
 
-    /// How many texts have a number.
+    /// Number of different texts.
     pub(super) fn texts(&self) -> usize {
         self.texts.len()
     }
 
-    /// How much there is to keep.
+    /// Number of texts and postings.
     pub(super) fn len(&self) -> usize {
         self.texts.len() + self.postings.len()
     }
 
-    /// Calls `each` with every text that somebody has, and with who has it.
+    /// Calls `each` with every text that has postings, and with these.
     pub(super) fn each(mut self, mut each: impl FnMut(Number, Arc<str>, &[(Number, Posting)])) {
-        // Stable: the order of slots stays.
+        // The sort is stable, so the order of slots is kept.
         self.postings.sort_by_key(|(number, _)| *number);
         for run in self.postings.chunk_by(|one, two| one.0 == two.0) {
             if let Some((number, _)) = run.first() {

@@ -1,54 +1,54 @@
-//! What of a tool is searched: its texts, field by field, within bounds.
+//! The searchable texts of a tool, by field and within size limits.
 
 use serde_json::Value;
 
 use super::weights::Field;
 
-/// How much of a text counts, in characters; of all texts of a tool, in bytes; and of how many arguments.
+/// Size limits: characters of one text, bytes of all texts of a tool, and number of its parameters.
 const LONGEST_TEXT: usize = 8_192;
 const MOST_TEXT: usize = 64 * 1024;
 const MOST_PARAMETERS: usize = 256;
-/// How deep arguments inside arguments are looked at.
+/// Nesting depth down to which parameters are indexed.
 const DEEPEST: usize = 3;
 
-/// The texts of a tool that it is found by.
+/// The searchable texts of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
     pub(super) id: Box<str>,
     pub(super) name: Box<str>,
     pub(super) keywords: Vec<Box<str>>,
     pub(super) texts: Vec<(Field, Box<str>)>,
-    /// How many bytes there are of keywords and texts.
+    /// Size of keywords and texts, in bytes.
     length: usize,
 }
 
 impl Document {
-    /// A tool with nothing but a name. Among equals, the lower id comes first.
+    /// A tool with only a name. The id decides between equal scores: the lower one comes first.
     pub fn new(id: &str, name: &str) -> Self {
         let (id, name) = (id.into(), first(name, LONGEST_TEXT).into());
         Self { id, name, ..Self::default() }
     }
 
-    /// How much text it has, in bytes, without its name.
+    /// Size of its texts without its name, in bytes.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// With a keyword, tag or label.
+    /// Adds a keyword, tag or label.
     pub fn keyword(&mut self, keyword: &str) {
         if let Some(keyword) = self.cut(keyword) {
             self.keywords.push(keyword);
         }
     }
 
-    /// With a text of a field.
+    /// Adds a text of a field.
     pub fn text(&mut self, field: Field, text: &str) {
         if let Some(text) = self.cut(text) {
             self.texts.push((field, text));
         }
     }
 
-    /// As much of a text as there is room for, if that is anything.
+    /// Cuts a text to the remaining size limit; `None` if nothing is left.
     fn cut(&mut self, text: &str) -> Option<Box<str>> {
         let left = MOST_TEXT.saturating_sub(self.length);
         let cut = first(text, LONGEST_TEXT);
@@ -57,7 +57,7 @@ impl Document {
         Some(cut.into())
     }
 
-    /// With the names, descriptions and examples of its arguments, from the schema of them.
+    /// Adds the names, descriptions and examples of the parameters in a schema.
     pub fn arguments(&mut self, schema: &Value) {
         let mut left = MOST_PARAMETERS;
         self.properties(schema, DEEPEST, &mut left);

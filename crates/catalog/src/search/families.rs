@@ -1,4 +1,4 @@
-//! Words that belong together because they have the same stem.
+//! Groups of words that share a stem.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::lexicon::TextId;
 
 const DRAWERS: usize = 1024;
 
-/// The words of a lexicon by their stem; cheap to clone.
+/// The words of a lexicon by stem; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Families {
     drawers: Vec<Arc<HashMap<Box<str>, Vec<TextId>>>>,
@@ -26,7 +26,7 @@ impl Default for Families {
 
 impl Families {
     fn drawer(&self, stem: &str) -> usize {
-        // The remainder is below DRAWERS, so the cast loses nothing.
+        // The remainder is below BUCKETS, so the cast loses nothing.
         (self.hasher.hash_one(stem) % DRAWERS as u64) as usize
     }
 
@@ -54,7 +54,7 @@ impl Families {
     }
 }
 
-/// What is left of a word without its ending, in English: `creating`, `creates` and `created` are `creat`.
+/// The English stem of a word: `creating`, `creates` and `created` become `creat`.
 pub(super) fn stem(word: &str) -> Cow<'_, str> {
     match word.is_ascii() {
         true => Stemmer::create(Algorithm::English).stem(word),

@@ -1,7 +1,7 @@
-//! An index follows a catalog: what differs between two snapshots is put in anew, and nothing else is looked at.
+//! Updates an index from a catalog: only tools that differ between two snapshots are indexed again.
 //!
-//! It stands beside the fold and not in it: a tool takes longer to index than to fold, and nobody who starts or refreshes
-//! waits for that.
+//! This is separate from the fold: indexing a tool takes longer than folding it, and neither a start nor a refresh
+//! should wait for it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use crate::snapshot::Snapshot;
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::CataloguedTool;
 
-/// How much of a tool a model is given, in bytes: most read no more, and an endpoint may refuse what it does not read.
+/// Upper bound for the text of a tool that an embedding model gets, in bytes: most models read no more, and an endpoint
+/// may reject longer texts.
 const LONGEST_FOR_MEANING: usize = 1_024;
 
-/// The slots whose tools are found by other words in one snapshot than in the other. What both share is not compared, so
-/// one changed tool among 100,000 takes microseconds to find.
+/// The slots whose searchable texts differ between two snapshots. Shared parts are not compared, so finding one changed
+/// tool among 100,000 takes microseconds.
 pub fn differing(before: &Snapshot, after: &Snapshot) -> ToolSet {
     let mut differing = ToolSet::default();
     for slot in before.tools.differing(&after.tools) {
@@ -31,7 +32,7 @@ pub fn differing(before: &Snapshot, after: &Snapshot) -> ToolSet {
     differing
 }
 
-/// The tools of sources that go by another name; tools are found by it.
+/// The tools of sources whose name changed, because the name of its source is a searchable text of a tool.
 fn renamed(before: &Snapshot, after: &Snapshot) -> Vec<ToolSet> {
     if Arc::ptr_eq(&before.sources, &after.sources) {
         return Vec::new();
@@ -46,7 +47,7 @@ fn renamed(before: &Snapshot, after: &Snapshot) -> Vec<ToolSet> {
     sources.map(|(_, entry)| entry.tools.clone()).collect()
 }
 
-/// Whether both are found by the same words. The manifest is the same if nothing new was seen at the source.
+/// True if both tools have the same searchable texts. Unless a refresh found a new version, they share their manifest.
 fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
     let (a, b) = (&one.tool, &two.tool);
     let (manifest, other) = (a.shown_manifest(), b.shown_manifest());
@@ -59,7 +60,7 @@ fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
 }
 
 impl SearchIndex {
-    /// Has at these slots what a snapshot has there.
+    /// Updates these slots to the tools of a snapshot.
     pub fn follow(&mut self, slots: impl IntoIterator<Item = Slot>, snapshot: &Snapshot) {
         let (there, gone): (Vec<Slot>, Vec<Slot>) =
             slots.into_iter().partition(|slot| snapshot.tool_at(*slot).is_some());
@@ -69,13 +70,13 @@ impl SearchIndex {
     }
 }
 
-/// How much text some tools are found by, in bytes.
+/// Size of the searchable texts of some tools, in bytes.
 pub fn text_length(snapshot: &Snapshot, slots: &ToolSet) -> usize {
     let entries = slots.iter().filter_map(|slot| snapshot.tool_at(slot));
     entries.map(|entry| document(snapshot, entry).length()).sum()
 }
 
-/// What a tool says of itself, as one text for a model: the words of its name, whose it is, and what it does.
+/// The text of a tool for an embedding model: the words of its name, its source and its description.
 pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
     let tool = &entry.tool;
     let title = tool.shown_manifest().title.as_deref().map(shown_text);
@@ -84,7 +85,7 @@ pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
     text_of(name, source, &shown_description(tool.description()))
 }
 
-/// The same of a tool that is in no catalog.
+/// The text for an embedding model of a tool that is not in a catalog.
 pub fn text_of(name: &str, source: &str, description: &str) -> String {
     let mut text = String::new();
     for part in name.split(['_', '-', '.', '/']).filter(|part| !part.is_empty()) {
@@ -97,7 +98,7 @@ pub fn text_of(name: &str, source: &str, description: &str) -> String {
     text
 }
 
-/// The texts that a tool is found by: those that agents see, and the name of its source.
+/// The searchable texts of a tool: the ones that agents see, and the name of its source.
 fn document(snapshot: &Snapshot, entry: &CataloguedTool) -> Document {
     let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
     let mut document = Document::new(tool.id.as_str(), tool.name());

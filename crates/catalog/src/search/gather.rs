@@ -1,4 +1,4 @@
-//! What tools have, gathered text by text, before it is put into an index all at once.
+//! A batch of tools, collected by text before it is added to an index in one step.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use super::weights::{Field, Weights};
 use super::words::{each_signed, each_word, squashed, squashed_word};
 use crate::tool_set::Slot;
 
-/// How many different words of a tool count.
+/// Upper bound for different words of one tool.
 const MOST_WORDS: usize = 2_000;
-/// From so many texts and mentions on, it is time to put them into the index. Small in tests, so that there is more than one.
+/// Texts and postings that fill a batch. Small in tests, so that they use more than one batch.
 const ENOUGH: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
 /// The texts of several tools, in the order of their slots.
@@ -24,21 +24,21 @@ pub(super) struct Gathering {
     pub(super) wholes: Additions,
     pub(super) words: Additions,
     pub(super) asides: Additions,
-    /// With numbers in place of ids.
+    /// Tools with text numbers in place of text ids.
     pub(super) tools: Vec<(Slot, Indexed)>,
-    /// What the tool at hand has.
+    /// The words of the current tool.
     tally: Tally,
 }
 
-/// Every word of one tool with what it counts there, over all fields.
+/// The words of one tool with their weights, summed over all fields.
 #[derive(Default)]
 struct Tally {
     words: Vec<(Number, Counted)>,
-    /// By number: the place among the words, and one more.
+    /// By text number: the index in `words` plus one, or zero.
     places: Vec<usize>,
 }
 
-/// What is known of one word of one tool.
+/// The weights of one word of one tool.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     weight: f32,
@@ -52,12 +52,12 @@ impl Gathering {
         ENOUGH <= all.iter().map(|additions| additions.len()).sum()
     }
 
-    /// Whether a tool comes after all that were gathered.
+    /// True if a slot comes after those of all collected tools.
     pub(super) fn is_next(&self, slot: Slot) -> bool {
         self.tools.last().is_none_or(|(last, _)| *last < slot)
     }
 
-    /// Takes in a tool that is next.
+    /// Adds the next tool.
     pub(super) fn take(&mut self, slot: Slot, document: &Document, weights: &Weights) {
         let bare = Posting { slot, weight: Weight::default(), share: 0, described: false };
         let name = self.names.number(&document.name.to_lowercase());
@@ -77,7 +77,7 @@ impl Gathering {
         self.tools.push((slot, Indexed { id, name, whole, keywords, words, described, asides }));
     }
 
-    /// The parts of the name share it.
+    /// Counts the words of the name, each with an equal share of it.
     fn count_name(&mut self, words: &[String], weights: &Weights) {
         let weight = worth(weights, Field::Name, words.len());
         let share = 1.0 / words.len().max(1) as f32;
@@ -87,7 +87,8 @@ impl Gathering {
         }
     }
 
-    /// All other fields; gives what stands in the description and is no word of its own.
+    /// Counts all other fields. Returns the parts of the description that are only for the table: fillers and words
+    /// with symbols.
     fn count_fields(&mut self, document: &Document, weights: &Weights) -> BTreeSet<Number> {
         let mut asides = BTreeSet::new();
         let mut numbers = Vec::new();
@@ -142,7 +143,7 @@ impl Gathering {
         });
     }
 
-    /// Gives the words of the tool at hand, those of the description first, and how many these are.
+    /// Completes the current tool: returns its words, those of the description first, and the number of the latter.
     fn settle(&mut self, slot: Slot) -> (Box<[Number]>, usize) {
         let (mut words, mut others) = (Vec::with_capacity(self.tally.words.len()), Vec::new());
         for (number, it) in self.tally.words.drain(..) {
@@ -181,19 +182,19 @@ impl Tally {
     }
 }
 
-/// A name of several words counts once more where it was said as a whole.
+/// A name of several words counts once more if the query contains it as a whole.
 fn as_whole(slot: Slot, words: usize, weights: &Weights) -> Posting {
     let weight = if 1 < words { worth(weights, Field::Name, words) } else { 0.0 };
     Posting { slot, weight: Weight::of(weight), share: u8::MAX, described: false }
 }
 
-/// What a word counts in a field of so many words.
+/// Weight of one word in a field with `length` words.
 fn worth(weights: &Weights, field: Field, length: usize) -> f32 {
     let field = weights.of(field);
     field.weight / (1.0 - field.dilution + field.dilution * length as f32 / field.usual_length)
 }
 
-/// The words of a name, each once, without the whole if it has parts.
+/// The words of a name, each once; a compound without its whole form.
 fn name_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     each_word(name, |word| words.push(word.to_owned()));

@@ -1,4 +1,4 @@
-//! What is known of the texts of all tools, changed tool by tool.
+//! The index of the texts of all tools, updated tool by tool.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ const SHELF: usize = 256;
 pub struct SearchIndex {
     pub(super) names: Lexicon,
     pub(super) keywords: Lexicon,
-    /// Names without anything between their words, by which they are known however they are written.
+    /// Names without separators, which match a name however it is written.
     pub(super) wholes: Lexicon,
     pub(super) words: Lexicon,
-    /// What else stands in descriptions, for the table alone: words that say nothing, and words with signs in them.
+    /// Other parts of descriptions, used only by the table: filler words, and words with symbols in them.
     pub(super) asides: Lexicon,
     pub(super) families: Families,
     near_wholes: Neighbours,
@@ -30,36 +30,36 @@ pub struct SearchIndex {
     shelves: Vec<Arc<Vec<Option<Arc<Indexed>>>>>,
 }
 
-/// What a tool has in the index, so that it can be taken out again.
+/// The texts of a tool in the index, needed to remove it again.
 pub(super) struct Indexed {
     pub(super) id: Box<str>,
     pub(super) name: TextId,
     pub(super) whole: TextId,
     pub(super) keywords: Box<[TextId]>,
-    /// Those of the description first.
+    /// Words of the description come first.
     pub(super) words: Box<[TextId]>,
     pub(super) described: usize,
     pub(super) asides: Box<[TextId]>,
 }
 
 impl SearchIndex {
-    /// An empty index with other weights than the usual ones.
+    /// An empty index with these weights.
     pub fn with(weights: Weights) -> Self {
         Self { weights: Arc::new(weights), ..Self::default() }
     }
 
-    /// The same with other weights. Those of fields count when a tool is put in: they stay as they were.
+    /// The same index with other weights, except those of fields: these apply when a tool is added.
     pub fn reweighted(&self, weights: Weights) -> Self {
         let weights = Weights { fields: self.weights.fields, ..weights };
         Self { weights: Arc::new(weights), ..self.clone() }
     }
 
-    /// Puts a tool in its place, instead of what was there.
+    /// Adds a tool, in place of the previous one at its slot.
     pub fn put(&mut self, slot: Slot, document: &Document) {
         self.put_all([(slot, Cow::Borrowed(document))]);
     }
 
-    /// The same of many: it takes much less time for each.
+    /// Adds many tools, which takes much less time for each.
     pub fn put_all<'a>(&mut self, documents: impl IntoIterator<Item = (Slot, Cow<'a, Document>)>) {
         let mut gathering = Gathering::default();
         for (slot, document) in documents {
@@ -91,7 +91,7 @@ impl SearchIndex {
         }
     }
 
-    /// Takes a tool out.
+    /// Removes the tool at a slot.
     pub fn remove(&mut self, slot: Slot) {
         if self.at(slot).is_none() {
             return;
@@ -127,7 +127,7 @@ impl SearchIndex {
         self.shelves.get(slot as usize / SHELF)?.get(slot as usize % SHELF)?.as_ref()
     }
 
-    /// By which equals are told apart.
+    /// The id of the tool, which decides between equal scores.
     pub(super) fn id(&self, slot: Slot) -> &str {
         self.at(slot).map_or("", |it| &it.id)
     }
@@ -137,13 +137,13 @@ impl SearchIndex {
         self.at(slot).map(|it| self.names.text(it.name))
     }
 
-    /// Its keywords, in lower case.
+    /// The keywords of a tool, in lower case.
     pub(super) fn keywords_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
         let ids = self.at(slot).into_iter().flat_map(|it| &it.keywords);
         ids.map(|id| self.keywords.text(*id))
     }
 
-    /// The words of its description.
+    /// The words of the description of a tool.
     pub(super) fn described_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
         self.at(slot).into_iter().flat_map(|it| {
             let words = it.words.iter().take(it.described).map(|id| self.words.text(*id));
@@ -151,17 +151,17 @@ impl SearchIndex {
         })
     }
 
-    /// How many slots it knows of.
+    /// Number of slots that the index covers.
     pub(super) fn slots(&self) -> usize {
         self.shelves.len() * SHELF
     }
 
-    /// The words that are one edit away from this one.
+    /// The words at an edit distance of one.
     pub(super) fn words_near(&self, word: &str) -> Vec<TextId> {
         only_near(self.near_words.of(word), word, &self.words)
     }
 
-    /// The names that are one edit away from this one, both without anything between their words.
+    /// The names at an edit distance of one, compared without separators.
     pub(super) fn wholes_near(&self, whole: &str) -> Vec<TextId> {
         only_near(self.near_wholes.of(whole), whole, &self.wholes)
     }
@@ -178,7 +178,7 @@ impl SearchIndex {
         self.at(slot).map_or(0, |it| it.words.len())
     }
 
-    /// Whether no text is left.
+    /// True if no text is left.
     pub(super) fn is_bare(&self) -> bool {
         let lexicons = [&self.names, &self.keywords, &self.wholes, &self.words, &self.asides];
         lexicons.iter().all(|lexicon| lexicon.is_bare())

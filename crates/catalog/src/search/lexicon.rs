@@ -1,7 +1,7 @@
 //! A lexicon: texts, each with the tools that have it, found exactly or by a part.
 //!
-//! It is shared in pieces as the other tables are: a change copies the pieces it touches. A text that nobody has any more
-//! leaves nothing behind.
+//! Its chunks are shared like those of the other tables: a change copies only the affected chunks. A text that no tool
+//! has any more leaves no trace.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,13 +13,13 @@ use super::additions::{Additions, Number};
 use super::postings::Postings;
 use crate::tool_set::Slot;
 
-/// Names a text as long as somebody has it.
+/// Identifies a text as long as a tool has it.
 pub(super) type TextId = u32;
 
 const SHELF: usize = 256;
 const DRAWERS: usize = 1024;
 
-/// All texts, cheap to clone.
+/// A lexicon, cheap to clone.
 #[derive(Clone)]
 pub(super) struct Lexicon {
     shelves: Vec<Arc<Shelf>>,
@@ -28,11 +28,11 @@ pub(super) struct Lexicon {
     free: Arc<BTreeSet<TextId>>,
 }
 
-/// Neighbouring ids; what is looked through from end to end lies side by side.
+/// Texts with consecutive ids, stored contiguously for fast scans.
 #[derive(Clone, Default)]
 struct Shelf {
     entries: Vec<Entry>,
-    /// All texts one after the other, each behind a line end; and where each begins.
+    /// All texts concatenated, each after a newline, and the offset of each.
     all: String,
     begins: Vec<u32>,
 }
@@ -43,16 +43,16 @@ struct Entry {
     postings: Arc<Postings>,
 }
 
-/// What has become of texts that were added.
+/// The result of adding texts.
 pub(super) struct Taken {
-    /// By number.
+    /// Ids of the texts, by number.
     ids: Vec<TextId>,
-    /// Those that nobody had before.
+    /// Texts that were not in the lexicon before.
     pub(super) new: Vec<(Arc<str>, TextId)>,
 }
 
 impl Taken {
-    /// Puts the id of a text in the place of its number.
+    /// Replaces the number of a text by its id.
     pub(super) fn give_id(&self, number: &mut Number) {
         *number = self.ids[*number as usize];
     }
@@ -67,11 +67,11 @@ impl Default for Lexicon {
 
 impl Lexicon {
     fn drawer(&self, text: &str) -> usize {
-        // The remainder is below DRAWERS, so the cast loses nothing.
+        // The remainder is below BUCKETS, so the cast loses nothing.
         (self.hasher.hash_one(text) % DRAWERS as u64) as usize
     }
 
-    /// The text that is exactly so.
+    /// The id of exactly this text.
     pub(super) fn find(&self, text: &str) -> Option<TextId> {
         self.drawers[self.drawer(text)].get(text).copied()
     }
@@ -88,12 +88,12 @@ impl Lexicon {
         self.entry(id).map(|entry| &*entry.postings)
     }
 
-    /// Every text that begins with this, and perhaps some that have it behind a line end.
+    /// Texts that begin with this, and possibly others that contain it after a newline.
     pub(super) fn beginning_with(&self, beginning: &str) -> Vec<TextId> {
         self.containing(&Finder::new(&format!("\n{beginning}")))
     }
 
-    /// Every text that has this in it.
+    /// Texts that contain this.
     pub(super) fn containing(&self, finder: &Finder<'_>) -> Vec<TextId> {
         let mut found = Vec::new();
         for (shelf, number) in self.shelves.iter().zip(0_u32..) {
@@ -109,7 +109,7 @@ impl Lexicon {
         found
     }
 
-    /// Says of many texts which tools have them.
+    /// Adds texts with the tools that have them.
     pub(super) fn add_all(&mut self, additions: Additions) -> Taken {
         let mut taken = Taken { ids: vec![0; additions.texts()], new: Vec::new() };
         additions.each(|number, text, run| {
@@ -126,7 +126,7 @@ impl Lexicon {
         taken
     }
 
-    /// Says that a tool no longer has a text; gives the text if nobody has it now.
+    /// Removes a tool from a text. If no tool has the text any more, it is removed and returned.
     pub(super) fn remove(&mut self, id: TextId, slot: Slot) -> Option<Arc<str>> {
         let shelf = Arc::make_mut(&mut self.shelves[id as usize / SHELF]);
         let entry = &mut shelf.entries[id as usize % SHELF];

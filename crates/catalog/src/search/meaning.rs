@@ -1,40 +1,40 @@
-//! Meaning: vectors of texts, by which what says the same in other words is near; and both kinds of search as one.
+//! Semantic search: embedding vectors, which are similar for texts of similar meaning, and its fusion with word search.
 
 use std::collections::HashMap;
 
 use super::{Found, Weights};
 use crate::tool_set::Slot;
 
-/// The most numbers a vector has.
+/// Upper bound for the dimensions of a vector.
 const LONGEST: usize = 4_096;
-/// A tool that was found for its name or nearly all of its words stays where it is.
+/// A tool with at least this score by words (its name, or nearly all words) is not ranked lower by fusion.
 const SURE: f32 = 0.85;
 
-/// Where a text lies among all meanings: a direction, in steps of 1/127.
+/// The embedding of a text: a direction, with coordinates in steps of 1/127.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vector(Box<[i8]>);
 
 impl Vector {
-    /// None if it has no direction: no numbers, too many, or none but zeros.
+    /// `None` if the numbers have no direction: if there are none, too many, or only zeros.
     pub fn new(numbers: &[f32]) -> Option<Self> {
         let length = numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
         let is_one = length.is_normal() && numbers.len() <= LONGEST;
-        // The cast rounds to what fits.
+        // The rounded value always fits, so the cast loses nothing.
         is_one.then(|| Self(numbers.iter().map(|it| (it / length * 127.0).round() as i8).collect()))
     }
 
-    /// As it is stored.
+    /// The stored form.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.iter().map(|number| number.to_ne_bytes()[0]).collect()
     }
 
-    /// From what was stored.
+    /// Reads the stored form.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let is_one = !bytes.is_empty() && bytes.len() <= LONGEST;
         is_one.then(|| Self(bytes.iter().map(|byte| i8::from_ne_bytes([*byte])).collect()))
     }
 
-    /// From 0, nothing in common, to 1, the same. Vectors of different models have nothing in common.
+    /// Similarity from 0 (nothing in common) to 1 (equal). Vectors of different models have nothing in common.
     pub fn nearness(&self, other: &Self) -> f32 {
         if self.0.len() != other.0.len() {
             return 0.0;
@@ -44,7 +44,7 @@ impl Vector {
     }
 }
 
-/// The nearest, best first. Equals are ordered by what they go by: slots tell of tools that were there before.
+/// The most similar tools, best first. A stable key decides between equals, because slots depend on earlier tools.
 pub fn nearest<By: Ord>(mut near: Vec<(Slot, By, f32)>, limit: usize) -> Vec<(Slot, f32)> {
     near.retain(|(.., nearness)| 0.0 < *nearness);
     near.sort_by(|one, two| two.2.total_cmp(&one.2).then_with(|| one.1.cmp(&two.1)));
@@ -52,8 +52,9 @@ pub fn nearest<By: Ord>(mut near: Vec<(Slot, By, f32)>, limit: usize) -> Vec<(Sl
     near.into_iter().map(|(slot, _, nearness)| (slot, nearness)).collect()
 }
 
-/// What was found by words, best first, and what is near in meaning, as one: with the share of the best that it has by words,
-/// and how near it is. A word alone is worth what the table says; what is only near comes after it.
+/// Fuses word hits (best first) with semantically similar tools. The score combines the share of the best score by
+/// words with the similarity. A query of one word keeps the scores of the table, and tools that are only similar come
+/// after.
 pub fn fused(
     by_words: Vec<Found>,
     near: &[(Slot, f32)],
@@ -82,7 +83,7 @@ pub fn fused(
             fused.push(Found { part: 0, slot: *slot, score });
         }
     }
-    // Stable: among equals, what was found by words comes first.
+    // The sort is stable: of equal scores, word hits come first.
     fused.sort_by(|one, two| two.score.total_cmp(&one.score));
     fused.truncate(limit);
     fused
@@ -107,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn equals_are_ordered_by_what_they_go_by() {
+    fn equal_similarities_are_ordered_by_key() {
         let near = vec![(1, "c", 0.5), (2, "b", 0.5), (3, "z", 0.9), (4, "a", 0.5), (5, "x", 0.0)];
         assert_eq!(nearest(near, 3), [(3, 0.9), (4, 0.5), (2, 0.5)]);
     }
 
     #[test]
-    fn words_and_meaning_count_together() {
+    fn words_and_similarity_are_combined() {
         let found = |slot, score| Found { part: 0, slot, score };
         let fused = |by_words: &[Found], near: &[(Slot, f32)], query: &str, limit| {
             super::fused(by_words.to_vec(), near, query, limit, &Weights::default())
@@ -125,16 +126,16 @@ mod tests {
         assert_eq!(order(&both), [2, 3, 1, 4]);
         assert!(both.iter().all(|it| 0.0 < it.score && it.score <= 1.0));
         assert_eq!(fused(&by_words, &near, "some words", 1).len(), 1);
-        // Without weight, what is near only comes last.
+        // With weight zero, tools that are only similar come last.
         let words_alone = Weights { meaning: 0.0, ..Weights::default() };
         let both = super::fused(by_words.clone(), &near, "some words", 10, &words_alone);
         assert_eq!(order(&both), [1, 2, 3, 4]);
-        // A name that was said stays first, and so does the table.
+        // A tool whose name is in the query stays first, and so does one with a score of the table.
         assert_eq!(order(&fused(&[found(1, 0.95)], &near, "its name", 10))[0], 1);
         let word = fused(&by_words, &near, "word", 10);
         assert_eq!((word[0], word[1].slot), (found(1, 0.4), 3));
         assert_eq!(fused(&by_words, &[], "word", 10), by_words);
-        // Of providers nothing is known but words.
+        // Tools of providers have no embeddings, so they are only found by words.
         let provided = Found { part: 1, slot: 3, score: 0.5 };
         assert_eq!(fused(&[provided], &near, "some words", 10).len(), 4);
     }

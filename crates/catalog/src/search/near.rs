@@ -1,7 +1,7 @@
-//! Texts that are nearly the same: one letter was left out, added, changed or swapped with its neighbour.
+//! Finds texts at an edit distance of one: a letter omitted, inserted, replaced or swapped with its neighbour.
 //!
-//! Two texts one edit apart become the same when one letter, or none, is taken out of each at the right place. So every
-//! word is kept under all that it becomes that way, and a question is as many looks as the word has letters.
+//! Two texts one edit apart become equal if at most one letter is deleted from each at the right position. So each word
+//! is stored under all these deletions, and a lookup costs one probe for each letter of the word.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use super::lexicon::TextId;
 
 const DRAWERS: usize = 4096;
-/// Shorter texts are near too many others; longer ones have parts to be found by.
+/// Indexed lengths: shorter texts are similar to too many others; longer ones are found by their parts.
 const LENGTHS: std::ops::RangeInclusive<usize> = 4..=24;
 
-/// Finds texts that may be nearly the same; cheap to clone. Only hashes are kept: whoever finds a text compares.
+/// Finds candidates for similar texts; cheap to clone. It stores only hashes: the caller compares the texts.
 #[derive(Clone)]
 pub(super) struct Neighbours {
-    /// In each drawer pairs of a hash and a text that has it, in order.
+    /// Each bucket contains pairs of a hash and a text id, in ascending order.
     drawers: Vec<Arc<Vec<(u32, TextId)>>>,
     hasher: RandomState,
 }
@@ -27,20 +27,20 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// Takes in texts that it does not have.
+    /// Adds new texts.
     pub(super) fn add_all(&mut self, texts: &[(Arc<str>, TextId)]) {
         let mut places: Vec<(usize, u32, TextId)> = Vec::new();
         for (text, id) in texts {
             places.extend(self.places(text).into_iter().map(|(drawer, hash)| (drawer, hash, *id)));
         }
         places.sort_unstable();
-        // A letter that stands twice leaves the same behind either time.
+        // Deleting either of two equal adjacent letters gives the same text.
         places.dedup();
         for run in places.chunk_by(|one, two| one.0 == two.0) {
             let Some((drawer, ..)) = run.first() else { continue };
             let drawer = Arc::make_mut(&mut self.drawers[*drawer]);
             drawer.extend(run.iter().map(|(_, hash, id)| (*hash, *id)));
-            // Two runs that are in order: they are merged, not sorted anew.
+            // Both halves are already sorted, so the stable sort only merges them.
             drawer.sort();
         }
     }
@@ -68,7 +68,7 @@ impl Neighbours {
         found
     }
 
-    /// Where a text is kept: under itself, and under itself without each of its letters.
+    /// The buckets and hashes of a text: its own, and those without each of its letters.
     fn places(&self, text: &str) -> Vec<(usize, u32)> {
         let length = text.chars().count();
         if !LENGTHS.contains(&length) || !is_of_one_alphabet(text) {
@@ -84,15 +84,15 @@ impl Neighbours {
             without.push_str(before);
             without.push_str(after);
             let hash = self.hasher.hash_one(without.as_str());
-            // The remainder is below DRAWERS, and half of the rest is enough to tell texts apart.
+            // The remainder is below BUCKETS, and half of the remaining bits suffice to distinguish texts.
             places.push(((hash % DRAWERS as u64) as usize, (hash >> 32) as u32));
         }
         places
     }
 }
 
-/// Whether all letters, but for digits, are of one alphabet. Where any sign may stand beside any other, and where there are
-/// thousands of them, a word has so many neighbours that whoever writes them all down makes it slow to look for.
+/// True if all letters, except digits, belong to one alphabet. If alphabets mix, or if an alphabet has thousands of
+/// letters, the edit-distance neighbourhood of a word is so large that indexing it would slow down every lookup.
 fn is_of_one_alphabet(text: &str) -> bool {
     let alphabet = |letter: char| match u32::from(letter) {
         ..0x250 => (!letter.is_ascii_digit()).then_some(0),
@@ -103,13 +103,13 @@ fn is_of_one_alphabet(text: &str) -> bool {
     first < 0x2e && alphabets.all(|other| other == first)
 }
 
-/// The number of edits between two texts, if it is not above `most`. Neighbours that were swapped are one edit.
+/// The edit distance of two texts if it is at most `most`. A swap of neighbouring letters counts as one edit.
 pub(super) fn distance_within(one: &str, two: &str, most: usize) -> Option<usize> {
     let (one, two): (Vec<char>, Vec<char>) = (one.chars().collect(), two.chars().collect());
     if most < one.len().abs_diff(two.len()) {
         return None;
     }
-    // Rows of the usual table: two before, the last one, and the one that is written.
+    // Rows of the usual table: the one before last, the last one, and the current one.
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=two.len()).collect();
     for (i, a) in one.iter().enumerate() {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edits_are_counted_as_people_make_them() {
+    fn edits_are_counted_like_typing_errors() {
         for (one, two, edits) in [
             ("create", "create", Some(0)),
             ("create", "cerate", Some(1)),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_has_neighbours_of_its_own_alphabet_only() {
+    fn a_word_only_has_neighbours_of_its_own_alphabet() {
         let texts =
             ["emailé", "email5", "ema1l", "почта", "почты", "email漢", "메일주소를", "mailпочта"];
         let mut neighbours = Neighbours::default();
@@ -174,12 +174,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_way_back_is_as_far(one in "[a-e]{0,8}", two in "[a-e]{0,8}", most in 0_usize..3) {
+        fn the_distance_is_symmetric(one in "[a-e]{0,8}", two in "[a-e]{0,8}", most in 0_usize..3) {
             prop_assert_eq!(distance_within(&one, &two, most), distance_within(&two, &one, most));
         }
 
         #[test]
-        fn whatever_is_one_edit_away_is_found(one in "[a-c]{4,7}", two in "[a-c]{4,7}") {
+        fn every_text_one_edit_away_is_found(one in "[a-c]{4,7}", two in "[a-c]{4,7}") {
             let mut neighbours = Neighbours::default();
             neighbours.add_all(&[(two.as_str().into(), 7)]);
             if distance_within(&one, &two, 1).is_some() {

@@ -1,4 +1,4 @@
-//! Who has a text, in the order of slots, in shared chunks: a change copies one of them.
+//! The tools that have a text, in the order of slots, in shared chunks: a change copies one chunk.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::tool_set::{Slot, ToolSet};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Posting {
     pub(super) slot: Slot,
-    /// How much the text counts there, over all fields.
+    /// Weight of the text in this tool, summed over all fields.
     pub(super) weight: Weight,
-    /// Which part of the tool's name it is, in 255ths.
+    /// The share of the tool's name that this text is, in 255ths.
     pub(super) share: u8,
-    /// Whether it stands in the description.
+    /// True if the description contains the text.
     pub(super) described: bool,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Weight(u16);
 
 impl Weight {
     pub(super) fn of(number: f32) -> Self {
-        // The cast saturates, and what has any weight keeps some.
+        // The cast saturates, and a positive weight never becomes zero.
         Self(((number * 1024.0) as u16).max(u16::from(0.0 < number)))
     }
 
@@ -31,19 +31,19 @@ impl Weight {
     }
 }
 
-/// Small in tests, so that a dozen tools go through everything that many do.
+/// Postings per chunk. Small in tests, so that a dozen tools exercise every case.
 const CHUNK: usize = if cfg!(test) { 4 } else { 512 };
-/// From so many on, they are kept as a set too.
+/// From this number on, the slots are also stored as a set.
 const MANY: usize = if cfg!(test) { 6 } else { 1024 };
-/// Tools are looked up one by one where so many times as many have the text.
+/// If a text has this many times more tools than a search, the searched tools are looked up individually.
 const MUCH_MORE: usize = if cfg!(test) { 2 } else { 16 };
 
-/// All who have a text.
+/// All tools that have a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Postings {
     chunks: Vec<Arc<Vec<Posting>>>,
     len: usize,
-    /// The same as a set, if they are many: counting those within another set takes no time then.
+    /// The slots as a set if there are many; counting its members within another set is then very fast.
     set: Option<Box<ToolSet>>,
 }
 
@@ -52,14 +52,14 @@ impl Postings {
         self.len == 0
     }
 
-    /// The chunk that a slot is in, or would be.
+    /// Index of the chunk that contains a slot, or would.
     fn chunk(&self, slot: Slot) -> usize {
         let after =
             self.chunks.partition_point(|chunk| chunk.first().is_some_and(|it| it.slot <= slot));
         after.saturating_sub(1)
     }
 
-    /// Puts in tools that are not there yet, in their order. Those that come after all others are appended.
+    /// Adds tools in the order of their slots; the ones after all existing slots are appended.
     pub(super) fn put_all(&mut self, postings: impl Iterator<Item = Posting>) {
         for posting in postings {
             let last = self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK);
@@ -88,7 +88,7 @@ impl Postings {
             }
         }
         if CHUNK < chunk.len() {
-            // What is appended goes on in a new chunk; elsewhere both halves have room.
+            // After an append, start a new chunk; elsewhere split in half, so that both halves can grow.
             let keep = if chunk.last() == Some(&posting) { CHUNK } else { CHUNK / 2 };
             let rest = chunk.split_off(keep);
             self.chunks.insert(index + 1, Arc::new(rest));
@@ -96,7 +96,7 @@ impl Postings {
         self.note(posting.slot);
     }
 
-    /// Has a tool that was put in among the set of them all, if there is one.
+    /// Adds a slot to the set, or creates the set once there are enough postings.
     fn note(&mut self, slot: Slot) {
         match &mut self.set {
             Some(set) => _ = set.set(slot, true),
@@ -127,12 +127,13 @@ impl Postings {
         chunk.get(chunk.binary_search_by_key(&slot, |it| it.slot).ok()?)
     }
 
-    /// All of them, in the order of slots.
+    /// All postings in the order of slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Posting> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// Those within a set. Where the set is much the smaller, its tools are looked up one by one.
+    /// Calls `each` for the postings within a scope. If the scope is much smaller, its tools are looked up
+    /// individually.
     pub(super) fn each_within(&self, within: &Within<'_>, mut each: impl FnMut(&Posting)) {
         match &within.few {
             Some(few) if few.len() * MUCH_MORE < self.len => {
@@ -148,7 +149,7 @@ impl Postings {
         }
     }
 
-    /// How many within a set have any of some texts.
+    /// Number of tools within a scope that have any of several texts.
     pub(super) fn count_any(several: &[&Self], within: &Within<'_>) -> usize {
         let sets: Vec<&ToolSet> = several.iter().filter_map(|it| it.set.as_deref()).collect();
         if let (true, [only]) = (sets.is_empty(), several) {
@@ -166,14 +167,14 @@ impl Postings {
     }
 }
 
-/// The set of tools that is searched.
+/// The set of searched tools.
 pub(super) struct Within<'a> {
     set: &'a ToolSet,
-    /// Its slots, if they are few.
+    /// The slots of the set if there are few.
     few: Option<Vec<Slot>>,
 }
 
-/// More tools than this are not looked up one by one.
+/// Larger sets of tools are not looked up individually.
 const FEW: usize = if cfg!(test) { 5 } else { 4096 };
 
 impl<'a> Within<'a> {
@@ -185,7 +186,7 @@ impl<'a> Within<'a> {
         self.set.len()
     }
 
-    /// Its slots, if they are few.
+    /// The slots of the set if there are few.
     pub(super) fn few(&self) -> Option<&[Slot]> {
         self.few.as_deref()
     }
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_any_weight_keeps_some_and_nothing_is_nothing() {
+    fn a_positive_weight_never_becomes_zero() {
         assert_eq!(Weight::of(0.0).get(), 0.0);
         assert_eq!(Weight::of(1e-6).get(), 1.0 / 1024.0);
         assert_eq!(Weight::of(2.0).get(), 2.0);

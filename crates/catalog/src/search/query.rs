@@ -1,23 +1,23 @@
-//! What is asked, within bounds: words that say something, each once.
+//! A parsed query within size limits: its significant words, each once.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::words::each_word;
 
-/// How much of a query counts: characters, and words.
+/// Upper bounds for the characters and words of a query; the rest is ignored.
 const LONGEST: usize = 4_000;
 const MOST_WORDS: usize = 64;
-/// No filler has more bytes.
+/// Length of the longest filler, in bytes.
 const LONGEST_FILLER: usize = 8;
 
-/// A query as it is understood.
+/// A parsed query.
 pub(super) struct Query {
-    /// In lower case, cut, without space around it.
+    /// The text in lower case, cut and trimmed.
     pub(super) text: String,
-    /// Its words that say something; all of them, if none does.
+    /// Its significant words; all its words if none is significant.
     pub(super) words: Vec<String>,
-    /// Neighbours as one word: `qr code` may be `qrcode` elsewhere.
+    /// Each two adjacent words as one: `qr code` may be `qrcode` in a tool.
     pub(super) pairs: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ impl Query {
         !self.text.is_empty() && !self.text.contains(char::is_whitespace)
     }
 
-    /// One word that has no parts: not `read_file`.
+    /// True for one word without parts: not for `read_file`.
     pub(super) fn is_plain_word(&self) -> bool {
         self.is_one_word() && self.words.len() <= 1
     }
 }
 
-/// Words that say nothing about what a tool does: what holds sentences together, and what requests begin with.
+/// Filler words, which say nothing about the purpose of a tool: function words, and common openings of requests.
 #[rustfmt::skip]
 const FILLERS: &[&str] = &[
     "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because",

@@ -1,6 +1,6 @@
-//! How well tools fit a query: BM25F over words and what stands in for them, and how much of a name was said.
+//! Relevance of tools for a query: BM25F over words and their substitutes, with a bonus for a name in the query.
 //!
-//! Whatever is counted is counted among the tools that are searched. So a score says nothing about any other tool.
+//! All statistics cover only the searched tools, so a score reveals nothing about any other tool.
 
 use std::cell::Cell;
 
@@ -36,31 +36,31 @@ impl Entry {
     }
 }
 
-/// What counts in one index for a word, and how much of its weight.
+/// The index terms that match a query word in one index, each with a factor for its weight.
 type Entries = Vec<(Entry, f32)>;
 
-/// One word of the query: what stands for it, and how much it tells.
+/// A word of the query with its matches and its rarity.
 struct Term {
-    /// For each part.
+    /// Matches for each part.
     entries: Vec<Entries>,
-    /// How rare it is among the tools that are searched: the most that it can add.
+    /// Inverse document frequency among the searched tools: the upper bound of what the word adds to a score.
     rarity: f32,
-    /// How many of those have it.
+    /// Number of searched tools that have the word.
     having: usize,
 }
 
-/// How well the tools of each part fit.
+/// Computes the relevance of the tools of each part.
 pub(super) struct Relevance<'a> {
-    /// The rarest first.
+    /// The rarest word first.
     terms: Vec<Term>,
-    /// What a tool would have that has everything that is asked for.
+    /// The score of a tool that has every word of the query.
     most: f32,
     weights: &'a Weights,
 }
 
-/// How many words of a query count: the rarest. As many pairs of neighbours may count beside them.
+/// Upper bound for words of a query: the rarest count. The same number of adjacent pairs may count in addition.
 const MOST_WORDS: usize = 32;
-/// Words that so many have are read from end to end only if they can still make a difference.
+/// Words of more tools than this are scanned completely only if they can still change the result.
 const MANY: usize = if cfg!(test) { 3 } else { 512 };
 
 impl<'a> Relevance<'a> {
@@ -68,7 +68,7 @@ impl<'a> Relevance<'a> {
         let all: usize = parts.iter().map(|part| part.within.len()).sum();
         let asked = query.words.iter().map(|word| asked_term(word, parts, all, weights));
         let mut terms: Vec<Term> = asked.collect();
-        // What nobody has tells nothing and comes last.
+        // A word that no tool has gives no information, so it comes last.
         terms.sort_by(|one, two| {
             let by_rarity = || two.rarity.total_cmp(&one.rarity);
             (one.having == 0).cmp(&(two.having == 0)).then_with(by_rarity)
@@ -87,8 +87,8 @@ impl<'a> Relevance<'a> {
         Self { terms, most, weights }
     }
 
-    /// Calls `each` with the tools of a part that have any of the words, and how well they fit, above 0 and at most 1.
-    /// Those that cannot be among the best `limit` may be left out.
+    /// Calls `each` with the tools of a part that have any of the words, and their relevance, above 0 and at most 1.
+    /// Tools that cannot be among the best `limit` may be omitted.
     pub(super) fn each(
         &self,
         number: usize,
@@ -99,7 +99,8 @@ impl<'a> Relevance<'a> {
         let mut sums = Sums::new(part.index.slots());
         let mut left: f32 = self.terms.iter().map(|term| term.rarity).sum();
         for term in &self.terms {
-            // Who has none of the rarer words cannot get in any more: it is enough to look at the others.
+            // Tools without any of the rarer words cannot reach the best any more: it suffices to update the other
+            // tools.
             let is_decided = MANY < term.having && left < self.least(&sums, limit);
             for (entry, factor) in &term.entries[number] {
                 let Some(postings) = entry.postings(part) else { continue };
@@ -125,7 +126,7 @@ impl<'a> Relevance<'a> {
         sum * (1.0 + naming * share.min(1.0)) / (1.0 + naming)
     }
 
-    /// What the last of the best has by now.
+    /// The current score of the last of the best `limit` tools.
     fn least(&self, sums: &Sums, limit: usize) -> f32 {
         if limit == 0 || sums.known.len() < limit {
             return 0.0;
@@ -140,12 +141,12 @@ impl<'a> Relevance<'a> {
     }
 }
 
-/// What is added up for every tool.
+/// The sums of all tools of a part.
 struct Sums {
     by_slot: Vec<Sum>,
-    /// Those that have anything.
+    /// Tools with a sum above zero.
     known: Vec<Slot>,
-    /// Those that have the word that is looked at.
+    /// Tools that have the current word.
     touched: Vec<Slot>,
 }
 
@@ -153,13 +154,13 @@ struct Sums {
 struct Sum {
     sum: f32,
     share: f32,
-    /// Of the word that is looked at.
+    /// Weight of the current word.
     weight: f32,
     own_share: f32,
 }
 
 thread_local! {
-    /// All zero between two searches: clearing a megabyte would take longer than most of them.
+    /// Reused buffer, all zero between two searches: clearing a megabyte would take longer than most searches.
     static BY_SLOT: Cell<Vec<Sum>> = const { Cell::new(Vec::new()) };
 }
 
@@ -170,7 +171,7 @@ impl Sums {
         Self { by_slot, known: Vec::new(), touched: Vec::new() }
     }
 
-    /// Says what was added up, and leaves nothing of it.
+    /// Passes on all sums and resets the buffer to zero.
     fn finish(mut self, mut each: impl FnMut(Slot, Sum)) {
         for slot in self.known {
             each(slot, std::mem::take(&mut self.by_slot[slot as usize]));
@@ -190,7 +191,7 @@ impl Sums {
         it.own_share = it.own_share.max(f32::from(posting.share) / 255.0 * factor);
     }
 
-    /// Only for tools that have something already; so they are among those that are searched.
+    /// Adds postings only to tools that already have a sum, which implies that they are searched.
     fn gather_known(&mut self, postings: &Postings, factor: f32) {
         for posting in postings.iter() {
             if 0.0 < self.by_slot[posting.slot as usize].sum {
@@ -212,13 +213,13 @@ impl Sums {
     }
 }
 
-/// How much a word tells that so many of all have: the usual formula of BM25, which is always above 0.
+/// Inverse document frequency (BM25 in the variant that is always positive).
 fn rarity(having: usize, all: usize) -> f32 {
     let (having, others) = (having as f32, all.saturating_sub(having) as f32);
     (1.0 + (others + 0.5) / (having + 0.5)).ln()
 }
 
-/// How many tools have any of the words.
+/// Number of tools that have any of the terms.
 fn count(entries: &[Entries], parts: &[Part<'_>]) -> usize {
     let counts = entries.iter().zip(parts).map(|(entries, part)| {
         let postings = entries.iter().filter_map(|(entry, _)| entry.postings(part));
@@ -227,8 +228,8 @@ fn count(entries: &[Entries], parts: &[Part<'_>]) -> usize {
     counts.sum()
 }
 
-/// A word that is asked for: itself and the words with its stem, or if nobody has them, those nearest to it; and what may
-/// stand in for it.
+/// Matches of a query word: the word itself and words with its stem, or, if no tool has these, words at an edit
+/// distance of one. Synonyms are added in both cases.
 fn asked_term(word: &str, parts: &[Part<'_>], all: usize, weights: &Weights) -> Term {
     let wanted = stem(word);
     let own = |part: &Part<'_>| own_words(part, word, &wanted, weights.same_stem);
@@ -242,7 +243,7 @@ fn asked_term(word: &str, parts: &[Part<'_>], all: usize, weights: &Weights) -> 
         let others = stand_ins(part, &wanted, weights.synonym);
         entries.extend(others.into_iter().filter(|(entry, _)| tells(part, *entry, all)));
     }
-    // Numbers are added up in an order that does not depend on who came first.
+    // Sort, because floating-point sums depend on the order of addition, which must not depend on the age of tools.
     for (entries, part) in entries.iter_mut().zip(parts) {
         entries.sort_by(|(one, _), (two, _)| one.text(part).cmp(two.text(part)));
     }
@@ -250,7 +251,7 @@ fn asked_term(word: &str, parts: &[Part<'_>], all: usize, weights: &Weights) -> 
     Term { rarity: rarity(having, all), entries, having }
 }
 
-/// What every eighth tool has stands in for nothing.
+/// True if the term is rare enough to be a synonym: at most an eighth of all tools have it.
 fn tells(part: &Part<'_>, entry: Entry, all: usize) -> bool {
     let most = (all / 8).max(MANY);
     let postings = entry.postings(part);
@@ -274,7 +275,7 @@ fn near(part: &Part<'_>, word: &str, factor: f32) -> Entries {
     part.index.words_near(word).into_iter().map(|id| (Entry::Word(id), factor)).collect()
 }
 
-/// Words that mean about the same.
+/// Terms for synonyms.
 fn stand_ins(part: &Part<'_>, stem: &str, factor: f32) -> Entries {
     let words = synonyms(stem).iter().flat_map(|other| part.index.families.of(other));
     words.map(|id| (Entry::Word(*id), factor)).collect()

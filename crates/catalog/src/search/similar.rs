@@ -1,4 +1,4 @@
-//! Names that say nearly the same: of their words, by stem, they have at least half in common. And questions.
+//! Similarity of names: by stem, at least half of their words are shared. Also the stems of a query.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,22 @@ use super::families::stem;
 use super::query::Query;
 use super::words::{each_word, squashed_word};
 
-/// The words of a name, by stem.
+/// The stems of the words of a name.
 pub struct NameStems(BTreeSet<String>);
 
 impl NameStems {
-    /// Those of a name.
     pub fn of(name: &str) -> Self {
         Self(stems(name))
     }
 
-    /// Whether two names say nearly the same: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
+    /// True if two names are similar: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
     pub fn are_similar(&self, other: &Self) -> bool {
         let shared = self.0.intersection(&other.0).count();
         0 < shared && self.0.union(&other.0).count() <= 2 * shared
     }
 }
 
-/// What a question is about: the stems of its words that say something.
+/// The stems of the significant words of a query.
 pub fn gist(query: &str) -> BTreeSet<String> {
     Query::new(query).words.iter().map(|word| stem(word).into_owned()).collect()
 }
@@ -33,7 +32,7 @@ fn stems(name: &str) -> BTreeSet<String> {
     each_word(name, |word| {
         stems.insert(stem(word).into_owned());
     });
-    // A compound is its parts and a whole; the parts are what it has in common with others.
+    // A compound consists of its parts and a whole; only the parts can be shared with other names.
     if 1 < stems.len() {
         stems.remove(&*stem(&whole));
     }
@@ -49,13 +48,13 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_about_what_is_left_without_fillers_and_endings() {
+    fn queries_are_compared_without_fillers_and_endings() {
         assert_eq!(gist("Please create the invoices"), gist("creating an invoice"));
         assert_ne!(gist("create an invoice"), gist("delete an invoice"));
     }
 
     #[test]
-    fn names_are_similar_that_differ_in_little() {
+    fn names_that_differ_in_little_are_similar() {
         for (one, two) in [
             ("list_orders", "listOrder"),
             ("list_orders", "list_orders_by_date"),

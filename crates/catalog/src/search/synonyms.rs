@@ -1,11 +1,11 @@
-//! Words that mean about the same where tools are concerned: what people say, and what tools are called.
+//! Synonyms in the field of tools, between the words of queries and those of tool names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use super::families::stem;
 
-/// Each line is of one meaning. Plain words that hold for any catalog; nothing is in here because of one tool.
+/// Each line lists words of one meaning. They are general words; none was added for the sake of one particular tool.
 #[rustfmt::skip]
 const MEANINGS: &[&[&str]] = &[
     &["create", "make", "add", "new", "generate", "build", "insert", "compose"],
@@ -77,7 +77,7 @@ static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     by_stem
 });
 
-/// Other words for a stem, as stems.
+/// The synonyms of a stem, as stems.
 pub(super) fn synonyms(stem: &str) -> &'static [String] {
     BY_STEM.get(stem).map_or(&[], Vec::as_slice)
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_stem_has_two_meanings_and_none_stands_twice_for_another() {
+    fn no_stem_has_two_meanings_and_no_synonym_is_listed_twice() {
         let mut seen: HashMap<String, usize> = HashMap::new();
         for (line, meaning) in MEANINGS.iter().enumerate() {
             for word in *meaning {

@@ -1,4 +1,4 @@
-//! The table of requirement A7: what a query of one word is worth that hits a name, a keyword or a description.
+//! The table of requirement A7: scores for a query of one word that matches a name, a keyword or a description.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::{Part, SearchIndex};
 use crate::tool_set::Slot;
 
 const NAME: f32 = 1.0;
-/// The name, written otherwise: `readFile` for `read_file`.
+/// The same name in another notation: `readFile` for `read_file`.
 const SAME_NAME: f32 = 0.95;
 const NAME_BEGINS: f32 = 0.9;
 const KEYWORD: f32 = 0.85;
@@ -19,15 +19,15 @@ const NAME_CONTAINS: f32 = 0.8;
 const KEYWORD_CONTAINS: f32 = 0.7;
 const DESCRIPTION_WORD: f32 = 0.6;
 const DESCRIPTION_CONTAINS: f32 = 0.5;
-/// A name that is nearly the query, times how alike they are.
+/// A similar name, multiplied by the similarity.
 const NEARLY: f32 = 0.4;
-/// The same if the name has several words: there is less doubt which is meant.
+/// A similar name of several words, which is less ambiguous.
 const NEARLY_WHOLE: f32 = 0.9;
 
-/// What the table says of the tools of one part.
+/// Scores by the table for the tools of one part.
 pub(super) type Ranked = HashMap<Slot, f32>;
 
-/// What the table says of a query, if it says anything.
+/// Adds the scores by the table for a query, if it matches any row.
 pub(super) fn look_up(part: &Part<'_>, query: &Query, limit: usize, found: &mut Ranked) {
     let whole = squashed(&query.text);
     same_name(part, &whole, found);
@@ -38,12 +38,12 @@ pub(super) fn look_up(part: &Part<'_>, query: &Query, limit: usize, found: &mut 
             None => all_texts(part, &word, limit, found),
         }
     }
-    // Last: they are worth less than what is left out where there is enough.
+    // Last, because similar names score less than the matches that the search may omit once there are enough.
     let worth = if query.is_plain_word() { NEARLY } else { NEARLY_WHOLE };
     nearly_same_name(part, &whole, worth, found);
 }
 
-/// What a whole query is worth that is a name, however written.
+/// Scores tools whose name is the whole query, in any notation.
 fn same_name(part: &Part<'_>, whole: &str, found: &mut Ranked) {
     let wholes = &part.index.wholes;
     if let Some(id) = wholes.find(whole).filter(|_| !whole.is_empty()) {
@@ -51,7 +51,7 @@ fn same_name(part: &Part<'_>, whole: &str, found: &mut Ranked) {
     }
 }
 
-/// And that nearly is.
+/// Scores tools whose name is similar to the whole query.
 fn nearly_same_name(part: &Part<'_>, whole: &str, worth: f32, found: &mut Ranked) {
     let alike = 1.0 - 1.0 / whole.chars().count().max(1) as f32;
     for id in part.index.wholes_near(whole) {
@@ -59,15 +59,15 @@ fn nearly_same_name(part: &Part<'_>, whole: &str, worth: f32, found: &mut Ranked
     }
 }
 
-/// A query of one word, and what it is worth in a text.
+/// A query of one word, which computes its score in a text.
 struct Asked<'a> {
     text: &'a str,
     finder: Finder<'a>,
-    /// One or two letters are part of nearly everything: they only count where a text begins with them.
+    /// One or two letters are part of nearly every text: they match only the beginning of a text.
     is_short: bool,
 }
 
-/// Texts with fewer bytes are short. A word of Chinese has more.
+/// Texts below this length are short, in bytes. One Chinese word already has three bytes.
 const SHORT: usize = 3;
 
 impl<'a> Asked<'a> {
@@ -103,7 +103,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The texts of names or keywords that may be worth something.
+    /// Names or keywords that may match.
     fn candidates(&self, lexicon: &Lexicon) -> Vec<TextId> {
         match self.is_short {
             true => lexicon.beginning_with(self.text),
@@ -111,7 +111,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The same of words.
+    /// Words that may match.
     fn words(&self, lexicon: &Lexicon) -> Vec<TextId> {
         match self.is_short {
             true => lexicon.find(self.text).into_iter().collect(),
@@ -120,7 +120,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Looks through what one tool has: so where few are searched, it takes no longer because there are others.
+/// Scores one tool by its own texts. If few tools are searched, the time does not depend on the number of other tools.
 fn own_texts(index: &SearchIndex, slot: Slot, word: &Asked<'_>, found: &mut Ranked) {
     let of_name = index.name_at(slot).and_then(|name| word.in_name(name));
     let of_keywords = index.keywords_at(slot).filter_map(|keyword| word.in_keyword(keyword));
@@ -131,7 +131,7 @@ fn own_texts(index: &SearchIndex, slot: Slot, word: &Asked<'_>, found: &mut Rank
     }
 }
 
-/// Looks through what all tools have, once, and then for who has it.
+/// Scores all tools: scans the texts of the index once, and then follows the postings of matching ones.
 fn all_texts(part: &Part<'_>, word: &Asked<'_>, limit: usize, found: &mut Ranked) {
     let index = part.index;
     for id in word.candidates(&index.names) {
@@ -144,7 +144,7 @@ fn all_texts(part: &Part<'_>, word: &Asked<'_>, limit: usize, found: &mut Ranked
             raise_all(part, &index.keywords, id, worth, found);
         }
     }
-    // What is worth less is not looked for if there is enough of what is worth more.
+    // Lower rows of the table are skipped if the higher ones already fill the result.
     if limit <= found.len() {
         return;
     }

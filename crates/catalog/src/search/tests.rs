@@ -1,4 +1,4 @@
-//! What the index and the ranking promise.
+//! Tests of the guarantees of index and ranking.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ fn all(index: &SearchIndex) -> ToolSet {
     (0..index.slots() as Slot).filter(|slot| !index.id(*slot).is_empty()).collect()
 }
 
-/// What is found, with its score.
+/// The result of a search, with scores.
 fn found<'a>(index: &'a SearchIndex, query: &str) -> Vec<(&'a str, f32)> {
     let found = search(&[(index, &all(index))], query, 10);
     found.into_iter().map(|it| (index.id(it.slot), it.score)).collect()
@@ -39,7 +39,7 @@ fn first<'a>(index: &'a SearchIndex, query: &str) -> &'a str {
 }
 
 #[test]
-fn a_query_of_one_word_is_worth_what_the_table_says() {
+fn a_query_of_one_word_gets_the_scores_of_the_table() {
     let index = index(&[
         ("order", &[], ""),
         ("order_pizza", &[], ""),
@@ -67,7 +67,7 @@ fn a_query_of_one_word_is_worth_what_the_table_says() {
 }
 
 #[test]
-fn one_or_two_letters_are_looked_for_where_texts_begin() {
+fn one_or_two_letters_match_only_the_beginning_of_texts() {
     let index = index(&[
         ("e", &[], ""),
         ("echo", &[], ""),
@@ -83,7 +83,7 @@ fn one_or_two_letters_are_looked_for_where_texts_begin() {
 }
 
 #[test]
-fn words_that_say_nothing_and_words_with_signs_are_words_of_a_description() {
+fn filler_words_and_words_with_symbols_match_descriptions() {
     let index = index(&[
         ("one", &[], "Shows help for a command"),
         ("two", &[], "Sends an e-mail."),
@@ -95,12 +95,12 @@ fn words_that_say_nothing_and_words_with_signs_are_words_of_a_description() {
     }
     assert_eq!(found(&index, "e-mail"), [("two", 0.6), ("four", 0.5)]);
     assert_eq!(found(&index, "comman"), [("one", 0.5)]);
-    // They make no difference to anything else.
+    // They do not affect any other query.
     assert_eq!(found(&index, "help me with this for a while"), []);
 }
 
 #[test]
-fn long_names_are_the_same_only_if_all_of_them_is() {
+fn long_names_are_equal_only_if_they_are_equal_to_the_end() {
     let (one, two) = (format!("{}_one", "long".repeat(15)), format!("{}_two", "long".repeat(15)));
     let index = index(&[(&one, &[], ""), (&two, &[], "")]);
     let query = one.replace('_', "-");
@@ -110,13 +110,13 @@ fn long_names_are_the_same_only_if_all_of_them_is() {
 }
 
 #[test]
-fn of_a_long_query_the_rarest_words_count() {
+fn the_rarest_words_of_a_long_query_count() {
     let several = |word: &str| -> String {
         (b'a'..b'u').map(char::from).map(|it| format!("{word}{it}{it} {word}x{it}{it} ")).collect()
     };
     let (common, unknown) = (several("common"), several("unknowable"));
     let index = index(&[("a", &[], &common), ("b", &[], &common), ("c", &[], "Something rare")]);
-    // Neither what everybody has nor what nobody has takes the place of what tells.
+    // Neither words of every tool nor unknown words displace the informative one.
     for query in [format!("{common} rare"), format!("{unknown} rare")] {
         assert!(found(&index, &query).iter().any(|(id, _)| *id == "c"), "{query}");
     }
@@ -139,7 +139,7 @@ fn no_tool_takes_long_to_index() {
 }
 
 #[test]
-fn the_best_does_not_depend_on_how_many_are_wanted() {
+fn the_best_hit_does_not_depend_on_the_limit() {
     let index = index(&[("odrer", &[], ""), ("c", &[], "Takes an order.")]);
     assert_eq!(found(&index, "order"), [("c", 0.6), ("odrer", 0.4 * 0.8)]);
     let best = search(&[(&index, &all(&index))], "order", 1);
@@ -147,7 +147,7 @@ fn the_best_does_not_depend_on_how_many_are_wanted() {
 }
 
 #[test]
-fn a_name_is_found_however_it_is_written_and_with_a_slip() {
+fn a_name_is_found_in_any_notation_and_with_a_typo() {
     let index = index(&[
         ("read_file", &[], "Get the content"),
         ("readSheet", &[], "Reads a file with a sheet"),
@@ -160,7 +160,7 @@ fn a_name_is_found_however_it_is_written_and_with_a_slip() {
 }
 
 #[test]
-fn words_are_found_by_their_stem_with_a_typo_and_by_another_of_the_same_meaning() {
+fn words_are_found_by_stem_with_a_typo_and_by_synonym() {
     let index = index(&[
         ("weather", &[], "Tells the temperature of tomorrow"),
         ("remove_user", &[], "For administrators"),
@@ -178,7 +178,7 @@ fn words_are_found_by_their_stem_with_a_typo_and_by_another_of_the_same_meaning(
 }
 
 #[test]
-fn arguments_and_their_examples_are_searched_as_deep_as_people_look() {
+fn parameters_and_their_examples_are_searched_to_a_limited_depth() {
     let mut index = SearchIndex::default();
     let mut document = Document::new("a", "do_it");
     document.arguments(&json!({"properties": {
@@ -223,7 +223,7 @@ fn several_indexes_are_searched_as_one() {
 }
 
 #[test]
-fn whatever_is_asked_is_answered_soon() {
+fn every_query_is_answered_within_seconds() {
     let index = index(&[("a.*b", &["("], "Some text"), ("grep", &[], "Finds [a-z]+ in files")]);
     let queries = [
         "x".repeat(1 << 20),
@@ -277,7 +277,7 @@ fn numbered(number: usize, (name, keyword, description): &(String, String, Strin
     document
 }
 
-/// Anything at all, often of what means something elsewhere: regular expressions, templates, SQL, control characters.
+/// Any string, often one with a meaning elsewhere: regular expressions, templates, SQL, control characters.
 fn anything() -> impl Strategy<Value = String> {
     let odd = prop_oneof![
         Just(".*(a+)+$"),
@@ -301,9 +301,9 @@ fn anything() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // A fuzz target: `PROPTEST_CASES=1000000` in the environment has it run as long as is wanted.
+    // A fuzz target: set `PROPTEST_CASES=1000000` in the environment for a longer run.
     #[test]
-    fn whatever_is_indexed_and_asked_is_answered(
+    fn any_text_can_be_indexed_and_searched(
         texts in proptest::collection::vec((anything(), anything(), anything()), 1..6), query in anything(),
     ) {
         let mut index = SearchIndex::default();
@@ -317,7 +317,7 @@ proptest! {
         for (_, score) in found(&index, &query) {
             prop_assert!(0.0 < score && score <= 1.0);
         }
-        // A name that was said whole is found, if it has anything that can be said.
+        // A query with the whole name finds the tool, if the name contains any letter or digit.
         for (name, ..) in &texts {
             let hits = found(&index, name);
             let can_be_said = name.chars().any(char::is_alphanumeric);
@@ -328,10 +328,10 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_learnt_of_tools_that_are_not_searched(
+    fn a_search_reveals_nothing_about_tools_outside_its_scope(
         tools in tools(), more in tools(), query in words(), limit in 1_usize..6,
     ) {
-        // Alone, and among others that stand between them.
+        // Index the tools alone, and also between other tools.
         let (mut alone, mut among) = (SearchIndex::default(), SearchIndex::default());
         for (number, tool) in more.iter().enumerate() {
             among.put(2 * number as Slot + 1, &numbered(900 + number, tool));
@@ -350,7 +350,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_wants_fewer_gets_the_first_of_them(tools in tools(), query in words(), limit in 1_usize..6) {
+    fn a_smaller_limit_gives_the_first_hits_of_a_larger_one(tools in tools(), query in words(), limit in 1_usize..6) {
         let mut index = SearchIndex::default();
         for (number, tool) in tools.iter().enumerate() {
             index.put(number as Slot, &numbered(number, tool));
@@ -361,7 +361,7 @@ proptest! {
     }
 
     #[test]
-    fn an_index_that_was_changed_is_as_one_that_was_made_so(
+    fn a_changed_index_equals_a_fresh_one(
         before in tools(), after in tools(), gone in proptest::collection::btree_set(0_u32..12, 0..5), query in words(),
     ) {
         let (mut changed, mut fresh) = (SearchIndex::default(), SearchIndex::default());
@@ -380,7 +380,7 @@ proptest! {
         prop_assert_eq!(found(&changed, &query), found(&fresh, &query));
         let still: Vec<_> = found(&kept, &query).into_iter().map(|(id, score)| (id.to_owned(), score)).collect();
         prop_assert_eq!(is_before, still);
-        // Nothing is left of words that nobody has.
+        // Words without tools leave no trace.
         for slot in 0..12 {
             changed.remove(slot);
         }
@@ -388,10 +388,10 @@ proptest! {
     }
 
     #[test]
-    fn tools_that_are_put_in_together_are_as_if_one_by_one(
+    fn tools_added_in_a_batch_equal_tools_added_one_by_one(
         tools in proptest::collection::vec((0_u32..12, tools()), 1..4), query in words(),
     ) {
-        // In any order, some in the place of others.
+        // In any order, with some slots replaced.
         let all: Vec<(Slot, Document)> = tools.iter().flat_map(|(first, tools)| {
             (*first..).zip(tools).map(|(slot, tool)| (slot % 12, numbered(slot as usize, tool)))
         }).collect();
@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn scores_are_above_0_and_at_most_1_and_fall(tools in tools(), query in words()) {
+    fn scores_are_above_0_and_at_most_1_and_descend(tools in tools(), query in words()) {
         let documents: Vec<_> = tools.iter().enumerate().map(|(number, tool)| numbered(number, tool)).collect();
         let mut index = SearchIndex::default();
         (0..).zip(&documents).for_each(|(slot, document)| index.put(slot, document));

@@ -1,28 +1,27 @@
-//! The few numbers of the ranking. `toolcrib eval search --cross-validate` says whether others would be better.
+//! The weights of the ranking. `toolcrib eval search --cross-validate` shows whether others would be better.
 
-/// Where a word stands in what is known of a tool.
+/// A searchable field of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// What it is called.
+    /// Name of the tool.
     Name,
-    /// What people call it.
+    /// Title for people.
     Title,
     /// Keywords, tags and labels.
     Keyword,
-    /// Whose it is.
+    /// Id and name of the source.
     Source,
-    /// What it does.
     Description,
-    /// What its arguments are called.
+    /// Parameter names.
     Parameter,
-    /// What its arguments are for.
+    /// Parameter descriptions.
     ParameterDescription,
-    /// What an argument may look like.
+    /// Examples of parameter values.
     Example,
 }
 
 impl Field {
-    /// All of them.
+    /// All fields.
     pub const ALL: [Self; 8] = [
         Self::Name,
         Self::Title,
@@ -35,33 +34,33 @@ impl Field {
     ];
 }
 
-/// How words in one field count.
+/// The weight of words in one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldWeight {
-    /// How much a word counts that stands there once, in a text of the usual length.
+    /// Weight of a word that occurs once, in a text of the usual length.
     pub weight: f32,
-    /// From 0, a longer text makes no difference, to 1, one of twice the length makes each word count half.
+    /// Length normalisation from 0 (none) to 1 (in a text of twice the usual length, each word counts half).
     pub dilution: f32,
-    /// The usual number of words. Fixed, so that what an agent finds does not depend on tools that it does not have.
+    /// Usual number of words. It is a constant, so that results do not depend on tools that the agent does not have.
     pub usual_length: f32,
 }
 
-/// The numbers of the ranking.
+/// The weights of the ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
     /// In the order of [`Field::ALL`].
     pub fields: [FieldWeight; 8],
-    /// How soon more of the same word makes no more difference (`k1` of BM25).
+    /// Saturation for repetitions of a word (`k1` of BM25).
     pub saturation: f32,
-    /// How much more a tool counts whose whole name was said.
+    /// Bonus for a tool whose whole name is in the query.
     pub naming: f32,
-    /// What a word with the same stem is worth, beside the word itself.
+    /// Factor for a word with the same stem, compared with the word itself.
     pub same_stem: f32,
-    /// What a word that means about the same is worth.
+    /// Factor for a synonym.
     pub synonym: f32,
-    /// What a word is worth that is one edit away from one that nobody has.
+    /// Factor for a word that is one edit away from an unknown query word.
     pub near: f32,
-    /// How much being near in meaning counts, beside having the words (1).
+    /// Weight of semantic similarity, compared with words (1).
     pub meaning: f32,
 }
 

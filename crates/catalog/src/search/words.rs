@@ -1,9 +1,9 @@
-//! Texts → words: split at everything that is no letter or digit, at case changes and between letters and digits, in lower
-//! case. What was split is a word as a whole too: `base64` is `base`, `64` and `base64`.
+//! Splits texts into words: at every character that is neither letter nor digit, at case changes, and between letters
+//! and digits; in lower case. A compound also counts as a whole: `base64` gives `base`, `64` and `base64`.
 //!
-//! Scripts that do not separate words give every two neighbouring characters, which finds words of any length.
+//! Scripts without word separators give every two adjacent characters, which finds words of any length.
 
-/// The longest word that counts, in characters. The rest of a longer one is left out.
+/// Length of the longest word, in characters. The rest of a longer one is ignored.
 const LONGEST: usize = 48;
 
 /// Calls `each` with every word of a text, in order, the parts of a compound before the whole.
@@ -21,7 +21,7 @@ pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Calls `each` with what stands between spaces and has signs in it, in lower case: `e-mail`, `node.js`, `c++`.
+/// Calls `each` with every token between spaces that contains symbols, in lower case: `e-mail`, `node.js`, `c++`.
 pub(super) fn each_signed(text: &str, mut each: impl FnMut(&str)) {
     for run in text.split_whitespace() {
         let run = run.trim_start_matches(['(', '[', '{', '<', '"', '\'', '`', '*', '“', '‘']);
@@ -36,13 +36,13 @@ pub(super) fn each_signed(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// A text in lower case without anything between its words: the same for `read_file`, `readFile` and `Read file`.
+/// The text in lower case without separators: equal for `read_file`, `readFile` and `Read file`.
 pub(super) fn squashed(text: &str) -> String {
     let kept = text.chars().filter(|character| character.is_alphanumeric());
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// The same as far as it can be one of [`each_word`].
+/// Like `squash_text`, but limited to the length of a word of [`each_word`].
 pub(super) fn squashed_word(text: &str) -> String {
     let kept = text.chars().filter(|character| character.is_alphanumeric()).take(LONGEST);
     kept.flat_map(char::to_lowercase).collect()
@@ -76,7 +76,7 @@ fn each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// Whether a word ends before this character: `read|File`, `HTTP|Server`, `base|64`, `東京|tower`.
+/// True if a word ends before this character: `read|File`, `HTTP|Server`, `base|64`, `東京|tower`.
 fn is_border(run: &[char], at: usize) -> bool {
     let (before, here) = (run[at - 1], run[at]);
     let is_next_lower = run.get(at + 1).is_some_and(|next| next.is_lowercase());
@@ -86,7 +86,7 @@ fn is_border(run: &[char], at: usize) -> bool {
         || is_unspaced(before) != is_unspaced(here)
 }
 
-/// Chinese, Japanese, Thai, Lao, Burmese, Khmer: what is written without spaces between words.
+/// True for Chinese, Japanese, Thai, Lao, Burmese and Khmer, which are written without spaces between words.
 fn is_unspaced(character: char) -> bool {
     matches!(character,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_split_where_people_see_words() {
+    fn names_are_split_at_word_boundaries() {
         assert_eq!(words("read_file"), ["read", "file"]);
         assert_eq!(words("pets.list-all"), ["pets", "list", "all"]);
         assert_eq!(words("getUserID"), ["get", "user", "id", "getuserid"]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn words_with_signs_are_kept_as_they_are_written() {
+    fn words_with_symbols_are_kept_as_written() {
         let mut signed = Vec::new();
         each_signed("Sends an E-Mail (node.js, `C++`). Don't -- ask: \"x\"", |it| {
             signed.push(it.to_owned());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn other_scripts_have_words_too() {
+    fn other_scripts_are_split_into_words() {
         assert_eq!(words("Größe ÄNDERN"), ["größe", "ändern"]);
         assert_eq!(words("найти Файл"), ["найти", "файл"]);
         assert_eq!(words("天気予報"), ["天気", "気予", "予報"]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_endless_ends() {
+    fn a_word_of_unlimited_length_is_cut() {
         assert_eq!(words(&"a".repeat(1_000_000)), ["a".repeat(LONGEST)]);
         assert_eq!(squashed("Read file"), squashed("readFile"));
     }

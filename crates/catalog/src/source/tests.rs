@@ -1,4 +1,4 @@
-//! What may happen to a source, and what is known of it afterwards.
+//! Tests of the commands and states of a source.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn id() -> SourceId {
     parsed("pets")
 }
 
-/// The source after these events, which happened at second 1, 2, …
+/// The state after these events, which happened at second 1, 2, …
 fn given(events: &[SourceEvent]) -> Option<Source> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
@@ -23,7 +23,7 @@ fn decide(known: &Option<Source>, command: SourceCommand) -> Result<Vec<SourceEv
     Source::decide(&id(), known.as_ref(), command)
 }
 
-/// The events, and those that the commands then lead to.
+/// The given events, followed by the resulting ones.
 fn after(events: &[SourceEvent], commands: &[SourceCommand]) -> Vec<SourceEvent> {
     let mut events = events.to_vec();
     for command in commands {
@@ -117,7 +117,7 @@ fn a_registered_source_is_enabled_and_its_health_is_not_known_yet() {
 }
 
 #[test]
-fn a_source_that_is_not_there_refuses_everything_but_registration() {
+fn an_unknown_source_refuses_every_command_except_registration() {
     let refusal = Refusal::NotFound { what: "source", id: "pets".into() };
     for known in [None, given(&[registered(), SourceEvent::Removed {}])] {
         for command in commands() {
@@ -139,7 +139,7 @@ fn an_update_is_recorded_if_it_changes_something() {
 }
 
 #[test]
-fn the_kind_of_a_source_is_for_ever() {
+fn the_kind_of_a_source_cannot_change() {
     let update = SourceCommand::Update(profile("Pets", "mcp"));
     let refusal = Refusal::KindIsForEver { id: "pets".into(), kind: "openapi" };
     assert_eq!(decide(&given(&[registered()]), update), Err(refusal));
@@ -174,7 +174,7 @@ fn a_refresh_begins_every_time_unless_the_source_is_disabled() {
 }
 
 #[test]
-fn a_source_is_stale_until_a_refresh_begins_and_again_when_it_is_to_be_asked_otherwise() {
+fn a_source_is_stale_until_a_refresh_begins_and_again_after_a_change_that_affects_discovery() {
     let stale = |more: &[SourceEvent]| {
         let events = [&[registered(), SourceEvent::SyncStarted {}], more].concat();
         given(&events).unwrap().stale
@@ -187,7 +187,7 @@ fn a_source_is_stale_until_a_refresh_begins_and_again_when_it_is_to_be_asked_oth
     let moved = SourceProfile { url: Some(parsed("https://pets.example")), ..base.clone() };
     let trusting = SourceProfile { shrink_limit: 100, ..base.clone() };
     let often = SourceProfile { refresh_every: Some(60), ..base };
-    // While a refresh goes on: it may have asked the old way.
+    // The change happened during a refresh, which may have used the old settings.
     assert!(stale(&[SourceEvent::Updated { profile: moved.clone() }, ingested("a1")]));
     assert!(stale(&[ingested("a1"), SourceEvent::Updated { profile: trusting }]));
     assert!(!stale(&[ingested("a1"), SourceEvent::Updated { profile: often }]));
@@ -201,7 +201,7 @@ fn a_refresh_ends_when_it_succeeds_or_fails_and_not_before() {
     assert_eq!(ended(&started[..2]), Some(time(2)));
     assert_eq!(ended(&started), None);
     assert_eq!(ended(&[&started[..], &[failed("x")]].concat()), Some(time(4)));
-    // One that nobody ended has failed.
+    // A refresh that never ended counts as failed.
     let failures = |events: &[SourceEvent]| given(events).unwrap().failures;
     assert_eq!(failures(&started), 0);
     assert_eq!(failures(&[&started[..], &started[2..]].concat()), 1);

@@ -1,4 +1,4 @@
-//! What may happen to a tool, what is known of it afterwards, and which version agents get.
+//! Tests of the commands and states of a tool, and of the version that agents get.
 
 use model::Severity;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn id() -> ToolId {
     parsed("pets:get_pet")
 }
 
-/// The tool after these events, which happened at second 1, 2, …
+/// The state after these events, which happened at second 1, 2, …
 fn given(events: &[ToolEvent]) -> Option<Tool> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
@@ -26,7 +26,7 @@ fn decide(known: &Option<Tool>, command: ToolCommand) -> Result<Vec<ToolEvent>, 
     Tool::decide(&id(), known.as_ref(), command)
 }
 
-/// The events, and those that the commands then lead to.
+/// The given events, followed by the resulting ones.
 fn after(events: &[ToolEvent], commands: &[ToolCommand]) -> Vec<ToolEvent> {
     let mut events = events.to_vec();
     for command in commands {
@@ -36,7 +36,7 @@ fn after(events: &[ToolEvent], commands: &[ToolCommand]) -> Vec<ToolEvent> {
     events
 }
 
-/// The version of the tool with this description.
+/// A version of the tool with this description.
 fn version(description: &str) -> Arc<StoredManifest> {
     StoredManifest { description: description.into(), ..full_manifest() }.into()
 }
@@ -116,7 +116,7 @@ fn renamed(name: &str) -> Override {
     Override { name: Some(name.into()), ..Override::default() }
 }
 
-/// The description of the version agents get, and what the admin said of the version last seen.
+/// Description of the version that agents get, and review state of the version last observed.
 fn served(events: &[ToolEvent]) -> (Option<String>, Review) {
     let tool = given(events).unwrap();
     (tool.served_manifest().map(|manifest| manifest.description.to_string()), tool.review)
@@ -164,7 +164,7 @@ fn a_tool_seen_for_the_first_time_is_registered() {
 }
 
 #[test]
-fn a_tool_that_is_not_there_can_only_be_seen() {
+fn an_unknown_tool_refuses_every_command_except_observation() {
     let refusal = Refusal::NotFound { what: "tool", id: "pets:get_pet".into() };
     for known in [None, given(&[registered("one"), ToolEvent::Removed {}])] {
         for command in commands() {
@@ -191,7 +191,7 @@ fn a_changed_tool_is_updated_and_served_at_once() {
     assert_eq!((tool.created_at, tool.updated_at, tool.version), (time(1), time(2), Version(2)));
 }
 
-/// Which fields are said to have changed when a tool goes from one manifest to another.
+/// The fields that an update from one manifest to another reports as changed.
 fn changed(before: StoredManifest, after: StoredManifest) -> Vec<Box<str>> {
     let tool = given(&decide(&None, observation(before, Trust::Auto)).unwrap());
     match decide(&tool, observation(after, Trust::Auto)).unwrap().as_slice() {
@@ -206,7 +206,7 @@ fn an_update_names_exactly_the_fields_that_changed() {
     let (before, other) = (json(full_manifest()), json(other_manifest()));
     for (field, value) in before.as_object().unwrap() {
         let mut after = before.clone();
-        // A flag that is false is not written.
+        // A flag that is false is omitted from the JSON.
         after[field] = other.get(field).cloned().unwrap_or(Value::Bool(false));
         assert_ne!(after[field], *value, "{field}");
         assert_eq!(changed(full_manifest(), from_json(after)), [field.as_str().into()]);
@@ -252,7 +252,7 @@ fn an_update_does_not_name_a_field_whose_keys_are_in_another_order() {
 }
 
 #[test]
-fn a_tool_that_vanishes_is_deprecated_once() {
+fn a_missing_tool_is_deprecated_once() {
     let tool = given(&[registered("one")]);
     assert_eq!(decide(&tool, ToolCommand::Deprecate), Ok(vec![ToolEvent::Deprecated {}]));
 
@@ -274,7 +274,7 @@ fn a_tool_that_is_back_is_restored_and_updated_if_it_changed() {
 }
 
 #[test]
-fn a_tool_that_is_back_keeps_what_the_admin_said() {
+fn a_restored_tool_keeps_its_override_labels_and_switch() {
     let labels: BTreeSet<LabelId> = all_parsed(&["pii"]);
     let said = [
         ToolCommand::Disable,
@@ -325,7 +325,7 @@ fn an_override_is_recorded_if_it_changes_something() {
 }
 
 #[test]
-fn what_shapes_results_of_tools_is_refused_of_a_prompt_and_can_be_taken_back() {
+fn settings_that_shape_results_are_refused_for_a_prompt_but_can_be_removed() {
     let prompt = StoredManifest { execution: model::Execution::McpPrompt, ..full_manifest() };
     let events = after(&[], &[observation(prompt, Trust::Auto)]);
     let prompt = given(&events);
@@ -370,7 +370,7 @@ fn labels_are_replaced_as_a_whole_and_recorded_if_they_change() {
 }
 
 #[test]
-fn a_removed_tool_that_is_seen_again_starts_fresh_and_its_version_goes_on() {
+fn a_removed_tool_that_is_observed_again_starts_fresh_and_its_version_goes_on() {
     let first_life = [
         registered("one"),
         ToolEvent::Disabled {},
@@ -445,7 +445,7 @@ fn a_version_is_approved_once() {
 }
 
 #[test]
-fn a_decision_about_another_version_than_the_one_last_seen_is_refused() {
+fn a_review_of_another_version_than_the_last_observed_one_is_refused() {
     let refusal = Refusal::ToolHasChanged { id: "pets:get_pet".into() };
     let waiting = given(&[registered("one"), updated_for_review("two")]);
     let approved = given(&[registered("one"), updated("two")]);
@@ -509,7 +509,7 @@ fn once_the_source_is_trusted_a_change_is_served_at_once() {
 }
 
 #[test]
-fn a_tool_that_vanishes_while_it_waits_still_waits_when_it_is_back() {
+fn a_tool_that_goes_missing_during_review_is_still_pending_when_it_is_restored() {
     let commands = [ToolCommand::Deprecate, observe_for_review("two")];
     let events = after(&[registered("one"), updated_for_review("two")], &commands);
     assert!(events.ends_with(&[ToolEvent::Deprecated {}, ToolEvent::Restored {}]), "{events:?}");
@@ -525,7 +525,7 @@ fn finding(severity: Severity) -> Finding {
     Finding { check: "text.control".into(), severity, at, offset: 0, what }
 }
 
-/// A refresh finds this version, and something in it.
+/// A refresh finds this version, and findings in it.
 fn observe_with(description: &str, trust: Trust, findings: &[Finding]) -> ToolCommand {
     let ToolCommand::Observe(observation) = observation(version(description), trust) else {
         panic!("an observation")
@@ -538,12 +538,12 @@ fn approve_despite_findings(description: &str) -> ToolCommand {
 }
 
 #[test]
-fn a_version_with_a_critical_finding_waits_whatever_is_thought_of_its_source() {
+fn a_version_with_a_critical_finding_needs_a_review_even_from_a_trusted_source() {
     let critical = [finding(Severity::Critical)];
     let tool = given(&after(&[], &[observe_with("one", Trust::Auto, &critical)])).unwrap();
     assert_eq!((tool.review, &tool.served), (Review::Waiting, &Served::Nothing));
     assert_eq!(tool.findings, critical);
-    // One that was there before stays in service, and the next good one is served again.
+    // The earlier version stays in service, and the next version without findings is served again.
     let events = after(&[], &[observe("one"), observe_with("two", Trust::Auto, &critical)]);
     let tool = given(&events).unwrap();
     assert_eq!((tool.review, tool.description()), (Review::Waiting, "one"));
@@ -553,7 +553,7 @@ fn a_version_with_a_critical_finding_waits_whatever_is_thought_of_its_source() {
 }
 
 #[test]
-fn a_warning_keeps_nothing_back() {
+fn a_warning_does_not_require_a_review() {
     let findings = [finding(Severity::Warning), finding(Severity::Note)];
     let tool = given(&after(&[], &[observe_with("one", Trust::Auto, &findings)])).unwrap();
     assert_eq!((tool.review, tool.served), (Review::Approved, Served::Latest));
@@ -561,7 +561,7 @@ fn a_warning_keeps_nothing_back() {
 }
 
 #[test]
-fn what_was_found_stands_in_the_way_of_approval_until_somebody_says_otherwise() {
+fn findings_block_an_approval_unless_the_admin_accepts_them() {
     for (severity, trust) in [
         (Severity::Critical, Trust::Auto),
         (Severity::Critical, Trust::Review),
@@ -584,7 +584,7 @@ fn what_was_found_stands_in_the_way_of_approval_until_somebody_says_otherwise() 
 }
 
 #[test]
-fn nobody_approves_despite_findings_where_there_are_none() {
+fn approval_despite_findings_is_recorded_only_if_there_are_findings() {
     let notes = [finding(Severity::Note)];
     for findings in [&notes[..], &[]] {
         let events = after(&[], &[observe_with("one", Trust::Review, findings)]);
@@ -595,7 +595,7 @@ fn nobody_approves_despite_findings_where_there_are_none() {
 }
 
 #[test]
-fn the_same_version_looked_through_again_keeps_its_place() {
+fn another_inspection_of_the_same_version_does_not_change_its_review() {
     let critical = vec![finding(Severity::Critical)];
     let events = after(&[], &[observe("one")]);
     let again = observe_with("one", Trust::Auto, &critical);

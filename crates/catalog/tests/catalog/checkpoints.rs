@@ -1,4 +1,4 @@
-//! Checkpoints: only a shortcut. One that cannot be trusted is ignored, and the state is right all the same.
+//! Checkpoints are only an optimisation: the catalog ignores an untrusted checkpoint and folds the journal instead.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use toolcrib_catalog::{Catalog, Moment, snapshot_at};
 
 use crate::world::{create_group, done, ingest, register};
 
-/// Header and pieces.
+/// The chunks of a checkpoint; the first is its header.
 type Pieces = Vec<Vec<u8>>;
 
 async fn open(journal: &Arc<dyn Journal>) -> Catalog {
@@ -69,20 +69,20 @@ fn replaced(piece: &[u8], from: &str, to: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_checkpoint_and_the_events_after_it_give_what_the_fold_from_zero_gives() {
+async fn a_checkpoint_plus_later_events_equals_a_full_fold() {
     let (journal, _) = with_checkpoint().await;
     let catalog = open(&journal).await;
     assert_eq!(catalog.snapshot().digest(), from_zero(&*journal).await);
     assert_eq!(catalog.snapshot().position(), journal.head().await.unwrap());
-    // And life goes on from it.
+    // The catalog keeps working after it was restored from a checkpoint.
     done(&catalog, ingest("pets", &[("list", 2), ("get", 1)])).await;
     done(&catalog, create_group("second", json!([{"required_tags": ["edition-2"]}]))).await;
     assert_eq!(catalog.snapshot().digest(), from_zero(&*journal).await);
 }
 
-/// Otherwise the tests below would show nothing.
+/// Control for the tests below: without it they would pass even if checkpoints were never used.
 #[tokio::test]
-async fn a_checkpoint_that_can_be_trusted_is_used() {
+async fn a_trusted_checkpoint_is_used() {
     let (journal, at) = with_checkpoint().await;
     let good = pieces(&*journal, at).await;
     assert_eq!(good.len(), 2);
@@ -96,7 +96,7 @@ async fn a_checkpoint_that_can_be_trusted_is_used() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_is_damaged_or_from_another_version_is_ignored() {
+async fn a_damaged_checkpoint_or_one_of_another_version_is_ignored() {
     let (journal, at) = with_checkpoint().await;
     let good = pieces(&*journal, at).await;
     let right = from_zero(&*journal).await;
@@ -123,7 +123,7 @@ async fn a_checkpoint_that_is_damaged_or_from_another_version_is_ignored() {
         changed_header(&good, |header| header["pieces"] = json!(2)),
         changed_header(&good, |header| header["event"] = json!(Digest::of("another"))),
     ];
-    // One bit in each of many places.
+    // Flip single bits across the whole chunk.
     for place in (0..good[1].len()).step_by(97) {
         let mut piece = good[1].clone();
         piece[place] ^= 1 << (place % 8);
@@ -138,9 +138,9 @@ async fn a_checkpoint_that_is_damaged_or_from_another_version_is_ignored() {
     }
 }
 
-/// Otherwise every start would fold everything until the next event.
+/// Otherwise every start would fold the whole journal until the next event is stored.
 #[tokio::test]
-async fn a_checkpoint_that_was_ignored_is_replaced_by_the_next() {
+async fn an_ignored_checkpoint_is_replaced_by_the_next_one() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
     let catalog = open(&journal).await;
     fill(&catalog, "pets").await;
@@ -159,9 +159,9 @@ async fn a_checkpoint_that_was_ignored_is_replaced_by_the_next() {
     }
 }
 
-/// A checkpoint that nobody needs any more does not replace a newer one of another node.
+/// A node does not overwrite a newer checkpoint of another node with an outdated one.
 #[tokio::test]
-async fn an_older_node_leaves_a_newer_checkpoint_alone() {
+async fn an_older_node_does_not_replace_a_newer_checkpoint() {
     let (journal, at) = with_checkpoint().await;
     let catalog = open(&journal).await;
     catalog.checkpoint().await.unwrap();
@@ -176,9 +176,9 @@ fn sqlite(path: &Path) -> Arc<dyn Journal> {
     Arc::new(SqliteJournal::open(path, Arc::new(SystemClock)).unwrap())
 }
 
-/// A backup is put back, life takes another turn, and the checkpoint of the first turn is still about.
+/// A restored backup diverges from the original history; the checkpoint of the original history still exists.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_checkpoint_of_another_history_is_ignored() {
+async fn a_checkpoint_of_a_diverged_history_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let (path, backup) = (folder.path().join("journal.db"), folder.path().join("backup.db"));
     let journal = sqlite(&path);
@@ -211,9 +211,9 @@ async fn a_checkpoint_of_another_history_is_ignored() {
     assert_eq!(snapshot.digest(), from_zero(&*journal).await);
 }
 
-/// Also when the first turn got further than the second.
+/// The checkpoint lies beyond the head of the journal, because the original history was longer.
 #[tokio::test]
-async fn a_checkpoint_after_the_end_is_ignored() {
+async fn a_checkpoint_beyond_the_journal_head_is_ignored() {
     let (long, _) = with_checkpoint().await;
     let catalog = open(&long).await;
     catalog.checkpoint().await.unwrap();

@@ -1,4 +1,4 @@
-//! Earlier moments: a snapshot as of any position or time is what was live then.
+//! Snapshots of earlier moments: as of any position or time, they equal the snapshot that was live then.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn commands() -> Vec<Command> {
     ]
 }
 
-/// What was live when.
+/// The digest of the live snapshot at one position and time.
 struct Live {
     position: Position,
     time: Timestamp,
@@ -75,7 +75,7 @@ fn clock() -> Arc<ManualClock> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_of_an_earlier_moment_is_what_was_live_then() {
+async fn a_snapshot_of_an_earlier_moment_equals_the_live_snapshot_of_that_time() {
     let time = clock();
     check(Arc::new(MemoryJournal::new(time.clone())), &time).await;
     let (time, folder) = (clock(), tempfile::tempdir().unwrap());
@@ -83,9 +83,9 @@ async fn a_snapshot_of_an_earlier_moment_is_what_was_live_then() {
     check(Arc::new(journal), &time).await;
 }
 
-/// Half of a step is a moment that never was live, but may be asked for by position.
+/// A position inside a multi-event step was never live, but can be requested.
 #[tokio::test]
-async fn a_position_within_a_step_can_be_asked_for() {
+async fn a_snapshot_can_be_requested_for_a_position_within_a_step() {
     let clock = clock();
     let journal = Arc::new(MemoryJournal::new(clock.clone()));
     history(journal.clone(), &clock).await;

@@ -1,7 +1,7 @@
-//! A slow second opinion: which tools a group gives, straight from requirements G1 and G2.
+//! A slow reference implementation of group membership, taken literally from requirements G1 and G2.
 //!
 //! *Enabled tools that match the selectors (none if there are none) ∪ explicit − excluded. Excluded beats explicit,
-//! disabled beats every group.* A group that is switched off gives nothing.
+//! disabled beats every group.* An inactive group has no members.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn matches(snapshot: &Snapshot, selector: &Selector, tool: &Tool) -> bool {
         && selector.required_labels.iter().all(|label| tool.labels.contains(label))
 }
 
-/// Stars only; the pattern's own tests know the rest.
+/// Supports only `*`; the tests of the pattern type cover the rest.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
     match pattern.split_once('*') {
@@ -74,7 +74,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn the_oracle_knows_stars() {
+fn the_reference_implementation_supports_star_patterns() {
     for (pattern, text) in
         [("*", ""), ("a*", "ABC"), ("*c", "abc"), ("a*b*c", "a-b-b-c"), ("x", "X")]
     {

@@ -1,4 +1,4 @@
-//! Laws that hold after any commands: one fold gives what the other gives, and groups give what the requirements say.
+//! Properties after any commands: every way to build the snapshot gives the same one, and groups match the oracle.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn after_any_commands_live_rebuilt_and_continued_are_the_same(wishes in wishes()) {
+    fn live_rebuilt_and_checkpointed_snapshots_are_equal_after_any_commands(wishes in wishes()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(check(&wishes));
     }
@@ -44,7 +44,7 @@ async fn check(wishes: &[Wish]) {
     assert_eq!(verified.problems, [""; 0]);
     assert_eq!(verified.rebuilt, verified.live);
 
-    // From the last checkpoint, if there was one.
+    // Reopen the catalog: it starts from the last checkpoint, if there is one.
     let again = Catalog::open(Arc::clone(&journal)).await.unwrap().snapshot();
     assert_eq!(again.digest(), snapshot.digest());
     compare_groups(&again);

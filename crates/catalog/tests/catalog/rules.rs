@@ -1,4 +1,4 @@
-//! Rules between aggregates, and what a change leaves alone.
+//! Rules that span aggregates, and state that a change must not touch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use toolcrib_catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 
 use crate::world::{create_group, done, ingest, inventory, read, register};
 
-/// A catalog whose clock goes on a second after each command.
+/// A catalog whose clock advances one second after each command.
 struct Crib {
     catalog: Catalog,
     clock: Arc<ManualClock>,
@@ -30,7 +30,7 @@ impl Crib {
         Self { catalog: Catalog::open(journal).await.unwrap(), clock }
     }
 
-    /// With a refreshed source `pets` of four tools and a group of all of them.
+    /// A catalog with the refreshed source `pets` of four tools, and a group that selects all of them.
     async fn with_pets() -> Self {
         let crib = Self::new().await;
         crib.done(register("pets")).await;
@@ -40,7 +40,7 @@ impl Crib {
         crib
     }
 
-    /// What the command stored.
+    /// Executes the command and returns the events that it stored.
     async fn done(&self, command: Command) -> Vec<Recorded> {
         let before = self.catalog.journal().head().await.unwrap();
         done(&self.catalog, command).await;
@@ -48,7 +48,7 @@ impl Crib {
         self.catalog.journal().read_after(before, 10_000).await.unwrap()
     }
 
-    /// Why the command was refused; nothing was stored then.
+    /// Executes the command, expects a refusal, and checks that nothing was stored.
     async fn refused(&self, command: Command) -> Refusal {
         let before = self.catalog.journal().head().await.unwrap();
         let result = self.catalog.execute(command, Context::by("ada"), None).await;
@@ -99,7 +99,7 @@ async fn one_changed_tool_does_not_copy_the_others() {
     };
     let copied: Vec<_> = names.iter().filter(|name| !is_same(name)).collect();
     assert_eq!(copied, ["tool-500"]);
-    // Nor does a refresh that changes one of them.
+    // A refresh that changes one tool does not copy the others either.
     let mut tools = tools.clone();
     tools[7].1 = 2;
     let before = crib.snapshot();
@@ -122,12 +122,12 @@ async fn removing_a_source_removes_its_tools_in_the_same_step() {
     let events = crib.done(source("pets", SourceCommand::Remove)).await;
     let expected = ["SourceRemoved", "ToolRemoved", "ToolRemoved", "ToolRemoved", "ToolRemoved"];
     assert_eq!(kinds(&events), expected);
-    // One step has one time; the clock goes on between two.
+    // All events of a step share one time; the clock advances only between steps.
     assert!(events.iter().all(|event| event.time == events[0].time));
     let left: Vec<_> = crib.snapshot().tools().map(|entry| entry.tool.id.to_string()).collect();
     assert_eq!(left, ["birds:sing"]);
     assert_eq!(crib.members("all-pets"), BTreeSet::new());
-    // The next life begins where the last one ended.
+    // Registering the source again continues the versions of its removed tools.
     crib.done(register("pets")).await;
     crib.done(ingest("pets", &[("list", 1)])).await;
     let entry = Arc::clone(crib.snapshot().tool(&tool("pets:list")).unwrap());
@@ -136,7 +136,7 @@ async fn removing_a_source_removes_its_tools_in_the_same_step() {
 }
 
 #[tokio::test]
-async fn deleting_a_label_takes_it_off_all_tools() {
+async fn deleting_a_label_removes_it_from_all_tools() {
     let crib = Crib::with_pets().await;
     let label = |id: &str, command| Command::Label(id.parse().unwrap(), command);
     for id in ["pii", "beta"] {
@@ -186,7 +186,7 @@ async fn a_group_that_a_policy_grants_cannot_be_deleted() {
         policies: vec!["staff".parse().unwrap()],
     };
     assert_eq!(crib.refused(delete("all-pets")).await, granted);
-    // Switched off is not gone.
+    // An inactive policy still grants the group.
     crib.done(policy(PolicyCommand::Deactivate)).await;
     assert_eq!(crib.refused(delete("all-pets")).await, granted);
     crib.done(delete("free")).await;
@@ -196,10 +196,10 @@ async fn a_group_that_a_policy_grants_cannot_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_refresh_that_would_remove_too_much_is_held_back_unless_forced() {
+async fn a_refresh_that_removes_too_many_tools_is_rejected_unless_forced() {
     let crib = Crib::with_pets().await;
     let before = crib.snapshot().digest();
-    // Three of four are more than half.
+    // Three of four tools exceed the limit of 50 %.
     let refusal = crib.refused(ingest("pets", &[("list", 1)])).await;
     let (id, gone, known, limit) = ("pets".to_owned(), 3, 4, 50);
     assert_eq!(refusal, Refusal::ShrinksTooMuch { id, gone, known, limit });
@@ -208,7 +208,7 @@ async fn a_refresh_that_would_remove_too_much_is_held_back_unless_forced() {
         Refusal::ShrinksTooMuch { gone: 4, .. }
     ));
     assert_eq!(crib.snapshot().digest(), before, "a refused refresh changes nothing");
-    // Two of four are not.
+    // Two of four tools do not.
     crib.done(ingest("pets", &[("list", 1), ("get", 1)])).await;
     assert_eq!(crib.members("all-pets").len(), 2);
     let force = Command::Ingest { inventory: Box::new(inventory("pets", &[])), force: true };
@@ -220,7 +220,7 @@ async fn a_refresh_that_would_remove_too_much_is_held_back_unless_forced() {
 }
 
 #[tokio::test]
-async fn an_unchanged_inventory_gives_no_tool_events_but_records_success() {
+async fn an_unchanged_inventory_stores_no_tool_events_but_records_success() {
     let crib = Crib::with_pets().await;
     let same = || ingest("pets", &[("drop", 1), ("put", 1), ("get", 1), ("list", 1)]);
     let events = crib.done(same()).await;
@@ -242,19 +242,19 @@ async fn an_unchanged_inventory_gives_no_tool_events_but_records_success() {
 }
 
 #[tokio::test]
-async fn a_command_under_a_key_is_carried_out_once() {
+async fn a_command_with_an_idempotency_key_is_executed_once() {
     let crib = Crib::with_pets().await;
     let execute = |command| crib.catalog.execute(command, Context::by("ada"), Some("key"));
     let group = || create_group("new", json!([{"name": "*"}]));
     let first = execute(group()).await.unwrap();
     assert!(!first.repeated);
-    // Without the key it would be refused: the group is there.
+    // Without the idempotency key the second command would be refused, because the group exists.
     let second = execute(group()).await.unwrap();
     assert!(second.repeated);
     assert_eq!((second.position, second.answer), (first.position, first.answer));
     let other = execute(create_group("other", json!([]))).await;
     assert!(other.unwrap_err().to_string().contains("used for another request"));
-    // Keys belong to whoever uses them.
+    // Idempotency keys are scoped to the caller.
     let bob =
         crib.catalog.execute(create_group("bobs", json!([])), Context::by("bob"), Some("key"));
     assert!(!bob.await.unwrap().repeated);

@@ -1,4 +1,4 @@
-//! Several commands in one step: all of them or none, and only if nothing of it has changed since they were decided.
+//! Command batches: all commands are stored in one step or none, and only if nothing they depend on has changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn define(group: &str) -> Command {
     Command::Policy("vets".parse().unwrap(), PolicyCommand::Define(read(rules)))
 }
 
-/// Commands of which each needs those before it, and some are about the same thing.
+/// Commands that each need the previous ones; some concern the same aggregate.
 fn commands() -> Vec<Command> {
     let label = LabelCommand::Create(read(json!({"name": "Personal data"})));
     let labelled = ToolCommand::Label(BTreeSet::from(["pii".parse().unwrap()]));
@@ -52,7 +52,7 @@ fn commands() -> Vec<Command> {
 }
 
 #[tokio::test]
-async fn commands_that_need_each_other_are_stored_in_one_step_as_they_were_supposed() {
+async fn dependent_commands_are_stored_in_one_step_as_planned() {
     let catalog = with_pets().await;
     let before = head(&catalog).await;
     let supposed = catalog.suppose(&catalog.snapshot(), &commands()).await.unwrap();
@@ -69,7 +69,7 @@ async fn commands_that_need_each_other_are_stored_in_one_step_as_they_were_suppo
 }
 
 #[tokio::test]
-async fn one_that_is_refused_is_named_and_nothing_is_stored() {
+async fn a_refused_command_is_reported_by_number_and_nothing_is_stored() {
     let catalog = with_pets().await;
     let before = head(&catalog).await;
     let mut commands = commands();
@@ -81,12 +81,12 @@ async fn one_that_is_refused_is_named_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_changed_meanwhile_is_a_conflict_and_nothing_is_stored() {
+async fn a_concurrent_change_is_a_conflict_and_nothing_is_stored() {
     let catalog = with_pets().await;
     let mut all = commands();
     all.push(deactivate("all-pets"));
     let supposed = catalog.suppose(&catalog.snapshot(), &all).await.unwrap();
-    // On another node, the same group is renamed.
+    // Another node renames the same group.
     let other = Catalog::open(Arc::clone(catalog.journal())).await.unwrap();
     let rename = GroupCommand::Update(read(json!({"name": "Pets"})));
     done(&other, Command::Group("all-pets".parse().unwrap(), rename)).await;
@@ -97,7 +97,7 @@ async fn what_somebody_else_changed_meanwhile_is_a_conflict_and_nothing_is_store
         "{conflict:?}"
     );
     assert_eq!(head(&catalog).await, before);
-    // What happens to other things does not stand in the way.
+    // Changes to unrelated aggregates cause no conflict.
     catalog.shown(before).await.unwrap();
     let supposed = catalog.suppose(&catalog.snapshot(), &all).await.unwrap();
     done(&other, create_group("others", json!([]))).await;
@@ -105,7 +105,7 @@ async fn what_somebody_else_changed_meanwhile_is_a_conflict_and_nothing_is_store
 }
 
 #[tokio::test]
-async fn nothing_to_do_is_no_step() {
+async fn a_batch_without_changes_stores_no_step() {
     let catalog = with_pets().await;
     let before = head(&catalog).await;
     let activate = Command::Group("all-pets".parse().unwrap(), GroupCommand::Activate);

@@ -1,4 +1,4 @@
-//! Random wishes in a small world, where most of them mean something.
+//! Generators of random commands over a few sources, tools, groups and labels, so that most commands have an effect.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +20,15 @@ const TOOLS: [&str; 4] = ["list", "get", "put", "drop"];
 const GROUPS: [&str; 3] = ["one", "two", "three"];
 const LABELS: [&str; 2] = ["pii", "beta"];
 
-/// A command, or one that depends on what is there.
+/// A command, or an action that depends on the current snapshot.
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
     Command(Command),
-    /// Of the version that is there.
+    /// Approves the current version of the tool.
     Approve(ToolId),
-    /// Of the version that is there.
+    /// Rejects the current version of the tool.
     Reject(ToolId),
-    /// Store a checkpoint.
+    /// Stores a checkpoint.
     Checkpoint,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn wishes() -> impl Strategy<Value = Vec<Wish>> {
         1 => of_policy().prop_map(Wish::Command),
         1 => Just(Wish::Checkpoint),
     ];
-    // Something to begin with, then anything.
+    // Register every source first, so that the following commands have a target.
     let beginning = SOURCES.map(|id| Wish::Command(register(id, id, "auto")));
     proptest::collection::vec(wish, 1..60)
         .prop_map(move |wishes| beginning.iter().cloned().chain(wishes).collect())

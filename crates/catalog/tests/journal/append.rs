@@ -1,4 +1,4 @@
-//! Appending: one atomic step over any number of streams, or nothing.
+//! Appending: one atomic step over any number of streams.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn positions_and_versions_count_from_one_without_gaps() {
         assert_eq!(first.unwrap(), Appended::Stored(Position(3)));
         let second = journal.append(step([to("b", 1, &["4", "5"])])).await;
         assert_eq!(second.unwrap(), Appended::Stored(Position(5)));
-        // A refused step leaves no hole.
+        // A refused step leaves no gap in the positions.
         assert!(journal.append(step([to("b", 1, &["never"])])).await.is_err());
         let third = journal.append(step([to("a", 2, &["6"])])).await;
         assert_eq!(third.unwrap(), Appended::Stored(Position(6)));
@@ -33,7 +33,7 @@ async fn positions_and_versions_count_from_one_without_gaps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_envelope_says_who_and_as_part_of_what() {
+async fn an_event_envelope_has_its_actor_and_correlation_ids() {
     for store in stores("envelope").await {
         let context = Context {
             actor: Actor::new("ada"),
@@ -55,9 +55,9 @@ async fn an_envelope_says_who_and_as_part_of_what() {
     }
 }
 
-/// A moment between the events of one step would show half of it.
+/// With different times, a snapshot as of a time could contain half a step.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_one_step_have_one_time() {
+async fn all_events_of_a_step_have_the_same_time() {
     for store in stores("one_time").await {
         let texts = vec!["x"; 300];
         store.journal.append(step([to("a", 0, &texts), to("b", 0, &texts)])).await.unwrap();
@@ -67,13 +67,13 @@ async fn events_of_one_step_have_one_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_in_the_third_stream_leaves_nothing_of_the_first_two() {
+async fn a_conflict_in_the_third_stream_stores_nothing_of_the_first_two() {
     for store in stores("all_or_nothing").await {
         let journal = &store.journal;
         journal.append(step([to("c", 0, &["1"])])).await.unwrap();
         let document = document("of a refused step");
         let once = Once { key: "key".into(), request: Digest::of("r"), answer: "1".into() };
-        // Where the stream is new to the caller, and where it is not.
+        // Once with an expected version of 0 (a new stream), once with the wrong existing version.
         for expected in [0, 2] {
             let streams = [to("a", 0, &["2"]), to("b", 0, &["3", "4"]), to("c", expected, &["5"])];
             let mut append = step(streams);
@@ -93,7 +93,7 @@ async fn a_conflict_in_the_third_stream_leaves_nothing_of_the_first_two() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_names_the_stream_and_both_versions() {
+async fn a_conflict_error_names_the_stream_and_both_versions() {
     for store in stores("conflict").await {
         let journal = &store.journal;
         journal.append(step([to("a", 0, &["1", "2", "3"])])).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_conflict_names_the_stream_and_both_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_stream_stands_once_in_a_step() {
+async fn a_step_must_not_list_a_stream_twice() {
     for store in stores("twice").await {
         let result = store.journal.append(step([to("a", 0, &["1"]), to("a", 1, &["2"])])).await;
         assert!(matches!(result, Err(JournalError::DoesNotFollow { .. })), "{result:?}");
@@ -115,7 +115,7 @@ async fn one_stream_stands_once_in_a_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_in_a_step_has_an_event() {
+async fn a_step_must_not_list_a_stream_without_events() {
     for store in stores("idle").await {
         let result = store.journal.append(step([to("b", 0, &["x"]), to("a", 0, &[])])).await;
         assert!(matches!(result, Err(JournalError::DoesNotFollow { .. })), "{result:?}");
@@ -124,7 +124,7 @@ async fn a_stream_in_a_step_has_an_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_of_nothing_is_taken_and_leaves_nothing() {
+async fn an_empty_step_is_accepted_and_stores_nothing() {
     for store in stores("nothing").await {
         let journal = &store.journal;
         assert_eq!(journal.append(step([])).await.unwrap(), Appended::Stored(Position(0)));
@@ -134,9 +134,9 @@ async fn a_step_of_nothing_is_taken_and_leaves_nothing() {
     }
 }
 
-/// Sixteen callers on all nodes go for the same fifty places.
+/// Sixteen writers on all nodes compete for the same fifty versions of one stream.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_concurrent_appends_to_one_stream_exactly_one_wins_each_version() {
+async fn exactly_one_concurrent_append_gets_each_version_of_a_stream() {
     const VERSIONS: u64 = 50;
     for store in stores("race").await {
         let nodes = [store.another().await, store.another().await];
@@ -156,7 +156,7 @@ async fn of_concurrent_appends_to_one_stream_exactly_one_wins_each_version() {
     }
 }
 
-/// Appends until the stream is full; says what it won.
+/// Appends until the stream is full; returns the versions and event data that this writer stored.
 async fn race(journal: Arc<dyn Journal>, number: usize, versions: u64) -> Vec<(u64, String)> {
     let mut won = Vec::new();
     let mut expected = 0;
@@ -177,9 +177,9 @@ async fn race(journal: Arc<dyn Journal>, number: usize, versions: u64) -> Vec<(u
     won
 }
 
-/// A caller that is refused does no harm to those whose appends travelled with it.
+/// Stores may batch concurrent appends; a conflict of one must not fail the others in its batch.
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_crowd_only_those_with_a_conflict_are_refused() {
+async fn among_concurrent_appends_only_conflicting_ones_are_refused() {
     for store in stores("crowd").await {
         store.journal.append(step([to("taken", 0, &["1"])])).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
@@ -198,7 +198,7 @@ async fn in_a_crowd_only_those_with_a_conflict_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_is_too_large_is_refused_whole() {
+async fn a_step_with_an_oversized_event_is_refused_entirely() {
     for store in stores("too_large").await {
         let mut append = step([to("a", 0, &["1"]), to("b", 0, &[])]);
         let data = format!("\"{}\"", "x".repeat(EVENT_LIMIT - 2)).into_boxed_str();
@@ -218,7 +218,7 @@ async fn an_event_that_is_too_large_is_refused_whole() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_too_large_is_refused_whole() {
+async fn an_oversized_step_is_refused_entirely() {
     let store = memory();
     let mut append = step([to("a", 0, &[])]);
     let data = format!("\"{}\"", "x".repeat(EVENT_LIMIT - 2)).into_boxed_str();
@@ -229,10 +229,10 @@ async fn a_step_that_is_too_large_is_refused_whole() {
     assert_eq!(store.events().await, []);
 }
 
-/// Whatever a store does with such a text, the others whose appends travelled with it are not refused for it, and a
-/// refusal is not a promise that the same will work later.
+/// Stores may accept or reject a text with NUL. Other appends in the same batch must succeed either way, and the
+/// rejection must not be retryable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_with_a_nul_harms_nobody_else() {
+async fn a_text_with_a_nul_does_not_fail_other_appends() {
     for store in stores("nul").await {
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..40 {

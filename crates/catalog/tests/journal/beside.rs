@@ -1,11 +1,11 @@
-//! What stands beside the events: pieces of checkpoints, and sealed bytes.
+//! Storage beside the events: checkpoint chunks and encrypted secrets.
 
 use toolcrib_catalog::journal::Position;
 
 use crate::stores::{step, stores, to};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_checkpoint_is_complete_when_its_piece_zero_is_there() {
+async fn a_checkpoint_is_complete_once_chunk_zero_exists() {
     for store in stores("checkpoints").await {
         let journal = &store.journal;
         assert_eq!(journal.checkpoints().await.unwrap(), []);
@@ -22,7 +22,7 @@ async fn a_checkpoint_is_complete_when_its_piece_zero_is_there() {
         journal.write_checkpoint(Position(5), 2, vec![0, 255]).await.unwrap();
         assert_eq!(journal.read_checkpoint(Position(5), 2).await.unwrap(), Some(vec![0, 255]));
 
-        // A later one may be in the making on another node.
+        // Another node may still be writing a later checkpoint.
         journal.remove_checkpoints_before(Position(9)).await.unwrap();
         assert_eq!(journal.checkpoints().await.unwrap(), [Position(9)]);
         assert_eq!(journal.read_checkpoint(Position(5), 1).await.unwrap(), None);
@@ -35,7 +35,7 @@ async fn a_checkpoint_is_complete_when_its_piece_zero_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sealed_bytes_are_replaced_and_removed_and_leave_no_event() {
+async fn encrypted_secrets_are_replaced_and_removed_without_an_event() {
     for store in stores("sealed").await {
         let journal = &store.journal;
         let sealed = |name: &str| journal.sealed(name.to_owned());
@@ -58,11 +58,11 @@ async fn sealed_bytes_are_replaced_and_removed_and_leave_no_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sound_store_has_no_problems() {
+async fn a_healthy_store_reports_no_problems() {
     for store in stores("sound").await {
         store.journal.append(step([to("a", 0, &["1"])])).await.unwrap();
         let report = store.journal.check_storage().await.unwrap();
-        // The throw-away server of the tests may be told not to flush, and then says so.
+        // The disposable test server may run with `fsync = off`; the report mentions that.
         let problems = report.problems.iter().filter(|problem| !problem.contains("= off"));
         assert_eq!(problems.count(), 0, "{report:?}");
     }

@@ -1,4 +1,4 @@
-//! Documents: stored once beside the events that need them, removed only when nothing can need them.
+//! Documents: stored once beside the events that refer to them, removed only if no event can refer to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn a_document_is_stored_once_and_never_replaced() {
             .append(with(step([to("a", 0, &["1"])]), &[one.clone(), two.clone()]))
             .await
             .unwrap();
-        // The same digest with its keys in another order.
+        // The same digest with the keys in a different order.
         let again = Document {
             text: RawJson::parse(r#"{"about":"a document","number":1}"#).unwrap(),
             digest: one.digest,
@@ -44,7 +44,7 @@ async fn a_document_is_stored_once_and_never_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn digests_are_listed_in_order_and_in_pieces() {
+async fn document_digests_are_listed_in_order_and_in_pages() {
     for store in stores("digests").await {
         let documents: Vec<_> = (0..25).map(document).collect();
         store.journal.append(with(step([]), &documents)).await.unwrap();
@@ -63,7 +63,7 @@ async fn digests_are_listed_in_order_and_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_not_removed_when_an_event_came_meanwhile() {
+async fn documents_are_not_removed_if_an_event_was_appended_meanwhile() {
     for store in stores("remove_documents").await {
         let journal = &store.journal;
         let digests = vec![document(1).digest, document(2).digest];
@@ -80,13 +80,13 @@ async fn documents_are_not_removed_when_an_event_came_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_documents_that_no_event_refers_to_are_collected() {
+async fn only_unreferenced_documents_are_removed() {
     for store in stores("collect").await {
         let journal = &store.journal;
         let catalog = Catalog::open(Arc::clone(journal)).await.unwrap();
         done(&catalog, register("pets")).await;
         done(&catalog, ingest("pets", &[("list", 1), ("get", 1)])).await;
-        // History still needs the first edition.
+        // An old event still refers to the first edition.
         done(&catalog, ingest("pets", &[("list", 2), ("get", 1)])).await;
         let needed = journal.document_digests(None, 100).await.unwrap();
         assert_eq!(needed.len(), 3);
@@ -98,10 +98,10 @@ async fn only_documents_that_no_event_refers_to_are_collected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_collected_while_an_event_is_not_understood() {
+async fn no_document_is_removed_while_an_unknown_event_exists() {
     for store in stores("not_understood").await {
         let journal = &store.journal;
-        // A newer program may have referred to it in a way this one cannot read.
+        // A newer program version may refer to the document in an event that this version cannot parse.
         let append = step([to("source_tool-pets:list", 0, &["future"]), to("future-1", 0, &["x"])]);
         journal.append(with(append, &[document(1)])).await.unwrap();
         let collected = collect_documents(&**journal).await.unwrap();

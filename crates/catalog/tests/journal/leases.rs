@@ -1,4 +1,4 @@
-//! Leases: one holder of a name among all nodes, until it lets go or is gone.
+//! Leases: at most one holder of a name among all nodes, until the holder releases it or disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ async fn take(journal: &Arc<dyn Journal>, name: &str) -> Option<Lease> {
     journal.lease(name.to_owned()).await.unwrap()
 }
 
-/// The lease as soon as it is free: a database learns a moment later that it was dropped.
+/// Acquires the lease once it is free: a database notices a dropped lease with a short delay.
 async fn take_soon(journal: &Arc<dyn Journal>, name: &str) -> Lease {
     let taken = async {
         loop {
@@ -25,7 +25,7 @@ async fn take_soon(journal: &Arc<dyn Journal>, name: &str) -> Lease {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_leased_once_on_one_node_or_many() {
+async fn a_name_has_one_lease_holder_across_nodes() {
     for store in stores("leases").await {
         let (here, there) = (&store.journal, &store.another().await);
         let lease = take(here, "pets").await.expect("nobody has it");
@@ -44,7 +44,7 @@ async fn a_name_is_leased_once_on_one_node_or_many() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_many_that_ask_at_once_gets_the_lease() {
+async fn one_of_many_concurrent_requests_gets_the_lease() {
     for store in stores("leases_at_once").await {
         let nodes = [Arc::clone(&store.journal), store.another().await];
         for round in 0..20 {
@@ -63,7 +63,7 @@ async fn one_of_many_that_ask_at_once_gets_the_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_goes_away_while_asking_leaves_no_lease_behind() {
+async fn a_cancelled_lease_request_leaves_no_lease_behind() {
     let store = postgres("leases_cancelled").await;
     for _ in 0..50 {
         let asking = take(&store.journal, "pets");
@@ -73,7 +73,7 @@ async fn whoever_goes_away_while_asking_leaves_no_lease_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_ends_with_its_connection() {
+async fn a_lease_is_lost_with_its_connection() {
     let store = postgres("leases_cut").await;
     let there = store.another().await;
     let lease = take(&store.journal, "pets").await.unwrap();
@@ -85,7 +85,7 @@ async fn a_lease_ends_with_its_connection() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), lost).await.expect("it is noticed");
-    // Letting go of what was lost takes nothing from whoever has it now.
+    // Dropping a lost lease does not release the lease of the new holder.
     drop(lease);
     assert!(theirs.is_held());
     assert!(take(&store.journal, "pets").await.is_none());

@@ -1,4 +1,4 @@
-//! Idempotency: the same key again gives the same answer and no event.
+//! Idempotency: repeating a key returns the stored answer and appends no event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ fn answer(key: &str, request: &str, answer: &str, position: u64) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_key_and_request_give_the_same_answer_and_no_event() {
+async fn a_repeated_key_and_request_returns_the_stored_answer_without_an_event() {
     for store in stores("same_key").await {
         let journal = &store.journal;
         let append = once(step([to("a", 0, &["1", "2"])]), "key", "request", r#"{"n":1}"#);
         let stored = journal.append(append.clone()).await.unwrap();
         assert_eq!(stored, Appended::Stored(Position(2)));
         journal.append(step([to("b", 0, &["3"])])).await.unwrap();
-        // The stream has moved on and the answer would be another: neither matters.
+        // The stream has grown and the new answer would differ; the stored answer is still returned.
         let before = Appended::Before(answer("key", "request", r#"{"n":1}"#, 2));
         assert_eq!(journal.append(append).await.unwrap(), before);
         let later = once(step([to("a", 2, &["4"])]), "key", "request", r#"{"n":2}"#);
@@ -53,7 +53,7 @@ async fn the_same_key_for_another_request_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_changes_nothing_is_remembered_under_its_key() {
+async fn an_empty_step_is_stored_under_its_key() {
     for store in stores("empty_step").await {
         let journal = &store.journal;
         let nothing = once(step([]), "first", "request", "none");
@@ -70,7 +70,7 @@ async fn a_step_that_changes_nothing_is_remembered_under_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_at_once_under_one_key_store_one_event() {
+async fn fifty_concurrent_appends_with_one_key_store_one_event() {
     for store in stores("fifty").await {
         let nodes = [store.another().await, store.another().await];
         let mut tasks = tokio::task::JoinSet::new();
@@ -88,9 +88,9 @@ async fn fifty_at_once_under_one_key_store_one_event() {
     }
 }
 
-/// Many keys at once, among appends without one: each answer has the position of its own step.
+/// Concurrent appends with and without keys: each answer carries the position of its own step.
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_crowd_each_answer_has_the_position_of_its_own_step() {
+async fn concurrent_answers_have_the_position_of_their_own_step() {
     for store in stores("crowd_of_keys").await {
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..60 {
@@ -123,7 +123,7 @@ async fn in_a_crowd_each_answer_has_the_position_of_its_own_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_listed_in_the_order_of_their_keys() {
+async fn answers_are_listed_in_key_order() {
     for store in stores("answers").await {
         let keys = ["b", "Z", "ä", "a b", "a", "B", "a-b", "zz", "日本"];
         for key in keys {

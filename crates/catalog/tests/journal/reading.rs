@@ -1,4 +1,4 @@
-//! Reading: in order, in pieces, by time; and waiting for more.
+//! Reading: in order, in pages, as of a time; and waiting for new events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use toolcrib_catalog::journal::{Journal, Position, Recorded, StreamName, Version
 use crate::stores::{memory, places, sqlite, step, stores, to};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_is_read_in_order_and_in_pieces() {
+async fn a_stream_is_read_in_order_and_in_pages() {
     for store in stores("read_stream").await {
         let journal = &store.journal;
         for version in 0..10 {
@@ -34,7 +34,7 @@ async fn a_stream_is_read_in_order_and_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_is_read_in_order_and_in_pieces() {
+async fn the_whole_journal_is_read_in_order_and_in_pages() {
     for store in stores("read_after").await {
         let journal = &store.journal;
         for version in 0..10 {
@@ -58,9 +58,9 @@ async fn everything_is_read_in_order_and_in_pieces() {
     }
 }
 
-/// Whoever wants everything says so; whoever is past the end finds nothing.
+/// The largest limits and positions are valid arguments; reading beyond the head returns nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_largest_numbers_are_no_error() {
+async fn the_largest_limits_and_positions_are_valid() {
     for store in stores("largest").await {
         let journal = &store.journal;
         journal.append(step([to("a", 0, &["1", "2"])])).await.unwrap();
@@ -77,7 +77,7 @@ async fn the_largest_numbers_are_no_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_has_the_position_of_the_last_event_until_then() {
+async fn a_time_maps_to_the_position_of_the_last_event_up_to_it() {
     for store in stores("position_at").await {
         let journal = &store.journal;
         assert_eq!(journal.position_at(Timestamp::MAX).await.unwrap(), Position(0));
@@ -99,9 +99,9 @@ async fn a_time_has_the_position_of_the_last_event_until_then() {
     }
 }
 
-/// A clock that is set back changes times, not order.
+/// If the clock goes backwards, positions still define the order.
 #[tokio::test(flavor = "multi_thread")]
-async fn order_is_by_position_when_the_clock_goes_back() {
+async fn events_are_ordered_by_position_even_if_the_clock_goes_back() {
     for store in [memory(), sqlite()] {
         for (version, then) in [(0, 10), (1, -60), (2, 5)] {
             store.journal.append(step([to("a", version, &["x"])])).await.unwrap();
@@ -117,7 +117,7 @@ async fn order_is_by_position_when_the_clock_goes_back() {
     }
 }
 
-/// How long a wait takes that begins before somebody else appends.
+/// Time from an append on one node until a wait that began earlier on another node returns.
 async fn woken_after(waiting: Arc<dyn Journal>, other: &dyn Journal, version: u64) -> Duration {
     let (ready, begins) = tokio::sync::oneshot::channel();
     let waiter = tokio::spawn(async move {
@@ -133,7 +133,7 @@ async fn woken_after(waiting: Arc<dyn Journal>, other: &dyn Journal, version: u6
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_wakes_soon_after_somebody_else_appends() {
+async fn a_waiter_wakes_soon_after_another_node_appends() {
     for store in stores("wake").await {
         let other = store.another().await;
         let mut fastest = Duration::MAX;
@@ -142,13 +142,13 @@ async fn a_waiter_wakes_soon_after_somebody_else_appends() {
             assert!(took < 3 * WAKE_UP_AT_LEAST_EVERY, "it took {took:?}");
             fastest = fastest.min(took);
         }
-        // The machine may be busy for a while, but not ten times.
+        // A busy machine may delay one attempt, but not all ten.
         assert!(fastest < Duration::from_millis(100), "the fastest took {fastest:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_wakes_at_once_if_there_is_more_already() {
+async fn a_waiter_wakes_at_once_if_newer_events_exist() {
     for store in stores("wake_at_once").await {
         store.journal.append(step([to("a", 0, &["1", "2"])])).await.unwrap();
         let mut fastest = Duration::MAX;

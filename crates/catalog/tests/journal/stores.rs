@@ -1,4 +1,4 @@
-//! The three stores, fresh for each law, and short words for what is appended.
+//! The three journal stores, empty for each test, and shorthands for steps and events.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use toolcrib_catalog::journal::{Position, StreamName, Version};
 
 use crate::database::database;
 
-/// An empty journal of one kind.
+/// An empty journal of one store.
 pub(crate) struct Store {
     pub(crate) name: &'static str,
     pub(crate) journal: Arc<dyn Journal>,
-    /// Of the stores that have no clock of their own.
+    /// The clock of the stores that do not use the clock of a database.
     pub(crate) clock: Arc<ManualClock>,
-    /// Of a database.
+    /// The connection URL, for PostgreSQL.
     url: Option<String>,
-    /// Of a file; gone with the store.
+    /// The folder of the SQLite file; deleted with the store.
     _folder: Option<tempfile::TempDir>,
-    /// Whether a law is being tried on it.
+    /// True while a test runs against this store, so that a panic prints the name of the store.
     on_trial: bool,
 }
 
-/// One of each kind. The name is the law's, for its database.
+/// One store of each kind; `name` is that of the test and names its database.
 pub(crate) async fn stores(name: &str) -> impl Iterator<Item = Store> {
     let stores = [memory(), sqlite(), postgres(name).await];
     stores.into_iter().map(|mut store| {
@@ -68,7 +68,7 @@ async fn connect(url: &str) -> Arc<dyn Journal> {
 }
 
 impl Store {
-    /// The same journal as another node has it; where only one process may write, the same handle.
+    /// The journal as a second node opens it; stores that allow one process return the same handle.
     pub(crate) async fn another(&self) -> Arc<dyn Journal> {
         match &self.url {
             Some(url) => connect(url).await,
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    /// Ends the connections of a database that hold leases.
+    /// Terminates the database connections that hold leases.
     pub(crate) async fn cut_leases(&self) {
         let url = self.url.as_ref().unwrap();
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
@@ -87,7 +87,7 @@ impl Store {
         assert_ne!(client.query(holders, &[]).await.unwrap().len(), 0);
     }
 
-    /// Everything in it.
+    /// All events of the journal.
     pub(crate) async fn events(&self) -> Vec<Recorded> {
         self.journal.read_after(Position(0), 100_000).await.unwrap()
     }
@@ -102,7 +102,7 @@ impl Drop for Store {
     }
 }
 
-/// Events for one stream; each text becomes the data of one.
+/// Events for one stream; each text becomes the data of one event.
 pub(crate) fn to(stream: &str, expected: u64, texts: &[&str]) -> StreamAppend {
     let event = |text: &&str| NewEvent {
         kind: "Tested".into(),
@@ -112,7 +112,7 @@ pub(crate) fn to(stream: &str, expected: u64, texts: &[&str]) -> StreamAppend {
     StreamAppend { stream, expected, events: texts.iter().map(event).collect() }
 }
 
-/// One step over these streams.
+/// One step with these streams.
 pub(crate) fn step(streams: impl Into<Vec<StreamAppend>>) -> Append {
     Append { streams: streams.into(), ..Append::default() }
 }

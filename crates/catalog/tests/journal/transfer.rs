@@ -1,4 +1,4 @@
-//! Restoring, exporting, importing: nothing is lost on the way from any store into any other.
+//! Restore, export and import: nothing is lost between any two stores.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use toolcrib_catalog::{Catalog, Command, Import, Moment, export, snapshot_at, ve
 use crate::stores::{Store, memory, places, postgres, sqlite, step, stores, to};
 use crate::world::{create_group, done, ingest, manifest, register};
 
-/// Data as no program of ours writes them today: spaces, spellings and numbers that must stay as they are.
+/// Event data that no current version of ours writes: unusual whitespace, escapes and numbers must survive unchanged.
 const ODD: [&str; 6] = [
     r#"{ "later" : [1.50, 1e3, -0, 123456789012345678901234567890] }"#,
     r#"{"b":1,"a":{"\u00e9":"\ud83d\ude00\u0000"},"b":2}"#,
@@ -46,7 +46,7 @@ async fn exported(journal: &dyn Journal) -> String {
     text
 }
 
-/// Compares line by line: a whole export says too much at once.
+/// Compares line by line, because a diff of whole exports is unreadable.
 fn assert_same(one: &str, two: &str) {
     for (number, (one, two)) in (1..).zip(one.lines().zip(two.lines())) {
         assert_eq!(one, two, "line {number}");
@@ -77,7 +77,7 @@ fn recorded(position: u64, stream: &str, version: u64) -> Recorded {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restored_events_are_exactly_what_was_given() {
+async fn restored_events_equal_the_original_events() {
     for store in stores("restore").await {
         let journal = &store.journal;
         let events = vec![recorded(1, "a", 1), recorded(2, "b", 1), recorded(3, "a", 2)];
@@ -94,14 +94,14 @@ async fn restored_events_are_exactly_what_was_given() {
         assert_eq!(store.events().await, events);
         assert_eq!(journal.documents(vec![document.digest]).await.unwrap(), [document]);
         assert_eq!(journal.answer("key".to_owned()).await.unwrap(), Some(answer));
-        // Life goes on after them.
+        // New events can be appended after the restored ones.
         journal.append(step([to("a", 2, &["x"])])).await.unwrap();
         assert_eq!(journal.head().await.unwrap(), Position(4));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_refuses_gaps_and_stores_nothing_of_them() {
+async fn a_restore_with_gaps_is_refused_and_stores_nothing() {
     for store in stores("gaps").await {
         let journal = &store.journal;
         journal.append(step([to("a", 0, &["x", "y"])])).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_restore_refuses_gaps_and_stores_nothing_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_this_program_does_not_understand_survives_byte_for_byte() {
+async fn unknown_events_survive_byte_for_byte() {
     for store in stores("odd").await {
         store.journal.append(odd_events()).await.unwrap();
         let there: Vec<_> = store.events().await.iter().map(|event| event.data.clone()).collect();
@@ -151,7 +151,7 @@ async fn what_this_program_does_not_understand_survives_byte_for_byte() {
     }
 }
 
-/// A catalog with a little of everything an export has: documents, answers, odd events.
+/// Fills a catalog with everything an export can contain: documents, idempotent answers, unusual events.
 async fn fill(store: &Store) {
     let catalog = Catalog::open(Arc::clone(&store.journal)).await.unwrap();
     for command in [
@@ -198,14 +198,14 @@ async fn from_sqlite_through_postgresql_to_memory_not_one_byte_changes() {
         let verified = verify(&*store.journal, &catalog.snapshot(), |_| {}).await.unwrap();
         assert_eq!(verified.live, Some(there));
     }
-    // The imported journal answers idempotent commands as the first one did.
+    // The imported journal returns the stored answers of idempotent commands.
     let catalog = Catalog::open(Arc::clone(&server.journal)).await.unwrap();
     let again = create_group("group-one", json!([]));
     let executed = catalog.execute(again, Context::by("ada"), Some("one")).await.unwrap();
     assert!(executed.repeated);
 }
 
-/// Also what starts in PostgreSQL, with times of its own clock.
+/// PostgreSQL as the first store: it assigns event times from its own clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_postgresql_to_sqlite_not_one_byte_changes() {
     let (server, file) = (postgres("moves_back").await, sqlite());
@@ -216,9 +216,9 @@ async fn from_postgresql_to_sqlite_not_one_byte_changes() {
     assert_eq!(digest(&*file.journal).await, digest(&*server.journal).await);
 }
 
-/// An import that broke off is completed by importing the whole again, wherever it broke off.
+/// Importing the whole file again completes an import that was interrupted at any line.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_goes_on_where_it_broke_off() {
+async fn an_interrupted_import_can_be_repeated_to_complete_it() {
     let first = sqlite();
     fill(&first).await;
     let text = exported(&*first.journal).await;
@@ -236,9 +236,9 @@ async fn an_import_goes_on_where_it_broke_off() {
     }
 }
 
-/// An upstream may write its words over several lines; an export has one line for each event.
+/// An upstream may pretty-print its manifest; an export still has one line per event.
 #[tokio::test]
-async fn a_manifest_written_over_several_lines_survives() {
+async fn a_multi_line_manifest_survives_export_and_import() {
     let (first, second) = (memory(), memory());
     let catalog = Catalog::open(Arc::clone(&first.journal)).await.unwrap();
     done(&catalog, register("pets")).await;

@@ -1,4 +1,4 @@
-//! A small made-up world: sources, tools with schemas large enough to be documents, groups.
+//! Test fixtures: sources, groups, and tools with schemas large enough to be stored as documents.
 
 use model::{Execution, Inventory, Manifest, Schema};
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use toolcrib_catalog::journal::Context;
 use toolcrib_catalog::source::SourceCommand;
 use toolcrib_catalog::{Catalog, Command, Executed};
 
-/// Anything that is read from JSON.
+/// Deserializes any type from JSON.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_str(&value.to_string()).unwrap()
 }
@@ -18,7 +18,7 @@ pub(crate) fn register(source: &str) -> Command {
     Command::Source(source.parse().unwrap(), SourceCommand::Register(read(profile)))
 }
 
-/// A refresh of a source that finds these tools; the edition is what changes in them.
+/// A refresh of a source that finds these tools; a different edition number makes a tool differ.
 pub(crate) fn ingest(source: &str, tools: &[(&str, u32)]) -> Command {
     Command::Ingest { inventory: Box::new(inventory(source, tools)), force: false }
 }
@@ -54,7 +54,7 @@ pub(crate) fn create_group(id: &str, selectors: Value) -> Command {
     Command::Group(id.parse().unwrap(), GroupCommand::Create(Box::new(read(new))))
 }
 
-/// Carries out a command that nothing is against.
+/// Executes a command that must succeed.
 pub(crate) async fn done(catalog: &Catalog, command: Command) -> Executed {
     catalog.execute(command, Context::by("ada"), None).await.unwrap()
 }

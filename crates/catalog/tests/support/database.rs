@@ -1,4 +1,4 @@
-//! Databases of PostgreSQL for tests of several crates.
+//! PostgreSQL databases for the tests of several crates.
 
 use tokio_postgres::NoTls;
 
@@ -9,7 +9,7 @@ fn server() -> String {
     )
 }
 
-/// An empty database of the test's own.
+/// Creates an empty database for one test and returns its URL.
 pub(crate) async fn database(name: &str) -> String {
     let server = server();
     let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();

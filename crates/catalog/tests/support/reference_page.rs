@@ -1,9 +1,9 @@
-//! A page below `docs/reference`, which is made from the code and held to it.
+//! Compares a page below `docs/reference` with the text generated from the code.
 
 use std::fs;
 use std::path::Path;
 
-/// Fails if the page is not what the code makes of it. `INSTA_UPDATE=always` writes it, as it does golden files.
+/// Fails if the page differs from the generated text. `INSTA_UPDATE=always` writes it, as it does golden files.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
 pub(crate) fn assert_page(name: &str, made: &str) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);

@@ -1,8 +1,8 @@
-//! Content in the shapes of MCP, as an admin writes it: checked, since nobody else will before an agent gets it.
+//! Checks MCP content blocks that an admin wrote: nothing else checks them before an agent receives them.
 
 use serde_json::{Map, Value};
 
-/// What is wrong with it: the member, and why.
+/// The first problem of a content block: the field and the reason.
 pub(super) fn problem(content: &Map<String, Value>) -> Option<(&'static str, &'static str)> {
     let kind = content.get("type").and_then(Value::as_str).unwrap_or_default();
     let needed: &[&'static str] = match kind {

@@ -1,4 +1,4 @@
-//! A prompt: what is said in turn, with places for its arguments.
+//! Reads one declared prompt: its messages, with placeholders for its arguments.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! A request as an admin writes it, in the templates that every tool over HTTP has: each value is encoded for its place.
+//! Reads one declared HTTP request into the templates that every HTTP tool has; each value is encoded for its position.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,14 @@ use crate::openapi::template::{argument, push_expression, push_literal, quoted};
 use crate::polling;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
-/// Credentials have a place where they are only referred to.
+/// Headers that carry credentials. A credential belongs under `auth` of the source, which holds only a reference to it.
 const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
-/// Shorter ones are words, such as `X-Atlassian-Token: no-check`.
+/// The minimum length of a value that may be a secret, in bytes. Shorter ones are words, such as
+/// `X-Atlassian-Token: no-check`.
 const SHORTEST_KEY: usize = 12;
 
 impl Reader<'_> {
-    /// The templates, and the path for people and selectors.
+    /// The templates of a request, and its path for display and selectors.
     pub(super) fn request(
         &mut self,
         at: &str,
@@ -55,7 +56,7 @@ impl Reader<'_> {
         Some((path.into(), request))
     }
 
-    /// What stands here is shown to admins, kept in the journal and exported.
+    /// Reports literal secrets: the settings are shown to admins, stored in the journal and exported.
     fn written_down(&mut self, at: &str, request: &CustomRequest, is_name: &impl Fn(&str) -> bool) {
         let mut named = Vec::new();
         texts(request, &mut named);
@@ -85,7 +86,8 @@ impl Reader<'_> {
         }
     }
 
-    /// How work is followed, below where the request goes: the `url` of the source, or the origin of a whole address.
+    /// How to poll a long-running job, relative to the base of the request: the `url` of the source, or the origin of
+    /// an absolute URL.
     pub(super) fn polling(
         &mut self,
         at: &str,
@@ -141,7 +143,7 @@ impl Reader<'_> {
         Some((if shown.is_empty() { "/".to_owned() } else { shown }, template))
     }
 
-    /// A request without anything but an address.
+    /// A GET request without headers, query or body.
     pub(super) fn fetch(
         &mut self,
         at: &str,
@@ -166,7 +168,7 @@ impl Reader<'_> {
     }
 }
 
-/// Everything with placeholders, and where it stands.
+/// Collects every text that may contain placeholders, with its field path.
 pub(super) fn texts<'a>(request: &'a CustomRequest, texts: &mut Vec<(String, &'a str)>) {
     texts.push(("request.url".to_owned(), &request.url));
     for (member, pairs) in [("query", &request.query), ("headers", &request.headers)] {
@@ -197,7 +199,7 @@ fn texts_of<'a>(value: &'a Value, at: &str, texts: &mut Vec<(String, &'a str)>) 
     }
 }
 
-/// Where the origin of a whole address ends.
+/// The byte position at which the origin of an absolute URL ends.
 fn origin(url: &str) -> Option<usize> {
     let (scheme, rest) = url.split_once("://")?;
     let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
@@ -205,12 +207,12 @@ fn origin(url: &str) -> Option<usize> {
     is_web.then_some(scheme.len() + "://".len() + length)
 }
 
-/// A template of text and plain values: its place says how they are encoded.
+/// A template of literal text and plain values; the position of the template decides how values are encoded.
 fn plain(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
     template(text, is_name, argument)
 }
 
-/// The same for a header, which is left out if a value of it is not there.
+/// A header template. The header is omitted if one of its values is missing.
 fn line(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
     template(text, is_name, |name| format!("header({})", argument(name)))
 }
@@ -237,7 +239,7 @@ fn forms(
     pairs.iter().map(|(name, text)| format!("form({}, {})", quoted(name), one_text(text, is_name)))
 }
 
-/// A text as one value, which is the value itself if nothing else is there.
+/// A text as one value; a text that is only a placeholder keeps the type of its argument.
 fn expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
     match parts(text, is_name).as_slice() {
         [Part::Name(name)] => argument(name),
@@ -245,8 +247,8 @@ fn expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// One text, whatever is put in: members of a value never become pairs of their own. Nothing if something is to be put in
-/// and is not there.
+/// A text as one string: the fields of an object argument never become pairs of their own. Undefined if an argument is
+/// missing.
 fn one_text(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
     let parts = parts(text, is_name);
     let names: Vec<_> = parts

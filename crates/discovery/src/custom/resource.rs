@@ -1,4 +1,4 @@
-//! A resource, and resources whose addresses are alike.
+//! Reads declared resources and resource templates.
 
 use std::path::{Component, Path};
 
@@ -9,7 +9,7 @@ use url::Url;
 
 use super::{Head, Reader, names, uri};
 
-/// What a resource says of what it holds.
+/// The fields of a resource that can hold its content.
 struct Ways<'a> {
     text: Option<&'a str>,
     blob: Option<&'a str>,
@@ -127,10 +127,10 @@ fn is_visible(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ')
 }
 
-/// Whether it says where a file is, wherever it is read from and without a way up.
+/// Whether a path is absolute and has no `.` or `..`.
 fn is_whole(path: &Path) -> bool {
     let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-    // `Path` reads `/a/./b` as `/a/b`.
+    // `Path` normalizes `/a/./b` to `/a/b`, so dots are checked in the text.
     let has_dot = path.to_string_lossy().split('/').any(|part| part == ".");
     path.is_absolute() && path.components().all(is_plain) && !has_dot
 }

@@ -1,4 +1,4 @@
-//! What an admin writes, and what becomes of it.
+//! Tests of custom settings: the manifests they become, and the problems they cause.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn request(request: Value) -> Value {
 }
 
 #[test]
-fn every_value_stands_in_a_template_of_its_place() {
+fn each_value_is_encoded_for_its_position_in_the_template() {
     let written = request(json!({
         "method": "POST", "url": "/orders/{{id}}/x{y?fixed=1",
         "query": {"q": "{{q}}", "w": "a {{b}}", "f": "fixed"},
@@ -51,7 +51,7 @@ fn every_value_stands_in_a_template_of_its_place() {
 }
 
 #[test]
-fn bodies_are_json_forms_or_texts() {
+fn bodies_are_json_forms_or_text() {
     let fixed = request(json!({"method": "POST", "url": "/a", "body": {"json": {"a": "{% b %}"}}}));
     assert_eq!(fixed["body_template"], r#"{{ "\u007b\"a\":\"\u007b% b %\u007d\"\u007d" }}"#);
     let form = request(json!({"method": "POST", "url": "/a", "body": {"form": {"a": "{{b}}"}}}));
@@ -70,7 +70,7 @@ fn bodies_are_json_forms_or_texts() {
 }
 
 #[test]
-fn placeholders_are_arguments_that_must_be_given() {
+fn placeholders_become_required_arguments() {
     let declared = read(json!({"tools": [
         {"name": "get", "title": "Get", "description": "d", "tags": ["x"],
             "request": {"url": "/a/{{id}}", "query": {"q": "{{q}}"}}},
@@ -109,7 +109,7 @@ fn placeholders_are_arguments_that_must_be_given() {
 }
 
 #[test]
-fn duplicates_are_refused_in_the_words_that_are_known() {
+fn duplicates_are_rejected_with_the_usual_messages() {
     let tool = json!({"name": "a", "answer": {"text": ""}});
     let prompt = json!({"name": "a", "template": ""});
     let resource = json!({"uri": "a:b", "name": "a", "text": ""});
@@ -128,7 +128,7 @@ fn duplicates_are_refused_in_the_words_that_are_known() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once_with_its_place() {
+fn all_problems_are_reported_at_once_with_their_field_paths() {
     let found = problems(json!({
         "tools": [
             {"name": "a b", "answer": {"text": ""}, "command": {"program": "p"}},
@@ -197,7 +197,7 @@ fn all_that_is_wrong_is_said_at_once_with_its_place() {
 }
 
 #[test]
-fn prompts_and_resources_are_listed_as_mcp_lists_them() {
+fn prompts_and_resources_are_listed_as_in_mcp() {
     let declared = read(json!({
         "prompts": [{"name": "p", "arguments": [{"name": "x", "required": true}], "template": "{{x}}"}],
         "resources": [{"uri": "a:b", "name": "r", "mime_type": "text/plain", "text": "hi"}],
@@ -220,7 +220,7 @@ fn prompts_and_resources_are_listed_as_mcp_lists_them() {
 }
 
 #[test]
-fn work_that_goes_on_is_followed_below_where_its_request_goes() {
+fn long_running_calls_are_polled_relative_to_the_request() {
     let polling = json!({"status_url": "/jobs/{answer.id}", "status_path": "state",
         "completed": ["done"], "cancel": {"url": "/{args.shop}/jobs/{answer.id}"}});
     let status = |url: &str| {
@@ -234,7 +234,7 @@ fn work_that_goes_on_is_followed_below_where_its_request_goes() {
 }
 
 #[test]
-fn what_is_wrong_with_it_is_said_with_its_place() {
+fn polling_problems_are_reported_with_their_field_path() {
     let wrong = |polling: Value, schema: Value| {
         let request = json!({"url": "https://a.test/{{shop}}", "polling": polling});
         let mut tool = json!({"name": "t", "request": request});

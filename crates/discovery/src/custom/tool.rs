@@ -1,4 +1,4 @@
-//! A tool, in one of its three ways to answer.
+//! Reads one declared tool, which sends a request, returns a fixed answer or runs a command.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Declared, Head, Reader, content, manifest, names};
 use crate::openapi::annotations;
 
-/// The longest name of a tool that every model takes, in bytes.
+/// The maximum length of a tool name that every model accepts, in bytes.
 const TOOL_NAME: usize = 64;
 
 impl Reader<'_> {
@@ -70,7 +70,7 @@ impl Reader<'_> {
         self.declared.push(Declared { at: head.at, key: head.key, manifest });
     }
 
-    /// What is done for a tool that sends no request.
+    /// How a tool that sends no request is executed.
     fn work(&mut self, at: &str, tool: &CustomTool) -> Option<CustomWork> {
         match (&tool.answer, &tool.command) {
             (Some(answer), _) => {
@@ -119,7 +119,7 @@ impl Reader<'_> {
         }
     }
 
-    /// All names that stand for arguments. One that the schema does not know is most likely misspelt.
+    /// Collects the names of all placeholders. Reports names that the schema does not declare: most are misspelt.
     fn placeholders<'t>(
         &mut self,
         at: &str,
@@ -162,7 +162,7 @@ impl Reader<'_> {
         (Schema::new(input).ok(), output.and_then(|output| Schema::new(output).ok()))
     }
 
-    /// As MCP wants it: of an object.
+    /// A schema of type `object`, which MCP requires for arguments and results.
     fn schema(&mut self, at: &str, said: &Map<String, Value>) -> Value {
         let mut schema = said.clone();
         let kind = schema.entry("type").or_insert_with(|| "object".into());
@@ -173,14 +173,14 @@ impl Reader<'_> {
     }
 }
 
-/// The names that a schema knows; none if it cannot be said.
+/// The argument names that a schema declares, if there is a schema.
 fn declared(schema: Option<&Map<String, Value>>) -> Option<BTreeSet<&str>> {
     let properties = schema?.get("properties").and_then(Value::as_object);
     let names = properties.into_iter().flatten().map(|(name, _)| name.as_str());
     Some(names.collect())
 }
 
-/// Everything with placeholders, and where it stands.
+/// Every text of the tool that may contain placeholders, with its field path.
 fn texts(tool: &CustomTool) -> Vec<(String, &str)> {
     let mut texts: Vec<(String, &str)> = Vec::new();
     if let Some(request) = &tool.request {

@@ -1,17 +1,17 @@
-//! Addresses that are alike (RFC 6570, level 1): `{name}` stands for a text in which everything but letters, digits and
-//! `-._~` is percent-encoded. So an address is read in one way only, and no value has a part of the address in it.
+//! URI templates (RFC 6570, level 1): `{name}` stands for text in which every character except letters, digits and
+//! `-._~` is percent-encoded. A URI therefore matches in one way only, and no value can contain a URI delimiter.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// A stretch of a template.
+/// One part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stretch<'a> {
     Text(&'a str),
     Variable(&'a str),
 }
 
-/// The names in a template, or what is wrong with it.
+/// The variable names of a template, or why the template is invalid.
 pub(super) fn variables(template: &str) -> Result<Vec<&str>, &'static str> {
     let stretches = stretches(template)?;
     let mut names: Vec<&str> = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn variables(template: &str) -> Result<Vec<&str>, &'static str> {
     }
 }
 
-/// What the variables of a template stand for in an address; none if it is not like that.
+/// The values of a template's variables in a URI, if the URI matches the template.
 pub fn values<'t>(uri: &str, template: &'t str) -> Option<Vec<(&'t str, String)>> {
     let stretches = stretches(template).ok()?;
     let (mut rest, mut values) = (uri, Vec::new());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_where_their_names_stand() {
+    fn values_are_read_at_the_position_of_their_variables() {
         let is = |text: &str| Some(text.to_owned());
         assert_eq!(value("docs://a%20b.md", "docs://{name}.md"), is("name=a b;"));
         assert_eq!(value("docs://a.md.md", "docs://{name}.md"), is("name=a.md;"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_level_is_taken() {
+    fn only_level_1_templates_are_accepted() {
         assert_eq!(variables("docs://{a}/{b.c}"), Ok(vec!["a", "b.c"]));
         for template in [
             "docs://{+a}",

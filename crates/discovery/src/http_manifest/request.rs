@@ -1,4 +1,5 @@
-//! How a tool of an http manifest is called: GET and DELETE send the arguments as query, others as JSON (requirement H2).
+//! Builds the request of an http manifest tool: GET and DELETE send the arguments as query, others as JSON (requirement
+//! H2).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use model::{BodyEncoding, HttpRequest, names_others};
 use serde_json::Value;
 use url::Url;
 
-/// The templates of a tool. Without a base, its url is only a path and it cannot be called.
+/// The templates of a tool. Without a base, the URL is only a path and the tool cannot be called.
 pub(super) fn request(
     base: Option<&Url>,
     method: &str,
@@ -26,7 +27,7 @@ pub(super) fn request(
     }
 }
 
-/// Without query, fragment and the slash at the end: endpoints begin with one.
+/// A base URL without query, fragment and trailing slash; endpoints start with a slash.
 pub(crate) fn beginning(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
@@ -34,14 +35,14 @@ pub(crate) fn beginning(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// The endpoint's own query comes first.
+/// Appends the arguments as query pairs, after the endpoint's own query.
 fn with_query(endpoint: &str, input_schema: &Value) -> String {
     let (path, fixed) = endpoint.split_once('?').unwrap_or((endpoint, ""));
     let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(quoted);
     let names = input_schema["properties"].as_object().into_iter().flatten();
     let names: Vec<String> = names.map(|(name, _)| quoted(name)).collect();
     let pairs = names.iter().map(|name| format!("form({name}, args[{name}])"));
-    // Whatever else the schema lets through, each under its own name.
+    // Undeclared arguments that the schema accepts are sent under their own names.
     let rest =
         takes_others(input_schema).then(|| format!("form(\"\", rest({}))", names.join(", ")));
     let all: Vec<String> = fixed.chain(pairs).chain(rest).collect();
@@ -51,7 +52,7 @@ fn with_query(endpoint: &str, input_schema: &Value) -> String {
     }
 }
 
-/// Whether arguments may come that are not among its own `properties`.
+/// Whether the schema accepts arguments that are not among its own `properties`.
 fn takes_others(schema: &Value) -> bool {
     match schema.get("additionalProperties") {
         Some(others) if *others != false => true,
@@ -59,7 +60,7 @@ fn takes_others(schema: &Value) -> bool {
     }
 }
 
-/// A string literal of the template language, in which nothing looks like code.
+/// A string literal of the template language; braces are escaped, so nothing in it looks like code.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string().replace('{', "\\u007b").replace('}', "\\u007d")
 }
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn get_and_delete_send_a_query_and_others_json() {
+    fn get_and_delete_send_a_query_and_other_methods_send_json() {
         let query = "https://travel.test/api/weather{{ query(\"unit=c\", form(\"city\", args[\"city\"])) }}";
         for method in ["GET", "DELETE"] {
             let expected = (query.to_owned(), None);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_never_code() {
+    fn a_parameter_name_is_never_template_code() {
         let (url, _) = templates("GET", "/a", &["\") }}{{ 7 }}\n"]);
         let name = r#""\") \u007d\u007d\u007b\u007b 7 \u007d\u007d\n""#;
         let expected =

@@ -1,4 +1,4 @@
-//! What becomes of each entry of an http manifest, and that no document makes discovery fail over one of them.
+//! Tests of http manifests: each entry becomes a tool or a warning, and no entry makes the discovery fail.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn discovered(document: &Value) -> Inventory {
     discover("travel".parse().unwrap(), None, document).unwrap().inventory
 }
 
-/// The manifest of the only tool, as events hold it.
+/// The manifest of the only tool, as events store it.
 fn only_tool(entry: Value) -> Value {
     let inventory = discovered(&json!([entry]));
     assert_eq!(inventory.tools.len(), 1, "{:?}", inventory.warnings);
@@ -16,13 +16,13 @@ fn only_tool(entry: Value) -> Value {
     serde_json::to_value(&*tool.manifest).unwrap()
 }
 
-/// Code, place and sentence of each warning, one per line.
+/// Code, location and message of each warning, one per line.
 fn warnings(document: Value) -> String {
     let line = |w: &Warning| format!("{} {} {}", w.code, w.at, w.message);
     discovered(&document).warnings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Why an entry is left out: the code, and the member it is about.
+/// The warning of an omitted entry: its code and its field.
 fn left_out(entry: Value) -> (String, String) {
     let inventory = discovered(&json!([entry]));
     assert!(inventory.tools.is_empty(), "{:?}", inventory.tools);
@@ -32,7 +32,7 @@ fn left_out(entry: Value) -> (String, String) {
 }
 
 #[test]
-fn a_whole_entry_becomes_a_manifest() {
+fn a_complete_entry_becomes_a_manifest() {
     let manifest = only_tool(json!({
         "name": "get_weather_forecast",
         "title": "Weather forecast",
@@ -84,7 +84,7 @@ fn a_whole_entry_becomes_a_manifest() {
 }
 
 #[test]
-fn both_shapes_say_the_same() {
+fn a_bare_list_and_an_object_with_tools_are_equivalent() {
     let tools = json!([{"name": "a", "endpoint": "/a"}, {"name": "b", "endpoint": "/b"}]);
     let (bare, wrapped) = (discovered(&tools), discovered(&json!({"tools": tools, "version": 1})));
     assert_eq!(bare.fingerprint, wrapped.fingerprint);
@@ -94,7 +94,7 @@ fn both_shapes_say_the_same() {
 }
 
 #[test]
-fn a_document_of_neither_shape_is_an_error_that_says_what_was_expected() {
+fn a_document_of_another_shape_is_an_error_that_names_the_expected_shape() {
     let error = |document: Value| {
         discover("travel".parse().unwrap(), None, &document).unwrap_err().to_string()
     };
@@ -113,7 +113,7 @@ fn an_empty_list_is_an_empty_inventory() {
 }
 
 #[test]
-fn without_an_endpoint_the_convention_is_assumed_and_said() {
+fn a_missing_endpoint_is_assumed_by_convention_with_a_warning() {
     let manifest = only_tool(json!({"name": "get_weather_forecast"}));
     assert_eq!(manifest["path"], "/weather-forecast");
     assert_eq!(manifest["method"], "POST");
@@ -128,7 +128,7 @@ fn without_an_endpoint_the_convention_is_assumed_and_said() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_and_named() {
+fn unusable_entries_are_omitted_with_a_warning_that_names_them() {
     let document = json!({"tools": [
         {"name": "good", "endpoint": "/good"},
         {"endpoint": "/nameless"},
@@ -150,7 +150,7 @@ fn what_cannot_be_used_is_left_out_and_named() {
 }
 
 #[test]
-fn each_member_is_of_its_type() {
+fn a_field_of_the_wrong_type_is_reported() {
     let with = |member: &str, value: Value| {
         let mut entry = json!({"name": "a", "endpoint": "/a"});
         entry[member] = value;
@@ -206,7 +206,7 @@ fn an_endpoint_is_a_path_below_the_source_and_never_template_code() {
 }
 
 #[test]
-fn a_whole_address_is_taken_if_it_is_below_the_url_of_the_source() {
+fn an_absolute_url_is_accepted_below_the_url_of_the_source() {
     let of = |base: &str, endpoint: &str| {
         let (base, document) =
             (base.parse().unwrap(), json!([{"name": "a", "endpoint": endpoint}]));
@@ -236,10 +236,10 @@ fn a_whole_address_is_taken_if_it_is_below_the_url_of_the_source() {
     ] {
         assert_eq!(of(base, endpoint), "foreign_endpoint", "{endpoint}");
     }
-    // What a parser has written in its own way is held against the same rules.
+    // The same rules apply to a URL after the parser has normalized it.
     assert_eq!(of(base, "https://travel.test/api/{{ 7 }}"), "template_in_endpoint");
     assert_eq!(of(base, "https://travel.test/api/a#b"), "invalid_endpoint");
-    // Without a url, nothing is below it.
+    // Without a url of the source, no absolute URL is below it.
     assert_eq!(
         left_out(json!({"name": "a", "endpoint": "https://a.test/a"})).0,
         "foreign_endpoint"
@@ -247,7 +247,7 @@ fn a_whole_address_is_taken_if_it_is_below_the_url_of_the_source() {
 }
 
 #[test]
-fn a_schema_that_lets_no_arguments_through_costs_the_tool() {
+fn a_schema_that_accepts_no_object_omits_the_tool() {
     let with = |schema: Value| json!({"name": "a", "endpoint": "/a", "inputSchema": schema});
     for schema in
         [json!({"type": "string"}), json!({"type": ["array", "null"]}), json!({"type": 7})]
@@ -260,13 +260,13 @@ fn a_schema_that_lets_no_arguments_through_costs_the_tool() {
 }
 
 #[test]
-fn a_name_is_the_key_as_it_is_written() {
-    // Agents meet what models do not take under a form that they do; here, it stays what the source calls it.
+fn the_key_is_the_name_as_written() {
+    // A name that models do not accept is adapted where agents see it; the key keeps the source's spelling.
     for name in ["my tool", "wetter·heute", " padded ", "a:b", "tool_search", &"x".repeat(400)] {
         let manifest = only_tool(json!({"name": name, "endpoint": "/a"}));
         assert_eq!(manifest["name"], *name);
     }
-    // Two that differ only in case are two.
+    // Names that differ only in case are different tools.
     let inventory =
         discovered(&json!([{"name": "a", "endpoint": "/1"}, {"name": "A", "endpoint": "/2"}]));
     assert_eq!(inventory.tools.len(), 2);
@@ -285,7 +285,7 @@ fn a_hundred_thousand_entries_are_tools_or_warnings() {
 }
 
 #[test]
-fn an_entry_that_is_left_out_does_not_take_its_name_with_it() {
+fn an_omitted_entry_does_not_reserve_its_name() {
     let document = json!([
         {"name": "a", "endpoint": "/{bad}"}, {"name": "a", "endpoint": "/good"},
     ]);
@@ -295,7 +295,7 @@ fn an_entry_that_is_left_out_does_not_take_its_name_with_it() {
 }
 
 #[test]
-fn a_warning_repeats_little_of_the_document_and_nothing_invisible() {
+fn a_warning_contains_a_short_excerpt_without_invisible_characters() {
     let name = format!("\u{1b}[31m\u{202e}{}", "x".repeat(1000));
     let warnings = warnings(json!([{ "name": name }]));
     assert!(warnings.len() < 300, "{warnings}");
@@ -326,7 +326,7 @@ proptest! {
     #[test]
     fn every_entry_is_a_tool_or_a_warning(entries in prop::collection::vec(any_json(), 0..6)) {
         let inventory = discovered(&json!({ "tools": entries }));
-        // These are of entries that are tools all the same.
+        // These warnings concern entries that still become tools.
         let of_tools = ["endpoint_assumed", "polling_dropped"];
         let left_out = inventory.warnings.iter().filter(|w| !of_tools.contains(&&*w.code)).count();
         prop_assert_eq!(inventory.tools.len() + left_out, entries.len());
@@ -346,7 +346,7 @@ proptest! {
 }
 
 #[test]
-fn work_that_goes_on_is_followed_if_the_entry_says_how() {
+fn polling_is_read_from_the_entry() {
     let base = "https://travel.test/api".parse().unwrap();
     let found = |polling: Value| {
         let entry = json!({"name": "book", "endpoint": "/book", "polling": polling,

@@ -1,6 +1,6 @@
-//! The address of an operation as a template: literal text, and a call for every name in the path.
+//! Writes the URL of an operation as a template: literal text, and an expression for each path parameter.
 //!
-//! What a path says behind `?` is part of every request; what it says behind `#` only tells operations apart.
+//! A query in the path is part of every request. A fragment only distinguishes operations and is dropped.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use super::parameter::Parameter;
 use super::server::{Piece, literal_path, pieces};
 use super::template::{argument, push_expression, push_literal, quoted};
 
-/// What an address is put together from.
+/// The parts of an operation's URL.
 pub(super) struct Address<'a> {
     pub base: &'a str,
     pub path: &'a str,
     /// By the name in the path: the parameter and its argument.
     pub in_path: BTreeMap<&'a str, (&'a Parameter<'a>, &'a str)>,
-    /// The calls that write the parameters of the query.
+    /// The expressions that write the query parameters.
     pub queries: Vec<String>,
 }
 
-/// The path and what is fixed of its query.
+/// Splits a path into the path itself and its fixed query.
 fn parts(path: &str) -> (&str, &str) {
     let path = path.split_once('#').map_or(path, |(path, _)| path);
     path.split_once('?').unwrap_or((path, ""))
 }
 
-/// The names in braces.
+/// The parameter names in a path.
 pub(super) fn path_names(path: &str) -> impl Iterator<Item = &str> {
     let (path, fixed) = parts(path);
     pieces(path).chain(pieces(fixed)).filter_map(|piece| match piece {
@@ -36,7 +36,7 @@ pub(super) fn path_names(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a URL parser reads the address as it is written. It takes `.`, `..` and `%2e` for steps.
+/// Whether a URL parser leaves the URL unchanged; it would resolve the segments `.`, `..` and `%2e`.
 pub(super) fn is_readable(base: &str, path: &str) -> bool {
     let (path, _) = parts(path);
     let host = if base.contains("://") { "" } else { "https://host.invalid" };
@@ -77,7 +77,7 @@ impl Address<'_> {
         template
     }
 
-    /// A pair that the path itself has in its query.
+    /// The expression for a pair of the path's own query.
     fn fixed(&self, pair: &str) -> String {
         if !pieces(pair).any(|piece| matches!(piece, Piece::Name(_))) {
             return quoted(&literal_path(pair));
@@ -86,7 +86,7 @@ impl Address<'_> {
         format!("form({}, {})", self.joined(name), self.joined(value))
     }
 
-    /// Text with arguments in it, not encoded yet.
+    /// The expression for unencoded text with arguments in it.
     fn joined(&self, text: &str) -> String {
         let part = |piece| match piece {
             Piece::Text(text) => quoted(&percent_decode_str(text).decode_utf8_lossy()),

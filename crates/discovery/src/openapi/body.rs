@@ -1,6 +1,6 @@
-//! The body of a request: which of the offered media types is sent, which arguments it takes, how it is written.
+//! The body of a request: which of the offered media types is sent, which arguments it takes, and how it is encoded.
 //!
-//! The properties of an object stand beside the parameters, each under its own name; any other body is the argument
+//! The properties of an object body become arguments of their own beside the parameters. Any other body is the argument
 //! `body` (requirement O4).
 
 use std::collections::HashSet;
@@ -13,12 +13,12 @@ use super::schema::{Schemas, takes_objects_unsaid};
 use super::template::{argument, quoted};
 use crate::text::{Node, Object};
 
-/// How deep `allOf` within `allOf` is looked at.
+/// The maximum depth of nested `allOf`.
 const MERGE_DEPTH: usize = 16;
-/// An object with more members is the argument `body`: nobody fills in as many arguments.
+/// An object with more properties becomes the argument `body`: a model cannot fill in that many arguments.
 const FIELD_LIMIT: usize = 1_000;
 
-/// A body that was chosen.
+/// The request body in the chosen media type.
 #[derive(Debug)]
 pub(super) struct Body<'a> {
     pub required: bool,
@@ -26,31 +26,31 @@ pub(super) struct Body<'a> {
     pub content_type: String,
     pub encoding: BodyEncoding,
     pub shape: Shape<'a>,
-    /// Members that are `readOnly`: never sent, even if somebody gives them.
+    /// Properties that are `readOnly`; they are never sent, even if the caller passes them.
     pub left_out: Vec<&'a str>,
 }
 
 #[derive(Debug)]
 pub(super) enum Shape<'a> {
-    /// An object, member by member.
+    /// An object with one argument for each property.
     Fields { fields: Vec<Field<'a>>, additional: Option<Place<'a>> },
-    /// Anything else.
+    /// Any other value, passed as the argument `body`.
     Whole(Option<Place<'a>>),
 }
 
-/// A member of an object body.
+/// A property of an object body.
 #[derive(Debug)]
 pub(super) struct Field<'a> {
     pub name: &'a str,
-    /// Several if members of an `allOf` share the name: all of them count.
+    /// Several if parts of an `allOf` declare the same name; the value must match all of them.
     pub schemas: Vec<Place<'a>>,
     pub required: bool,
     pub writing: Writing,
-    /// The media type of a part of a multipart body.
+    /// The media type of this part of a multipart body.
     pub content_type: Option<&'a str>,
 }
 
-/// A media type on offer.
+/// One media type that the operation accepts.
 #[derive(Clone, Copy)]
 struct Offer<'a> {
     media_type: &'a str,
@@ -58,7 +58,7 @@ struct Offer<'a> {
     schema: Option<Place<'a>>,
 }
 
-/// The body of an OpenAPI 3 operation.
+/// Reads the body of an OpenAPI 3 operation.
 pub(super) fn read<'a>(
     schemas: &Schemas<'a>,
     request_body: Place<'a>,
@@ -78,12 +78,12 @@ pub(super) fn read<'a>(
     let Some(offer) = choose(&offers, preferred) else { return Ok(None) };
     let body = offered(schemas, offer, description)?;
     let needs_fields = matches!(&body.shape, Shape::Fields { fields, .. } if fields.iter().any(|field| field.required));
-    // `required: true` is often forgotten; an object that must have members says the same.
+    // Many specifications forget `required: true`; an object with required properties implies it.
     let required = required.and_then(Node::as_bool).unwrap_or(needs_fields);
     Ok(Some(Body { required, ..body }))
 }
 
-/// The body of a Swagger 2.0 operation: its parameters `in: body` or `in: formData`.
+/// Reads the body of a Swagger 2.0 operation: its parameters `in: body` or `in: formData`.
 pub(super) fn read_swagger<'a>(
     schemas: &Schemas<'a>,
     parameters: &[Place<'a>],
@@ -145,7 +145,7 @@ fn offered<'a>(
     Ok(Body { required: false, description, content_type, encoding, shape, left_out })
 }
 
-/// The offer the setting names, else the one that is easiest to fill in.
+/// The preferred media type, else the one that is easiest to fill in.
 fn choose<'o, 'a>(offers: &'o [Offer<'a>], preferred: Option<&str>) -> Option<&'o Offer<'a>> {
     let base = |media_type: &str| {
         media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -165,7 +165,7 @@ fn choose<'o, 'a>(offers: &'o [Offer<'a>], preferred: Option<&str>) -> Option<&'
     offers.iter().min_by_key(rank)
 }
 
-/// How a media type is written.
+/// The encoding of a media type.
 pub(super) fn encoding(media_type: &str) -> BodyEncoding {
     let base = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match base.as_str() {
@@ -183,7 +183,7 @@ pub(super) fn encoding(media_type: &str) -> BodyEncoding {
     }
 }
 
-/// The media type that is sent: a range such as `*/*` is none.
+/// The media type to send; a range such as `*/*` is replaced by a concrete type.
 fn concrete(media_type: &str, encoding: BodyEncoding) -> String {
     let legal = |c: char| c == ' ' || c.is_ascii_graphic();
     if !media_type.contains('*') && media_type.contains('/') && media_type.chars().all(legal) {
@@ -216,7 +216,7 @@ fn shape<'a>(
         let whole = field.schemas.iter().all(unsaid);
         field.writing.whole = whole;
         let Some(encoding) = encodings.and_then(|encodings| encodings.get(field.name)) else {
-            // A form has no usual way to write an object; JSON is what most servers read.
+            // Forms have no standard encoding for an object; most servers accept JSON.
             if is_object(schemas.documents(), &field.schemas) {
                 field.writing.style = Style::Json;
             }
@@ -241,21 +241,21 @@ fn is_object(documents: &Documents<'_>, schemas: &[Place<'_>]) -> bool {
     })
 }
 
-/// The members of an object and of everything it is put together from.
+/// Collects the properties of an object schema and of its `allOf` parts.
 #[derive(Default)]
 struct Members<'a> {
     fields: Vec<Field<'a>>,
     required: HashSet<&'a str>,
     additional: Option<Place<'a>>,
-    /// Whether it is put together by `allOf`: then no part knows the members of the others.
+    /// Whether `allOf` merges several parts; then no part knows the properties of the others.
     is_merged: bool,
     left_out: Vec<&'a str>,
-    /// What was looked at; an `allOf` can name one schema many times.
+    /// Schemas already visited; `allOf` can contain one schema many times.
     seen: HashSet<*const Node<'a>>,
 }
 
 impl<'a> Members<'a> {
-    /// Whether a schema is an object whose members are all known by name.
+    /// Adds the properties of a schema; returns whether it is an object whose properties all have names.
     fn collect(
         &mut self,
         schemas: &Schemas<'a>,
@@ -314,7 +314,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// An object by its own word or its properties, without choices that go beyond which members must be there.
+/// Whether a schema is an object by `type` or `properties`, and its choices only vary the required properties.
 fn is_plain_object(object: &Object<'_>) -> bool {
     let is_object = match object.get("type") {
         None => true,
@@ -391,7 +391,7 @@ fn part(field: &Field<'_>, documents: &Documents<'_>) -> String {
     format!("{function}({}, {}{media_type})", quoted(field.name), argument(field.name))
 }
 
-/// Whether a field holds a file: binary text, or a list of such.
+/// Whether a field holds a file or a list of files, that is binary content.
 pub(super) fn is_file(documents: &Documents<'_>, schemas: &[Place<'_>]) -> bool {
     let binary = |schema: Place<'_>| {
         let says = |key: &str, word: &str| schema.text(key) == Some(word);

@@ -1,7 +1,7 @@
-//! The documents of one specification, and how a `$ref` leads from one place in them to another.
+//! The documents of one specification, and how to resolve a `$ref` within and between them.
 //!
-//! All documents are there before the first reference is followed: nothing is fetched here. A reference is resolved
-//! relative to the document it stands in (RFC 3986), its fragment is a JSON pointer (RFC 6901) in URI spelling.
+//! All documents are loaded before the first reference is resolved; nothing is fetched here. A reference is relative to
+//! the document that contains it (RFC 3986). Its fragment is a JSON pointer (RFC 6901) in URI encoding.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::text::{Node, Object};
 
-/// Longer chains of references that lead only to references are circles, or made to cost time.
+/// The maximum length of a chain of references. Longer ones are circular or an attack on the run time.
 const CHAIN_LIMIT: usize = 64;
 
-/// A value, and the document it stands in.
+/// A value, and the document that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     /// Index of the document.
@@ -22,7 +22,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// A value below this one, in the same document.
+    /// Another value of the same document.
     pub(crate) fn with(self, value: &'a Node<'a>) -> Self {
         Self { value, ..self }
     }
@@ -39,19 +39,19 @@ impl<'a> Place<'a> {
         self.value.get(key)?.as_str()
     }
 
-    /// Whether a member says `true`.
+    /// Whether a field is `true`.
     pub(crate) fn is_true(self, key: &str) -> bool {
         self.value.get(key).is_some_and(Node::is_true)
     }
 
-    /// The members of a list, or nothing.
+    /// The items of a list field, or none.
     pub(crate) fn items(self, key: &str) -> impl Iterator<Item = Self> {
         let items = self.value.get(key).and_then(Node::as_list).unwrap_or_default();
         items.iter().map(move |value| self.with(value))
     }
 }
 
-/// A reference that leads nowhere.
+/// A reference that cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dangling {
     pub reference: String,
@@ -72,12 +72,12 @@ pub(crate) struct Documents<'t> {
     values: Vec<Node<'t>>,
     addresses: Vec<String>,
     index: HashMap<String, usize>,
-    /// By document: a JSON pointer for each `$anchor`, as soon as somebody asks.
+    /// By document: a JSON pointer for each `$anchor`, built on first use.
     anchors: Vec<OnceLock<HashMap<String, String>>>,
 }
 
 impl<'t> Documents<'t> {
-    /// A specification that stands alone.
+    /// A specification without other documents.
     pub(crate) fn new(address: &str, root: Node<'t>) -> Self {
         let mut documents = Self {
             values: Vec::new(),
@@ -97,7 +97,7 @@ impl<'t> Documents<'t> {
         self.anchors.push(OnceLock::new());
     }
 
-    /// Keeps the place of a document that cannot be read: no reference leads to it.
+    /// Keeps the index of an unreadable document; references to it do not resolve.
     pub(crate) fn skip(&mut self, address: String) {
         self.addresses.push(address);
         self.values.push(Node::Null);
@@ -116,7 +116,7 @@ impl<'t> Documents<'t> {
         &self.addresses[document]
     }
 
-    /// Follows references until something else is there.
+    /// Follows references until the value is not a reference.
     pub(crate) fn resolve<'a>(&'a self, place: Place<'a>) -> Result<Place<'a>, Dangling> {
         let mut here = place;
         for _ in 0..CHAIN_LIMIT {
@@ -127,7 +127,7 @@ impl<'t> Documents<'t> {
         Err(Dangling { reference, why: "leads in a circle" })
     }
 
-    /// Takes one step.
+    /// Follows one reference.
     pub(crate) fn follow<'a>(
         &'a self,
         place: Place<'a>,
@@ -175,7 +175,7 @@ pub(crate) fn reference(place: Place<'_>) -> Option<&str> {
     place.text("$ref")
 }
 
-/// The first place of every `$anchor` below a value; `at` is the pointer to that value.
+/// Collects the first location of every `$anchor` below a value; `at` is the pointer to that value.
 fn collect_anchors(value: &Node<'_>, at: &mut String, anchors: &mut HashMap<String, String>) {
     let length = at.len();
     match value {
@@ -201,8 +201,8 @@ fn collect_anchors(value: &Node<'_>, at: &mut String, anchors: &mut HashMap<Stri
     }
 }
 
-/// An address relative to that of the document it stands in: `models/pet.json` in `api/spec.yaml` is
-/// `api/models/pet.json`. Never above the folder of the specification, which is where relative addresses begin.
+/// Resolves an address relative to the document that contains it: `models/pet.json` in `api/spec.yaml` is
+/// `api/models/pet.json`. Rejects addresses above the folder of the specification, the root of relative addresses.
 pub(crate) fn relative_to(base: &str, relative: &str) -> Option<String> {
     let relative = percent_decode_str(relative).decode_utf8().ok()?;
     if let Ok(base) = url::Url::parse(base) {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_is_found_where_it_stands() {
+    fn an_anchor_is_found_at_its_location() {
         let documents = Documents::new(
             "spec",
             node(r##"{"a": [{"$anchor": "here", "type": "string"}], "r": {"$ref": "#here"}}"##),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_address_starts_at_its_own_document_and_stays_below_the_folder() {
+    fn a_relative_address_is_resolved_in_its_document_and_stays_below_the_folder() {
         let relative = |base, address| relative_to(base, address);
         assert_eq!(relative("spec.yaml", "./a/b.yaml").as_deref(), Some("a/b.yaml"));
         assert_eq!(relative("a/b.yaml", "../c.yaml").as_deref(), Some("c.yaml"));

@@ -1,18 +1,18 @@
-//! Names of tools: what an agent reads and every model accepts (`[A-Za-z0-9_-]{1,64}`), and never a counter, so that a
-//! name does not change when the operations of a document change places (requirement O5).
+//! Names of tools that every model accepts (`[A-Za-z0-9_-]{1,64}`). They never contain a counter, so that reordering
+//! the operations of a document changes no name (requirement O5).
 
 use std::collections::HashMap;
 
 use model::Digest;
 
-/// The longest name that the function calls of all models accept.
+/// The maximum length of a name that the function calls of all models accept.
 const LIMIT: usize = 64;
 /// `_` and eight hexadecimal characters.
 const SUFFIX: usize = 9;
 /// Names of toolcrib's own tools.
 const RESERVED: [&str; 2] = ["tool_search", "execute_tool"];
 
-/// An operation that wants a name.
+/// An operation that needs a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
     pub operation_id: Option<&'a str>,
@@ -21,7 +21,7 @@ pub(super) struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    /// The name it would have if it were alone: the operation's own id, or `{method}_{path}`.
+    /// The name without regard to clashes: the operation id, or `{method}_{path}`.
     fn alone(&self) -> String {
         let own = self.operation_id.map(|id| legal(id, false)).filter(|name| !name.is_empty());
         own.unwrap_or_else(|| {
@@ -31,7 +31,7 @@ impl Wish<'_> {
         })
     }
 
-    /// Whether nothing legal is left of the id it was given, or of its path.
+    /// Whether the id, or the path if there is no id, contains no letter or digit.
     fn is_lost(&self) -> bool {
         let nothing = |text: &str| !text.contains(|c: char| c.is_ascii_alphanumeric());
         match self.operation_id {
@@ -48,7 +48,7 @@ impl Wish<'_> {
     }
 }
 
-/// A name for every operation, in their order; unique whatever the case of letters.
+/// A name for each operation, in their order; unique regardless of case.
 pub(super) fn names(wishes: &[Wish<'_>]) -> Vec<String> {
     let alone: Vec<String> = wishes.iter().map(Wish::alone).collect();
     let wanted = counts(&alone);
@@ -64,7 +64,7 @@ pub(super) fn names(wishes: &[Wish<'_>]) -> Vec<String> {
     if counts(&names).len() == names.len() {
         return names;
     }
-    // An id that looks like the hashed name of another: made to clash, so that all get a hash.
+    // An id equals the hashed name of another operation, a deliberate clash: give every operation a hash.
     wishes.iter().zip(&alone).map(|(wish, name)| wish.with_hash(name)).collect()
 }
 
@@ -76,7 +76,7 @@ fn counts(names: &[String]) -> HashMap<String, usize> {
     counts
 }
 
-/// The letters, digits, `_` and `-` of a text, with one `_` for whatever is between; `tight` leaves none at the ends.
+/// The letters, digits, `_` and `-` of a text, with one `_` for each run of others; `tight` trims `_` at both ends.
 fn legal(text: &str, tight: bool) -> String {
     let mut name = String::with_capacity(text.len());
     for c in text.chars() {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_keeps_its_id_or_is_called_by_method_and_path() {
+    fn an_operation_is_named_by_its_id_or_by_method_and_path() {
         assert_eq!(
             named(&[
                 (Some("listPets"), "GET", "/pets"),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_clash_get_a_hash_whatever_the_case() {
+    fn all_clashing_names_get_a_hash_regardless_of_case() {
         let names = named(&[
             (Some("dup"), "GET", "/a"),
             (Some("dup"), "GET", "/b"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lost_and_reserved_names_get_a_hash() {
+    fn long_illegal_and_reserved_names_get_a_hash() {
         let long = "a".repeat(70);
         let names = named(&[
             (Some(&long), "GET", "/a"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_looks_like_the_hashed_name_of_another_does_not_take_it() {
+    fn an_id_equal_to_a_hashed_name_does_not_take_that_name() {
         let hashed = named(&[(Some("dup"), "GET", "/a"), (Some("dup"), "GET", "/b")]);
         let names = named(&[
             (Some("dup"), "GET", "/a"),
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_legal_unique_and_blind_to_order(
+        fn names_are_legal_unique_and_independent_of_order(
             ids in prop::collection::btree_map("/[a-z]{0,3}", prop::option::of("\\PC{0,70}"), 1..8)
         ) {
             let wishes: Vec<Wish<'_>> = ids

@@ -1,4 +1,4 @@
-//! One operation becomes one manifest.
+//! Converts one operation to one manifest.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,46 +21,46 @@ use super::{Finding, Options};
 use crate::polling;
 use crate::text::{Node, Object};
 
-/// More than this about one operation tells nothing new.
+/// The maximum number of findings for one operation; more would tell the admin nothing new.
 const FINDING_LIMIT: usize = 20;
-/// How bytes are given where only text can stand.
+/// Tells the model how to pass bytes in a text argument.
 const BYTES: &str = "Text, or bytes as `data:<type>;base64,<data>`.";
 
-/// The most parameters that are looked at.
+/// The maximum number of parameters of an operation.
 const PARAMETER_LIMIT: usize = 1_000;
 
-/// An operation, where it stands.
+/// An operation and its location in the specification.
 #[derive(Clone, Debug)]
 pub(super) struct Operation<'a> {
     pub method: &'static str,
     pub path: &'a str,
-    /// The path item, its reference followed, and what stands beside that reference.
+    /// The path item with its reference resolved, and the fields beside that reference.
     pub above: Vec<Place<'a>>,
-    /// The operation, its reference followed.
+    /// The operation with its reference resolved.
     pub place: Place<'a>,
-    /// As a JSON pointer.
+    /// The location as a JSON pointer.
     pub at: String,
 }
 
 impl<'a> Operation<'a> {
-    /// What says something about it, the nearest first.
+    /// The objects that can describe the operation, the most specific first.
     pub(super) fn nearest(&self) -> impl Iterator<Item = Place<'a>> + '_ {
         std::iter::once(self.place).chain(self.above.iter().rev().copied())
     }
 
-    /// Its own id, if it has one.
+    /// The operation id, if there is one.
     pub(super) fn id(&self) -> Option<String> {
         let id = self.place.value.get("operationId").and_then(Node::scalar);
         id.filter(|id| !id.trim().is_empty())
     }
 
-    /// Whether it is meant, by its own id or by the name of its tool.
+    /// Whether the operation has this id, or its tool has this name.
     pub(super) fn is_called(&self, wanted: &str, name: &str) -> bool {
         wanted == name || self.id().is_some_and(|id| id == wanted)
     }
 }
 
-/// What all operations of a specification share.
+/// The state that all operations of a specification share.
 #[derive(Debug)]
 pub(super) struct Converter<'a> {
     pub documents: &'a Documents<'a>,
@@ -68,11 +68,11 @@ pub(super) struct Converter<'a> {
     pub servers: Servers,
     pub requests: Schemas<'a>,
     pub responses: Schemas<'a>,
-    /// What the specification asks for where an operation says nothing.
+    /// The security requirements of operations that declare none.
     pub security: Option<RawJson>,
 }
 
-/// An argument: its name, its schema, whether it must be there.
+/// One argument of a tool.
 struct Argument {
     name: String,
     schema: Value,
@@ -80,7 +80,7 @@ struct Argument {
 }
 
 impl<'a> Converter<'a> {
-    /// The manifest of an operation, and what was left out of it.
+    /// The manifest of an operation, and findings about omitted parts.
     pub(super) fn manifest(
         &mut self,
         operation: &Operation<'a>,
@@ -113,7 +113,7 @@ impl<'a> Converter<'a> {
         let mut output_schema = output_schema;
         let execution = match self.polling(operation, name, &mut findings) {
             Some(polling) => {
-                // What the specification says is of the first answer, not of the result.
+                // The specification describes the first response, not the result of the job.
                 output_schema = None;
                 Execution::AsyncPoll { request, polling }
             }
@@ -139,7 +139,7 @@ impl<'a> Converter<'a> {
         Ok((manifest, findings))
     }
 
-    /// How work is followed that goes on after the answer.
+    /// How to poll a job that continues after the first response.
     fn polling(
         &self,
         operation: &Operation<'a>,
@@ -163,7 +163,8 @@ impl<'a> Converter<'a> {
         polling
     }
 
-    /// Parameters of the path and of the operation, which wins; and the Swagger 2.0 parameters that are the body.
+    /// The parameters of the path and of the operation, which take precedence; and the Swagger 2.0 parameters that form
+    /// the body.
     fn parameters(
         &self,
         operation: &Operation<'a>,
@@ -381,7 +382,7 @@ impl<'a> Converter<'a> {
         Ok(Value::Object(schema))
     }
 
-    /// The media type and the schema of the first successful answer that has JSON, else of the first with anything.
+    /// The first successful response with JSON, else the first with any content: its media type and schema.
     fn answer(&self, operation: &Operation<'a>) -> Option<Answer<'a>> {
         let responses = operation.place.get("responses")?;
         let mut statuses: Vec<&'a str> = responses
@@ -422,7 +423,7 @@ impl<'a> Converter<'a> {
         first
     }
 
-    /// The schema of an answer that is an object.
+    /// The schema of a response that is an object.
     fn output(&mut self, answer: Option<&Answer<'a>>) -> Result<Option<Schema>, Dangling> {
         let Some(Answer { media_type, schema: Some(schema) }) = answer else { return Ok(None) };
         if !is_json(media_type) {
@@ -440,7 +441,7 @@ impl<'a> Converter<'a> {
         self.responses.whole(root, draft.uses).map(Some)
     }
 
-    /// Why no request could be made.
+    /// The reason why no request can be sent, if there is one.
     fn unusable(&self, operation: &Operation<'a>, request: &HttpRequest) -> Option<&'static str> {
         let base = self.servers.base(operation);
         if !address::is_readable(&base, operation.path) {
@@ -506,7 +507,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// What comes back when all is well.
+/// The successful response of an operation.
 struct Answer<'a> {
     media_type: &'a str,
     schema: Option<Place<'a>>,
@@ -520,7 +521,7 @@ fn is_same(one: &Parameter<'_>, two: &Parameter<'_>) -> bool {
         }
 }
 
-/// The name of each parameter's argument: its own unless the body or a parameter of an earlier location has it.
+/// The argument name of each parameter: its own, unless the body or a parameter of an earlier location has it.
 fn argument_names(parameters: &[Parameter<'_>], body: Option<&Body<'_>>) -> Vec<String> {
     let taken_by_body = |name: &str| match body.map(|body| &body.shape) {
         None => false,
@@ -570,7 +571,7 @@ fn tags(operation: Place<'_>) -> Vec<Box<str>> {
     operation.items("tags").filter_map(tag).collect()
 }
 
-/// What a method tells about a tool, in the words of MCP.
+/// The MCP tool annotations that follow from an HTTP method.
 pub(crate) fn annotations(method: &str) -> BTreeMap<Box<str>, RawJson> {
     let hints = match method {
         "GET" => json!({"readOnlyHint": true}),
@@ -591,7 +592,7 @@ fn is_json(media_type: &str) -> bool {
     body::encoding(media_type) == BodyEncoding::Json
 }
 
-/// Whether an answer is an object for certain. `seen` is what was looked at before.
+/// Whether a response is certainly an object. `seen` holds the schemas already visited.
 fn is_object(documents: &Documents<'_>, schema: Place<'_>, seen: &mut HashSet<usize>) -> bool {
     let Ok(schema) = documents.resolve(schema) else { return false };
     match schema.value.get("type") {

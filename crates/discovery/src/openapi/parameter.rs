@@ -1,4 +1,4 @@
-//! Parameters of an operation, of Swagger 2.0 and OpenAPI 3: what they are called, where they go, how they are written.
+//! Parameters of an operation in Swagger 2.0 and OpenAPI 3: their name, location and serialization.
 
 use model::BodyEncoding;
 use model::header::{is_ours, is_token};
@@ -9,7 +9,7 @@ use super::schema::takes_objects_unsaid;
 use super::template::{argument, quoted};
 use crate::text::Node;
 
-/// Where a parameter goes. In the order in which they keep their own name (requirement O4).
+/// The location of a parameter, ordered by precedence for keeping its own name (requirement O4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Location {
     Path,
@@ -29,7 +29,7 @@ impl Location {
     }
 }
 
-/// How a value is written (OpenAPI 3.1, 4.8.12.3).
+/// The serialization style of a value (OpenAPI 3.1, 4.8.12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Simple,
@@ -39,7 +39,7 @@ pub(super) enum Style {
     SpaceDelimited,
     PipeDelimited,
     DeepObject,
-    /// `content` instead of a style.
+    /// `content` with a JSON media type instead of a style.
     Json,
 }
 
@@ -58,32 +58,32 @@ impl Style {
     }
 }
 
-/// How one value is written into a request.
+/// How one value is serialized into a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writing {
     pub style: Style,
     pub explode: bool,
     pub reserved: bool,
-    /// An object is one value: nobody said that its members may be parameters.
+    /// Serialize an object as one value: the schema does not declare an object, so its fields must not become
+    /// parameters.
     pub whole: bool,
 }
 
-/// One parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter<'a> {
     pub name: &'a str,
     pub location: Location,
     pub required: bool,
-    /// What describes it; the schema of a Swagger 2.0 parameter is the parameter itself.
+    /// The parameter object; for Swagger 2.0 it is also the schema.
     pub place: Option<Place<'a>>,
     pub schema: Option<Place<'a>>,
     pub writing: Writing,
 }
 
-/// Headers that OpenAPI says are not parameters (3.1, 4.8.12.2).
+/// Headers that OpenAPI excludes from parameters (3.1, 4.8.12.2).
 const NO_PARAMETERS: [&str; 3] = ["accept", "content-type", "authorization"];
 
-/// Why a header is no argument.
+/// The reason why a header cannot be an argument, if there is one.
 fn withheld_header(name: &str) -> Option<&'static str> {
     if !is_token(name) {
         return Some("no header can have its name");
@@ -92,14 +92,14 @@ fn withheld_header(name: &str) -> Option<&'static str> {
     is_withheld.then_some("agents do not set this header")
 }
 
-/// What a list entry turned out to be.
+/// The meaning of one entry of `parameters`.
 pub(super) enum Read<'a> {
     Parameter(Parameter<'a>),
     /// Swagger 2.0: `in: body` and `in: formData` are the body.
     Body(Place<'a>),
-    /// Nothing, by the rules of OpenAPI.
+    /// Excluded by the rules of OpenAPI.
     Ignored,
-    /// Nothing an agent gets, and why.
+    /// Not offered to agents, with the reason.
     Withheld(&'static str),
 }
 
@@ -139,7 +139,7 @@ pub(super) fn read<'a>(
     };
     let required = location == Location::Path || place.is_true("required");
     let mut writing = writing(place, location);
-    // `in: querystring` is the whole query: an object written as pairs.
+    // `in: querystring` is the whole query: an object serialized as pairs.
     if place.text("in") != Some("querystring") {
         if content.is_some_and(|(media_type, _)| encoding(media_type) == BodyEncoding::Json) {
             writing.style = Style::Json;
@@ -153,7 +153,7 @@ fn has_own_type(place: Place<'_>) -> bool {
     place.value.get("type").is_some() || place.value.get("enum").is_some()
 }
 
-/// How the value of a parameter, or of a field of a form, is written.
+/// How the value of a parameter or of a form field is serialized.
 pub(super) fn writing(place: Place<'_>, location: Location) -> Writing {
     let usual = match location {
         Location::Path | Location::Header => Style::Simple,
@@ -171,21 +171,21 @@ pub(super) fn writing(place: Place<'_>, location: Location) -> Writing {
         return Writing { style, explode, reserved, whole: false };
     }
     let style = place.text("style").and_then(Style::read).unwrap_or(usual);
-    // Swagger 2.0 joins lists with commas unless it says otherwise.
+    // Swagger 2.0 joins lists with commas by default.
     let joined = place.text("type") == Some("array") && place.value.get("schema").is_none();
     let explode = flag("explode").unwrap_or(style == Style::Form && !joined);
     Writing { style, explode, reserved, whole: false }
 }
 
 impl<'a> Parameter<'a> {
-    /// A name in the path that is nowhere declared.
+    /// A path parameter that the specification does not declare.
     pub(super) fn undeclared(name: &'a str) -> Self {
         let (style, explode) = (Style::Simple, false);
         let writing = Writing { style, explode, reserved: false, whole: false };
         Self { name, location: Location::Path, required: true, place: None, schema: None, writing }
     }
 
-    /// The call that writes the argument into its place.
+    /// The template expression that serializes the argument.
     pub(super) fn expression(&self, argument_name: &str) -> String {
         let value = argument(argument_name);
         match self.location {
@@ -221,7 +221,7 @@ impl<'a> Parameter<'a> {
     }
 }
 
-/// The call that writes `name=value` pairs, for queries and forms.
+/// The expression that writes `name=value` pairs, for queries and forms.
 pub(super) fn pair(name: &str, value: &str, writing: Writing) -> String {
     let name = quoted(name);
     let reserved = if writing.reserved { ", reserved=true" } else { "" };
@@ -237,7 +237,7 @@ pub(super) fn pair(name: &str, value: &str, writing: Writing) -> String {
         }
         Style::Form | Style::Simple | Style::Label | Style::Matrix => ("form", ", explode=false"),
     };
-    // Without `explode` its members stand in one value already.
+    // Without `explode`, the fields already form one value.
     let is_whole =
         writing.whole && writing.explode && !matches!(function, "deep_object" | "json_pair");
     let whole = if is_whole { ", whole=true" } else { "" };

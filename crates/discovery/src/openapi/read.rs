@@ -1,7 +1,8 @@
 //! Reads a specification and the documents it refers to.
 //!
-//! For a specification in a file: files below its folder, and nothing else. For one from a URL: documents of the same
-//! origin, if the source's settings allow it. Everything else is never opened; what needed it becomes a warning.
+//! A specification in a file may refer only to files below its folder. One from a URL may refer to documents of the
+//! same origin, if the settings of the source allow it. Nothing else is opened; an operation that needs it becomes a
+//! warning.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,31 +15,31 @@ use super::documents::{Documents, relative_to};
 use crate::DiscoveryError;
 use crate::text::{self, TextError};
 
-/// The largest specification with everything it refers to, in bytes.
+/// The maximum size of a specification and all documents it refers to, in bytes.
 pub(super) const SIZE_LIMIT: u64 = 64 * 1024 * 1024;
-/// The longest reference to another document, in characters.
+/// The maximum length of a reference to another document, in characters.
 const REFERENCE_LIMIT: usize = 512;
-/// The most documents one specification may refer to.
+/// The maximum number of documents that one specification may refer to.
 const DOCUMENT_LIMIT: usize = 10_000;
 
-/// Where a specification is from.
+/// The origin of a specification.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// Nowhere: it was given as text.
+    /// The settings contain the text itself.
     Inline,
     /// A file.
     File(PathBuf),
-    /// An address on the web.
+    /// A URL.
     Url(Url),
 }
 
-/// A specification and the documents it refers to, as they were read.
+/// The texts of a specification and of the documents it refers to.
 #[derive(Debug)]
 pub struct Specification {
     address: Address,
     /// Address and text of each document, the specification first.
     texts: Vec<(String, String)>,
-    /// References from one document to another, with the document they stand in.
+    /// References to other documents, each with the index of the document that contains it.
     references: Vec<(usize, String)>,
     known: HashSet<String>,
     findings: Vec<Finding>,
@@ -46,7 +47,7 @@ pub struct Specification {
 }
 
 impl Specification {
-    /// Takes the text of a specification, and reads the files it refers to if it is one itself.
+    /// Takes the text of a specification. If the specification is a file, also reads the files it refers to.
     pub fn read(address: Address, bytes: impl Into<Vec<u8>>) -> Result<Self, DiscoveryError> {
         let name = match &address {
             Address::Inline => String::new(),
@@ -78,7 +79,7 @@ impl Specification {
         Self::read(Address::File(path.to_owned()), bytes)
     }
 
-    /// Its documents as trees, and what is wrong with them.
+    /// Parses all documents, and returns findings about unreadable ones.
     pub(super) fn parse(&self) -> Result<(Documents<'_>, Vec<Finding>), DiscoveryError> {
         let mut findings = self.findings.clone();
         let mut texts = self.texts.iter();
@@ -96,7 +97,7 @@ impl Specification {
         Ok((documents, findings))
     }
 
-    /// The addresses of the documents that were read, its own first.
+    /// The addresses of the documents that were read, the specification first.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|(address, _)| address.as_str())
     }
@@ -110,7 +111,7 @@ impl Specification {
         &self.references
     }
 
-    /// The address, if it is on the web.
+    /// The URL of the specification, if it was fetched.
     pub fn url(&self) -> Option<&Url> {
         match &self.address {
             Address::Url(url) => Some(url),
@@ -118,7 +119,7 @@ impl Specification {
         }
     }
 
-    /// The addresses that are referred to, are of the specification's origin, and were not read yet.
+    /// The URLs of referenced documents that were not read yet and have the origin of the specification.
     pub fn missing(&self) -> Vec<Url> {
         let Some(own) = self.url() else { return Vec::new() };
         let mut missing: Vec<Url> = self
@@ -132,12 +133,12 @@ impl Specification {
         missing
     }
 
-    /// Adds a document that is referred to.
+    /// Adds a referenced document.
     pub fn add(&mut self, url: &Url, bytes: impl Into<Vec<u8>>) -> Result<(), DiscoveryError> {
         self.add_referred(url.as_str().to_owned(), bytes.into())
     }
 
-    /// The addresses that are referred to and were not read yet.
+    /// The addresses of referenced documents that were not read yet.
     fn wanted(&self) -> impl Iterator<Item = String> + '_ {
         self.references.iter().filter_map(|(document, reference)| {
             let (address, _) = reference.split_once('#').unwrap_or((reference, ""));
@@ -149,8 +150,8 @@ impl Specification {
         })
     }
 
-    /// Reads the files that are referred to, and those they refer to. A file that is not there or not readable is
-    /// missed only by what needs it.
+    /// Reads all referenced files, also those referenced by other files. A missing or unreadable file affects only the
+    /// operations that need it.
     fn read_files(&mut self, folder: &Path) -> Result<(), DiscoveryError> {
         let Ok(home) = folder_of(folder).canonicalize() else { return Ok(()) };
         let mut tried = HashSet::new();
@@ -165,7 +166,7 @@ impl Specification {
             for address in wanted {
                 tried.insert(address.clone());
                 let Ok(file) = home.join(&address).canonicalize() else { continue };
-                // A link could lead out of the folder.
+                // A symbolic link could lead out of the folder.
                 if !file.starts_with(&home) {
                     let message = format!(
                         "`{address}` leads out of the specification's folder and is not read"
@@ -182,7 +183,7 @@ impl Specification {
         }
     }
 
-    /// Adds a document that is referred to; one that is no text is missed only by what needs it.
+    /// Adds a referenced document; one that is not text affects only the operations that need it.
     fn add_referred(&mut self, address: String, bytes: Vec<u8>) -> Result<(), DiscoveryError> {
         match self.add_text(address.clone(), bytes) {
             Err(DiscoveryError::Text(error)) => {
@@ -201,7 +202,7 @@ impl Specification {
         let document = self.texts.len();
         let mut found = references(&text);
         if document == 0 {
-            // What the specification says about itself is no other document.
+            // References of the specification to itself are not other documents.
             found.retain(|reference| !reference.starts_with('#'));
         }
         self.references.extend(found.into_iter().map(|reference| (document, reference)));
@@ -234,8 +235,8 @@ fn folder_of(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
-/// The references that a text has, each once. By their looks alone: what is no reference costs a file
-/// that is read in vain, and most specifications have none at all.
+/// The distinct references in a text, found by their spelling alone: a false match costs one needless file read, and
+/// most specifications have no references to other documents at all.
 fn references(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, word) in text.match_indices("$ref") {
@@ -244,7 +245,7 @@ fn references(text: &str) -> BTreeSet<String> {
         let Some(value) = rest.trim_start().strip_prefix(':') else { continue };
         let value = value.trim_start();
         let end: &[char] = match value.chars().next() {
-            // A comment of YAML.
+            // `#` starts a YAML comment.
             Some('#') | None => continue,
             Some('"') => &['"'],
             Some('\'') => &['\''],

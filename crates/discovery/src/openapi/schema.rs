@@ -1,7 +1,7 @@
-//! Schemas of a specification as JSON Schema 2020-12, self-contained, with each definition once.
+//! Converts the schemas of a specification to self-contained JSON Schema 2020-12, with each definition once.
 //!
-//! A definition is converted when the first tool needs it, and shared by all that follow. What a tool carries is the
-//! closure of what it refers to; a circle stays a circle of `$ref`s into the tool's own `$defs`.
+//! A definition is converted when the first tool needs it, and shared with all later tools. A tool carries the closure
+//! of its references; circular schemas stay circular `$ref`s into the tool's own `$defs`.
 
 mod convert;
 mod definition_name;
@@ -20,38 +20,38 @@ pub(super) use self::objects::takes_objects_unsaid;
 use super::documents::{Dangling, Documents, Place, reference};
 use crate::text::{Node, Object};
 
-/// A definition that is not longer than this when written out stands where it is used: a reference would not be shorter.
+/// A definition up to this length in bytes is inlined: a reference would not be shorter.
 const INLINE_UNTIL: usize = 64;
 
-/// The definitions of a response's schema fill at most this many bytes, nearest first; what is further away may be
-/// anything. Real closures have hundreds of kilobytes, for every tool again, and no agent reads them.
+/// The maximum size of the definitions in a response schema, in bytes, nearest first. Definitions beyond it accept
+/// anything. Real closures have hundreds of kilobytes for every tool, and no agent reads them.
 const RESPONSE_UNTIL: usize = 4096;
 
-/// Whether a schema is for what is sent or for what comes back.
+/// Whether a schema describes a request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Without what is `readOnly`.
+    /// Omits `readOnly` properties.
     Request,
-    /// Without what is `writeOnly`, and without examples: nobody fills it in.
+    /// Omits `writeOnly` properties, and examples, because no agent fills in a response.
     Response,
 }
 
-/// The schemas of one specification in one direction.
+/// The converted schemas of one specification in one direction.
 #[derive(Debug)]
 pub(super) struct Schemas<'a> {
     documents: &'a Documents<'a>,
     names: &'a DefinitionNames,
     direction: Direction,
-    /// Which entry a target has; the values do not move.
+    /// The entry of each target, by address; the values do not move.
     index: HashMap<*const Node<'a>, usize>,
     entries: Vec<Entry<'a>>,
-    /// Which entry a reference leads to, by the document it stands in: the same stand there again and again.
+    /// The entry of each reference, by the document that contains it; specifications repeat the same references.
     known: HashMap<(usize, &'a str), usize>,
-    /// Whether a reference leads to something that leaves this direction.
+    /// Whether a reference leads to a property that this direction omits.
     left_out: RefCell<HashMap<(usize, &'a str), bool>>,
-    /// Entries from here on are not converted yet.
+    /// The index of the first entry that is not converted yet.
     converted: usize,
-    /// Which patterns other programs can read: the same ones stand in a specification again and again.
+    /// Whether each pattern is valid in ECMA-262; specifications repeat the same patterns.
     portable: HashMap<&'a str, bool>,
 }
 
@@ -65,18 +65,18 @@ struct Entry<'a> {
 #[derive(Debug)]
 enum State {
     Waiting,
-    /// So short that it stands where it is used.
+    /// Short enough to replace every reference to it.
     Inline(Value),
     Shared {
         definition: Definition,
-        /// What stands for it where there is no room.
+        /// The permissive definition that replaces it when the size limit is reached.
         anything: OnceCell<Definition>,
         uses: Vec<usize>,
     },
     Broken(Dangling),
 }
 
-/// A schema and the definitions it uses.
+/// A converted schema and the definitions that it uses.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub value: Value,
@@ -102,14 +102,14 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// Converts the schema at a place; what it refers to is converted when the whole is put together.
+    /// Converts one schema; its definitions are converted when the whole schema is assembled.
     pub(super) fn draft(&mut self, place: Place<'a>) -> Result<Draft, Dangling> {
         let mut uses = Vec::new();
         let value = convert::convert(self, place, &mut uses)?;
         Ok(Draft { value, uses })
     }
 
-    /// The whole: a root, and the closure of the definitions it uses.
+    /// Assembles a root schema and the closure of the definitions that it uses.
     pub(super) fn whole(
         &mut self,
         root: Map<String, Value>,
@@ -168,7 +168,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// What stands for a reference: `{"$ref": …}`, or the definition itself if it is short.
+    /// Replaces a reference by `{"$ref": …}`, or by the definition itself if it is short.
     fn referred(
         &mut self,
         place: Place<'a>,
@@ -211,7 +211,7 @@ impl<'a> Schemas<'a> {
         entry
     }
 
-    /// The schema at a place, if it is short and refers to nothing.
+    /// The converted schema, if it is short and has no references.
     fn short(&mut self, place: Place<'a>) -> Option<Value> {
         let object = place.object()?;
         let nested = |value: &Node<'_>| match value {
@@ -233,11 +233,11 @@ impl<'a> Schemas<'a> {
         (uses.is_empty() && value.to_string().len() <= INLINE_UNTIL).then_some(value)
     }
 
-    /// Where a reference ends, and the last reference on the way: a schema that only refers to another is not a
-    /// definition of its own.
+    /// The target of a reference and the last reference on the way: a schema that is only a reference to another is not
+    /// a definition of its own.
     fn target(&self, place: Place<'a>, text: &'a str) -> Result<(Place<'a>, &'a str), Dangling> {
         let (mut here, mut last) = (self.documents.follow(place, text)?, text);
-        // Bounded like every chain of references.
+        // The length of the chain is limited.
         self.documents.resolve(here)?;
         while let (Some(next), Some(1)) = (reference(here), here.object().map(Object::len)) {
             (here, last) = (self.documents.follow(here, next)?, next);
@@ -249,7 +249,7 @@ impl<'a> Schemas<'a> {
         *self.portable.entry(pattern).or_insert_with(|| pattern::is_portable(pattern))
     }
 
-    /// Whether what stands at a place leaves this direction: `readOnly` in a request, `writeOnly` in a response.
+    /// Whether a value is omitted in this direction: `readOnly` in a request, `writeOnly` in a response.
     pub(super) fn is_left_out(&self, place: Place<'a>) -> bool {
         let word = match self.direction {
             Direction::Request => "readOnly",

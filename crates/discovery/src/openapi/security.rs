@@ -1,5 +1,5 @@
-//! What an operation asks a caller to show: alternatives, each with its schemes written out, so that execution need not
-//! know the specification.
+//! The security requirements of an operation: alternatives, each with its schemes resolved, so that execution does not
+//! need the specification.
 
 use model::RawJson;
 use model::header::is_ours;
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::documents::{Documents, Place};
 use crate::text::{Node, Object};
 
-/// The requirements of an operation or of the specification. An empty list says that no credential is wanted; `None`
-/// says nothing.
+/// The requirements of an operation or of the specification. An empty list means that no credential is needed; `None`
+/// means that nothing is declared.
 pub(super) fn security(documents: &Documents<'_>, place: Place<'_>) -> Option<RawJson> {
     let said = place.get("security")?;
     let alternatives = said.value.as_list()?;
@@ -25,7 +25,7 @@ pub(super) fn security(documents: &Documents<'_>, place: Place<'_>) -> Option<Ra
     Some(RawJson::from(&Value::Array(alternatives)))
 }
 
-/// What is needed to show a credential: the type, and where it goes.
+/// A scheme with the fields that are needed to send a credential: its type and its location.
 fn scheme(documents: &Documents<'_>, name: &str, scopes: &Node<'_>) -> Value {
     let root = documents.root();
     let shelf = match root.get("components") {
@@ -36,7 +36,7 @@ fn scheme(documents: &Documents<'_>, name: &str, scopes: &Node<'_>) -> Value {
     let Some(found) = found.filter(|found| is_complete(*found)) else {
         return json!({"type": "unknown"});
     };
-    // A specification does not send a secret as the host.
+    // A malicious specification must not send a secret in a header such as `Host`.
     let is_misplaced = |name: &str| is_ours(name) && !name.eq_ignore_ascii_case("authorization");
     if found.text("in") == Some("header") && found.text("name").is_some_and(is_misplaced) {
         return json!({"type": "unknown"});
@@ -47,7 +47,7 @@ fn scheme(documents: &Documents<'_>, name: &str, scopes: &Node<'_>) -> Value {
             scheme.insert(key.to_owned(), Value::from(text));
         }
     }
-    // Swagger 2.0.
+    // Swagger 2.0 calls this type `basic`.
     if found.text("type") == Some("basic") {
         scheme.insert("type".to_owned(), Value::from("http"));
         scheme.insert("scheme".to_owned(), Value::from("basic"));
@@ -58,7 +58,7 @@ fn scheme(documents: &Documents<'_>, name: &str, scopes: &Node<'_>) -> Value {
     Value::Object(scheme)
 }
 
-/// Whether it says all that is needed to show a credential.
+/// Whether a scheme has all fields that are needed to send a credential.
 fn is_complete(scheme: Place<'_>) -> bool {
     match scheme.text("type") {
         Some("apiKey") => {

@@ -1,6 +1,6 @@
-//! Where the operations of a specification are: the beginning of every URL (requirement O7).
+//! The base URL of each operation of a specification (requirement O7).
 //!
-//! Always literal text: a variable of a server gets its default, never an argument.
+//! It is always literal text: a server variable gets its default, never an argument.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use upstream::egress::MAX_URL;
@@ -9,7 +9,7 @@ use url::Url;
 use super::documents::Place;
 use super::operation::Operation;
 
-/// Everything that does not stand in a path as it is (RFC 3986, 3.3). `%` stays: specifications write escapes.
+/// Characters that must be percent-encoded in a path (RFC 3986, 3.3). `%` is kept: specifications write escapes.
 const PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -26,12 +26,12 @@ const PATH: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Where a base comes from if neither the operation nor its path has servers of its own.
+/// The base URL of operations that have no servers of their own, neither directly nor on their path.
 #[derive(Debug)]
 pub(super) struct Servers {
-    /// The source's own word, above everything the specification says.
+    /// The base URL from the settings, which overrides the specification.
     given: Option<String>,
-    /// The address of the specification.
+    /// The URL of the specification.
     address: Option<Url>,
     root: String,
 }
@@ -47,8 +47,7 @@ impl Servers {
         servers
     }
 
-    /// The beginning of the URLs of an operation: `https://api.example/v1`, or only a path if nobody says a host that
-    /// can be used.
+    /// The base URL of an operation, such as `https://api.example/v1`; only a path if there is no usable host.
     pub(super) fn base(&self, operation: &Operation<'_>) -> String {
         if let Some(given) = &self.given {
             return given.clone();
@@ -57,7 +56,7 @@ impl Servers {
         own.unwrap_or_else(|| self.root.clone())
     }
 
-    /// Whether anybody says where an operation is.
+    /// Whether the base URL of an operation has a host.
     pub(super) fn has_host(&self, operation: &Operation<'_>) -> bool {
         self.base(operation).contains("://")
     }
@@ -92,7 +91,7 @@ impl Servers {
         }
     }
 
-    /// An absolute address as it is, any other relative to that of the specification.
+    /// Resolves a URL relative to that of the specification.
     fn resolved(&self, text: &str) -> String {
         if let Ok(url) = Url::parse(text) {
             return if is_web(&url) { trimmed(url) } else { String::new() };
@@ -117,14 +116,14 @@ fn is_web(url: &Url) -> bool {
         && url.password().is_none()
 }
 
-/// Without query, fragment and the slash at the end: paths begin with one.
+/// The URL without query, fragment and trailing slash; paths start with a slash.
 fn trimmed(mut url: Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
     String::from(url).trim_end_matches('/').to_owned()
 }
 
-/// A text with every `{name}` filled in, if all of them have a value and it does not get too long.
+/// Fills in every `{name}`; fails if one has no value or the result is too long.
 fn filled(text: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut filled = String::new();
     for piece in pieces(text) {
@@ -139,14 +138,14 @@ fn filled(text: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> 
     Some(filled)
 }
 
-/// A part of a text with `{name}`s in it.
+/// A part of a text with `{name}` placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     Text(&'a str),
     Name(&'a str),
 }
 
-/// A text and the `{name}`s in it; a brace without its counterpart is text.
+/// Splits a text into literals and `{name}` placeholders; an unmatched brace is literal.
 pub(super) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     let mut name = None;
@@ -172,7 +171,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Where the first `{name}` opens and closes.
+/// The byte positions of the first `{name}`'s braces.
 fn variable(text: &str) -> Option<(usize, usize)> {
     let mut open = None;
     for (at, c) in text.char_indices() {
@@ -191,7 +190,7 @@ fn variable(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Text of a specification as it can stand in a path.
+/// Percent-encodes a text of the specification for use in a path.
 pub(super) fn literal_path(text: &str) -> String {
     utf8_percent_encode(text, PATH).to_string()
 }

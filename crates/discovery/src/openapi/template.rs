@@ -1,9 +1,9 @@
-//! Writes templates in which the text of a specification is never code (requirement O6).
+//! Writes templates in which text of a specification is never code (requirement O6).
 //!
-//! Plain text stands as it is; text with a brace stands as a string literal inside an expression. Names of arguments
-//! only ever stand in string literals.
+//! Plain text is written as is. Text with a brace becomes a string literal inside an expression. Argument names only
+//! occur in string literals.
 
-/// Appends text that comes out as it went in.
+/// Appends text that renders unchanged.
 pub(crate) fn push_literal(template: &mut String, text: &str) {
     if text.contains('{') {
         template.push_str("{{ ");
@@ -43,7 +43,7 @@ fn push_quoted(literal: &mut String, text: &str) {
         match c {
             '"' => literal.push_str("\\\""),
             '\\' => literal.push_str("\\\\"),
-            // Braces need no escape inside a literal; written as one, not even a careless reader can take them for code.
+            // A literal does not need escaped braces; escaping them protects against careless template readers.
             '{' | '}' => literal.push_str(&format!("\\u{:04x}", u32::from(c))),
             c if c.is_control() => literal.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => literal.push(c),

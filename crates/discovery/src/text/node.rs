@@ -1,8 +1,8 @@
-//! A document as a tree that borrows its texts where it can.
+//! A document as a tree that borrows its strings where possible.
 //!
-//! A `serde_json::Value` takes twelve times the memory of the text it was read from, and most of the time of reading it.
-//! A specification is read once, walked and dropped: this tree takes a third, and finds members of small objects by
-//! looking at them one after the other.
+//! A `serde_json::Value` takes twelve times the memory of its text, and building it takes most of the parsing time. A
+//! specification is read once, walked and dropped. This tree takes a third of that memory, and searches small objects
+//! linearly.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use model::strict_json;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Objects with more members than this have an index.
+/// Objects with more fields than this have an index.
 const INDEX_FROM: usize = 16;
 
 /// A JSON value.
@@ -23,7 +23,7 @@ pub enum Node<'t> {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text, borrowed from the document where it has no escapes.
+    /// A string, borrowed from the document where it has no escapes.
     Text(Cow<'t, str>),
     /// A list.
     List(Box<[Self]>),
@@ -31,17 +31,17 @@ pub enum Node<'t> {
     Object(Object<'t>),
 }
 
-/// The members of an object in their order, each name once.
+/// The fields of an object in their order, each name once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object<'t> {
     members: Box<[(Cow<'t, str>, Node<'t>)]>,
-    /// The members by name, if there are many.
+    /// Field positions sorted by name, if there are many fields.
     #[expect(clippy::box_collection, reason = "one word in every object, and most have no index")]
     index: Option<Box<Vec<u32>>>,
 }
 
 impl<'t> Object<'t> {
-    /// Of members with one name the last counts, in the place of the first.
+    /// Of fields with one name, the last value counts, at the position of the first.
     pub(super) fn new(mut members: Vec<(Cow<'t, str>, Node<'t>)>) -> Self {
         let index = match members.len() <= INDEX_FROM {
             true => {
@@ -60,7 +60,7 @@ impl<'t> Object<'t> {
         Self { members: members.into_boxed_slice(), index }
     }
 
-    /// The value of this member.
+    /// The value of a field.
     pub fn get(&self, name: &str) -> Option<&Node<'t>> {
         self.position(name).map(|position| &self.members[position].1)
     }
@@ -76,22 +76,22 @@ impl<'t> Object<'t> {
         }
     }
 
-    /// Whether it has this member.
+    /// Whether it has a field.
     pub fn contains(&self, name: &str) -> bool {
         self.position(name).is_some()
     }
 
-    /// How many members it has.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether it has no member.
+    /// Whether it has no field.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The members in their order.
+    /// The fields in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node<'t>)> {
         self.members.iter().map(|(name, value)| (name.as_ref(), value))
     }
@@ -101,11 +101,11 @@ impl<'t> Object<'t> {
     }
 }
 
-/// The positions of the members in the order of their names; a name that was there before gives way to the last.
+/// The field positions sorted by name; of fields with one name only the last value stays.
 fn indexed(members: &mut Vec<(Cow<'_, str>, Node<'_>)>) -> Vec<u32> {
     let sorted = order(members);
     let same = |one: &u32, two: &u32| name(members, *one) == name(members, *two);
-    // The sort is stable: in a run of one name the last is the last of the document.
+    // The sort is stable: the last position of a run is the last in the document.
     let runs: Vec<Vec<u32>> =
         sorted.chunk_by(same).filter(|run| 1 < run.len()).map(<[u32]>::to_vec).collect();
     if runs.is_empty() {
@@ -136,12 +136,12 @@ fn name<'m>(members: &'m [(Cow<'_, str>, Node<'_>)], at: u32) -> &'m str {
 }
 
 impl<'t> Node<'t> {
-    /// The value of this member, if it is an object that has it.
+    /// The value of a field, if this is an object that has it.
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.as_object()?.get(name)
     }
 
-    /// The text, if it is one.
+    /// The string, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -149,7 +149,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The truth value, if it is one.
+    /// The boolean, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(word) => Some(*word),
@@ -175,7 +175,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The members, if it is an object.
+    /// The object, if it is one.
     pub fn as_object(&self) -> Option<&Object<'t>> {
         match self {
             Self::Object(object) => Some(object),
@@ -183,7 +183,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// Text, also of a number or a boolean where YAML read one.
+    /// The value as a string; also a number or a boolean, because YAML parses unquoted strings as such.
     pub fn scalar(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.to_string()),
@@ -193,7 +193,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// What a JSON pointer (RFC 6901) leads to.
+    /// The value at a JSON pointer (RFC 6901).
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         let mut here = self;
         let Some(pointer) = pointer.strip_prefix('/') else {
@@ -212,7 +212,7 @@ impl<'t> Node<'t> {
         Some(here)
     }
 
-    /// A copy that owns its texts.
+    /// A copy that owns its strings.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -229,7 +229,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The same, owning its texts.
+    /// Converts to a value that owns its strings.
     pub fn into_value(self) -> Value {
         match self {
             Self::Text(text) => Value::String(text.into_owned()),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn of_members_with_one_name_the_last_counts() {
+    fn the_last_of_several_fields_with_one_name_counts() {
         assert_eq!(node(r#"{"a":1,"b":2,"a":3,"a":4}"#).to_value().to_string(), r#"{"a":4,"b":2}"#);
         let many: Vec<String> = (0..100).map(|at| format!("\"k{}\":{at}", at % 30)).collect();
         let many = format!("{{{}}}", many.join(","));

@@ -1,19 +1,19 @@
-//! Where the members of a document stand, so that what is wrong with one can be said with its line.
+//! The positions of the fields of a document, so that an error can name its line.
 
 use std::collections::HashMap;
 
 use super::{Place, yaml};
 
-/// How much of a name stands in a path, and how long a path gets, in bytes. What is further in stands where its holder
-/// does.
+/// The maximum length of a name within a path, and of a path, in bytes. A value nested deeper gets the position of its
+/// parent.
 const LONGEST_NAME: usize = 256;
 const LONGEST_PATH: usize = 1_024;
-/// How much is kept of all paths, in bytes. No file that somebody wrote has so many members.
+/// The maximum memory of all paths, in bytes. No hand-written file has that many fields.
 const ROOM: usize = 32 << 20;
-/// What a path takes beside its text.
+/// The memory of an entry besides its text, in bytes.
 const SLOT: usize = 64;
 
-/// Where members stand, by paths such as `groups[0].name`.
+/// The positions of fields, by paths such as `groups[0].name`.
 #[derive(Debug, Default)]
 pub struct Places {
     known: HashMap<String, Place>,
@@ -21,14 +21,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of a YAML or JSON document that could be read; as far as they can be told.
+    /// The positions in a readable YAML or JSON document, within the memory limit.
     pub fn of(text: &str) -> Self {
         let mut places = Self::default();
         yaml::visit(text, &mut |path, at| places.put(path, at));
         places
     }
 
-    /// Says where a member stands, as long as there is room.
+    /// Records the position of a field, within the memory limit.
     pub fn put(&mut self, path: String, at: Place) {
         let takes = path.len() + SLOT;
         if self.taken + takes <= ROOM {
@@ -37,7 +37,7 @@ impl Places {
         }
     }
 
-    /// Where a member stands, or else what it would stand in.
+    /// The position of a field, or of its nearest known parent.
     pub fn find(&self, path: &str) -> Option<Place> {
         let mut path = path;
         loop {
@@ -50,7 +50,7 @@ impl Places {
     }
 }
 
-/// The path of a member.
+/// The path of a field.
 pub fn member(path: &str, name: &str) -> String {
     let name = name.get(..name.floor_char_boundary(LONGEST_NAME)).unwrap_or(name);
     match path {
@@ -60,7 +60,7 @@ pub fn member(path: &str, name: &str) -> String {
     }
 }
 
-/// The path of an element.
+/// The path of a list item.
 pub fn element(path: &str, number: usize) -> String {
     match LONGEST_PATH < path.len() {
         true => path.to_owned(),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn members_and_elements_have_a_line_and_a_column() {
+    fn fields_and_items_have_a_line_and_a_column() {
         let text = "groups:\n  - id: a\n    selectors:\n      - {name: x, kind: tool}\n";
         assert_eq!(find(text, "groups"), Some((1, 1)));
         assert_eq!(find(text, "groups[0]"), Some((2, 5)));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stands_where_it_would_be() {
+    fn a_missing_field_gets_the_position_of_its_parent() {
         let text = "groups:\n  - id: a\n";
         assert_eq!(find(text, "groups[0].name"), Some((2, 5)));
         assert_eq!(find(text, "groups[7].name"), Some((1, 1)));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_and_many_members_take_little() {
+    fn long_names_and_many_fields_stay_within_the_memory_limit() {
         let name = "n".repeat(1 << 20);
         let text = format!("? {name}\n: [{}]\n", "1,".repeat(100_000));
         let places = Places::of(&text);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_stands_where_it_is_written() {
+    fn fields_of_an_alias_have_the_position_of_the_alias() {
         let text = "a: &x\n  b: 1\nc: *x\n";
         assert_eq!(find(text, "c.b"), Some((3, 1)));
     }

@@ -1,4 +1,4 @@
-//! Which documents are read, what they mean, and how the others are refused.
+//! Tests of reading documents: accepted ones, their values, and the errors of rejected ones.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ fn a_document_is_json_or_yaml() {
 }
 
 #[test]
-fn members_keep_their_order() {
+fn fields_keep_their_order() {
     for text in ["{\"b\": 1, \"a\": 2}", "b: 1\na: 2\n"] {
         assert_eq!(read_text(text).unwrap().to_string(), "{\"b\":1,\"a\":2}");
     }
 }
 
 #[test]
-fn a_name_that_means_something_to_a_library_is_refused() {
+fn a_key_reserved_by_serde_json_is_rejected() {
     let name = "$serde_json::private::RawValue";
     for (text, at) in [
         (format!(r#"{{"a": {{"{name}": "[1]"}}}}"#), "line 1 column 8"),
@@ -55,14 +55,14 @@ fn only_utf_8_is_read() {
 }
 
 #[test]
-fn a_document_without_a_value_is_refused() {
+fn a_document_without_a_value_is_rejected() {
     for text in ["", "  \n", "# nothing\n", "...\n"] {
         assert_eq!(read_text(text), Err(TextError::Empty), "{text:?}");
     }
 }
 
 #[test]
-fn a_document_that_is_too_long_is_refused() {
+fn a_document_that_is_too_long_is_rejected() {
     let bytes = vec![b' '; MAX_BYTES + 1];
     assert_eq!(read(&bytes), Err(TextError::TooLong { bytes: MAX_BYTES + 1 }));
 }
@@ -73,18 +73,18 @@ fn json_may_write_a_character_as_two_surrogates() {
 }
 
 #[test]
-fn of_two_json_members_with_one_name_the_last_counts() {
+fn the_last_of_two_json_fields_with_one_name_counts() {
     assert_eq!(read_text("{\"a\": 1, \"a\": 2}"), Ok(json!({"a": 2})));
 }
 
 #[test]
-fn what_starts_like_json_may_be_yaml() {
+fn a_document_that_starts_like_json_may_be_yaml() {
     assert_eq!(read_text("{a: [b, 'c'], d: 012}"), Ok(json!({"a": ["b", "c"], "d": 12})));
     assert_eq!(read_text("{\n\t\"a\": [1, 2,], # why\n}\n"), Ok(json!({"a": [1, 2]})));
 }
 
 #[test]
-fn a_fault_is_reported_in_the_language_that_was_meant() {
+fn an_error_is_reported_for_the_language_that_was_meant() {
     let json = "the document is not JSON: expected `:` at line 2 column 5";
     assert_eq!(refusal("{\"a\": 1,\n\"b\" 2}"), json);
     let json = "the document is not JSON: EOF while parsing a list at line 1 column 2";
@@ -95,7 +95,7 @@ fn a_fault_is_reported_in_the_language_that_was_meant() {
 }
 
 #[test]
-fn a_document_may_be_nested_up_to_a_limit() {
+fn the_nesting_depth_is_limited() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let in_yaml = |depth: usize| format!("a: {}", nested(depth - 1));
     assert!(read_text(&nested(MAX_DEPTH)).is_ok());
@@ -105,7 +105,7 @@ fn a_document_may_be_nested_up_to_a_limit() {
     }
 }
 
-/// In YAML, U+FEFF is replaced.
+/// Any text without U+FEFF, which YAML replaces.
 fn any_text() -> impl Strategy<Value = String> {
     any::<String>().prop_map(|text| text.replace('\u{feff}', ""))
 }
@@ -130,7 +130,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn json_means_the_same_in_both_languages(value in any_value()) {
+    fn json_has_the_same_value_when_read_as_yaml(value in any_value()) {
         let text = value.to_string();
         prop_assert_eq!(read_text(&text), Ok(value.clone()));
         prop_assert_eq!(read_text(&format!("- {text}")), Ok(json!([value])));
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_breaks_the_reader(text in "([-a-c:,{}&*!|>'\"#%? \n\t]|\\[|\\]|<<: |- |: |\n  ){0,40}") {
+    fn no_text_makes_the_reader_panic(text in "([-a-c:,{}&*!|>'\"#%? \n\t]|\\[|\\]|<<: |- |: |\n  ){0,40}") {
         let _either = read_text(&text);
     }
 }

@@ -1,7 +1,7 @@
-//! YAML 1.2 becomes a JSON value, event by event.
+//! Converts YAML 1.2 to a JSON value, event by event.
 //!
-//! Keys keep their spelling (`200:` is `"200"`, `1.10:` is `"1.10"`), tags of other schemas are ignored, and `<<` merges
-//! as in YAML 1.1: what a mapping says itself wins, then the mapping that was named first.
+//! Keys keep their spelling (`200:` is `"200"`, `1.10:` is `"1.10"`), and tags of other schemas are ignored. `<<`
+//! merges as in YAML 1.1: the mapping's own keys take precedence, then the mapping named first.
 
 mod anchors;
 mod characters;
@@ -21,10 +21,10 @@ pub(super) use self::visit::visit;
 use crate::text::node::{Node, Object};
 use crate::text::{MAX_DEPTH, Place, TextError};
 
-/// How much of a key an error repeats, in characters.
+/// The maximum length of a key in an error, in characters.
 const SHOWN: usize = 80;
 
-/// Up to so many keys are compared one by one.
+/// Up to this many keys are compared linearly.
 const FEW: usize = 16;
 
 /// Reads the only document in `text`.
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<Node<'_>, TextError> {
 
 struct Reader<'text, 'ahead> {
     events: Parser<'text, Characters<'text, 'ahead>>,
-    /// How far the parser has read on since its last event.
+    /// The number of steps of the parser since its last event.
     ahead: &'ahead Cell<usize>,
     anchors: Anchors<'text>,
 }
@@ -78,7 +78,7 @@ impl<'text> Reader<'text, '_> {
         }
     }
 
-    /// The value that `event` starts, inside `depth` others.
+    /// Reads the value that `event` starts, nested in `depth` others.
     fn value(
         &mut self,
         event: Event<'text>,
@@ -114,7 +114,7 @@ impl<'text> Reader<'text, '_> {
     fn mapping(&mut self, depth: usize) -> Result<Object<'text>, TextError> {
         let mut mapping: Vec<(Cow<'text, str>, Node<'text>)> = Vec::new();
         let mut merged = Vec::new();
-        // A few keys are compared one by one.
+        // Filled only when there are too many keys for a linear search.
         let mut known: HashSet<Cow<'text, str>> = HashSet::new();
         loop {
             let (event, at) = self.next()?;
@@ -174,7 +174,7 @@ impl<'text> Reader<'text, '_> {
     }
 }
 
-/// A key that stands in a specification thousands of times is kept once; any other takes no more room than it needs.
+/// Borrows a key that specifications repeat thousands of times; shrinks the allocation of any other key.
 fn key_text(text: Cow<'_, str>) -> Cow<'_, str> {
     const USUAL: [&str; 32] = [
         "$ref",
@@ -216,7 +216,7 @@ fn key_text(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// The parser makes room for more than most texts need.
+/// Releases unused capacity: the parser allocates more than most texts need.
 fn trimmed(text: Cow<'_, str>) -> Cow<'_, str> {
     match text {
         Cow::Owned(mut text) => {
@@ -231,12 +231,12 @@ fn inside(depth: usize, at: Place) -> Result<usize, TextError> {
     if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(TextError::TooDeep { at }) }
 }
 
-/// `<<` is a key like any other when it is quoted or has a tag.
+/// Whether a key is `<<`; with quotes or a tag it is an ordinary key.
 fn is_merge(key: &Event<'_>) -> bool {
     matches!(key, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<")
 }
 
-/// The mappings that `<<` names.
+/// The mappings that `<<` merges.
 fn mappings(value: Node<'_>, at: Place) -> Result<Vec<Object<'_>>, TextError> {
     let named = match value {
         Node::List(list) => list.into_vec(),
@@ -256,7 +256,7 @@ fn place(marker: Marker) -> Place {
 fn not_yaml(error: &ScanError) -> TextError {
     let at = place(*error.marker());
     match error.info() {
-        // The parser itself counts brackets, up to 255.
+        // The parser itself limits brackets to a depth of 255.
         "recursion limit exceeded" => TextError::TooDeep { at },
         reason => TextError::NotYaml { reason: reason.to_owned(), at },
     }

@@ -1,4 +1,4 @@
-//! From the text of a specification to an inventory, as others see it.
+//! From the text of a specification to an inventory, through the public API.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod limits;
@@ -22,11 +22,11 @@ fn discovery_of(text: &str) -> Result<Found, DiscoveryError> {
     openapi::discover("pizzeria".parse().unwrap(), &specification, &Options::default())
 }
 
-/// Discovery that must be over in about a second, on a slow machine too.
+/// Discovers tools and fails if that takes too long; about a second is expected, even on a slow machine.
 fn quickly(specification: &str) -> Found {
     let started = Instant::now();
     let found = discovered(specification);
-    // What is not bounded takes hours; a machine may be busy.
+    // Unbounded work would take hours; the generous limit tolerates a busy machine.
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     found
 }
@@ -35,7 +35,7 @@ fn names(found: &Found) -> Vec<&str> {
     found.inventory.tools.values().map(|tool| &*tool.manifest.name).collect()
 }
 
-/// `code: message` of every warning but the one that there is no server.
+/// `code: message` of every warning except the one about missing servers.
 fn warnings(found: &Found) -> Vec<String> {
     let warnings =
         found.inventory.warnings.iter().filter(|warning| &*warning.code != "no_base_url");

@@ -1,8 +1,8 @@
-//! Names of tools: legal, unique and stable whatever the specification says (requirement O5).
+//! Tool names: valid, unique and stable for any specification (requirement O5).
 
 use super::{discovered, names};
 
-/// The names for these operation ids, each of `GET /a`, `GET /b`, …
+/// The tool names for these operation ids, of `GET /a`, `GET /b`, …
 fn named(ids: &[&str]) -> Vec<String> {
     let mut paths = serde_json::Map::new();
     for (letter, id) in ('a'..).zip(ids) {
@@ -17,7 +17,7 @@ fn named(ids: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn confusable_long_empty_and_reserved_ids_become_distinct_legal_names() {
+fn confusable_long_empty_and_reserved_ids_become_distinct_valid_names() {
     let long = "x".repeat(200);
     let ids = [
         "listPizzas",
@@ -48,19 +48,19 @@ fn confusable_long_empty_and_reserved_ids_become_distinct_legal_names() {
 }
 
 #[test]
-fn a_tool_id_says_which_source_whatever_colons_the_operation_has() {
+fn a_tool_id_names_its_source_despite_colons_in_the_operation_id() {
     let specification =
         "{openapi: 3.1.0, paths: {/a: {get: {operationId: 'b:c'}}, /b: {get: {operationId: 'c'}}}}";
     let found = discovered(specification);
     let ids: Vec<&str> = found.inventory.tools.keys().map(|id| id.as_str()).collect();
     assert_eq!(ids, ["pizzeria:b:c", "pizzeria:c"]);
     assert_eq!(names(&found), ["b_c", "c"]);
-    // No source can be called `pizzeria:b`.
+    // `pizzeria:b` is not a valid source id, so the tool id is unambiguous.
     assert!("pizzeria:b".parse::<model::SourceId>().is_err());
 }
 
 #[test]
-fn a_name_stays_when_operations_come_and_go() {
+fn a_name_is_stable_when_operations_are_added_or_removed() {
     assert_eq!(named(&["one", "two", "two"])[0], "one");
     let three = named(&["one", "two", "two"]);
     let four = named(&["one", "two", "two", "two"]);

@@ -1,4 +1,4 @@
-//! One specification of medium size, whole, and the same in the words of other versions.
+//! A complete specification of medium size, and the same specification in other OpenAPI versions.
 
 use model::Discovered;
 use serde_json::Value;
@@ -9,7 +9,7 @@ const VERSION_3_0: &str = include_str!("pizzeria-3.0.yaml");
 const VERSION_3_1: &str = include_str!("pizzeria-3.1.yaml");
 const VERSION_2_0: &str = include_str!("pizzeria-2.0.yaml");
 
-/// Manifests with their schemas written out.
+/// The manifests, with their schemas inlined.
 fn manifests(specification: &str) -> Vec<Value> {
     let whole = |tool: &Discovered| {
         let mut manifest = serde_json::to_value(&*tool.manifest).unwrap();
@@ -39,7 +39,7 @@ fn swagger_2_0_gives_the_same_tools() {
 }
 
 #[test]
-fn the_version_of_the_specification_is_told() {
+fn the_version_of_the_specification_is_reported() {
     let found = discovered(VERSION_3_0);
     assert_eq!(found.inventory.source_version.as_deref(), Some("2.1.0"));
     assert_eq!(names(&found).len(), found.operations);

@@ -1,4 +1,4 @@
-//! References: nothing outside is fetched or opened, and none can cost more than it should.
+//! References: none reaches outside the source, and none causes excessive work.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use toolcrib_discovery::openapi::{self, Address, Found, Options, Specification};
 
 use super::{discovered, input, names, quickly, warnings};
 
-/// A specification with a healthy operation, and one for which this stands as schema, parameter, body and answer.
+/// A specification with a valid operation, and one with this reference as schema, parameter, body and response.
 fn with_reference(reference: &str) -> String {
     let place = json!({"$ref": reference});
     let content = json!({"application/json": {"schema": place}});
@@ -26,7 +26,7 @@ fn with_reference(reference: &str) -> String {
 }
 
 #[test]
-fn what_refers_elsewhere_is_left_out_and_nothing_is_fetched() {
+fn operations_with_outside_references_are_omitted_and_nothing_is_fetched() {
     for reference in [
         "http://127.0.0.1:1/x.json",
         "https://pizza.example/x.yaml#/a",
@@ -41,13 +41,13 @@ fn what_refers_elsewhere_is_left_out_and_nothing_is_fetched() {
     ] {
         let found = discovered(&with_reference(reference));
         assert_eq!(names(&found), ["answer", "example", "good"], "{reference}");
-        // Four are left out; the answer only has no schema.
+        // Four operations are omitted; the fifth only loses its response schema.
         assert_eq!(warnings(&found).len(), 5, "{reference}: {:?}", warnings(&found));
         assert!(found.inventory.tools.values().all(|tool| tool.manifest.output_schema.is_none()));
     }
 }
 
-/// A specification in a folder of its own, with a secret beside that folder.
+/// Discovers a specification in a folder of its own; a secret file lies beside that folder.
 fn in_folder(reference: &str, prepare: impl Fn(&std::path::Path)) -> Found {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret.yaml"), "{type: string, description: SECRET}").unwrap();
@@ -61,7 +61,7 @@ fn in_folder(reference: &str, prepare: impl Fn(&std::path::Path)) -> Found {
 }
 
 #[test]
-fn files_below_the_folder_are_read() {
+fn referenced_files_below_the_folder_are_read() {
     let found = in_folder("models/pizza.yaml", |folder| {
         fs::create_dir(folder.join("models")).unwrap();
         fs::write(
@@ -74,7 +74,7 @@ fn files_below_the_folder_are_read() {
 }
 
 #[test]
-fn no_way_leads_out_of_the_folder() {
+fn no_reference_leads_out_of_the_folder() {
     let link = |folder: &std::path::Path| {
         std::os::unix::fs::symlink("../secret.yaml", folder.join("link.yaml")).unwrap();
         std::os::unix::fs::symlink("..", folder.join("up")).unwrap();
@@ -88,7 +88,7 @@ fn no_way_leads_out_of_the_folder() {
 }
 
 #[test]
-fn a_specification_from_the_web_names_only_addresses_of_its_own_origin() {
+fn a_fetched_specification_may_refer_only_to_its_own_origin() {
     let text = json!({"openapi": "3.1.0", "paths": {
         "/a": {"$ref": "paths/a.yaml"}, "/b": {"$ref": "https://pizza.example/b.yaml"},
         "/c": {"$ref": "https://other.example/c.yaml"}, "/d": {"$ref": "//other.example/d.yaml"},
@@ -102,7 +102,7 @@ fn a_specification_from_the_web_names_only_addresses_of_its_own_origin() {
     assert_eq!(missing, ["https://pizza.example/api/paths/a.yaml", "https://pizza.example/b.yaml"]);
 }
 
-/// An operation whose body is the first of these schemas.
+/// A specification with one operation, whose body is the first of these schemas.
 fn with_schemas(schemas: Map<String, Value>) -> String {
     let body =
         json!({"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}}});
@@ -114,7 +114,7 @@ fn with_schemas(schemas: Map<String, Value>) -> String {
 }
 
 #[test]
-fn a_circle_of_references_costs_only_the_operation_that_needs_it() {
+fn a_reference_cycle_affects_only_the_operation_that_uses_it() {
     let to = |target: &str| json!({"$ref": format!("#/components/schemas/{target}")});
     for schemas in [
         json!({"S0": to("S0")}),
@@ -131,7 +131,7 @@ fn a_circle_of_references_costs_only_the_operation_that_needs_it() {
 }
 
 #[test]
-fn a_reference_to_something_that_is_no_schema_is_a_body_of_any_kind() {
+fn a_reference_to_a_non_schema_allows_any_body() {
     for target in [json!(7), json!("text"), json!([1]), json!(null), json!(true)] {
         let found = quickly(&with_schemas(Map::from_iter([("S0".to_owned(), target)])));
         assert_eq!(names(&found), ["bad", "good"]);
@@ -140,7 +140,7 @@ fn a_reference_to_something_that_is_no_schema_is_a_body_of_any_kind() {
 }
 
 #[test]
-fn a_chain_of_ten_thousand_references_is_given_up() {
+fn a_chain_of_ten_thousand_references_is_rejected() {
     let link = |index: usize| {
         (format!("S{index}"), json!({"$ref": format!("#/components/schemas/S{}", index + 1)}))
     };
@@ -150,7 +150,7 @@ fn a_chain_of_ten_thousand_references_is_given_up() {
 }
 
 #[test]
-fn ten_thousand_schemas_may_hold_each_other() {
+fn ten_thousand_schemas_may_contain_each_other() {
     let link = |index: usize| {
         let next = json!({"$ref": format!("#/components/schemas/S{}", (index + 1) % 10_000)});
         (
@@ -185,7 +185,7 @@ fn schemas_that_hold_the_next_one_twice_do_not_double() {
 }
 
 #[test]
-fn schemas_that_are_nested_too_deep_are_refused_with_the_document() {
+fn a_document_with_too_deeply_nested_schemas_is_refused() {
     let mut schema = json!({});
     for _ in 0..200 {
         schema = json!({"properties": {"a": schema}});
@@ -195,7 +195,7 @@ fn schemas_that_are_nested_too_deep_are_refused_with_the_document() {
 }
 
 #[test]
-fn a_bomb_of_aliases_is_refused() {
+fn a_yaml_alias_bomb_is_refused() {
     let mut text =
         "openapi: 3.1.0\nx0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for index in 1..12 {
@@ -205,12 +205,12 @@ fn a_bomb_of_aliases_is_refused() {
     text.push_str("paths: {/menu: {get: {}}}\n");
     let started = Instant::now();
     assert!(super::discovery_of(&text).unwrap_err().to_string().contains("copy too much"));
-    // What is not bounded takes hours; a machine may be busy.
+    // Unbounded work would take hours; the generous limit tolerates a busy machine.
     assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
-fn two_documents_may_call_different_things_by_one_name() {
+fn two_documents_may_use_one_name_for_different_schemas() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
     for (name, kind) in [("a.json", "string"), ("b.json", "integer")] {
@@ -235,7 +235,7 @@ fn two_documents_may_call_different_things_by_one_name() {
 }
 
 #[test]
-fn a_file_that_is_no_text_costs_only_what_needs_it() {
+fn a_binary_file_affects_only_the_operation_that_refers_to_it() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("logo.png"), b"\x89PNG\xff\xfe").unwrap();
     let file = folder.path().join("openapi.json");
@@ -248,7 +248,7 @@ fn a_file_that_is_no_text_costs_only_what_needs_it() {
 }
 
 #[test]
-fn what_stands_beside_the_reference_of_a_path_counts() {
+fn fields_beside_a_path_item_reference_apply() {
     let found = discovered(
         r##"{"openapi": "3.1.0", "paths": {"/o": {"$ref": "#/components/pathItems/Order",
             "parameters": [{"in": "query", "name": "beside", "schema": {"type": "string"}}],
@@ -269,7 +269,7 @@ fn what_stands_beside_the_reference_of_a_path_counts() {
 }
 
 #[test]
-fn a_body_that_allows_no_other_members_says_so_through_a_reference() {
+fn additional_properties_false_applies_through_a_reference() {
     let found = discovered(
         r##"{"openapi": "3.1.0", "paths": {"/o": {"post": {"operationId": "order", "requestBody": {"content":
             {"application/json": {"schema": {"$ref": "#/components/schemas/Order"}}}}}}},
@@ -280,7 +280,7 @@ fn a_body_that_allows_no_other_members_says_so_through_a_reference() {
 }
 
 #[test]
-fn schemas_that_are_put_together_again_and_again_are_looked_at_once() {
+fn repeatedly_combined_schemas_are_processed_once() {
     let part = |next: usize| json!({"allOf": vec![json!({"$ref": format!("#/components/schemas/S{next}")}); 20]});
     let mut schemas: Map<String, Value> =
         (0..8).map(|at| (format!("S{at}"), part(at + 1))).collect();

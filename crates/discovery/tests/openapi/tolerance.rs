@@ -1,11 +1,11 @@
-//! Specifications are wrong everywhere. A mistake costs what it is in, and a warning says so.
+//! Real specifications contain mistakes. A mistake only affects the element that contains it, and causes a warning.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{discovered, discovery_of, input, names, warnings};
 
-/// The input schema of one operation with this query parameter.
+/// The schema that this query parameter gets as an argument.
 fn parameter(schema: Value) -> Value {
     let specification = json!({"openapi": "3.0.4", "paths": {"/menu": {"get": {"operationId": "menu",
         "parameters": [{"in": "query", "name": "q", "schema": schema}]}}}});
@@ -13,7 +13,7 @@ fn parameter(schema: Value) -> Value {
 }
 
 #[test]
-fn a_keyword_with_a_value_it_cannot_have_is_left_out() {
+fn a_schema_keyword_with_an_invalid_value_is_omitted() {
     for schema in [
         json!({"type": "string", "required": true}),
         json!({"type": "string", "enum": []}),
@@ -22,7 +22,7 @@ fn a_keyword_with_a_value_it_cannot_have_is_left_out() {
         json!({"type": "string", "additionalProperties": "yes", "nullable": "yes", "x-other": 1}),
     ] {
         let mut converted = parameter(schema.clone());
-        // What a pattern meant is still told.
+        // The invalid pattern is kept as a `$comment`.
         converted.as_object_mut().unwrap().shift_remove("$comment");
         assert_eq!(converted["type"], "string", "{schema}");
     }
@@ -30,7 +30,7 @@ fn a_keyword_with_a_value_it_cannot_have_is_left_out() {
     assert_eq!(parameter(json!(7)), json!({}));
 }
 
-/// Where a request goes with this query parameter.
+/// The request URL template of an operation with this query parameter.
 fn address(parameter: Value) -> String {
     let specification = json!({"openapi": "3.1.1", "paths": {"/menu": {"get": {"operationId": "menu",
         "parameters": [parameter]}}}, "components": {"schemas": {"size": {"properties": {"cm": {}}}}}});
@@ -41,7 +41,7 @@ fn address(parameter: Value) -> String {
 }
 
 #[test]
-fn members_of_an_object_are_parameters_only_where_the_schema_speaks_of_one() {
+fn an_object_is_sent_whole_unless_the_schema_constrains_the_type() {
     let of = |schema: Value| address(json!({"in": "query", "name": "q", "schema": schema}));
     for unsaid in [
         json!({}),
@@ -77,7 +77,7 @@ fn members_of_an_object_are_parameters_only_where_the_schema_speaks_of_one() {
 }
 
 #[test]
-fn a_mistake_costs_only_the_operation_it_is_in() {
+fn a_mistake_affects_only_its_own_operation() {
     let found = discovered(
         "openapi: 3.0.4
 paths:
@@ -98,7 +98,7 @@ paths:
 }
 
 #[test]
-fn a_document_of_something_else_is_refused_and_says_what_it_is_not() {
+fn a_document_of_another_format_is_refused_with_a_reason() {
     for (text, reason) in [
         ("hello", "this is not an OpenAPI specification"),
         ("{}", "this is not an OpenAPI specification"),
@@ -115,12 +115,12 @@ fn a_document_of_something_else_is_refused_and_says_what_it_is_not() {
 }
 
 fn pizzeria() -> Value {
-    // The other way round it is JSON.
+    // The test changes the specification as JSON.
     let text = include_str!("pizzeria-3.0.yaml");
     toolcrib_discovery::text::read(text.as_bytes()).unwrap()
 }
 
-/// Every place of a document, as JSON pointers.
+/// Collects the JSON pointer of every value of a document.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -165,7 +165,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any value of a good specification is replaced by any JSON.
+    /// Replaces one value of a valid specification by arbitrary JSON.
     #[test]
     fn rubbish_anywhere_costs_only_what_it_is_in(place in any::<prop::sample::Index>(), rubbish in any_json()) {
         let mut specification = pizzeria();
@@ -174,14 +174,14 @@ proptest! {
         let place = place.get(&found);
         *specification.pointer_mut(place).unwrap() = rubbish;
         let Ok(found) = discovery_of(&specification.to_string()) else {
-            // Only the document as a whole and its version can make it no specification.
+            // Only the document itself, its version or its paths can invalidate the whole specification.
             prop_assert!(["", "/openapi", "/paths"].contains(&place.as_str()), "{}", place);
             return Ok(());
         };
         let left_out = warnings(&found);
         let left_out = left_out.iter().filter(|text| text.contains("operation is left out"));
         prop_assert_eq!(found.operations, found.inventory.tools.len() + left_out.count());
-        // Rubbish below one path costs no other path anything.
+        // An invalid value below one path does not affect other paths.
         if let Some(path) = place.strip_prefix("/paths/").and_then(|rest| rest.split('/').next()) {
             let others = 5 - if path == "~1pizzas" { 2 } else { 1 };
             prop_assert!(others <= found.inventory.tools.len(), "{}", place);

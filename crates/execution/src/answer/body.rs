@@ -1,4 +1,4 @@
-//! What a body is, by its type: JSON, text, nothing, or bytes.
+//! Classifies a response body by its media type: JSON, text, empty or bytes.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use url::Url;
 
 use super::plain;
 
-/// JSON with more values than this stays text, unless it is so long that more are usual; an object counts for four, by what
-/// it takes.
+/// JSON with more values than this stays text; longer bodies may have more (`BYTES_PER_VALUE`). An object counts as
+/// four values because of its memory.
 const MAX_VALUES: usize = 500_000;
 const BYTES_OF_VALUE: usize = 35;
 const BYTES: &str = "application/octet-stream";
-/// Types outside of `text/` that people read.
+/// Text media types outside of `text/`.
 const TEXTS: [&str; 9] = [
     "application/ecmascript",
     "application/graphql",
@@ -33,14 +33,14 @@ const TEXTS: [&str; 9] = [
 pub(super) enum Body {
     Empty,
     Json(Value),
-    /// To be [read](text).
+    /// Text, still to be decoded.
     Text,
-    /// With their type.
+    /// Bytes with their media type.
     Bytes(String),
 }
 
 impl Body {
-    /// What calls itself JSON and is not is text. What does not say is what it looks like.
+    /// Classifies a body. Invalid JSON is text; without a `Content-Type` the bytes decide.
     pub(super) fn read(content_type: Option<&str>, body: &[u8]) -> Self {
         if body.is_empty() {
             return Self::Empty;
@@ -55,7 +55,7 @@ impl Body {
         Self::of_document(content_type, body)
     }
 
-    /// The same of what is not looked into: JSON is text, and nothing is an empty one.
+    /// Classifies the body of a document, which is not parsed: JSON is text, and an empty body is empty text.
     pub(super) fn of_document(content_type: Option<&str>, body: &[u8]) -> Self {
         let stated = content_type.unwrap_or_default();
         let essence = essence(stated);
@@ -77,7 +77,7 @@ fn is_json(essence: &str) -> bool {
     essence.ends_with("/json") || essence.ends_with("+json")
 }
 
-/// `text/html` of `Text/HTML; charset=utf-8`, or nothing if it is no type at all.
+/// `text/html` of `Text/HTML; charset=utf-8`, or an empty string for an invalid media type.
 fn essence(content_type: &str) -> String {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_part = |part: &str| model::header::is_token(part) && part.len() <= 127;
@@ -87,8 +87,8 @@ fn essence(content_type: &str) -> String {
     }
 }
 
-/// A body that is text, with nothing in it that a terminal would obey: UTF-8, or Latin-1 if it says so. It may be long, so it
-/// is not copied if it can be as it is.
+/// Decodes a text body (UTF-8, or Latin-1 if declared) and escapes terminal control characters. The body may be long,
+/// so valid text is not copied.
 pub(super) fn text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
     const MARK: &[u8] = "\u{feff}".as_bytes();
     let stated = content_type.unwrap_or_default().to_ascii_lowercase();
@@ -96,7 +96,7 @@ pub(super) fn text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
     if ["iso-8859-1", "latin1", "windows-1252"].iter().any(|known| charset.starts_with(known)) {
         return plain::text(body.iter().map(|byte| char::from(*byte)).collect::<String>());
     }
-    // The mark says that it is UTF-8, and is no part of the text.
+    // The byte order mark only declares UTF-8; it is not part of the text.
     let body = match body.strip_prefix(MARK) {
         Some(text) => text.to_vec(),
         None => body.into_owned(),
@@ -105,7 +105,7 @@ pub(super) fn text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
     plain::text(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// Bytes as content: a picture, a recording, or a blob that is called after the path it came from.
+/// Bytes as content: an image, audio, or a blob named after the path of the request.
 pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
     let data = BASE64_STANDARD.encode(body);
     let mime_type = content_type.to_owned();
@@ -119,7 +119,7 @@ pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
     }
 }
 
-/// Whether JSON has so many values that a tree of them would take many times the memory of the text.
+/// Whether JSON has too many short values: its tree would take many times the memory of its text.
 fn has_too_many_values(body: &[u8]) -> bool {
     Parts::weighed().exceed(MAX_VALUES.max(body.len() / BYTES_OF_VALUE), body)
 }

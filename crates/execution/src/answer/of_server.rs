@@ -1,4 +1,4 @@
-//! The result of an MCP server, as programs are told of it. Agents get it as it came.
+//! Converts the result of an MCP server to an outcome, for programs. Agents receive the original result.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub fn outcome_of_server(
     }
 }
 
-/// A text with nothing more to it, or a part that is kept as it is.
+/// Converts a content block: plain text becomes text, any other block is kept unchanged.
 fn read(part: Value) -> Content {
     match (part.get("text").and_then(Value::as_str), part.as_object().map(Map::len)) {
         (Some(text), Some(2)) if part["type"] == "text" => Content::Text { text: text.to_owned() },
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_is_kept_and_its_word_on_failure_believed() {
+    fn content_and_is_error_of_an_mcp_server_are_kept() {
         let outcome = |result: Value| {
             let result = result.as_object().cloned().ok_or_else(|| "no".to_owned());
             outcome_of_server("s:a".parse().unwrap(), result, Duration::from_millis(7))

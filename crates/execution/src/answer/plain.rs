@@ -1,11 +1,11 @@
-//! Text of others, made plain: what would steer a terminal or hide from a reader is written out as `\u{1b}`.
+//! Escapes characters in untrusted text that control a terminal or are invisible, such as `\u{1b}`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Text in which nothing is invisible or obeyed.
+/// Escapes all hidden characters of a text.
 pub fn text<'a>(text: impl Into<Cow<'a, str>>) -> String {
     let text = text.into();
     if !unusual(&text).any(|(_, character)| is_hidden(character)) {
@@ -17,9 +17,9 @@ pub fn text<'a>(text: impl Into<Cow<'a, str>>) -> String {
     })
 }
 
-/// The same for text that is passed on as it came, file by file perhaps: only what a terminal obeys, what turns the direction
-/// of writing around and the tag characters, which nobody sees but a model, are written out. Line ends of any kind stay, and
-/// so do marks that whole scripts are written with, and the flags that are written with tags.
+/// Escapes only dangerous characters, for text that is passed on unchanged otherwise, such as files: terminal control
+/// characters, bidirectional overrides, and tag characters, which only a model reads. Line ends of any kind stay, and
+/// so do marks that scripts need, and flags written with tag characters.
 pub fn tame(text: &mut String) {
     if !unusual(text).any(|(_, character)| is_untame(character)) {
         return;
@@ -38,14 +38,14 @@ pub fn tame(text: &mut String) {
     *text = tame;
 }
 
-/// The flags that are written with tags, all there are: of England, Scotland and Wales. Others could say something.
+/// All flags written with tag characters: England, Scotland and Wales. Other tag sequences could hide text.
 const FLAGS: [&str; 3] = [
     "\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
     "\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}",
     "\u{1f3f4}\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
 ];
 
-/// How long the flag is that a text begins with.
+/// The length in bytes of the flag at the start of a text.
 fn flag(text: &str) -> Option<usize> {
     FLAGS.iter().find(|flag| text.starts_with(**flag)).map(|flag| flag.len())
 }
@@ -58,13 +58,13 @@ fn is_untame(character: char) -> bool {
     }
 }
 
-/// A value as JSON text in which nothing is.
+/// A value as JSON text without hidden characters.
 pub(super) fn json(value: &Value) -> String {
     let json = serde_json::to_string(value).expect("a value can be written");
     if unusual(&json).next().is_none() { json } else { plain_json(&json) }
 }
 
-/// JSON text that means the same, with such characters escaped as JSON escapes them.
+/// Escapes hidden characters in JSON text as JSON escapes; its value does not change.
 pub fn plain_json(json: &str) -> String {
     with_hidden(json, |character, _, plain| {
         for unit in character.encode_utf16(&mut [0; 2]) {
@@ -73,7 +73,7 @@ pub fn plain_json(json: &str) -> String {
     })
 }
 
-/// A text with what is hidden written anew: each such character by what is behind it.
+/// Replaces each hidden character. `write` gets the character and the text after it.
 fn with_hidden(text: &str, write: impl Fn(char, &str, &mut String)) -> String {
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
     let (mut written, mut done) = (String::with_capacity(text.len()), 0);
@@ -86,7 +86,7 @@ fn with_hidden(text: &str, write: impl Fn(char, &str, &mut String)) -> String {
     written
 }
 
-/// What is not as most text is, and where it stands: nothing else can be hidden.
+/// The characters other than visible ASCII, with their positions; only these can be hidden.
 fn unusual(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -97,7 +97,7 @@ fn unusual(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// How much of it, from its beginning on, is visible ASCII. Eight bytes at once: it may be long.
+/// The length of the leading visible ASCII. Checks eight bytes at once, because the text may be long.
 fn visible_ascii(bytes: &[u8]) -> usize {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHEST: u64 = EACH * 0x80;
@@ -112,8 +112,8 @@ fn visible_ascii(bytes: &[u8]) -> usize {
     visible + rest.iter().take_while(|byte| matches!(byte, b' '..=b'~')).count()
 }
 
-/// Control characters but for line ends and tabs, marks that reorder text, what has no width, and the tag characters.
-/// The joiners U+200C and U+200D are seen: in how Persian words and emoji are written.
+/// Control characters except line feeds and tabs, bidirectional marks, zero-width characters and tag characters. The
+/// joiners U+200C and U+200D are visible in their effect on Persian words and emoji.
 pub fn is_hidden(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_or_hides_is_written_out() {
+    fn terminal_control_and_invisible_characters_are_escaped() {
         assert_eq!(text("a\u{1b}[31mred\u{7}"), r"a\u{1b}[31mred\u{7}");
         assert_eq!(
             text("\u{9b}2J \u{202e}gnp.exe \u{e0041}"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_passed_on_loses_what_is_obeyed_or_unseen_and_nothing_else() {
+    fn only_dangerous_characters_are_escaped_in_passed_on_text() {
         let tamed = |text: &str| {
             let mut text = text.to_owned();
             tame(&mut text);
@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn json_is_escaped_in_its_own_way() {
+    fn hidden_characters_in_json_use_json_escapes() {
         let value = json!({"\u{202e}": "\u{1b}\u{7f}\u{e0041}\n"});
         assert_eq!(json(&value), r#"{"\u202e":"\u001b\u007f\udb40\udc41\n"}"#);
     }
 
     #[test]
-    fn only_visible_ascii_is_gone_over_eight_bytes_at_once() {
+    fn only_visible_ascii_is_skipped_eight_bytes_at_once() {
         let is_visible = |byte: &u8| (b' '..=b'~').contains(byte);
         for (byte, at) in (0..=u8::MAX).flat_map(|byte| (0..20).map(move |at| (byte, at))) {
             for around in [b' ', b'~'] {
@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_as_it_was_but_for_what_is_hidden(any in "[ aé\r\n\t\u{7f}\u{202e}]{0,40}") {
+        fn only_hidden_characters_of_a_text_change(any in "[ aé\r\n\t\u{7f}\u{202e}]{0,40}") {
             let expected = any.split("\r\n").map(|line| {
                 line.chars().map(|character| match is_hidden(character) {
                     true => character.escape_unicode().to_string(),
@@ -193,7 +193,7 @@ mod tests {
         }
 
         #[test]
-        fn plain_json_means_the_same(any in any::<String>()) {
+        fn escaped_json_has_the_same_value(any in any::<String>()) {
             let value = json!({"text": any});
             let plain = json(&value);
             prop_assert!(!plain.chars().any(is_hidden));

@@ -1,4 +1,4 @@
-//! What an upstream answers, and what an agent is told of it.
+//! Tests of upstream responses and the outcomes and tool results they become.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn answered(content_type: &str, body: &[u8]) -> Outcome {
     outcome(asked(), answer(200, content_type, body))
 }
 
-/// The tool result an MCP client would be given, as JSON.
+/// The tool result that an MCP client receives, as JSON.
 fn told(outcome: &Outcome) -> Value {
     let mut result = serde_json::to_value(tool_result(outcome.clone(), None)).unwrap();
     let meta = result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
@@ -59,7 +59,7 @@ fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
 }
 
 #[test]
-fn a_credential_that_an_answer_repeats_is_not_passed_on() {
+fn a_credential_repeated_in_a_response_is_masked() {
     let credentials: Credentials = [("key".to_owned(), "kept/secret".into())].into();
     let answered = |content_type, body: &str| {
         outcome(asked_by("GET", &credentials), answer(200, content_type, body.as_bytes()))
@@ -114,20 +114,20 @@ mod from_an_api {
     }
 
     #[test]
-    fn what_looks_like_a_tool_result_is_just_json() {
+    fn json_that_resembles_a_tool_result_stays_the_result_of_an_api() {
         let body = json!({"content": [{"type": "paragraph"}], "isError": true});
         let outcome = answered("application/json", body.to_string().as_bytes());
         assert_eq!((outcome.result, outcome.error), (Some(body), None));
     }
 
     #[test]
-    fn what_calls_itself_json_and_is_not_is_text() {
+    fn invalid_json_is_text() {
         let outcome = answered("application/json", b"<html>");
         assert_eq!((outcome.result.as_ref(), text(&outcome).as_str()), (None, "<html>"));
     }
 
     #[test]
-    fn no_json_is_hidden_in_a_text() {
+    fn no_raw_json_is_parsed_from_a_text() {
         let hides = r#"{"a":{"$serde_json::private::RawValue":"{\"b\":1}"}}"#;
         let outcome = answered("application/json", hides.as_bytes());
         assert_eq!((outcome.result.as_ref(), text(&outcome).as_str()), (None, hides));
@@ -136,7 +136,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn text_is_decoded_and_made_plain() {
+    fn text_is_decoded_and_escaped() {
         assert_eq!(text(&answered("text/plain", "naïve \u{1b}[0m".as_bytes())), r"naïve \u{1b}[0m");
         assert_eq!(text(&answered("text/csv; charset=ISO-8859-1", b"na\xefve")), "naïve");
         assert_eq!(text(&answered("text/html; charset=utf-8", b"na\xefve")), "na\u{fffd}ve");
@@ -149,7 +149,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn pictures_recordings_and_other_bytes_are_content_of_their_own() {
+    fn images_audio_and_other_bytes_become_typed_content() {
         for (content_type, expected) in [
             ("image/png", json!({"type": "image", "data": "iVA=", "mimeType": "image/png"})),
             ("Audio/MPEG; x=y", json!({"type": "audio", "data": "iVA=", "mimeType": "audio/mpeg"})),
@@ -171,7 +171,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn an_empty_answer_says_so() {
+    fn an_empty_response_states_its_status() {
         for status in [200, 204] {
             let outcome = outcome(asked(), answer(status, "application/json", b""));
             assert_eq!(text(&outcome), format!("done (status {status}, nothing to say)"));
@@ -180,7 +180,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn a_status_that_means_failure_is_told_with_the_beginning_of_the_body() {
+    fn a_failure_status_is_reported_with_an_excerpt_of_the_body() {
         let failure = failed(404, "application/json", br#"{"error": "no such pet \u001b"}"#);
         let message = r#"the upstream answered with status 404: {"error":"no such pet \u001b"}"#;
         let code = ErrorCode::UpstreamError;
@@ -194,7 +194,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn a_failure_that_may_pass_is_retryable() {
+    fn a_temporary_failure_is_retryable() {
         for status in [400, 401, 403, 404, 409, 422, 500, 501] {
             assert!(!failed(status, "", b"").retryable, "{status}");
         }
@@ -204,7 +204,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn what_may_have_been_carried_out_is_retryable_only_if_twice_is_like_once() {
+    fn a_failure_after_execution_is_retryable_only_for_idempotent_methods() {
         for (method, expected) in
             [("PUT", true), ("DELETE", true), ("POST", false), ("PATCH", false)]
         {
@@ -218,7 +218,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn a_secret_at_the_end_of_the_excerpt_is_hidden_and_not_cut() {
+    fn a_secret_at_the_end_of_the_excerpt_is_masked_before_truncation() {
         let credentials = [("token".to_owned(), "hunter2".into())].into();
         let before = "x".repeat(EXCERPT - 4);
         let message = |answer: Answer<'_>| {
@@ -232,7 +232,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn of_an_answer_that_was_cut_off_no_secret_is_told_in_part_or_behind_escapes() {
+    fn a_truncated_body_leaks_no_partial_or_escaped_secret() {
         let message = |secret: &str, kind, body: &str| {
             let credentials = [("token".to_owned(), secret.into())].into();
             let (cut, _) = body.as_bytes().split_at(LONG);
@@ -263,7 +263,7 @@ mod from_an_api {
     }
 
     #[test]
-    fn a_redirection_is_told_without_its_secrets_and_not_followed() {
+    fn a_redirect_is_reported_without_secrets_and_not_followed() {
         let message = |location: Option<&'static str>| {
             let answer = Answer {
                 status: 302,
@@ -292,7 +292,7 @@ mod from_an_http_manifest {
     }
 
     #[test]
-    fn a_text_with_more_to_it_is_plain_as_well_and_keeps_the_rest() {
+    fn annotated_text_is_escaped_and_keeps_its_annotations() {
         let notes = json!({"audience": ["user\u{1b}"], "priority": 1});
         let said = json!({"type": "text", "text": "\u{1b}[2J\u{202e}a\n", "annotations": notes});
         let picture =
@@ -303,7 +303,7 @@ mod from_an_http_manifest {
     }
 
     #[test]
-    fn a_tool_result_is_taken_as_it_is() {
+    fn a_tool_result_is_passed_on_unchanged() {
         for result in [
             json!({"content": [{"type": "text", "text": "sunny"}], "structuredContent": {"sky": "sunny"}, "isError": false}),
             json!({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}], "isError": false}),
@@ -338,14 +338,14 @@ mod from_an_http_manifest {
     }
 
     #[test]
-    fn an_error_with_much_text_is_told_with_its_beginning() {
+    fn a_long_error_text_is_truncated() {
         let text = json!({"type": "text", "text": "ü".repeat(10_000)});
         let message = answered(&json!({"content": [text], "isError": true})).error.unwrap().message;
         assert!(message.ends_with("ü …") && message.chars().count() < 2_100);
     }
 
     #[test]
-    fn an_error_without_text_still_says_something() {
+    fn an_error_without_text_still_has_a_message() {
         let message = |answer| answered(&answer).error.unwrap().message;
         let silent = json!({"content": [], "structuredContent": null, "isError": true});
         assert_eq!(message(silent), "the tool failed and did not say why");
@@ -370,7 +370,7 @@ mod from_an_http_manifest {
     }
 
     #[test]
-    fn a_failed_request_is_a_failure_whatever_its_body_says() {
+    fn a_failure_status_wins_over_a_successful_tool_result() {
         let body = br#"{"content": [{"type": "text", "text": "fine"}], "isError": false}"#;
         let outcome = outcome_of_tool_result(asked(), answer(500, "application/json", body));
         assert_eq!(outcome.status, CallStatus::Failed);
@@ -378,7 +378,7 @@ mod from_an_http_manifest {
 }
 
 #[test]
-fn a_result_that_breaks_the_promise_of_the_tool_is_text_only() {
+fn a_result_that_violates_the_output_schema_is_text_only() {
     let outcome = Outcome {
         tool_id: "pizzeria:menu".parse().unwrap(),
         status: CallStatus::Completed,
@@ -398,7 +398,7 @@ fn a_result_that_breaks_the_promise_of_the_tool_is_text_only() {
 }
 
 #[test]
-fn json_that_would_take_many_times_its_text_stays_text() {
+fn json_with_too_many_small_values_stays_text() {
     let objects = |count: usize| format!("[{}0]", r#"{"a":1},"#.repeat(count));
     let many = answered("application/json", objects(110_000).as_bytes());
     assert_eq!((many.result, many.content.len()), (None, 1));

@@ -1,4 +1,4 @@
-//! Outcomes in the shape of an MCP tool result, and back.
+//! Converts outcomes to MCP tool results, and tool results to outcomes.
 
 use model::{Content, ErrorCode, Failure, Outcome, ToolResult};
 use serde_json::{Map, Value};
@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use super::{Asked, Read, beginning, plain};
 use crate::Arguments;
 
-/// What the `_meta` of a result says of whose words it has: those of a source, which nobody should take for instructions.
+/// The `_meta` of a result: it names the source and marks the content as untrusted, so that agents do not follow
+/// instructions in it.
 pub fn whose_words(source: &str) -> Map<String, Value> {
     Map::from_iter([
         ("toolcrib/source".to_owned(), Value::from(source)),
@@ -14,9 +15,9 @@ pub fn whose_words(source: &str) -> Map<String, Value> {
     ])
 }
 
-/// What an MCP client is told of an outcome. A result that does not fit what the tool promised (`output`, its output
-/// schema) is text only: clients refuse structured content that breaks the promise. All of it are the words of a source,
-/// and says so. A failure says its code, as it does to programs.
+/// The tool result that an MCP client receives. If the result violates the output schema of the tool (`output`), only
+/// its text is sent, because clients reject such structured content. The `_meta` marks everything as untrusted. A
+/// failure includes its code, as in the API.
 pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
     let mut meta = whose_words(outcome.tool_id.source());
     if let Some(failure) = outcome.error {
@@ -36,8 +37,8 @@ pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
     ToolResult { content, structured_content, is_error: false, meta }
 }
 
-/// What a tool result says, or none if the answer is not one. Its content is passed on, and its word on failure is
-/// believed. Not retryable: the tool ran and said no, and nothing tells us that it would say otherwise next time.
+/// Reads a tool result, if the response is one. Its content is passed on, and its `isError` is trusted. Such a failure
+/// is not retryable: the tool ran and rejected the call, so a retry would probably fail as well.
 pub(super) fn read(asked: &Asked<'_>, answer: &Value) -> Option<Result<Read, Failure>> {
     let result = answer.as_object().filter(|object| is_tool_result(object))?;
     let structured = result.get("structuredContent").filter(|value| !value.is_null());
@@ -50,7 +51,7 @@ pub(super) fn read(asked: &Asked<'_>, answer: &Value) -> Option<Result<Read, Fai
     Some(Ok(Read { result: structured.cloned(), content }))
 }
 
-/// A `content` of typed blocks, a `structuredContent` that is an object, or both; not just any object with such a name.
+/// Whether an object has a `content` of typed blocks, a `structuredContent` that is an object, or both.
 fn is_tool_result(object: &Map<String, Value>) -> bool {
     let (content, structured) = (object.get("content"), object.get("structuredContent"));
     let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
@@ -61,7 +62,7 @@ fn is_tool_result(object: &Map<String, Value>) -> bool {
         && structured.is_none_or(|structured| structured.is_object() || structured.is_null())
 }
 
-/// A text, also one with more to it, or a block that is kept as it is.
+/// Converts a content block: escapes text, and keeps any other block unchanged.
 fn block(block: &Value) -> Content {
     let text = block.get("text").and_then(Value::as_str).filter(|_| block["type"] == "text");
     let Some(text) = text.map(plain::text) else { return Content::Other(block.clone()) };

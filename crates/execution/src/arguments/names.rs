@@ -1,11 +1,11 @@
-//! Arguments that the schema does not name: most likely a name was misspelt.
+//! Reports arguments that the schema does not declare, which are most likely misspelt.
 
 use model::names_others;
 use serde_json::{Map, Value};
 
 use super::{Others, PROBLEMS, Problem};
 
-/// Whether an argument that `properties` does not name is a mistake.
+/// Whether arguments that `properties` does not declare are rejected.
 pub(super) fn is_closed(schema: &Value, others: Others) -> bool {
     match schema.get("additionalProperties") {
         None => others == Others::Refused && !names_others(schema),
@@ -15,12 +15,12 @@ pub(super) fn is_closed(schema: &Value, others: Others) -> bool {
     }
 }
 
-/// What a closed schema says of these names.
+/// The problems of undeclared arguments by a closed schema.
 pub(super) fn unknown(schema: &Value, arguments: &Map<String, Value>) -> Vec<Problem> {
     let none = Map::new();
     let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     let unknown = arguments.keys().filter(|name| !known.contains_key(*name));
-    // Only so many are shown, and looking for the nearest name takes time.
+    // Limited, because only some are reported and the search for the nearest name takes time.
     unknown.take(PROBLEMS).map(|name| Problem::new("", &message(name, known))).collect()
 }
 
@@ -33,8 +33,7 @@ fn message(name: &str, known: &Map<String, Value>) -> String {
     }
 }
 
-/// How many letters must be changed, added or left out (Levenshtein), without regard to case. Long names are not worth
-/// it.
+/// The Levenshtein distance of two names, ignoring case; `usize::MAX` for long names, where it would take too long.
 pub fn distance(a: &str, b: &str) -> usize {
     if 64 < a.len() || 64 < b.len() {
         return usize::MAX;

@@ -1,4 +1,4 @@
-//! Regular expressions of a schema: checked by an engine that takes linear time, or not at all.
+//! Regular expressions of a schema: matched by an engine with linear run time, or not checked.
 
 use std::collections::HashMap;
 
@@ -7,20 +7,19 @@ use jsonschema_regex::to_rust_regex;
 use regex_automata::nfa::thompson::NFA;
 use serde_json::json;
 
-/// How large a compiled pattern may be, in KiB, and how large all of a schema may be.
+/// The maximum size of a compiled pattern, and of all patterns of a schema together, in KiB.
 const LIMIT: usize = 256;
 const ALL: usize = 8 * 1024;
-/// While it is compiled, a pattern takes about so many times what it takes then.
+/// The peak memory of compiling a pattern, relative to its compiled size.
 const BUILDING: usize = 3;
-/// How long one may be, and all of a schema together, in bytes.
+/// The maximum length of a pattern, and of all patterns of a schema together, in bytes.
 const LENGTH: usize = 1024;
 const LENGTHS: usize = 32 * 1024;
-/// How much may be read, in bytes: a pattern is read once for each `\w`, `\d` and `\s` in it, which grow at that.
+/// The maximum number of bytes parsed: a pattern is parsed again for each `\w`, `\d` and `\s`, which are expanded.
 const READ: usize = 500_000;
 const GROWTH: usize = 12;
 
-/// The patterns of a schema: how many more there may be, and how large they are once they are compiled, or none if they
-/// cannot be.
+/// The remaining limits of a schema's patterns, and the compiled size of each pattern, or `None` if it is not usable.
 #[derive(Debug)]
 pub(super) struct Patterns {
     bytes_left: usize,
@@ -36,12 +35,12 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// None yet, and all together no longer than this.
+    /// A budget with this many bytes of patterns.
     pub(super) fn within(bytes: usize) -> Self {
         Self { bytes_left: bytes, reading_left: READ, kib_left: ALL, sizes: HashMap::new() }
     }
 
-    /// Takes one more, unless it looks ahead or back, refers back, is too large or one too many, or is no pattern.
+    /// Accepts a pattern, unless it has look-around or back-references, exceeds a limit, or is invalid.
     pub(super) fn take(&mut self, pattern: &str) -> bool {
         if LENGTH < pattern.len() || self.bytes_left < pattern.len() {
             return false;
@@ -57,7 +56,7 @@ impl Patterns {
                 size
             }
         };
-        // One that stands twice is compiled twice.
+        // A repeated pattern is compiled again.
         let Some(left) = size.and_then(|size| self.kib_left.checked_sub(size)) else {
             return false;
         };
@@ -65,13 +64,13 @@ impl Patterns {
         true
     }
 
-    /// How large one is at most, in KiB. One that was not taken stands where no schema is looked for, and may be as large
-    /// as any.
+    /// The maximum compiled size of a pattern, in KiB. An unknown pattern is outside of any schema position and gets
+    /// the largest size.
     pub(super) fn size_of(&self, pattern: &str) -> usize {
         self.sizes.get(pattern).copied().flatten().unwrap_or(LIMIT)
     }
 
-    /// How large all are at most, in KiB.
+    /// The maximum compiled size of all accepted patterns, in KiB.
     pub(super) fn size(&self) -> usize {
         ALL - self.kib_left
     }
@@ -81,7 +80,7 @@ pub(super) fn options() -> PatternOptions<Regex> {
     PatternOptions::regex().size_limit(LIMIT * 1024)
 }
 
-/// How large a pattern is once it is compiled, in KiB; none if it cannot be.
+/// The compiled size of a pattern in KiB, or `None` if it cannot be compiled.
 fn size_of(pattern: &str) -> Option<usize> {
     if folds_much(pattern) {
         return None;
@@ -91,21 +90,21 @@ fn size_of(pattern: &str) -> Option<usize> {
         let translated = to_rust_regex(pattern).ok()?;
         NFA::compiler().configure(limit).build(&translated).ok()?.memory_usage()
     };
-    // The validator compiles it backwards too.
+    // The validator also compiles the pattern in reverse.
     let options = jsonschema::options().with_pattern_options(options());
     options.build(&json!({"pattern": pattern})).ok()?;
     Some((1 + BUILDING * size.div_ceil(1024)).min(LIMIT))
 }
 
-/// How much is read of a pattern: once all of it, and once more for each class of characters that is written as one letter.
+/// The number of bytes parsed for a pattern: the whole pattern once, and again for each class such as `\w`.
 fn reading(pattern: &str) -> usize {
     let pairs = pattern.as_bytes().windows(2);
     let classes = pairs.filter(|pair| pair[0] == b'\\' && b"dDsSwW".contains(&pair[1])).count();
     (1 + classes) * (pattern.len() + GROWTH * classes / 2)
 }
 
-/// Whether it takes long to read a pattern that is not to tell small letters from capitals: every character that a class
-/// may mean is looked up. Those that can be written in ASCII are few.
+/// Whether a case-insensitive pattern is slow to parse: the parser looks up every character of a class. Classes written
+/// in ASCII are small.
 fn folds_much(pattern: &str) -> bool {
     let flags = pattern.split("(?").skip(1);
     let is_flag = |c: char| c.is_ascii_alphabetic() || c == '-';
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_of_patterns_how_large_they_are() {
+    fn the_compiled_size_of_patterns_is_known() {
         let mut patterns = Patterns::default();
         let some = ["^[a-z]+$", "^[0-9a-f]{64}$", "^[01]*1[01]{3000}[23]$"];
         assert!(some.iter().all(|pattern| patterns.take(pattern)));
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_to_read_is_not_taken() {
+    fn patterns_that_are_slow_to_parse_are_rejected() {
         let mut patterns = Patterns::default();
         for pattern in [
             format!("(?i:{})", "[!-\u{29943}]".repeat(100)),
@@ -172,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn long_patterns_and_too_many_are_not_taken() {
+    fn long_patterns_and_too_many_patterns_are_rejected() {
         let mut patterns = Patterns::default();
         assert!(!patterns.take(&"(a|b|ab|\\w)*".repeat(100)));
         assert!(!patterns.take("(?=a)b") && !patterns.take("("));
         let of_many = (0..10_000).filter(|it| patterns.take(&format!("^a{it}$"))).count();
         assert!((1_000..=ALL / BUILDING).contains(&of_many), "{of_many}");
-        // However short they are, and the same one again.
+        // The limit also applies to short patterns, and to repetitions of the same one.
         let mut patterns = Patterns::default();
         let of_large = (0..1_000).filter(|_| patterns.take("^[01]{3000}$")).count();
         assert!((1..=ALL / 64).contains(&of_large), "{of_large}");

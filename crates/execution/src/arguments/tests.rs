@@ -1,4 +1,4 @@
-//! Arguments that fit, arguments that do not, and schemas that mean no good.
+//! Tests of valid arguments, invalid arguments, and malicious schemas.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::*;
 
-/// What no check takes, also where the machine has much else to do; what is bounded here took minutes without.
+/// The maximum time of a check on a loaded machine; without limits, the cases below took minutes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What is wrong, as `path: message`.
+/// The problems, as `path: message`.
 fn problems(schema: &Value, arguments: Value) -> Vec<String> {
     let arguments = arguments.as_object().unwrap().clone();
     let checked = Arguments::compile(schema, Others::Refused).check(&arguments);
@@ -32,7 +32,7 @@ fn pet() -> Value {
 }
 
 #[test]
-fn arguments_that_fit_are_fine() {
+fn valid_arguments_have_no_problems() {
     assert_eq!(
         problems(&pet(), json!({"name": "Mia", "limit": 1.0, "owner": {"age": 7, "x": 1}})),
         [""; 0]
@@ -40,7 +40,7 @@ fn arguments_that_fit_are_fine() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_place() {
+fn every_problem_is_reported_with_its_location() {
     let wrong = json!({"limit": "many", "kind": "cow", "owner": {"age": null}});
     assert_eq!(
         problems(&pet(), wrong),
@@ -67,7 +67,7 @@ fn a_misspelt_name_is_a_problem_with_a_hint() {
 }
 
 #[test]
-fn other_arguments_pass_where_they_are_sent_or_allowed() {
+fn undeclared_arguments_pass_where_they_are_sent_or_allowed() {
     let more = json!({"name": "Mia", "more": 1}).as_object().unwrap().clone();
     assert_eq!(Arguments::compile(&pet(), Others::Sent).check(&more), Ok(()));
     let mut open = pet();
@@ -122,7 +122,7 @@ fn a_pattern_is_checked_in_linear_time_or_not_at_all() {
 }
 
 #[test]
-fn names_that_an_unusable_pattern_would_allow_are_allowed() {
+fn names_that_an_unusable_pattern_could_match_are_allowed() {
     let schema = json!({
         "patternProperties": {"^(?!_)": {"type": "integer"}},
         "additionalProperties": false,
@@ -133,7 +133,7 @@ fn names_that_an_unusable_pattern_would_allow_are_allowed() {
 }
 
 #[test]
-fn names_that_no_pattern_allows_are_refused() {
+fn names_that_no_pattern_matches_are_rejected() {
     let schema = json!({
         "type": "object",
         "patternProperties": {"^x": {"type": "integer"}},
@@ -144,7 +144,7 @@ fn names_that_no_pattern_allows_are_refused() {
     assert_eq!(problems(&schema, json!({"x1": "1"})).len(), 1);
 }
 
-/// A schema of thirty levels, each of which refers to the next one twice.
+/// A schema of thirty levels, each with two references to the next one.
 fn doubling(place: &str) -> Value {
     let mut definitions = Map::new();
     for level in 0..30 {
@@ -164,7 +164,7 @@ fn doubling(place: &str) -> Value {
 }
 
 #[test]
-fn a_schema_that_doubles_is_only_checked_at_the_top() {
+fn a_schema_with_exponential_cost_is_only_checked_at_the_top() {
     let deep = (0..30).fold(json!(1), |inner, _| json!({"x": inner}));
     for (place, value) in [("here", json!(1)), ("below", deep)] {
         let arguments = Arguments::compile(&doubling(place), Others::Refused);
@@ -176,7 +176,7 @@ fn a_schema_that_doubles_is_only_checked_at_the_top() {
     }
 }
 
-/// Thirty levels below a keyword, each of which refers to the next one twice; nothing fits in the end.
+/// Thirty levels below a keyword, each with two references to the next one; the last level accepts nothing.
 fn doubling_below(keyword: &str, below: &Value, draft: &str, twice: &str) -> Value {
     let of = |level: u32| json!({"$ref": format!("#/$defs/{level}")});
     let levels = (0..30).map(|level| {
@@ -191,7 +191,7 @@ fn doubling_below(keyword: &str, below: &Value, draft: &str, twice: &str) -> Val
 }
 
 #[test]
-fn no_keyword_of_any_version_hides_a_schema_that_doubles() {
+fn no_keyword_of_any_draft_hides_a_schema_with_exponential_cost() {
     let (here, each) = (json!("?"), json!(["?"]));
     let (of_a, of_any) = (json!({"a": "?"}), json!({"^": "?"}));
     let keywords = [
@@ -226,7 +226,7 @@ fn no_keyword_of_any_version_hides_a_schema_that_doubles() {
             "{}://json-schema.org/{draft}",
             if draft.contains("draft-0") { "http" } else { "https" }
         );
-        // With one all that is wrong doubles, with the other to find out that something is.
+        // `allOf` doubles the number of errors, `anyOf` the work to find out that there is one.
         for ((keyword, below), twice) in
             keywords.into_iter().flat_map(|it| [(it, "allOf"), (it, "anyOf")])
         {
@@ -246,7 +246,7 @@ fn no_keyword_of_any_version_hides_a_schema_that_doubles() {
 }
 
 #[test]
-fn a_large_but_simple_list_is_checked_whole() {
+fn a_large_but_simple_list_is_checked_completely() {
     let schema = json!({"properties": {"list": {"type": "array", "items": {"type": "integer"}}}});
     let mut list = vec![json!(1); 20_000];
     assert_eq!(problems(&schema, json!({"list": list})), [""; 0]);
@@ -257,7 +257,7 @@ fn a_large_but_simple_list_is_checked_whole() {
 }
 
 #[test]
-fn a_schema_that_refers_to_itself_ends() {
+fn a_recursive_schema_terminates() {
     let recursive = json!({"properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "v": {"type": "integer"}}});
     let told = problems(&recursive, json!({"kids": [{"kids": [{"v": "x"}]}]}));
     assert_eq!(told, [r#"/kids/0/kids/0/v: it is not of type "integer""#]);
@@ -288,7 +288,7 @@ fn it_is_shared_between_threads() {
 }
 
 #[test]
-fn an_integer_that_was_rounded_is_not_sent() {
+fn an_integer_that_was_rounded_is_rejected() {
     let huge: Value = serde_json::from_str("12345678901234567890123").unwrap();
     assert_eq!(
         problems(&pet(), json!({"name": "Mia", "limit": huge})),
@@ -298,7 +298,7 @@ fn an_integer_that_was_rounded_is_not_sent() {
 }
 
 #[test]
-fn a_costly_pattern_is_not_tried_on_a_long_text() {
+fn a_costly_pattern_is_not_matched_against_a_long_text() {
     let large = "^[01]*1[01]{3000}[23]";
     let text = |pattern: &str| json!({"properties": {"bits": {"pattern": pattern}}});
     let (long, longer) = ("1".repeat(200_000), "1".repeat(2_000_000));
@@ -308,7 +308,7 @@ fn a_costly_pattern_is_not_tried_on_a_long_text() {
         (json!({"patternProperties": {large: true}}), json!({&longer: 1})),
         (json!({"propertyNames": {"pattern": large}}), json!({&longer: 1})),
         (json!({"propertyNames": {"anyOf": [{"pattern": large}]}}), json!({&longer: 1})),
-        // What a default is may be a schema after all.
+        // A reference can turn a default value into a schema.
         (
             json!({"properties": {"bits": {"$ref": "#/default"}}, "default": {"pattern": large}}),
             json!({"bits": long}),
@@ -329,7 +329,7 @@ fn a_costly_pattern_is_not_tried_on_a_long_text() {
 }
 
 #[test]
-fn nobody_gets_around_a_check_by_sending_more() {
+fn sending_more_arguments_does_not_avoid_a_check() {
     let label = json!({"pattern": "^[a-z0-9-]{1,255}$", "maxLength": 255});
     let several = json!({"allOf": vec![json!({"pattern": "^[01]*1[01]{2000}[23]"}); 10]});
     let tree = json!({"items": {"$ref": "#/$defs/tree"}});
@@ -346,14 +346,14 @@ fn nobody_gets_around_a_check_by_sending_more() {
         let given = json!({"note": text, "mode": "delete"});
         assert_ne!(problems(&schema(&note), given), [""; 0], "{note}");
     }
-    // Where it is the schema, an upstream says what is wrong.
+    // If the schema itself is costly, the upstream reports the problems.
     let ways: Vec<Value> = (0..2_000_000 / 64).map(|it| json!({"const": it})).collect();
     let costly = json!({"properties": {"all": {"items": {"not": {"anyOf": ways}}}}});
     assert_eq!(problems(&costly, json!({"all": vec![json!(-1); 30]})), [""; 0]);
 }
 
 #[test]
-fn what_is_compared_is_counted_where_it_is_compared() {
+fn comparisons_of_unique_items_are_counted() {
     let list = |unique: Value| json!({"properties": {"list": {"uniqueItems": unique}}});
     let pictures: Vec<String> = (0..10).map(|it| format!("{it}{}", "a".repeat(100_000))).collect();
     let many: Vec<Value> = (0..20_000).map(|it| json!([it, [it]])).collect();
@@ -364,7 +364,7 @@ fn what_is_compared_is_counted_where_it_is_compared() {
 }
 
 #[test]
-fn what_depends_on_many_names_is_not_looked_up_again_and_again() {
+fn dependent_names_are_not_looked_up_repeatedly() {
     let names: Map<_, _> = (0..30_000).map(|it| (format!("k{it}"), json!([]))).collect();
     let schema = json!({"properties": {"list": {"items": {"dependentRequired": names}}}});
     let arguments = Arguments::compile(&schema, Others::Refused);
@@ -377,7 +377,7 @@ fn what_depends_on_many_names_is_not_looked_up_again_and_again() {
 }
 
 #[test]
-fn counting_ends_where_it_is_enough() {
+fn counting_stops_at_the_limit() {
     let each = json!({"items": true, "contains": true, "additionalItems": true});
     let mut schema = each.clone();
     for _ in 0..12 {
@@ -394,7 +394,7 @@ fn counting_ends_where_it_is_enough() {
 }
 
 #[test]
-fn where_there_are_many_ways_to_be_right_not_all_that_is_wrong_is_collected() {
+fn not_all_problems_are_collected_for_many_alternatives() {
     let ways = json!([{"items": {"type": "integer"}}, {"items": {"type": "boolean"}}]);
     let schema = json!({"properties": {"list": {"anyOf": ways}}});
     let told = problems(&schema, json!({"list": vec!["x"; 20_000]}));
@@ -402,7 +402,7 @@ fn where_there_are_many_ways_to_be_right_not_all_that_is_wrong_is_collected() {
 }
 
 #[test]
-fn names_and_rules_of_parts_do_not_keep_a_schema_from_being_checked() {
+fn ids_and_dialects_of_subschemas_do_not_prevent_validation() {
     let of_part =
         json!({"$schema": "http://json-schema.org/draft-07/schema#", "$id": "#list", "id": "list"});
     for rules in
@@ -418,8 +418,8 @@ fn names_and_rules_of_parts_do_not_keep_a_schema_from_being_checked() {
     }
 }
 
-/// Nothing is wrong with it by the references of the root. By those of its part, which has a name, thirty levels of it
-/// double.
+/// A schema that is harmless if references resolve against the root. If they resolve against its subschema, which has
+/// an id, thirty levels double.
 fn doubling_in_a_part(twice: &str, id: &str) -> Value {
     let of = |level: u32| json!({"$ref": format!("#/$defs/{level}")});
     let levels = (0..30).map(|level| {
@@ -434,7 +434,7 @@ fn doubling_in_a_part(twice: &str, id: &str) -> Value {
 }
 
 #[test]
-fn references_that_lead_elsewhere_are_not_followed() {
+fn references_out_of_the_schema_are_not_followed() {
     for to in [
         "#/$defs/part",
         "#/$defs/part/properties/x",
@@ -459,7 +459,7 @@ fn references_that_lead_elsewhere_are_not_followed() {
 }
 
 #[test]
-fn where_a_reference_cannot_be_followed_the_arguments_are_not_to_blame() {
+fn an_unresolvable_reference_is_not_blamed_on_the_arguments() {
     let list = json!({"$anchor": "list", "type": "array", "items": {"type": "integer"}});
     let schema = json!({"properties": {"list": {"$ref": "#list"}, "n": {"type": "integer"}}, "$defs": {"list": list}});
     let many = vec![1; 1_000];
@@ -469,7 +469,7 @@ fn where_a_reference_cannot_be_followed_the_arguments_are_not_to_blame() {
 }
 
 #[test]
-fn what_a_schema_is_made_of_is_counted_too() {
+fn the_size_of_the_schema_is_counted_too() {
     let many: Map<_, _> = (0..100_000).map(|it| (format!("x{it}"), json!(0))).collect();
     let long = "l".repeat(1 << 20);
     let list = |items: Value| json!({"properties": {"list": {"items": items}}});
@@ -494,7 +494,7 @@ fn what_a_schema_is_made_of_is_counted_too() {
 }
 
 #[test]
-fn a_long_list_of_values_is_not_searched_again_and_again() {
+fn a_long_enum_is_not_searched_repeatedly() {
     let some: Value = (0..100_000).map(|number| json!(format!("value {number}"))).collect();
     let schema = json!({"properties": {"list": {"items": {"enum": some}}}});
     let arguments = Arguments::compile(&schema, Others::Refused);
@@ -510,7 +510,7 @@ fn a_long_list_of_values_is_not_searched_again_and_again() {
 }
 
 #[test]
-fn a_long_text_is_not_measured_again_and_again() {
+fn a_long_text_is_not_measured_repeatedly() {
     let mut schema = json!({"minLength": 1});
     for _ in 0..14 {
         schema = json!({"allOf": [schema, schema]});
@@ -523,7 +523,7 @@ fn a_long_text_is_not_measured_again_and_again() {
 }
 
 #[test]
-fn very_many_unknown_names_are_told_in_part() {
+fn the_number_of_reported_undeclared_names_is_limited() {
     let properties: Map<String, Value> =
         (0..200).map(|at| (format!("{}{at}", "n".repeat(50)), json!({}))).collect();
     let arguments: Map<String, Value> =
@@ -535,7 +535,7 @@ fn very_many_unknown_names_are_told_in_part() {
 }
 
 #[test]
-fn more_arguments_do_not_mean_less_of_a_check() {
+fn more_arguments_do_not_weaken_the_check() {
     let schema = json!({
         "type": "object",
         "properties": {

@@ -1,4 +1,4 @@
-//! What is always checked: that required arguments are there, and that each has its type.
+//! The checks that always run: required arguments are present, and each argument has its type.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(super) fn problems(schema: &Value, arguments: &Value) -> Vec<Problem> {
     missing.chain(wrong).collect()
 }
 
-/// Integers beyond 64 bits were rounded when they were read: sent on, they would mean something else.
+/// Reports integers beyond 64 bits: they were rounded when they were parsed, so sending them would change their value.
 pub(super) fn too_large(schema: &Value, arguments: &Map<String, Value>) -> Vec<Problem> {
     let is_integer = |name: &str| {
         let property = schema.get("properties").and_then(|properties| properties.get(name));

@@ -1,6 +1,6 @@
-//! `unevaluatedProperties` and `unevaluatedItems` are about everything else that is said of the same value, through all
-//! references. The validator writes that out when it is compiled: two references in an `allOf`, 25 levels deep, are 2 KB
-//! of schema and more memory than there is. Where that would be much, they are not checked.
+//! Limits `unevaluatedProperties` and `unevaluatedItems`, which depend on every schema that applies to the same value,
+//! through all references. The validator expands these schemas when it is compiled: two references in an `allOf`, 25
+//! levels deep, are 2 KB of schema and exhaust the memory. Where the expansion is too large, the keywords are removed.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::visits::{children, has_own_name, target};
 
-/// How many schemas may be written out.
+/// The maximum number of expanded schemas.
 const MOST: u64 = 10_000;
-/// How far in we go.
+/// The maximum recursion depth.
 const DEPTH: usize = 300;
 const KEYWORDS: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
 
@@ -37,7 +37,7 @@ struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// What all of these keywords take together.
+    /// The number of schemas that all these keywords expand to.
     fn everywhere(&mut self, schema: &'a Value) -> u64 {
         let below = children(schema).map(|child| self.everywhere(child));
         let below = below.fold(0, u64::saturating_add);
@@ -45,7 +45,7 @@ impl<'a> Count<'a> {
         if is_one { below.saturating_add(self.about_the_same(schema)) } else { below }
     }
 
-    /// How many schemas are about the same value, each as often as there are ways to it.
+    /// The number of schemas that apply to the same value, each counted once per path to it.
     fn about_the_same(&mut self, schema: &'a Value) -> u64 {
         let Some(keywords) = schema.as_object() else { return 1 };
         if let Some(known) = self.known.get(&ptr::from_ref(schema)) {
@@ -55,7 +55,7 @@ impl<'a> Count<'a> {
         if is_elsewhere || DEPTH < self.depth {
             return u64::MAX;
         }
-        // Stands until it is counted: what leads back to itself has no end.
+        // Holds until the count is known: a circular schema is infinite.
         self.known.insert(ptr::from_ref(schema), u64::MAX);
         self.depth += 1;
         let mut total: u64 = 1;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_little_stays_and_what_explodes_goes() {
+    fn cheap_keywords_stay_and_exploding_ones_are_removed() {
         assert!(!is_costly(&ladder(4)));
         for costly in [
             ladder(25),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_explodes_is_compiled_all_the_same() {
+    fn a_schema_that_explodes_is_still_compiled() {
         let arguments = super::super::Arguments::compile(&ladder(25), super::super::Others::Sent);
         assert!(arguments.check(&serde_json::Map::new()).is_ok());
     }

@@ -1,29 +1,30 @@
-//! What of a schema can be used. The rest is left out: no schema makes a tool unusable.
+//! Removes the parts of a schema that cannot be used, so that no schema makes a tool unusable.
 
 use serde_json::{Map, Value};
 
 use super::patterns::Patterns;
 use super::visits::NAMES;
 
-/// Members that hold schemas under names of any kind, and those that hold values and no schemas.
+/// Keywords that hold schemas under arbitrary names.
 const SCHEMAS: [&str; 5] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "properties"];
+/// Keywords that hold values and no schemas.
 const VALUES: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 const REFERENCES: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$ref"];
-/// By which rules a schema is written. It is said once, at the top.
+/// The keyword that names the dialect of a schema; it counts only at the root.
 const RULES: &str = "$schema";
 
-/// A schema without what cannot be used, and what is known of the rest.
+/// The usable parts of a schema, and facts about the rest.
 pub(super) struct Usable {
     pub(super) schema: Value,
     pub(super) patterns: Patterns,
-    /// Whether all patterns are left.
+    /// Whether no pattern was removed.
     pub(super) is_whole: bool,
-    /// Whether there are references below a name that was left out: they would lead elsewhere now.
+    /// Whether there are references below a removed id; they would resolve differently now.
     pub(super) is_bundled: bool,
 }
 
-/// Leaves out patterns that cannot be used, and what gives a part of the schema a name or rules of its own.
+/// Removes unusable patterns, and ids and dialects of subschemas.
 pub(super) fn usable(schema: &Value, patterns: Patterns) -> Usable {
     let rules = schema.get(RULES).and_then(Value::as_str).unwrap_or_default();
     let names = if rules.contains("draft-04") { &NAMES[..] } else { &NAMES[..1] };
@@ -43,7 +44,7 @@ pub(super) fn usable(schema: &Value, patterns: Patterns) -> Usable {
 }
 
 struct Walk {
-    /// What is a name by the rules of the schema.
+    /// The id keywords of the schema's dialect.
     names: &'static [&'static str],
     patterns: Patterns,
     is_whole: bool,
@@ -59,7 +60,7 @@ impl Walk {
         match schema {
             Value::Object(members) => {
                 let names = self.names.iter().filter_map(|name| members.get(*name)?.as_str());
-                // A mere fragment is no place from which references lead.
+                // An id that is only a fragment does not change the base of references.
                 let is_named = is_named || names.into_iter().any(|name| !name.starts_with('#'));
                 Value::Object(self.members(members, is_named))
             }
@@ -93,7 +94,7 @@ impl Walk {
             kept.insert(name.clone(), left);
         }
         if lost_names {
-            // It would now be asked about names that the lost pattern had answered for.
+            // It would now apply to names that the removed pattern matched.
             kept.remove("additionalProperties");
         }
         kept
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_may_have_any_name() {
+    fn properties_may_have_the_names_of_keywords() {
         for names in SCHEMAS {
             for name in VALUES {
                 let schema = |below: Value| json!({names: {name: below}});
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_rules_are_said_at_the_top_alone() {
+    fn ids_and_dialects_are_kept_only_at_the_root() {
         let schema = |rules: &str, part: Value| json!({"$schema": rules, "$id": "https://a.test/", "id": "b", "properties": {"id": part, "$id": {}}});
         let left = json!({"type": "string", "const": {"$id": "x"}});
         for rules in ["http://json-schema.org/draft-04/schema#", "another"] {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn references_below_a_name_would_lead_elsewhere() {
+    fn references_below_an_id_would_resolve_differently() {
         for (name, inner, expected) in [
             ("https://a.test/", json!({"$ref": "#/$defs/a"}), true),
             ("https://a.test/", json!({"$ref": {}}), true),

@@ -1,4 +1,4 @@
-//! How much work a check would be: how often the validator would look at a part of the arguments with a part of the
+//! Estimates the work of a validation: how often the validator visits a part of the arguments with a part of the
 //! schema.
 //!
 //! Two references in an `anyOf`, thirty levels deep, are 2 KB of schema and a billion visits. Counting them is cheap,
@@ -13,33 +13,33 @@ use serde_json::{Map, Number, Value};
 use super::TEXT;
 use super::patterns::Patterns;
 
-/// How many pairs are counted before we give up.
+/// The maximum number of counted pairs.
 const PAIRS: usize = 50_000;
-/// So many are too many: counting on would take long itself.
+/// Counting stops here, above every limit: counting on would take long itself.
 const ENOUGH: u64 = 1_000_000;
-/// So many names or values are one look.
+/// The number of names or values that cost one visit.
 const AT_ONCE: u64 = 8;
 const FEW: usize = 15;
-/// So many bytes of text times KiB of a compiled pattern, too.
+/// The product of text bytes and KiB of a compiled pattern that costs one visit.
 const STEPS: u64 = 13;
-/// What gives a schema a name of its own, the second one in the oldest version only.
+/// Keywords that give a schema an id; `id` only in draft 4.
 pub(super) const NAMES: [&str; 2] = ["$id", "id"];
-/// Looks that it takes to divide what no processor does, and where that begins, or ends if it is small.
+/// Visits for a `multipleOf` that needs large integers, and the magnitude (or its inverse) from which it does.
 const LARGE: u64 = 300;
 const PLAIN: f64 = 1e15;
-/// How far in we go: counting and checking use the stack.
+/// The maximum recursion depth: counting and validating use the stack.
 const DEPTH: usize = 300;
 
-/// It is not known where the schema leads.
+/// A reference cannot be resolved, so the visits cannot be counted.
 #[derive(Debug)]
 pub(super) struct Lost;
 
-/// An upper bound for the visits of this check.
+/// An upper bound for the visits of a validation.
 pub(super) fn visits(schema: &Value, instance: &Value, patterns: &Patterns) -> Result<u64, Lost> {
     counted(schema, instance, patterns, u64::MAX)
 }
 
-/// The same if all texts were short.
+/// An upper bound for the visits if all texts were short.
 pub(super) fn of_short_texts(
     schema: &Value,
     instance: &Value,
@@ -61,12 +61,12 @@ fn counted(
     if count.is_lost { Err(Lost) } else { Ok(visits) }
 }
 
-/// Whether a check looks at each value once at most, with one part of the schema: no reference leads anywhere, and no two
-/// schemas are about the same value. Then the visits are as many as there are values, and need no counting.
+/// Whether a validation visits each value at most once: the schema has no references, and no two subschemas apply to
+/// the same value. Then the number of visits is the number of values, and needs no counting.
 pub(super) fn looks_once(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema.is_boolean() };
     keywords.iter().all(|(keyword, value)| match keyword.as_str() {
-        // Not so many that to look through them is more than one look.
+        // Limited, so that searching the names costs at most one visit.
         "properties" => names_in(value) <= super::SMALL && children(value).all(looks_once),
         "items" | "additionalProperties" => looks_once(value),
         "const" | "dependentRequired" | "enum" | "required" => super::size(value) <= super::SMALL,
@@ -74,7 +74,7 @@ pub(super) fn looks_once(schema: &Value) -> bool {
     })
 }
 
-/// All other keywords that may have a value looked at again, or for long.
+/// All other keywords that may visit a value again, or for long.
 const COUNTED: [&str; 24] = [
     "$dynamicRef",
     "$id",
@@ -102,11 +102,11 @@ const COUNTED: [&str; 24] = [
     "unevaluatedProperties",
 ];
 
-/// What of the arguments is looked at.
+/// A visited part of the arguments.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Value(&'a Value),
-    /// Of a member.
+    /// The name of a field.
     Name(&'a str),
 }
 
@@ -143,13 +143,13 @@ impl<'a> Part<'a> {
 struct Count<'a> {
     root: &'a Value,
     patterns: &'a Patterns,
-    /// How much is counted of a text, in bytes.
+    /// The counted length of a text, in bytes.
     longest: u64,
     known: HashMap<(*const Value, *const u8), u64>,
     sizes: HashMap<*const Value, u64>,
     names: HashMap<*const Value, u64>,
     depth: usize,
-    /// Whether a reference leads to where it cannot be followed.
+    /// Whether a reference cannot be resolved.
     is_lost: bool,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Count<'a> {
         if PAIRS < self.known.len() || DEPTH < self.depth {
             return u64::MAX;
         }
-        // Stands until the pair is counted: a schema that leads back to itself on the way never ends.
+        // Holds until the pair is counted: a circular schema never ends.
         self.known.insert(pair, u64::MAX);
         self.depth += 1;
         let mut total: u64 = 1 + keywords.len() as u64 / AT_ONCE;
@@ -178,7 +178,7 @@ impl<'a> Count<'a> {
             }
         }
         if keywords.keys().any(|keyword| keyword.starts_with("unevaluated")) {
-            // Looks at everything beside it once more.
+            // These keywords visit everything beside them once more.
             total = total.saturating_mul(2);
         }
         self.depth -= 1;
@@ -186,14 +186,15 @@ impl<'a> Count<'a> {
         total
     }
 
-    /// All keywords that lead from a schema to another, and those that may look at much, in every version of JSON Schema.
+    /// Counts the visits of one keyword. Covers all keywords of all JSON Schema drafts that apply schemas or may take
+    /// long.
     fn keyword(&mut self, keyword: &str, value: &'a Value, part: Part<'a>) -> u64 {
         match keyword {
             "$ref" => match target(self.root, value) {
                 Some(target) => self.visits(target, part),
                 None => self.lost(),
             },
-            // Where these lead is not seen from the schema alone.
+            // The target depends on the dynamic scope, not on the schema alone.
             "$dynamicRef" | "$recursiveRef" => self.lost(),
             "not" | "if" | "then" | "else" => self.visits(value, part),
             "allOf" | "anyOf" | "oneOf" => self.sum(children(value).map(|schema| (schema, part))),
@@ -212,12 +213,12 @@ impl<'a> Count<'a> {
             "dependentRequired" => self.size(value),
             "const" | "enum" => self.size(value) / AT_ONCE,
             "multipleOf" => match part {
-                // Beyond what a processor can divide it is done with large integers.
+                // Numbers beyond hardware division are divided as large integers.
                 Part::Value(Value::Number(number)) if !is_plain(number) => LARGE,
                 Part::Value(_) | Part::Name(_) => 0,
             },
             "uniqueItems" if *value == Value::Bool(true) => match part {
-                // A few are compared with one another, and many are hashed.
+                // The validator compares a few items pairwise, and hashes many.
                 Part::Value(value @ Value::Array(items)) if items.len() <= FEW => {
                     self.size(value).saturating_mul(items.len() as u64) / AT_ONCE
                 }
@@ -269,7 +270,7 @@ impl<'a> Count<'a> {
         u64::MAX
     }
 
-    /// All schemas with all children.
+    /// Visits of all schemas with all children.
     fn each(&mut self, schemas: impl Iterator<Item = &'a Value>, part: Part<'a>) -> u64 {
         self.sum(schemas.flat_map(|schema| part.children().map(move |child| (schema, child))))
     }
@@ -285,18 +286,18 @@ impl<'a> Count<'a> {
         total
     }
 
-    /// Linear, but in the length of the text times the size of the pattern, if it comes to the worst.
+    /// The cost of matching a pattern: linear, with a factor of the pattern's size in the worst case.
     fn matching(&self, pattern: &str, bytes: u64) -> u64 {
         let size = self.patterns.size_of(pattern) as u64;
         (bytes / 2).max(bytes.saturating_mul(size) / STEPS)
     }
 
-    /// As [`names_in`], counted once.
+    /// [`names_in`], computed once per value.
     fn looked_up(&mut self, value: &'a Value) -> u64 {
         *self.names.entry(ptr::from_ref(value)).or_insert_with(|| names_in(value))
     }
 
-    /// As [`super::size`], counted once.
+    /// [`super::size`], computed once per value.
     fn size(&mut self, value: &'a Value) -> u64 {
         if !(value.is_array() || value.is_object()) {
             return super::size(value);
@@ -312,7 +313,7 @@ impl<'a> Count<'a> {
     }
 }
 
-/// What it takes to look through names, which are many for one look. Long ones take long to be hashed.
+/// The visits for searching the names of a value. Long names take long to hash.
 fn names_in(value: &Value) -> u64 {
     let (number, bytes) = match value {
         Value::Object(members) => (members.len(), members.keys().map(String::len).sum()),
@@ -330,13 +331,13 @@ fn is_plain(number: &Number) -> bool {
     })
 }
 
-/// Whether references below it lead elsewhere. Such names are left out of schemas, but not of values, of which one may be
-/// taken for a schema.
+/// Whether references below a schema resolve against its own id. Ids of subschemas are removed, but not in values, and
+/// a reference can turn a value into a schema.
 pub(super) fn has_own_name(schema: &Value) -> bool {
     NAMES.iter().any(|name| schema.get(name).is_some_and(Value::is_string))
 }
 
-/// Where a reference within the schema leads: `#/$defs/Pet`.
+/// The target of a reference within the schema, such as `#/$defs/Pet`.
 pub(super) fn target<'a>(root: &'a Value, reference: &Value) -> Option<&'a Value> {
     let pointer = reference.as_str()?.strip_prefix('#')?;
     let pointer = percent_decode_str(pointer).decode_utf8().ok()?;
@@ -353,7 +354,7 @@ pub(super) fn target<'a>(root: &'a Value, reference: &Value) -> Option<&'a Value
     Some(at)
 }
 
-/// The members of an object, or the items of a list.
+/// The values of an object's fields, or the items of a list.
 pub(super) fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     match value {
         Value::Object(members) => Box::new(members.values()),
@@ -369,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_without_references_and_choices_looks_once() {
+    fn a_schema_without_references_and_alternatives_visits_values_once() {
         let inner = json!({"type": "array", "items": {"type": "integer", "minimum": 1}});
         let plain = json!({
             "type": "object", "required": ["a"], "properties": {"a": inner, "$ref": true},
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_there_is_one_it_may_look_again() {
+    fn every_revisiting_keyword_is_detected() {
         for keyword in COUNTED {
             let inner = json!({keyword: {}});
             for schema in [

@@ -1,27 +1,27 @@
-//! A look that is sent on: to the result, once the work is done, or to where its status is told at the moment.
+//! Redirects of a status request: to the result of a finished job, or to the current location of the status.
 
 use url::Url;
 
 use super::Reply;
 use crate::template::within_origin;
 
-/// How often one look is sent on.
+/// The maximum number of redirects of one poll.
 const MOST: u32 = 3;
 
-/// Where a look was sent on to.
+/// The target of a redirected status request.
 pub(super) struct Elsewhere {
     pub(super) url: Url,
-    /// Whether something else than the status is there, which an API sends nobody to before the work is done.
+    /// Whether the target is the result; an API redirects there only after the job has finished.
     pub(super) is_result: bool,
     times: u32,
 }
 
 impl Elsewhere {
-    /// Where an answer sends a look on to that was `before` sent to where it came from; none if it is not followed.
+    /// The redirect target for the next status request, if the redirect is followed; `before` is the previous redirect.
     pub(super) fn after(reply: &Reply, before: Option<&Self>) -> Option<Self> {
         let is_result = match reply.outcome.upstream_status? {
             302 | 303 => true,
-            // The same thing is there.
+            // These statuses redirect to the same resource.
             301 | 307 | 308 => before.is_some_and(|it| it.is_result),
             _ => return None,
         };

@@ -1,5 +1,5 @@
-//! A place in an answer: members by name and items by number, `data.jobs.0.status` or `/data/jobs/0/status`; nothing is the
-//! whole answer.
+//! A path to a value in a response, with fields by name and items by number: `data.jobs.0.status` or
+//! `/data/jobs/0/status`. The empty path is the whole response.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A job, answer by answer, without a network or a clock.
+//! Tests of a job, response by response, without network or clock.
 
 use serde_json::json;
 
@@ -68,7 +68,7 @@ fn goes_on(looked: Looked) -> String {
 }
 
 #[test]
-fn it_is_asked_for_until_it_is_done() {
+fn a_job_is_polled_until_it_is_done() {
     let follow = follow("POST", &polling());
     let mut job = going(&follow);
     let request = job.status();
@@ -81,7 +81,7 @@ fn it_is_asked_for_until_it_is_done() {
 }
 
 #[test]
-fn the_name_of_a_status_may_have_dots() {
+fn the_field_name_of_a_status_may_contain_dots() {
     let (status_path, result_path) = (Some("/@odata.status".into()), Some("/rows/0".into()));
     let follow = follow("POST", &Polling { status_path, result_path, ..polling() });
     let answer = json!({"@odata.status": "done", "rows": [5]});
@@ -89,7 +89,7 @@ fn the_name_of_a_status_may_have_dots() {
 }
 
 #[test]
-fn what_is_done_at_once_is_not_asked_for() {
+fn a_job_that_is_done_at_once_is_not_polled() {
     let follow = follow("POST", &polling());
     let done = json!({"job": {"state": "done", "result": 5}});
     let Begun::Over(outcome, _) = begin(&follow, &done) else { panic!("it goes on") };
@@ -99,7 +99,7 @@ fn what_is_done_at_once_is_not_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_followed_says_that_it_was_begun() {
+fn a_job_without_a_usable_status_url_fails_and_says_that_it_was_started() {
     let follow = follow("POST", &polling());
     for answer in [json!({}), json!({"id": ".."}), json!("x"), Value::Null] {
         let Begun::Over(outcome, _) = begin(&follow, &answer) else { panic!("it goes on") };
@@ -110,7 +110,7 @@ fn what_cannot_be_followed_says_that_it_was_begun() {
 }
 
 #[test]
-fn an_api_may_have_the_result_at_once() {
+fn an_api_may_return_the_result_at_once() {
     let follow = follow("POST", &polling());
     for status in [200, 201, 204] {
         let first = reply(status, json!({"rows": 2}));
@@ -119,7 +119,7 @@ fn an_api_may_have_the_result_at_once() {
         };
         assert_eq!((outcome.error, outcome.result), (None, Some(json!({"rows": 2}))));
     }
-    // What is missing of the arguments says nothing of that.
+    // A missing argument does not mean that the response is the result.
     let url = "https://api.test/{{ args.shop }}/jobs/{{ answer.id }}";
     let of_shop =
         super::tests::follow("POST", &Polling { status_url_template: url.into(), ..polling() });
@@ -129,7 +129,7 @@ fn an_api_may_have_the_result_at_once() {
         panic!("it goes on")
     };
     assert!(outcome.error.unwrap().message.starts_with("the work was begun"));
-    // A word of it, or an address, and it goes on.
+    // With a status or a status URL in the response, the job continues.
     let begun = |answer| follow.begun(Instant::now(), &Map::new(), reply(200, answer));
     assert!(matches!(begun(json!({"id": 7})), Begun::Goes(_)));
     let Begun::Over(outcome, _) = begun(json!({"job": {"state": "queued"}})) else {
@@ -138,7 +138,7 @@ fn an_api_may_have_the_result_at_once() {
     assert!(outcome.error.unwrap().message.starts_with("the work was begun"));
 }
 
-/// Where the status of HTTP tells how the work goes.
+/// Polling by HTTP status instead of a status field.
 fn by_status(url: &str) -> Follow {
     follow(
         "POST",
@@ -149,7 +149,7 @@ fn by_status(url: &str) -> Follow {
 }
 
 #[test]
-fn the_work_may_go_on_for_as_long_as_the_answer_is_202() {
+fn without_a_status_path_a_job_continues_while_the_response_is_202() {
     let follow = by_status("{{ location }}");
     let begin = || {
         let first = with("location", "/jobs/7", reply(202, Value::Null));
@@ -168,13 +168,13 @@ fn the_work_may_go_on_for_as_long_as_the_answer_is_202() {
     assert_eq!((refused.0, refused.1), (ErrorCode::PollFailed, false));
     let out = begin().out_of_time().error.unwrap();
     assert!(out.message.contains("still answered with 202"), "{}", out.message);
-    // An address, and no body: it is told later, also where the first answer is 201.
+    // A redirect without a body also starts a job, even with status 201.
     let created = with("location", "/jobs/7", reply(201, Value::Null));
     assert!(matches!(follow.begun(Instant::now(), &Map::new(), created), Begun::Goes(_)));
 }
 
 #[test]
-fn the_address_may_stand_in_a_header_of_any_name() {
+fn the_status_url_may_be_in_any_header() {
     let follow = by_status(r#"{{ headers["operation-location"] }}"#);
     let begin = |name, text| {
         let first = with(name, text, reply(202, Value::Null));
@@ -190,7 +190,7 @@ fn the_address_may_stand_in_a_header_of_any_name() {
 }
 
 #[test]
-fn a_failure_is_told_in_the_words_of_the_upstream_but_without_credentials() {
+fn a_failure_quotes_the_upstream_without_credentials() {
     let follow = follow("PUT", &polling());
     let answer = json!({"job": {"state": "broken", "why": "no hunter2"}});
     let (code, retryable, message) = failure(going(&follow).heard(reply(200, answer)));
@@ -203,7 +203,7 @@ fn a_failure_is_told_in_the_words_of_the_upstream_but_without_credentials() {
 }
 
 #[test]
-fn waits_grow_and_there_are_only_so_many() {
+fn waits_grow_and_the_number_of_polls_is_limited() {
     let follow = follow("POST", &polling());
     let mut job = going(&follow);
     let waits: Vec<Duration> = std::iter::from_fn(|| job.wait()).collect();
@@ -222,7 +222,7 @@ fn waits_grow_and_there_are_only_so_many() {
 }
 
 #[test]
-fn an_upstream_may_ask_for_a_longer_wait_within_bounds() {
+fn an_upstream_may_request_a_longer_wait_within_limits() {
     let follow = follow("POST", &polling());
     let mut job = going(&follow);
     let later =
@@ -237,7 +237,7 @@ fn an_upstream_may_ask_for_a_longer_wait_within_bounds() {
 }
 
 #[test]
-fn looks_may_fail_but_not_again_and_again() {
+fn polls_may_fail_but_not_repeatedly() {
     let follow = follow("PUT", &polling());
     let mut job = going(&follow);
     for _ in 0..3 {
@@ -254,7 +254,7 @@ fn looks_may_fail_but_not_again_and_again() {
     assert!(message.contains("status 502"), "{message}");
     let (code, retryable, _) = failure(going(&follow).heard(reply(403, Value::Null)));
     assert_eq!((code, retryable), (ErrorCode::PollFailed, false));
-    // What we ourselves hold back is no fault of the upstream.
+    // Requests prevented by our own limits do not count as failures of the upstream.
     let limited = Failure::new(ErrorCode::RateLimited, "later".to_owned(), true);
     for _ in 0..20 {
         let limited = Failure { retry_after: Some(9), ..limited.clone() };
@@ -264,7 +264,7 @@ fn looks_may_fail_but_not_again_and_again() {
 }
 
 #[test]
-fn it_says_how_to_cancel_it_if_that_can_be_said() {
+fn a_job_has_a_cancel_request_if_the_settings_define_one() {
     let follow_it = follow("POST", &polling());
     let request = going(&follow_it).cancel().unwrap();
     assert_eq!((request.method.as_str(), request.url.path()), ("DELETE", "/jobs/7"));
@@ -272,7 +272,7 @@ fn it_says_how_to_cancel_it_if_that_can_be_said() {
     assert_eq!(going(&without).cancel(), None);
 }
 
-/// An answer that says to look elsewhere.
+/// A redirect response.
 fn see(status: u16, location: &str) -> Reply {
     with("location", location, reply(status, Value::Null))
 }
@@ -282,7 +282,7 @@ fn with(name: &'static str, text: &str, mut reply: Reply) -> Reply {
     reply
 }
 
-/// Hears that it is elsewhere, and goes there at once.
+/// Handles a redirect and checks that it is followed without waiting.
 fn sent_on(job: &mut Job<'_>, reply: Reply) -> String {
     assert!(matches!(job.heard(reply), Looked::SentOn));
     assert_eq!(job.wait(), Some(Duration::ZERO));
@@ -290,7 +290,7 @@ fn sent_on(job: &mut Job<'_>, reply: Reply) -> String {
 }
 
 #[test]
-fn a_status_may_send_on_to_the_result() {
+fn a_status_response_may_redirect_to_the_result() {
     let whole = follow("POST", &Polling { result_path: None, ..polling() });
     for status in [302, 303] {
         let mut job = going(&whole);
@@ -300,14 +300,14 @@ fn a_status_may_send_on_to_the_result() {
         assert_eq!((outcome.status, outcome.result), (CallStatus::Completed, Some(json!([1, 2]))));
         assert_eq!(job.looks(), 1, "it is the same look");
     }
-    // It need not be JSON.
+    // The result need not be JSON.
     let mut job = going(&whole);
     sent_on(&mut job, see(303, "/results/7"));
     let mut text = reply(200, Value::Null);
     text.outcome.result = None;
     text.outcome.content = vec![model::Content::Text { text: "a report".to_owned() }];
     assert_eq!(over(job.heard(text)).content.len(), 1);
-    // Where a place of the result is told, it is in there.
+    // A result path also applies to the redirect target.
     let follow = follow("POST", &polling());
     let mut job = going(&follow);
     sent_on(&mut job, see(303, "/results/7"));
@@ -319,7 +319,7 @@ fn a_status_may_send_on_to_the_result() {
 }
 
 #[test]
-fn where_a_look_is_sent_on_to_may_tell_of_the_work_too() {
+fn a_redirect_target_may_report_the_status_too() {
     let follow = follow("POST", &polling());
     let mut job = going(&follow);
     sent_on(&mut job, see(303, "/jobs/seven"));
@@ -327,21 +327,21 @@ fn where_a_look_is_sent_on_to_may_tell_of_the_work_too() {
     assert_eq!(job.status().url.path(), "/jobs/7", "each look begins there");
     sent_on(&mut job, see(303, "/jobs/seven"));
     assert_eq!(failure(job.heard(state("broken"))).0, ErrorCode::PollFailed);
-    // The same thing at another address is no result.
+    // The same resource at another URL is not the result.
     for status in [301, 307, 308] {
         sent_on(&mut job, see(status, "/elsewhere/7"));
         assert_eq!(goes_on(job.heard(reply(200, json!({})))), "");
     }
-    // What goes on there is not done.
+    // A 202 response of the target means that the job continues.
     sent_on(&mut job, see(303, "/results/7"));
     assert_eq!(goes_on(job.heard(reply(202, json!({})))), "");
-    // What is not there yet is looked for again.
+    // A target that does not exist yet is polled again.
     sent_on(&mut job, see(303, "/results/7"));
     goes_on(job.heard(reply(404, Value::Null)));
 }
 
 #[test]
-fn nobody_is_sent_to_another_origin_or_round_and_round() {
+fn redirects_to_another_origin_or_in_circles_are_not_followed() {
     let follow = follow("PUT", &polling());
     for elsewhere in
         ["https://other.test/", "http://api.test:8080/", "//other.test/", "https://u@api.test/"]
@@ -358,7 +358,7 @@ fn nobody_is_sent_to_another_origin_or_round_and_round() {
 }
 
 #[test]
-fn the_first_answer_may_be_nothing_but_an_address() {
+fn the_first_response_may_be_only_a_redirect() {
     let begin = |url: &str, reply: Reply| {
         let follow =
             follow("POST", &Polling { status_url_template: url.into(), cancel: None, ..polling() });
@@ -371,7 +371,7 @@ fn the_first_answer_may_be_nothing_but_an_address() {
     assert_eq!(begin(location, see(303, "/jobs/8")), Ok("https://api.test/jobs/8".to_owned()));
     let elsewhere = begin(location, see(303, "https://other.test/"));
     assert_eq!(elsewhere, Err(Some(ErrorCode::PollFailed)));
-    // It is an answer to another request, or nobody wants to know.
+    // These redirect another request, or the settings do not use the `Location` header.
     let fixed = "https://api.test/jobs/last";
     for failed in [begin(location, see(307, "/jobs/8")), begin(fixed, see(303, "/jobs/8"))] {
         assert_eq!(failed, Err(Some(ErrorCode::UpstreamError)));

@@ -1,6 +1,7 @@
-//! What an upstream repeats of the credentials that it was shown is not passed on.
+//! Masks credentials that an upstream repeats in its response.
 //!
-//! Hardly any answer has one in it, so that is found out first, at the cost of one search for each form of each secret.
+//! Hardly any response contains a credential, so that is checked first, at the cost of one search per form of each
+//! secret.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -15,39 +16,39 @@ use serde_json::{Map, Value};
 use super::Credentials;
 use crate::template::{cookie_encoded, percent_encoded};
 
-/// What stands in its place.
+/// The replacement for a credential.
 const MASKED: &str = "***";
-/// A shorter secret is not looked for in results: too much would be taken for it.
+/// The minimum length of a secret that is masked in results, in bytes; shorter ones would match too much.
 const SHORTEST: usize = 8;
 
-/// The credentials of one call, in every form in which they are likely to be repeated.
+/// Searches for the credentials of one call in every form in which an upstream is likely to repeat them.
 #[derive(Default)]
 pub struct Mask {
-    /// The longest first: one may be part of another.
+    /// The longest first, because one form may be part of another.
     forms: Vec<Finder<'static>>,
 }
 
 impl Mask {
-    /// Of these secrets, but for very short ones.
+    /// A mask for these secrets, except very short ones.
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
         let secrets = secrets.into_iter().map(SecretString::expose_secret);
         let forms = forms(secrets.filter(|secret| SHORTEST <= secret.len()));
         Self { forms: forms.iter().map(|form| Finder::new(form).into_owned()).collect() }
     }
 
-    /// Whether the JSON in these bytes may repeat one: they do, or they have an escape, behind which anything may stand.
+    /// Whether JSON may contain a secret: it occurs in the bytes, or there is an escape, which could hide it.
     pub(crate) fn may_be_in_json(&self, bytes: &[u8]) -> bool {
         !self.forms.is_empty() && (memchr(b'\\', bytes).is_some() || self.is_in(bytes))
     }
 
-    /// A text without them.
+    /// Masks a text.
     pub fn text(&self, text: &mut String) {
         if let Cow::Owned(masked) = self.bytes(text.as_bytes()) {
             *text = String::from_utf8_lossy(&masked).into_owned();
         }
     }
 
-    /// A value without them, in names and numbers too.
+    /// Masks a value, including names and numbers.
     pub fn json(&self, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) => {}
@@ -62,7 +63,7 @@ impl Mask {
         }
     }
 
-    /// The same for the members of an object.
+    /// Masks the fields of an object.
     pub fn members(&self, members: &mut Map<String, Value>) {
         if self.forms.is_empty() {
             return;
@@ -77,7 +78,7 @@ impl Mask {
         }
     }
 
-    /// Bytes without them.
+    /// Masks bytes.
     pub(crate) fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut masked = Cow::Borrowed(bytes);
         for form in &self.forms {
@@ -88,7 +89,7 @@ impl Mask {
         masked
     }
 
-    /// Whether bytes have one in them.
+    /// Whether bytes contain a secret.
     pub fn is_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| form.find(bytes).is_some())
     }
@@ -105,13 +106,13 @@ fn replaced(bytes: &[u8], form: &[u8]) -> Vec<u8> {
     masked
 }
 
-/// A text of an upstream without the credentials it repeats: as they were sent, or as JSON writes them. It must be the
-/// whole text: of a secret that is cut off, the beginning would stay.
+/// Masks credentials in a text of an upstream, as sent or as JSON escapes them. The text must be complete: the start of
+/// a truncated secret would remain.
 pub fn without_credentials(text: &str, credentials: &Credentials) -> String {
     masked(text, credentials).into_owned()
 }
 
-/// The same, copied only if there are any: it may be long.
+/// Masks credentials; copies the text only if it contains one, because it may be long.
 pub(crate) fn masked<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
     let forms = forms(credentials.values().map(SecretString::expose_secret));
     forms.iter().fold(Cow::Borrowed(text), |text, form| match text.contains(form) {
@@ -120,8 +121,8 @@ pub(crate) fn masked<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, st
     })
 }
 
-/// The same of a text that was cut off: not its end, which may be the beginning of one, and nothing if there is an escape, as
-/// of JSON that cannot be read any more: behind it anything may stand.
+/// Masks a truncated text and drops its end, which may be the start of a secret. Returns an empty text if there is an
+/// escape, as in truncated JSON: it could hide a secret.
 pub(crate) fn masked_of_cut_off<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
     let forms = forms(credentials.values().map(SecretString::expose_secret));
     let Some(longest) = forms.first() else { return Cow::Borrowed(text) };
@@ -133,7 +134,7 @@ pub(crate) fn masked_of_cut_off<'a>(text: &'a str, credentials: &Credentials) ->
     Cow::Owned(masked)
 }
 
-/// Each once, the longest first. Where there is nothing to write differently, most of them are the same.
+/// The distinct forms of secrets, the longest first. For most secrets, several encodings are identical.
 fn forms<'a>(secrets: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut forms: Vec<String> = Vec::new();
     for secret in secrets.filter(|secret| !secret.is_empty()) {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_masked_wherever_it_stands_in_a_value() {
+    fn a_secret_is_masked_everywhere_in_a_value() {
         let base64 = BASE64_STANDARD.encode(SECRET);
         let mut value = json!({"a": [SECRET, {"b": format!("Basic {base64}!")}], SECRET: 1,
             "encoded": percent_encoded(SECRET), "twice": format!("{SECRET}{SECRET}"), "n": 12345678.5});
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_secret_stays_as_it_is() {
+    fn a_value_without_a_secret_is_unchanged() {
         let value = json!({"a": ["s3cret", 7, null, true], "of ours": {"text": "…"}});
         let mut masked = value.clone();
         mask(&[SECRET]).json(&mut masked);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn very_short_secrets_are_not_looked_for() {
+    fn very_short_secrets_are_not_masked() {
         let cases = [("", "a 12345678"), ("1234567", "a 12345678"), ("12345678", "a ***")];
         for (secret, expected) in cases {
             let mut text = "a 12345678".to_owned();
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_looked_into_if_it_has_the_secret_or_an_escape() {
+    fn json_is_searched_if_it_contains_the_secret_or_an_escape() {
         let mask = mask(&["secret/of-ours"]);
         for (json, may) in [
             (r#"{"a": "secret/of-ours"}"#, true),
@@ -208,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_form_of_a_secret_is_left(
+        fn every_form_of_a_secret_is_masked(
             secret in "[ -)+-~]{8,20}", before in "[ -~]{0,9}", after in "[ -~]{0,9}"
         ) {
             let mask = mask(&[&secret]);

@@ -1,4 +1,4 @@
-//! Which credentials go where, and that they go nowhere else.
+//! Tests that credentials are sent where they belong and nowhere else.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn request() -> Request {
     }
 }
 
-/// What was added: the query, and the headers that are not as they were.
+/// The changes to the request: its query, and the new or changed headers.
 fn applied(alternatives: &[&[&str]]) -> Option<(String, Vec<(String, String)>)> {
     let mut sent = request();
     security(alternatives).apply(&credentials(), &mut sent).unwrap().then(|| {
@@ -67,7 +67,7 @@ fn header(name: &str, value: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_scheme_has_its_place() {
+fn each_scheme_has_its_location() {
     let unchanged = "x=1|2".to_owned();
     for (scheme, name, value) in [
         ("hk", "X-Key", "KEY"),
@@ -89,7 +89,7 @@ fn an_alternative_needs_all_of_its_schemes() {
 }
 
 #[test]
-fn what_we_cannot_give_is_passed_over() {
+fn unsupported_and_missing_schemes_are_skipped() {
     let bearer = ("x=1|2".to_owned(), header("Authorization", "Bearer TOK"));
     assert_eq!(applied(&[&["di"], &["mt"], &["no"], &["be"]]), Some(bearer));
     assert_eq!(applied(&[&["di"], &["mt"], &["no"]]), None);
@@ -106,7 +106,7 @@ fn an_operation_without_security_gets_no_credentials() {
 }
 
 #[test]
-fn credentials_that_are_welcome_but_not_needed_are_given() {
+fn optional_credentials_are_sent() {
     let key = ("x=1|2".to_owned(), header("X-Key", "KEY"));
     assert_eq!(applied(&[&[], &["hk"]]), Some(key));
 }
@@ -136,7 +136,7 @@ fn an_agent_cannot_choose_the_credential_in_another_spelling() {
 }
 
 #[test]
-fn a_credential_that_would_break_the_request_is_refused_and_not_repeated() {
+fn a_credential_with_invalid_characters_is_rejected_and_not_repeated() {
     for scheme in ["hk", "be"] {
         let bad = [(scheme.to_owned(), "hunter2\r\nX-Evil: 1".into())].into();
         let error = security(&[&[scheme]]).apply(&bad, &mut request()).unwrap_err();
@@ -146,7 +146,7 @@ fn a_credential_that_would_break_the_request_is_refused_and_not_repeated() {
 }
 
 #[test]
-fn security_that_cannot_be_read_is_an_error() {
+fn unreadable_security_requirements_are_an_error() {
     for text in ["7", r#"[{"a": 1}]"#, r#"[{"a": {"type": "apiKey"}}]"#] {
         let raw = RawJson::parse(text).unwrap();
         assert_eq!(Security::parse(Some(&raw)), Err(CredentialError::Unreadable), "{text}");
@@ -154,7 +154,7 @@ fn security_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn what_an_upstream_repeats_is_hidden_in_every_form() {
+fn a_repeated_credential_is_masked_in_every_form() {
     let secret = r#"p;a "s\s%3D="#;
     let credentials: Credentials = [("a".to_owned(), secret.into())].into();
     let json = json!({"key": secret}).to_string();
@@ -166,7 +166,7 @@ fn what_an_upstream_repeats_is_hidden_in_every_form() {
 }
 
 #[test]
-fn what_must_not_be_repeated_includes_passwords_alone_and_what_a_token_was_got_with() {
+fn passwords_and_client_secrets_are_masked_too() {
     let own = Some(Own::basic("me", &"pass-alone".into()));
     let given = Given { own, proof: Some("client-secret".into()), ..Given::default() };
     let mut hidden = given.hidden();
@@ -178,7 +178,7 @@ fn what_must_not_be_repeated_includes_passwords_alone_and_what_a_token_was_got_w
 }
 
 #[test]
-fn what_is_passed_on_goes_where_credentials_go_and_a_trace_goes_everywhere() {
+fn passed_on_headers_go_only_to_the_credential_origin_and_traces_everywhere() {
     let header = |name: &str| vec![(name.to_owned(), "v".to_owned())];
     let given =
         Given { headers: header("x-tenant"), trace: header("traceparent"), ..Given::default() };
@@ -196,7 +196,7 @@ fn what_is_passed_on_goes_where_credentials_go_and_a_trace_goes_everywhere() {
 }
 
 #[test]
-fn a_request_with_credentials_does_not_show_them() {
+fn the_debug_output_of_a_request_contains_no_credentials() {
     let mut sent = request();
     security(&[&["hk", "qk", "be"]]).apply(&credentials(), &mut sent).unwrap();
     let shown = format!("{sent:?} {:?}", credentials());

@@ -1,24 +1,24 @@
-//! Whether a request may be sent again: what is known of the first, and what the method promises.
+//! Whether a request may be sent again, by the known fate of the first attempt and the semantics of the method.
 //!
-//! RFC 9110 calls PUT and DELETE idempotent, and so they are for the upstream. For the agent they are not: a DELETE that
-//! was carried out before its answer got lost is a 404 the second time, and a PUT may undo what somebody else did
-//! meanwhile. So they are repeated only if the first is known to have done nothing.
+//! RFC 9110 calls PUT and DELETE idempotent, which holds for the state of the upstream but not for the agent. A DELETE
+//! that was executed before its response got lost is a 404 the second time, and a PUT may overwrite a change made in
+//! between. They are therefore repeated only if the first attempt was certainly not executed.
 
 use upstream::http::{self, Answer, HttpError};
 
 use crate::Request;
 
-/// Headers by which an upstream knows a request that it has seen before. What is sent again has the same one.
+/// Headers with an idempotency key. A retry sends the same key.
 const KEYS: [&str; 2] = ["idempotency-key", "x-idempotency-key"];
 
-/// What may come of trying a request again.
+/// The possible effect of sending a request again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Nothing else than before.
+    /// The same failure is expected.
     InVain,
-    /// It may be done twice.
+    /// The request may be executed twice.
     Twice,
-    /// It is done once: the first was not carried out.
+    /// The first attempt was not executed, so the request is executed once.
     Once,
 }
 
@@ -27,7 +27,7 @@ impl Again {
         match error {
             HttpError::Connect { .. } => Self::Once,
             HttpError::Broken { .. } | HttpError::Stalled { .. } => Self::Twice,
-            // Whoever is slow or has too much is not asked for more; of the others the same would come again.
+            // Do not send more to a slow or overloaded upstream; the other errors would recur.
             HttpError::Timeout { .. }
             | HttpError::Crowded { .. }
             | HttpError::Lengthy { .. }
@@ -40,18 +40,18 @@ impl Again {
         }
     }
 
-    /// Whoever has had too much says when it may be more, or does not want to be asked.
+    /// Classifies a response status. An overloaded upstream states in `Retry-After` when to retry.
     pub(super) fn after_status(status: u16, retry_after: Option<u64>) -> Self {
         match status {
             502 | 504 => Self::Twice,
-            // Who says when is the upstream itself; a proxy may have passed it on before.
+            // Only the upstream itself sends `Retry-After`; without it, a proxy may have forwarded the request.
             503 | 429 if retry_after.is_some() => Self::Once,
             503 => Self::Twice,
             _ => Self::InVain,
         }
     }
 
-    /// Whether a request that ended so may be sent again (RFC 9110, section 9.2).
+    /// Whether the request may be sent again after this result (RFC 9110, section 9.2).
     pub fn does_no_harm(self, request: &Request) -> bool {
         let has_key = KEYS.iter().any(|name| request.header(name).is_some_and(|it| !it.is_empty()));
         match (self, request.method.as_str()) {
@@ -63,7 +63,7 @@ impl Again {
     }
 }
 
-/// In how many seconds an upstream that has too much to do wants to be asked again.
+/// The seconds after which an overloaded upstream asks for a retry.
 pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
     http::retry_after(&answer.headers).filter(|_| matches!(answer.status, 429 | 503))
 }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_is_repeated_what_writes_only_if_it_was_not_done_and_the_rest_with_a_key() {
+    fn a_retry_depends_on_the_method_the_execution_and_an_idempotency_key() {
         let repeated = |method: &str| {
             [Again::InVain, Again::Twice, Again::Once]
                 .map(|again| again.does_no_harm(&request(method, &[])))
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_what_may_come_of_it() {
+    fn a_status_determines_the_retry_safety() {
         let after = |status| Again::after_status(status, None);
         assert_eq!([502, 503, 504].map(after), [Again::Twice; 3]);
         assert_eq!([200, 400, 401, 404, 408, 425, 429, 500, 501].map(after), [Again::InVain; 9]);

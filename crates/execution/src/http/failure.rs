@@ -1,4 +1,4 @@
-//! Why a call over HTTP gave no answer, in the words of requirement E3.
+//! Failures of calls over HTTP without a response, with the codes of requirement E3.
 //!
 //! A request that may have arrived and is not safe to repeat is never called retryable: its outcome is unknown.
 
@@ -15,14 +15,14 @@ pub(super) fn of(error: &HttpError) -> Failure {
     Failure::new(code, with_cause(error), retryable)
 }
 
-/// The code, and whether it can be tried again.
+/// The error code, and whether the call can be retried.
 pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
     match error {
         HttpError::Connect { .. } => (ErrorCode::UpstreamConnectionError, true),
         HttpError::Timeout { sent, repeatable, .. } => {
             (ErrorCode::UpstreamTimeout, *repeatable || !sent)
         }
-        // It works: others are not to be kept from it for that.
+        // The upstream works: this code does not open the circuit for other callers.
         HttpError::Crowded { repeatable, .. } => (ErrorCode::UpstreamError, *repeatable),
         HttpError::Stalled { repeatable, .. } => (ErrorCode::UpstreamTimeout, *repeatable),
         HttpError::Broken { repeatable, .. } => (ErrorCode::UpstreamConnectionError, *repeatable),
@@ -35,7 +35,7 @@ pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
     }
 }
 
-/// Arguments that do not fit: all that is wrong with them, a line each.
+/// The failure for invalid arguments, with one line for each problem.
 pub fn wrong_arguments(problems: Vec<Problem>) -> Failure {
     let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
     let one = |Problem { path, message }| WrongArgument { path, message };
@@ -43,7 +43,7 @@ pub fn wrong_arguments(problems: Vec<Problem>) -> Failure {
     Failure { arguments, ..Failure::new(ErrorCode::ValidationError, lines.join("\n"), false) }
 }
 
-/// An answer that came, and took longer to be read than there was time.
+/// The failure for a response that could not be decoded before the deadline.
 pub(super) fn unread(url: &Url, deadline: Duration) -> Failure {
     let origin = url.origin().ascii_serialization();
     let message = format!(
@@ -57,7 +57,7 @@ pub(super) fn unsendable() -> Failure {
     Failure::new(ErrorCode::InternalError, message, false)
 }
 
-/// The innermost cause says most: `Connection refused`, `certificate has expired`.
+/// The message with the innermost cause, the most specific one: `Connection refused`, `certificate has expired`.
 fn with_cause(error: &HttpError) -> String {
     let message = error.to_string();
     let Some(first) = error.source() else { return message };

@@ -1,18 +1,18 @@
-//! Whether a text is a projection: what cannot work for any answer is refused before there is one.
+//! Checks an expression when it is set: one that can never succeed is rejected before it is used.
 
 use jmespath::ast::Ast;
 
 use super::functions::{self, Takes};
 use super::{InvalidProjection, LONGEST};
 
-/// How deep expressions stand in each other.
+/// The maximum nesting depth of expressions.
 const DEEPEST: usize = 100;
 
 pub(super) fn read(text: &str) -> Result<Ast, InvalidProjection> {
     if LONGEST < text.len() {
         return Err(InvalidProjection::TooLong);
     }
-    // Before it is read: that is done by recursion.
+    // Checked before parsing, because the parser is recursive.
     let opening = text.bytes().filter(|byte| b"([{!&*".contains(byte)).count();
     if DEEPEST < opening {
         return Err(InvalidProjection::TooDeep);

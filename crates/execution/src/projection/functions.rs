@@ -8,14 +8,14 @@ use serde_json::{Map, Number, Value};
 
 use super::{ProjectionError, STEP, Work, compared};
 
-/// What a function takes.
+/// The arguments of a function.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
-    /// So many values.
+    /// This number of values.
     Values(usize),
     /// One value or more.
     Any,
-    /// A value, and `&expression` at this place.
+    /// A value, and an `&expression` at this position.
     Expression(usize),
 }
 
@@ -33,7 +33,7 @@ pub(super) fn takes(name: &str) -> Option<Takes> {
     }
 }
 
-/// Calls a function whose arguments fit in number and kind.
+/// Calls a function whose arguments were checked against its signature.
 pub(super) fn call(
     work: &mut Work,
     name: &str,
@@ -74,7 +74,7 @@ pub(super) fn call(
     }
 }
 
-/// None if it was given something that it does not take.
+/// Calls a function of values; `None` if an argument has the wrong type.
 fn of_values(
     work: &mut Work,
     name: &str,
@@ -152,7 +152,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// What stands between is written again and again, so it is paid for each time.
+/// Joins strings. The separator is charged for each repetition.
 fn joined(
     work: &mut Work,
     between: &str,
@@ -193,7 +193,7 @@ fn of_numbers(name: &str, value: &Value) -> Option<Value> {
     })
 }
 
-/// Sorted by numbers or by texts; none if there is something else among them, or both.
+/// Sorts items by numbers or by strings; `None` for other or mixed types.
 fn sorted<T>(
     work: &mut Work,
     mut items: Vec<T>,
@@ -212,8 +212,8 @@ fn sorted<T>(
     Some(Ok(items))
 }
 
-/// Numbers by what they are, however they are written. None is rounded: two integers that are the same number as a double
-/// would both be equal to it, and not to each other, and a sort that is told such things may panic.
+/// Orders numbers by their exact value, in any notation. Rounding would make the order inconsistent: two different
+/// integers could both equal the same double, and sorting by an inconsistent order may panic.
 pub(super) fn order(one: &Value, two: &Value) -> Ordering {
     if let (Value::String(one), Value::String(two)) = (one, two) {
         return one.cmp(two);
@@ -224,12 +224,12 @@ pub(super) fn order(one: &Value, two: &Value) -> Ordering {
         (Some(one), Some(two)) => one.cmp(&two),
         (Some(one), None) => beside(one, double(two)),
         (None, Some(two)) => beside(two, double(one)).reverse(),
-        // Not `total_cmp`, to which -0.0 is less than 0.0: both are equal to 0.
+        // `total_cmp` would order -0.0 before 0.0, but both are equal.
         (None, None) => double(one).partial_cmp(&double(two)).unwrap_or(Ordering::Equal),
     }
 }
 
-/// An integer beside a double. One beyond all integers becomes the last of them, which no number of JSON reaches.
+/// Compares an integer with a double. A double beyond all integers saturates at `i128`, which no JSON integer reaches.
 fn beside(integer: i128, double: f64) -> Ordering {
     let below = double.floor();
     let is_above = if below < double { Ordering::Less } else { Ordering::Equal };
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Of all ways to write a number, and many that are nearly the same.
+    /// Numbers in every notation, many of them nearly equal.
     fn number() -> impl Strategy<Value = Value> {
         let edges = [
             json!(9_007_199_254_740_992_u64),
@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_have_one_order(one in number(), two in number(), three in number()) {
+        fn numbers_have_a_total_order(one in number(), two in number(), three in number()) {
             prop_assert_eq!(order(&one, &two), order(&two, &one).reverse());
             prop_assert_eq!(order(&one, &one), Ordering::Equal);
             if order(&one, &two).is_le() && order(&two, &three).is_le() {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_not_rounded_to_be_compared() {
+    fn integers_are_compared_without_rounding() {
         let double = json!(9_007_199_254_740_992.0);
         assert_eq!(order(&json!(9_007_199_254_740_993_u64), &double), Ordering::Greater);
         assert_eq!(order(&double, &json!(9_007_199_254_740_992_u64)), Ordering::Equal);

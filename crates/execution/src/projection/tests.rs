@@ -1,4 +1,4 @@
-//! What projections find, what is refused, and what they may cost.
+//! Tests of projections: their results, rejected expressions, and the limits on work.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn numbers_are_compared_without_being_rounded() {
+fn numbers_are_compared_without_rounding() {
     let near = [9_007_199_254_740_993_u64, 9_007_199_254_740_992];
     let answer = json!({"one": near[0], "two": near[1], "half": 0.5, "all": [near[0], 9_007_199_254_740_992.0, near[1], 1]});
     for (text, found) in [
@@ -74,7 +74,7 @@ fn a_projection_picks_renames_filters_and_keeps_order_and_digits() {
 }
 
 #[test]
-fn a_text_that_is_no_projection_is_refused_with_the_reason() {
+fn an_invalid_projection_is_rejected_with_the_reason() {
     for (text, reason) in [
         ("items[", "is not JMESPath: "),
         ("", "is not JMESPath: "),
@@ -90,7 +90,7 @@ fn a_text_that_is_no_projection_is_refused_with_the_reason() {
 }
 
 #[test]
-fn no_expression_takes_the_stack() {
+fn no_expression_overflows_the_stack() {
     let long = [
         "(".repeat(2_000),
         "!".repeat(2_000),
@@ -127,7 +127,7 @@ fn work_and_memory_are_bounded() {
 }
 
 #[test]
-fn what_a_function_does_not_take_is_an_error_that_names_it() {
+fn a_wrong_argument_type_is_an_error_that_names_the_function() {
     let error = Projection::compile("length(a)").unwrap().apply(&json!({"a": 1})).unwrap_err();
     assert_eq!(error.to_string(), "`length` was given something that it does not take");
     let mixed = Projection::compile("sort(@)").unwrap().apply(&json!([1, "a"]));

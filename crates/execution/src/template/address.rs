@@ -1,8 +1,8 @@
-//! The address of a request. Where it leads is settled when the template is compiled; arguments only fill it in.
+//! The URL of a request. The compiled template fixes its origin; arguments only fill in path and query.
 //!
-//! The template must begin with a complete, literal origin. After rendering the address must have the same origin and
-//! as many segments, none of them empty, `.` or `..`, and a url parser must read it back letter by letter. So what was
-//! checked here is what is sent.
+//! The template must start with a complete, literal origin. After rendering, the URL must have the same origin and the
+//! same number of segments, none of them empty, `.` or `..`, and a URL parser must leave it unchanged. Therefore the
+//! checked URL is the URL that is sent.
 
 use percent_encoding::utf8_percent_encode;
 use upstream::egress::MAX_URL;
@@ -14,7 +14,7 @@ use super::piece::{Piece, Place};
 use super::style::{NOT_IN_PATHS, NOT_IN_QUERIES};
 use super::text::{Formula, Stretch, Text};
 
-/// How many bytes of arguments are looked at, by a rough count. What is sent is counted exactly, against [`MAX_URL`].
+/// Approximate budget of argument bytes for a URL. The rendered URL is checked exactly, against [`MAX_URL`].
 pub(super) const BUDGET: usize = 64 * 1024;
 
 pub(super) struct Address {
@@ -74,7 +74,7 @@ impl Address {
     }
 }
 
-/// Nothing is the `query(…)` of no pairs. All else that has no value was refused.
+/// The text of an expression. A missing value is only possible for a `query(…)` without pairs; others were rejected.
 fn filled(formula: &Formula, seen: &Seen<'_>) -> Result<String, TemplateError> {
     match formula.evaluate(seen)? {
         Piece::Path(text) | Piece::Query(text) => Ok(text),
@@ -82,7 +82,7 @@ fn filled(formula: &Formula, seen: &Seen<'_>) -> Result<String, TemplateError> {
     }
 }
 
-/// Takes the origin off the first literal, in the form a url parser writes it.
+/// Removes the origin from the first literal and returns it in normalized form.
 fn take_origin(text: &mut Text) -> Result<Box<str>, TemplateError> {
     let rule = "must begin with a fixed `http://` or `https://` origin, without a user and followed by `/` or `?`";
     let is_alone = text.stretches.len() == 1;
@@ -107,7 +107,7 @@ fn take_origin(text: &mut Text) -> Result<Box<str>, TemplateError> {
     Ok(url.origin().ascii_serialization().into())
 }
 
-/// A fragment is never sent (RFC 9110, 7.1).
+/// Removes the fragment, which is never sent (RFC 9110, 7.1).
 fn cut_fragment(text: &mut Text) {
     for index in 0..text.stretches.len() {
         if let Stretch::Literal(literal) = &mut text.stretches[index]
@@ -141,7 +141,7 @@ fn encode_literals(text: &mut Text) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// The text with `x` for every expression, and without the `query(…)` that may end it.
+/// The literal text with `x` for every expression, without a final `query(…)`.
 fn shape(text: &Text) -> Result<String, TemplateError> {
     let mut shape = String::new();
     let last = text.stretches.len() - 1;

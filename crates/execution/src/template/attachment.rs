@@ -1,17 +1,17 @@
-//! Files in arguments: `data:image/png;name=cat.png;base64,iVBORw…` (RFC 2397; `name` as browsers and MCP hosts use it).
+//! Files in arguments: `data:image/png;name=cat.png;base64,iVBORw…` (RFC 2397; `name` as in browsers and MCP hosts).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::GeneralPurpose;
 use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
 use percent_encoding::percent_decode_str;
 
-/// Padding is optional: many writers leave it out.
+/// Padding is optional, because many encoders omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A file given as text.
+/// A file passed as a data URI.
 #[derive(Debug, PartialEq)]
 pub(super) struct Attachment {
     pub(super) content_type: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Attachment {
 }
 
 impl Attachment {
-    /// None if the text is no data URI with base64: then it is meant as it is.
+    /// `None` if the text is not a base64 data URI; then it is an ordinary text.
     pub(super) fn parse(text: &str) -> Option<Result<Self, &'static str>> {
         let (head, encoded) = text.strip_prefix("data:")?.split_once(',')?;
         let head = head.strip_suffix(";base64")?;
@@ -39,7 +39,7 @@ impl Attachment {
     }
 }
 
-/// One type, in characters that cannot end the header it stands in.
+/// Whether a text is one concrete media type, in characters that cannot end a header.
 pub(super) fn is_content_type(text: &str) -> bool {
     text.contains('/')
         && !text.contains(['*', ','])
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_attachment_is_a_file_with_a_type_and_perhaps_a_name() {
+    fn a_data_uri_is_a_file_with_a_type_and_an_optional_name() {
         let file = Attachment::parse("data:text/plain;charset=utf-8;name=a%20b.txt;base64,aGk=");
         let expected = Attachment {
             content_type: Some("text/plain;charset=utf-8".to_owned()),
@@ -64,19 +64,19 @@ mod tests {
     }
 
     #[test]
-    fn any_other_text_is_no_file() {
+    fn any_other_text_is_not_a_file() {
         for text in ["hello", "data:", "data:text/plain,hi", "data: 7, base64", ""] {
             assert_eq!(Attachment::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn broken_base64_is_an_error_and_not_text() {
+    fn invalid_base64_is_an_error() {
         assert!(Attachment::parse("data:image/png;base64,%%%").unwrap().is_err());
     }
 
     #[test]
-    fn a_type_cannot_bring_headers_along() {
+    fn a_media_type_cannot_inject_headers() {
         let file = Attachment::parse("data:a/b\r\nX-Evil: 1;base64,aGk=").unwrap().unwrap();
         assert_eq!(file.content_type, None);
     }

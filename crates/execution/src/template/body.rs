@@ -1,4 +1,4 @@
-//! The body of a request, in its encoding.
+//! The body of a request in its encoding.
 
 use model::BodyEncoding;
 use serde_json::Value as Json;
@@ -9,7 +9,7 @@ use super::multipart;
 use super::piece::{Piece, Place};
 use super::text::{Stretch, Text};
 
-/// How many bytes of arguments a body may hold.
+/// The maximum number of argument bytes in a body.
 pub(super) const LIMIT: usize = 16 * 1024 * 1024;
 
 pub(super) struct Body {
@@ -19,7 +19,7 @@ pub(super) struct Body {
 
 pub(super) struct Sent {
     pub(super) bytes: Vec<u8>,
-    /// The type of the encoding. A template may say one that is more exact.
+    /// The default media type of the encoding; a header template can set a more exact one.
     pub(super) content_type: &'static str,
     pub(super) boundary: Option<String>,
 }
@@ -42,8 +42,8 @@ impl Body {
         }
     }
 
-    /// Whether it is JSON with a string for every expression. Then none of them stands within a string, where its value
-    /// could end that string.
+    /// Whether the template is valid JSON with a string for every expression. Then no expression is inside a JSON
+    /// string, where its value could end that string.
     fn is_json(&self) -> bool {
         let mut probe = String::new();
         for stretch in &self.text.stretches {
@@ -73,7 +73,7 @@ impl Body {
         }
     }
 
-    /// None if there is nothing to send.
+    /// The rendered body, or `None` if there is nothing to send.
     pub(super) fn render(&self, seen: &Seen<'_>) -> Result<Option<Sent>, TemplateError> {
         let mut bytes = Vec::new();
         let is_alone = self.text.stretches.len() == 1;

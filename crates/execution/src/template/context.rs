@@ -1,4 +1,4 @@
-//! What a template can see: the arguments of one call; of a request that follows another, also what came before.
+//! The variables of a template: the arguments of one call and, for a follow-up request, the previous response.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use upstream::http::header::{self, HeaderMap, HeaderValue};
 
 use super::piece::Piece;
 
-/// The one variable of most templates.
+/// The only variable of most templates.
 pub(super) const ARGUMENTS: &str = "args";
-/// The first answer, for a request that follows it: its JSON, its headers, and `Location` among them.
+/// The previous response, for a follow-up request: its JSON, its headers, and its `Location` header.
 pub(super) const ANSWER: &str = "answer";
 pub(super) const HEADERS: &str = "headers";
 pub(super) const LOCATION: &str = "location";
-/// Out of reach for templates: they may only use the names they know.
+/// Templates cannot use this variable, because only known names are allowed.
 const BUDGET: &str = "budget";
 
-/// What is said of a value that is not there.
+/// The problem of a missing value.
 pub(super) const MISSING: &str = "is missing";
 const TOO_LARGE: &str = "is too large to send";
 
-/// The arguments of a call, in the engine's own form too if that is asked for; it is cheap to share.
+/// The arguments of a call. They are converted for the template engine on first use; sharing them is cheap.
 pub(super) struct Shared<'a> {
     arguments: &'a Map<String, Json>,
     before: Option<Before<'a>>,
     marked: OnceCell<Value>,
 }
 
-/// What came before: the answer to another request.
+/// The response to the previous request.
 #[derive(Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) answer: &'a Json,
@@ -56,13 +56,13 @@ impl Before<'_> {
     }
 }
 
-/// What the expressions of one place see.
+/// The context of expressions in one position.
 pub(super) struct Seen<'a> {
     shared: &'a Shared<'a>,
     budget: Arc<Budget>,
 }
 
-/// How many bytes of values functions may still take. A template can name one large argument a thousand times.
+/// The remaining bytes of values that functions may read. A template can use one large argument a thousand times.
 #[derive(Debug)]
 struct Budget(AtomicUsize);
 
@@ -87,14 +87,14 @@ impl<'a> Shared<'a> {
         Self { before: Some(before), ..Self::new(arguments) }
     }
 
-    /// With a budget for this many bytes.
+    /// A context with a budget of this many bytes.
     pub(super) fn within(&'a self, budget: usize) -> Seen<'a> {
         Seen { shared: self, budget: Arc::new(Budget(AtomicUsize::new(budget))) }
     }
 }
 
 impl Seen<'_> {
-    /// The value of an argument, or none if it is not there.
+    /// The value of an argument, if it is present.
     pub(super) fn take(&self, name: &str) -> Result<Option<&Json>, &'static str> {
         let value = self.shared.arguments.get(name);
         if let Some(value) = value {
@@ -103,7 +103,7 @@ impl Seen<'_> {
         Ok(value)
     }
 
-    /// All arguments but the named ones.
+    /// All arguments except the named ones.
     pub(super) fn rest(&self, named: &[Box<str>]) -> Result<Vec<(&str, &Json)>, &'static str> {
         let members = self.shared.arguments.iter().map(|(name, value)| (name.as_str(), value));
         let is_other = |(name, _): &(&str, &Json)| !named.iter().any(|named| &**named == *name);
@@ -112,7 +112,7 @@ impl Seen<'_> {
         Ok(rest)
     }
 
-    /// The same for the engine.
+    /// All variables, for the template engine.
     pub(super) fn context(&self) -> Value {
         let arguments = self.shared.marked.get_or_init(|| marked_members(self.shared.arguments));
         let budget = Value::from_dyn_object(DynObject::new(Arc::clone(&self.budget)));
@@ -127,8 +127,8 @@ fn marked_members(members: &Map<String, Json>) -> Value {
     Value::from_pairs(members.iter().map(|(name, value)| (name.as_str(), marked(value))))
 }
 
-/// Every text in it bears the mark that the engine has for HTML, which has no use here: it tells what an agent wrote
-/// from what the template says. Expressions have no operator that would lose it.
+/// Marks every string of a value as safe HTML, a flag of the engine that is otherwise unused: it distinguishes strings
+/// of an agent from literals of the template. No allowed operator loses the mark.
 fn marked(value: &Json) -> Value {
     match value {
         Json::String(text) => Value::from_safe_string(text.clone()),
@@ -143,7 +143,7 @@ pub(super) fn literal(value: &Value) -> Option<&str> {
     value.as_str().filter(|_| !value.is_safe())
 }
 
-/// The value a function was given, or none if it is not there. `json(…)` is a text like any other.
+/// The value passed to a function, if it is present. The result of `json(…)` is a string like any other.
 pub(super) fn given(state: &State<'_, '_>, value: &Value) -> Result<Option<Json>, Error> {
     match Piece::of(value) {
         Some(Piece::Json(text)) => return Ok(Some(String::from_utf8_lossy(text).into())),
@@ -159,7 +159,7 @@ pub(super) fn given(state: &State<'_, '_>, value: &Value) -> Result<Option<Json>
     Ok(Some(serde_json::to_value(value).map_err(|_| failed("is not JSON"))?))
 }
 
-/// About as many bytes as the value takes when it is written, or an error as soon as it is more than the limit.
+/// The approximate size of a value when written, in bytes; fails as soon as it exceeds the limit.
 fn size(value: &Value, limit: usize) -> Result<usize, Error> {
     let mut size = 4;
     match value.kind() {
@@ -183,7 +183,7 @@ fn size(value: &Value, limit: usize) -> Result<usize, Error> {
     if limit < size { Err(failed(TOO_LARGE)) } else { Ok(size) }
 }
 
-/// The same of a value that is not in the engine's form.
+/// The approximate size of a JSON value, with the same limit.
 fn size_of(value: &Json, limit: usize) -> Result<usize, &'static str> {
     let size = match value {
         Json::Null | Json::Bool(_) | Json::Number(_) => 4,
@@ -215,7 +215,7 @@ fn size_of_members<'a>(
     if limit < size { Err(TOO_LARGE) } else { Ok(size) }
 }
 
-/// A failure of a function, told about its argument: "the argument `id` …".
+/// The error of a function about its argument: "the argument `id` …".
 pub(super) fn failed(problem: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, problem)
 }

@@ -1,6 +1,6 @@
-//! Expressions of the shapes that discovery writes, evaluated without the engine: most calls never start it.
+//! Evaluates the expressions that discovery writes without the template engine: most calls never start it.
 //!
-//! Whatever is not exactly of such a shape is left to the engine. Where both can, they agree (`tests/direct.rs`).
+//! The engine evaluates every other expression. For these expressions, both give the same result (`tests/direct.rs`).
 
 use model::BodyEncoding;
 
@@ -9,7 +9,7 @@ use super::functions::{body, header, path, query};
 use super::piece::{Piece, Place};
 use super::style::{Encoding, Shape};
 
-/// An expression that needs no engine. `args.a` is written `args["a"]` too.
+/// An expression that needs no engine. `args.a` may also be written `args["a"]`.
 #[derive(Debug, PartialEq)]
 pub(super) enum Direct {
     /// `args.a` or `simple(args.a)` in an address.
@@ -79,7 +79,7 @@ impl Form {
     }
 }
 
-/// What is left to read of an expression.
+/// The unread rest of an expression.
 struct Reader<'a>(&'a str);
 
 impl<'a> Reader<'a> {
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         Some(read)
     }
 
-    /// `args.a` or `args["a"]`
+    /// Reads `args.a` or `args["a"]`.
     fn argument(&mut self) -> Option<Box<str>> {
         self.skip("args")?;
         if self.skip("[").is_some() {
@@ -162,14 +162,14 @@ impl<'a> Reader<'a> {
         name.starts_with(|c: char| !c.is_ascii_digit()).then(|| name.into())
     }
 
-    /// A string literal in which nothing is escaped.
+    /// Reads a string literal without escapes.
     fn text(&mut self) -> Option<Box<str>> {
         let (text, behind) = self.0.strip_prefix('"')?.split_once('"')?;
         self.0 = behind;
         (!text.contains('\\')).then(|| text.into())
     }
 
-    /// `name=true`
+    /// Reads `name=true` or `name=false`.
     fn flag(&mut self, name: &str) -> Option<bool> {
         self.skip(name)?.skip("=")?;
         match self.skip("true") {

@@ -1,17 +1,17 @@
-//! Why a template cannot be used, or gives no request for these arguments.
+//! The error of templates that cannot be used, or that render no request for some arguments.
 
 use model::ErrorCode;
 
-/// Why a template cannot be used, or gives no request for these arguments. Never holds the value of an argument.
+/// Why a template cannot be used, or renders no request for these arguments. Never contains the value of an argument.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum TemplateError {
-    /// Cheap to refuse, dear to parse.
+    /// The template is too long; checking its length is cheap, parsing it is not.
     #[error("a template has at most {limit} bytes")]
     TooLong {
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// No `}}`, or one in the wrong place.
+    /// An expression has no `}}`, or one in the wrong position.
     #[error("an expression in `{{{{ }}}}` does not end")]
     NotClosed,
     /// A statement, a comment, or an operator that builds text.
@@ -19,67 +19,67 @@ pub enum TemplateError {
         "`{found}` cannot be used in a template: write expressions in `{{{{ }}}}`, and text with `{{` as a string in one"
     )]
     NotAllowed {
-        /// What was found.
+        /// The forbidden syntax.
         found: String,
     },
-    /// The template engine does not understand it.
+    /// The template engine rejects the expression.
     #[error("the expression `{expression}` is wrong: {reason}")]
     Expression {
         /// The expression.
         expression: String,
-        /// What the engine says.
+        /// The message of the engine.
         reason: String,
     },
-    /// Neither `args` nor a function.
+    /// A name that is neither a variable nor a function.
     #[error("templates know no `{name}`")]
     UnknownName {
         /// The name.
         name: String,
     },
-    /// The address does not begin with a fixed origin, or could lead elsewhere.
+    /// The URL does not start with a fixed origin, or could lead elsewhere.
     #[error("the address {rule}")]
     Address {
-        /// The rule it breaks.
+        /// The violated rule.
         rule: &'static str,
     },
-    /// A header that cannot be sent, or that no argument may set.
+    /// A header that cannot be sent, or that arguments must not set.
     #[error("the header `{name}` {rule}")]
     Header {
-        /// Its name.
+        /// The name of the header.
         name: String,
-        /// The rule it breaks.
+        /// The violated rule.
         rule: &'static str,
     },
-    /// A body that is not of its encoding for any arguments.
+    /// A body that is not valid in its encoding for any arguments.
     #[error("the body {rule}")]
     Body {
-        /// The rule it breaks.
+        /// The violated rule.
         rule: &'static str,
     },
-    /// Not a method.
+    /// An invalid HTTP method.
     #[error("`{method}` is not a method")]
     Method {
-        /// What was given instead.
+        /// The invalid method.
         method: String,
     },
-    /// The first answer does not tell it.
+    /// The first response does not contain a needed value.
     #[error("{what} is not in the first answer")]
     Untold {
-        /// What it should tell.
+        /// The missing value.
         what: String,
     },
-    /// An argument that cannot be sent in its place.
+    /// An argument that cannot be sent in its position.
     #[error("{argument} {problem}")]
     Argument {
-        /// Which one, or the expression if it has several.
+        /// The argument, or the expression if it has several.
         argument: String,
-        /// What is wrong with it.
+        /// The problem of the argument.
         problem: String,
     },
 }
 
 impl TemplateError {
-    /// Whether the arguments are to blame, or the template.
+    /// The error code, which says whether the arguments or the template are at fault.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Argument { .. } => ErrorCode::ValidationError,

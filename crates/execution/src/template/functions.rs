@@ -1,4 +1,4 @@
-//! The words a template may use. The engine brings none of its own: no filter, no `range`, no `debug`.
+//! The functions of templates. The engine adds none of its own: no filter, no `range`, no `debug`.
 
 pub(super) mod body;
 pub(super) mod header;
@@ -13,7 +13,7 @@ use minijinja::{Environment, Error, UndefinedBehavior, tests};
 use super::context::{ANSWER, ARGUMENTS, HEADERS, LOCATION};
 use super::piece::Place;
 
-/// The variable, and every function. The functions of places are not among them.
+/// The variable and all functions, without the internal functions of positions.
 const NAMES: [&str; 24] = [
     ARGUMENTS,
     "bytes",
@@ -41,10 +41,11 @@ const NAMES: [&str; 24] = [
     "text",
 ];
 
-/// Expressions have no loops, so that any of them that is short enough to be read needs less.
+/// The maximum number of engine steps. Expressions have no loops, so any expression within the length limit needs
+/// fewer.
 const FUEL: u64 = 50_000;
 
-/// One for all templates: a compiled expression only refers to it.
+/// The environment shared by all templates, because a compiled expression only refers to it.
 pub(super) static VOCABULARY: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::empty();
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
@@ -59,7 +60,7 @@ pub(super) static VOCABULARY: LazyLock<Environment<'static>> = LazyLock::new(|| 
     environment
 });
 
-/// Only what follows a first answer sees it.
+/// Whether a name is known in this position; only follow-up requests see the previous response.
 pub(super) fn is_known(name: &str, place: Place) -> bool {
     let of_answer = [ANSWER, HEADERS, LOCATION];
     NAMES.contains(&name) || place == Place::NextAddress && of_answer.contains(&name)

@@ -1,4 +1,4 @@
-//! A header of a request: whether it may be set from arguments, and what it holds.
+//! The template of a header: whether arguments may set it, and its value.
 
 use model::header::{is_ours, is_token};
 
@@ -7,7 +7,7 @@ use super::context::Seen;
 use super::piece::{Piece, Place};
 use super::text::{Stretch, Text};
 
-/// How many bytes of arguments a header may hold.
+/// The maximum number of argument bytes in a header.
 pub(super) const LIMIT: usize = 64 * 1024;
 
 pub(super) struct Header {
@@ -39,7 +39,7 @@ impl Header {
         Ok(Self { name: name.into(), text })
     }
 
-    /// None if a value of it is not there.
+    /// The value of the header, or `None` if one of its values is missing.
     pub(super) fn render(&self, seen: &Seen<'_>) -> Result<Option<String>, TemplateError> {
         let mut value = String::new();
         for stretch in &self.text.stretches {
@@ -55,7 +55,7 @@ impl Header {
     }
 }
 
-/// Visible ASCII and spaces.
+/// Whether a text consists of visible ASCII and spaces.
 pub(crate) fn is_header_text(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }

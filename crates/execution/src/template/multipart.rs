@@ -15,10 +15,10 @@ pub(super) struct Part {
     bytes: Vec<u8>,
 }
 
-/// How many parts one value may become: each has a head, so that little can become much.
+/// The maximum number of parts of one value. Each part has headers, so a small value can become a large body.
 const PARTS: usize = 1_000;
 
-/// A list is one part for each of its items.
+/// The items that become parts: each item of a list, or the value itself.
 fn items(value: &Json) -> Result<impl Iterator<Item = &Json>, &'static str> {
     let items = match value {
         Json::Array(items) => items.as_slice(),
@@ -30,7 +30,7 @@ fn items(value: &Json) -> Result<impl Iterator<Item = &Json>, &'static str> {
     }
 }
 
-/// Fields of a form: texts, or JSON for values that have parts themselves.
+/// Form fields: text, or JSON for objects and lists.
 pub(super) fn fields(
     name: &str,
     value: &Json,
@@ -48,7 +48,7 @@ pub(super) fn fields(
     Ok(items(value)?.map(field).collect())
 }
 
-/// Files: data URIs as what they hold, other texts as they are. A file always has a name.
+/// Files: data URIs are decoded, other texts are used unchanged. A file always has a name.
 pub(super) fn files(
     name: &str,
     value: &Json,
@@ -74,12 +74,12 @@ pub(super) fn files(
     Ok(parts)
 }
 
-/// OpenAPI allows a choice here, `image/png, image/*`, which is no type.
+/// A concrete media type; OpenAPI also allows a choice such as `image/png, image/*`, which is ignored.
 fn exact(content_type: Option<&str>) -> Option<&str> {
     content_type.filter(|text| is_content_type(text))
 }
 
-/// The body, and the boundary that its content type must name.
+/// The encoded body, and the boundary for its content type.
 pub(super) fn encoded(parts: &[Part]) -> (Vec<u8>, String) {
     let boundary = boundary(parts);
     let mut body = Vec::new();
@@ -104,12 +104,12 @@ fn head(part: &Part) -> String {
     head
 }
 
-/// As browsers do it (WHATWG HTML, "multipart/form-data encoding algorithm").
+/// Escapes a name as browsers do (WHATWG HTML, "multipart/form-data encoding algorithm").
 fn quoted(name: &str) -> String {
     name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
 }
 
-/// Nobody can guess it, and it is in none of the parts.
+/// A random boundary that is not guessable and occurs in none of the parts.
 fn boundary(parts: &[Part]) -> String {
     loop {
         let random = [RandomState::new().hash_one(0), RandomState::new().hash_one(1)];

@@ -1,7 +1,7 @@
-//! The address of a request that follows another: it sees the first answer, and stays at the origin that gave it.
+//! The URL of a follow-up request: it sees the previous response, and stays at the origin that sent it.
 //!
-//! Either it is a template like any other, or one expression that stands alone: then the upstream tells the whole
-//! address. No argument is seen there: an agent does not choose where requests go.
+//! It is an ordinary template, or a single expression: then the upstream supplies the whole URL. Such an expression
+//! does not see the arguments, because an agent must not choose where requests go.
 
 use minijinja::Expression;
 use serde_json::{Map, Value as Json};
@@ -21,9 +21,9 @@ const ELSEWHERE: &str = "would lead to another origin than the first request";
 pub(crate) struct NextAddress(Way);
 
 enum Way {
-    /// Filled in by us.
+    /// A template rendered with arguments and the previous response.
     Filled(Box<Address>),
-    /// Told by the upstream.
+    /// A URL supplied by the previous response.
     Told(Box<Expression<'static, 'static>>),
 }
 
@@ -38,7 +38,7 @@ impl NextAddress {
         }
     }
 
-    /// The address after an answer that came from this url.
+    /// The URL that follows a response from the URL `from`.
     pub(crate) fn render(
         &self,
         arguments: &Map<String, Json>,
@@ -55,7 +55,7 @@ impl NextAddress {
         }
     }
 
-    /// Whether it is the header `Location` of the first answer.
+    /// Whether the URL is the `Location` header of the previous response.
     pub(crate) fn is_location(&self) -> bool {
         match &self.0 {
             Way::Filled(_) => false,
@@ -64,13 +64,13 @@ impl NextAddress {
     }
 }
 
-/// An address that an answer from this url tells.
+/// Resolves a URL that a response from `from` contains.
 pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError> {
     let unreadable = TemplateError::Address { rule: "that an answer tells cannot be read" };
     let joined = Some(text).filter(|text| !text.is_empty()).and_then(|text| from.join(text).ok());
     let mut url = joined.filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
     url.set_fragment(None);
-    // Who stands behind something that ends TLS may not know it.
+    // An upstream behind a TLS terminator may not know that its URL is `https`.
     let is_same_port = url.port().is_none_or(|port| Some(port) == from.port_or_known_default());
     if (from.scheme(), url.scheme()) == ("https", "http") && is_same_port {
         url.set_scheme("https").ok();
@@ -81,7 +81,7 @@ pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError
     }
 }
 
-/// What is missing and is no argument is a place of the answer.
+/// Converts a missing value of the response, rather than of the arguments, to its own error.
 fn untold(error: TemplateError) -> TemplateError {
     match error {
         TemplateError::Argument { argument: what, problem }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_filled_in_from_the_arguments_and_the_first_answer() {
+    fn arguments_and_the_first_response_fill_in_the_template() {
         let template = "https://api.test/{{ args.shop }}/jobs/{{ answer.job[\"id\"] }}";
         let job = |id: Json| next(template, &json!({"job": {"id": id}}), None);
         assert_eq!(job(json!(7)).unwrap(), "https://api.test/a%2Fb/jobs/7");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_the_upstream_tells_stays_at_its_origin() {
+    fn a_url_supplied_by_the_upstream_stays_at_its_origin() {
         let told = |text: &str| next("{{ answer.status_url }}", &json!({"status_url": text}), None);
         assert_eq!(told("/v1/jobs/7?a=b#c").unwrap(), "https://api.test/v1/jobs/7?a=b");
         assert_eq!(told("https://api.test/x").unwrap(), "https://api.test/x");
@@ -188,7 +188,7 @@ mod tests {
             "https://api.test/v1/8"
         );
         assert!(next("{{ location }}", &Json::Null, None).is_err());
-        // Who told it may stand behind something that ends TLS.
+        // The upstream may be behind a TLS terminator.
         for text in ["http://api.test/x", "http://api.test:443/x"] {
             assert_eq!(told(text).unwrap(), "https://api.test/x");
         }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_may_tell_the_address_or_a_piece_of_it() {
+    fn a_header_may_supply_the_url_or_a_part_of_it() {
         let whole = r#"{{ headers["operation-location"] }}"#;
         let told = |text| with(whole, &Json::Null, &[("Operation-Location", text)]);
         assert_eq!(told("https://api.test/jobs/7").unwrap(), "https://api.test/jobs/7");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_follows_an_answer_sees_one() {
+    fn only_follow_up_requests_see_a_response() {
         assert!(Address::compile("https://api.test/{{ answer.id }}", Place::Address).is_err());
     }
 }

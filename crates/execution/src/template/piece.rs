@@ -1,4 +1,4 @@
-//! What the functions of templates give: text that is encoded for one place of a request, and fits no other.
+//! The results of template functions: text that is encoded for one position of a request, and valid in no other.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::multipart::Part;
 
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
-    /// There is no value, so there is nothing to send.
+    /// The value is missing, so there is nothing to send.
     Nothing,
     /// A segment of a path, or a part of one.
     Path(String),
-    /// `a=b`, or several with `&`.
+    /// `a=b`, or several pairs joined with `&`.
     Pair(String),
     /// `?a=b&c=d`
     Query(String),
     Header(String),
-    /// `a=b`, or several with `; `.
+    /// `a=b`, or several cookies joined with `; `.
     Cookie(String),
     /// A whole `Cookie` header.
     Cookies(String),
@@ -27,12 +27,12 @@ pub(super) enum Piece {
     /// A body, or a part of one, that is not JSON.
     Body(Vec<u8>),
     Part(Vec<Part>),
-    /// A whole `multipart/form-data` body, not yet encoded.
+    /// A whole `multipart/form-data` body, not encoded yet.
     Multipart(Vec<Part>),
 }
 
 impl Piece {
-    /// The piece a function gave, or none if the value is a plain one.
+    /// The piece in an engine value, or `None` if it is a plain value.
     pub(super) fn of(value: &Value) -> Option<&Self> {
         value.downcast_object_ref()
     }
@@ -50,12 +50,12 @@ impl From<Piece> for Value {
     }
 }
 
-/// Where a template's text goes. Each expression in it is handed to the place's function, which encodes plain values
-/// and refuses pieces made for another place.
+/// The position of a template's text in the request. Each expression is passed to the function of its position, which
+/// encodes plain values and rejects pieces made for another position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
     Address,
-    /// Of a request that follows another one's answer.
+    /// The URL of a follow-up request.
     NextAddress,
     Header,
     CookieHeader,

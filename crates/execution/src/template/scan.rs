@@ -1,12 +1,12 @@
-//! Where the expressions of a template begin and end, and what they may hold.
+//! Splits a template into literals and expressions, and restricts the syntax of expressions.
 //!
-//! Only Jinja's expressions are taken, not its statements, and of its operators only those that compare and choose.
-//! Without loops, assignments and operators that build text, every expression is evaluated once and holds nothing
-//! larger than the arguments. So no template can run for long or fill the memory.
+//! Only Jinja expressions are allowed, not statements, and only operators that compare and choose. Without loops,
+//! assignments and operators that build text, every expression is evaluated once and its value is not larger than the
+//! arguments. No template can therefore run for long or exhaust the memory.
 
 use super::TemplateError;
 
-/// A stretch of a template.
+/// A part of a template.
 #[derive(Debug, PartialEq)]
 pub(super) enum Span<'a> {
     Literal(&'a str),
@@ -27,7 +27,7 @@ pub(super) fn spans(template: &str) -> Result<Vec<Span<'_>>, TemplateError> {
     Ok(spans)
 }
 
-/// The text before the next `{{` and the text behind it.
+/// The text before the next `{{` and the text after it.
 fn before_mark(text: &str) -> Result<Option<(&str, &str)>, TemplateError> {
     let literal = text.split_once("{{").map_or(text, |(literal, _)| literal);
     match ["{%", "{#"].into_iter().find(|mark| literal.contains(mark)) {
@@ -36,7 +36,7 @@ fn before_mark(text: &str) -> Result<Option<(&str, &str)>, TemplateError> {
     }
 }
 
-/// The expression up to its `}}`, and what follows. A `}}` within a string, or of a map within a map, is not its end.
+/// The expression up to its `}}`, and the rest. A `}}` inside a string or of nested maps does not end it.
 fn expression(text: &str) -> Result<(&str, &str), TemplateError> {
     let mut open = Vec::new();
     let mut characters = text.char_indices();
@@ -70,7 +70,8 @@ fn skip_string(quote: char, characters: &mut std::str::CharIndices<'_>) {
     }
 }
 
-/// Names, numbers, members, lists, maps, calls and comparisons. Not `* + ~ | / %`.
+/// Whether a character is allowed outside of strings: names, numbers, fields, lists, maps, calls and comparisons. Not
+/// `* + ~ | / %`.
 fn is_allowed(character: char) -> bool {
     character.is_ascii_alphanumeric()
         || character.is_ascii_whitespace()
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_expressions_are_told_apart() {
+    fn text_and_expressions_are_distinguished() {
         let found = spans(r#"a{ {{ x }}-{{ f("}}", {"k": {"l": 1}}) }}"#).unwrap();
         let expected = [
             Span::Literal("a{ "),
@@ -100,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_does_not_end_is_refused() {
+    fn an_unterminated_expression_is_rejected() {
         for template in ["{{", "{{ x", "{{ x }", "{{ 'x }}", "{{ (x }}", "{{ x } }}"] {
             assert!(refused(template).contains("does not end"), "{template}");
         }
     }
 
     #[test]
-    fn statements_comments_and_operators_that_build_text_are_refused() {
+    fn statements_comments_and_operators_that_build_text_are_rejected() {
         for template in [
             "{% for x in args.x %}{{ x }}{% endfor %}",
             "{{ 1 }}{% set x = 1 %}",

@@ -1,19 +1,19 @@
-//! How values become text: the styles of OpenAPI parameters, after RFC 6570.
+//! Converts values to text by the styles of OpenAPI parameters, which follow RFC 6570.
 //!
-//! The tables are in OpenAPI 3.0.4 and 3.1.1, "Style Examples". Null, an empty list and an empty object are nothing
-//! (RFC 6570, 2.3), and so are null members. A list or object within a list or object is written as JSON, because no
-//! style says how.
+//! The tables are in OpenAPI 3.0.4 and 3.1.1, "Style Examples". Null, an empty list and an empty object count as
+//! missing (RFC 6570, 2.3), and so do null fields. A list or object within a list or object is written as JSON, because
+//! no style defines it.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 
-/// Everything but RFC 3986's unreserved characters.
+/// All characters except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// What RFC 6265 does not allow in a cookie's value.
+/// Characters that RFC 6265 forbids in the value of a cookie.
 const NOT_IN_COOKIES: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b',').add(b';').add(b'\\');
-/// What a url parser would encode in a path by itself, or what no path should hold.
+/// Characters that a URL parser would encode in a path, or that no path should contain.
 pub(super) const NOT_IN_PATHS: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -24,13 +24,13 @@ pub(super) const NOT_IN_PATHS: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// Likewise in a query.
+/// Characters that a URL parser would encode in a query, or that no query should contain.
 pub(super) const NOT_IN_QUERIES: &AsciiSet = &NOT_IN_PATHS.add(b'#').add(b'\'').add(b'\\');
-/// What OpenAPI's `allowReserved` leaves as it is. Not `&`, `#`, `+` and `'`: a query reads them as its own, or a url
-/// parser rewrites them.
+/// Characters that `allowReserved` of OpenAPI leaves unencoded. Not `&`, `#`, `+` and `'`: they have a meaning in a
+/// query, or a URL parser rewrites them.
 const ALLOWED_RESERVED: &[u8] = b":/?[]@!$()*,;=";
 
-/// What is escaped in which place.
+/// The escaping of a position.
 #[derive(Clone, Copy)]
 pub(super) enum Encoding {
     Percent,
@@ -40,7 +40,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// In a query, where OpenAPI may leave reserved characters as they are.
+    /// The encoding of a query, where OpenAPI may allow reserved characters.
     pub(super) fn of_query(reserved: bool) -> Self {
         if reserved { Self::AllowReserved } else { Self::Percent }
     }
@@ -54,7 +54,7 @@ impl Encoding {
         }
     }
 
-    /// As a value, but `=` ends a name.
+    /// Encodes a name like a value, but also escapes `=`, which ends a name.
     pub(super) fn name(self, text: &str) -> String {
         match self {
             Self::AllowReserved => reserved_allowed(text).replace('=', "%3D"),
@@ -68,12 +68,12 @@ pub(crate) fn percent_encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// As it is where a cookie can hold it: few servers decode cookies.
+/// Encodes only characters that a cookie cannot contain, because few servers decode cookies.
 pub(crate) fn cookie_encoded(text: &str) -> String {
     utf8_percent_encode(text, NOT_IN_COOKIES).to_string()
 }
 
-/// Reserved characters and what is percent-encoded already stay as they are (RFC 6570, 3.2.3).
+/// Leaves reserved characters and existing percent-encodings unchanged (RFC 6570, 3.2.3).
 fn reserved_allowed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut bytes = text.as_bytes();
@@ -90,7 +90,7 @@ fn reserved_allowed(text: &str) -> String {
     out
 }
 
-/// A value as far as styles look into it, encoded.
+/// An encoded value, with the structure that styles distinguish.
 #[derive(Debug, PartialEq)]
 pub(super) enum Shape {
     Nothing,
@@ -117,7 +117,7 @@ impl Shape {
         }
     }
 
-    /// The same, but an object stays whole, as JSON: whoever gives one does not name parameters.
+    /// Keeps an object as one JSON value, so that the caller cannot choose parameter names.
     pub(super) fn whole(value: Option<&Json>, encoding: Encoding) -> Self {
         match value {
             Some(object @ Json::Object(members)) if !members.is_empty() => {
@@ -150,7 +150,7 @@ impl Shape {
         }
     }
 
-    /// Pairs with the parameter's name: `a=1,2`, or exploded `a=1` and `a=2`, or `k=v` for every member.
+    /// Pairs with the parameter's name: `a=1,2`, or exploded `a=1` and `a=2`, or `k=v` for each field.
     pub(super) fn pairs(&self, name: &str, separator: &str, explode: bool) -> Vec<String> {
         let pair = |name: &str, value: &str| format!("{name}={value}");
         match self {
@@ -165,7 +165,7 @@ impl Shape {
     }
 }
 
-/// A string as it is, anything else as compact JSON.
+/// A string unchanged, any other value as compact JSON.
 pub(super) fn text(value: &Json) -> Cow<'_, str> {
     match value {
         Json::String(text) => Cow::Borrowed(text),

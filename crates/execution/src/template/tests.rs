@@ -1,4 +1,4 @@
-//! From templates and arguments to requests.
+//! Tests of rendering templates and arguments into requests.
 
 mod address;
 mod bodies;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{RequestTemplate, TemplateError};
 use crate::Request;
 
-/// Templates with an address and nothing else.
+/// Templates with only a URL.
 fn get(url: &str) -> HttpRequest {
     HttpRequest {
         url_template: url.into(),
@@ -43,13 +43,13 @@ fn render(templates: &HttpRequest, arguments: &Value) -> Result<Request, Templat
     RequestTemplate::compile("POST", templates)?.render(arguments.as_object().unwrap())
 }
 
-/// The path and query that are sent.
+/// The path and query of the rendered request.
 fn target(url: &str, arguments: &Value) -> Result<String, TemplateError> {
     let sent = render(&get(url), arguments)?.url;
     Ok(sent.as_str().strip_prefix("https://api.test").unwrap().to_owned())
 }
 
-/// Why the templates cannot be used at all.
+/// The reason why the templates are rejected.
 fn refused(templates: &HttpRequest) -> String {
     RequestTemplate::compile("POST", templates).err().expect("it should be refused").to_string()
 }

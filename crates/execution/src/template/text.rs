@@ -1,4 +1,4 @@
-//! A template, taken apart, checked and compiled: literal text and expressions in turn.
+//! A parsed, checked and compiled template: a sequence of literals and expressions.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::functions::{VOCABULARY, is_known};
 use super::piece::{Piece, Place};
 use super::scan::{Span, spans};
 
-/// How much of an expression an error repeats, in characters.
+/// The maximum length of an expression in an error, in characters.
 const SHOWN: usize = 80;
 
 pub(super) struct Text {
@@ -24,14 +24,14 @@ pub(super) enum Stretch {
     Formula(Formula),
 }
 
-/// An expression in its place.
+/// A compiled expression in its position.
 pub(super) struct Formula {
     source: Box<str>,
     names: HashSet<String>,
     way: Way,
 }
 
-/// How an expression is evaluated. The engine's compiled form takes 8 KB: only tools that are ready to be called have it.
+/// How an expression is evaluated. The engine's compiled form takes 8 KB; only tools ready to be called have one.
 enum Way {
     Direct(Direct),
     Engine(Box<Expression<'static, 'static>>),
@@ -70,7 +70,7 @@ impl Text {
     }
 }
 
-/// An expression without names is text that could not be written as it is: `{{ "{" }}`.
+/// Compiles an expression. One without names is a literal that needs quoting: `{{ "{" }}`.
 fn compile(source: &str, place: Place) -> Result<Stretch, TemplateError> {
     let wrong = |error: Error| TemplateError::Expression {
         expression: shown(source),
@@ -124,7 +124,7 @@ impl Formula {
         TemplateError::Argument { argument: self.argument(), problem }
     }
 
-    /// What an error is about, for somebody who sees the arguments and not the template.
+    /// The subject of an error, for a reader who sees the arguments but not the template.
     pub(super) fn argument(&self) -> String {
         let mut arguments = self.source.split(ARGUMENTS).skip(1).filter_map(member);
         match (arguments.next(), arguments.next()) {

@@ -1,4 +1,4 @@
-//! Where claim paths lead, and that printing one gives it back.
+//! Claim paths: which values they select, which strings are rejected, and that printing and parsing agree.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn quotes_hold_names_with_dots_together() {
 }
 
 #[test]
-fn a_path_goes_on_in_each_element_of_a_list() {
+fn a_path_continues_in_each_element_of_a_list() {
     let claims =
         json!({"groups": [{"name": "a"}, {"name": "b"}, "c", {"other": 1}, {"name": ["d", "e"]}]});
     assert_eq!(find("groups.name", claims.clone()), json!(["a", "b", ["d", "e"]]));
@@ -51,7 +51,7 @@ fn a_list_directly_in_a_list_is_not_entered() {
 }
 
 #[test]
-fn a_number_is_a_name_and_picks_no_element() {
+fn a_number_is_a_name_and_not_an_index() {
     assert_eq!(find("a.0", json!({"a": ["x", "y"]})), json!([]));
     assert_eq!(find("a.0", json!({"a": {"0": "x"}})), json!(["x"]));
     assert_eq!(find("a.0", json!({"a": [{"0": "x"}]})), json!(["x"]));
@@ -65,7 +65,7 @@ fn a_null_is_not_found() {
 }
 
 #[test]
-fn what_is_no_path_is_refused_with_the_rule() {
+fn an_invalid_path_is_rejected_with_the_rule() {
     for text in ["", ".", "a.", ".a", "a..b", r#""""#, r#"a."""#] {
         assert_eq!(
             rule(text),
@@ -103,7 +103,7 @@ fn names_without_a_dot_need_no_quotes() {
 }
 
 #[test]
-fn claims_are_read_by_name_and_written_as_they_came() {
+fn claims_are_read_by_name_and_serialised_unchanged() {
     let claims: Claims = serde_json::from_str(r#"{"sub":"s","aud":["a"]}"#).unwrap();
     assert_eq!(claims.get("sub"), Some(&json!("s")));
     assert_eq!(claims.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["sub", "aud"]);
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_a_path_panic_and_what_is_a_path_can_be_stored(text in r#"([a-b."\\:/ ]|\PC){0,40}"#) {
+    fn parsing_never_panics_and_a_valid_path_can_be_stored(text in r#"([a-b."\\:/ ]|\PC){0,40}"#) {
         if let Ok(path) = text.parse::<ClaimPath>() {
             prop_assert!(path.to_string().len() <= text.len());
             prop_assert_eq!(path.to_string().parse::<ClaimPath>(), Ok(path));

@@ -1,5 +1,5 @@
-//! What is carried out for something that an admin wrote down: all of it stands in the manifest, so that what was reviewed
-//! is what is done.
+//! What a custom tool, prompt or resource does when it is used. The manifest contains all of it, so a call does exactly
+//! what the admin reviewed.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub enum CustomHolds {
 }
 
 impl CustomWork {
-    /// What is proposed for an argument, or for a name in an address.
+    /// The values suggested for an argument, or for a variable of a resource address.
     pub fn values(&self, name: &str) -> &[Box<str>] {
         let values = match self {
             Self::Prompt { arguments, .. } => {
@@ -71,13 +71,13 @@ impl CustomWork {
         values.map_or(&[], Vec::as_slice)
     }
 
-    /// Whether all it holds stands here, so that nothing but a change of it changes what is read.
+    /// Whether the content of the resource is part of the manifest, so that it changes only with the manifest.
     pub fn is_fixed_resource(&self) -> bool {
         use CustomHolds::{Blob, Text};
         matches!(self, Self::Resource { holds: Text(_) | Blob(_), .. })
     }
 
-    /// What it is.
+    /// Which MCP primitive this is.
     pub fn primitive(&self) -> Primitive {
         match self {
             Self::Answer(_) | Self::Command(_) => Primitive::Tool,

@@ -1,4 +1,4 @@
-//! What in a text cannot be seen, or steers what shows it: counted, decoded where that is possible, and judged.
+//! Findings about invisible and control characters: counts them, decodes hidden messages, and rates the severity.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use super::place::Place;
 use super::unseen::{self, Unseen};
 use crate::Severity;
 
-/// So many in a row, and they are an alphabet.
+/// A run of this many characters encodes text.
 const IN_A_ROW: usize = 8;
-/// So many selectors do not select: they spell bytes.
+/// This many variation selectors encode bytes.
 const SELECTORS: usize = 4;
-/// How much of a hidden message is repeated, in characters.
+/// Longest repeated part of a hidden message, in characters.
 const DECODED: usize = 120;
 
-/// Characters of one kind in one text.
+/// All invisible characters of one kind in one text.
 pub(super) struct Hidden {
     pub(super) check: &'static str,
     pub(super) severity: Severity,
-    /// Of the first, in characters.
+    /// Offset of the first one, in characters.
     pub(super) offset: usize,
     pub(super) what: String,
 }
@@ -32,7 +32,7 @@ struct Seen {
     characters: String,
 }
 
-/// What cannot be seen in a text, each kind once.
+/// The invisible characters in a text, one entry per kind.
 pub(super) fn hidden(text: &str, place: Place) -> Vec<Hidden> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Vec::new();
@@ -58,10 +58,10 @@ pub(super) fn hidden(text: &str, place: Place) -> Vec<Hidden> {
     let judge = |(why, seen): (Unseen, Seen)| {
         let alone = severity(why, &seen, length, runs_left());
         let severity = match place {
-            // It cannot be left out: whoever is to send it could not.
+            // A fixed text cannot be sanitised: the agent must send it unchanged, and cannot.
             Place::Fixed => Severity::Critical,
             Place::Text => alone,
-            // There they are written out, and many patterns say which characters are allowed.
+            // Agents get patterns with these characters escaped, and many patterns list allowed characters.
             Place::Pattern if why == Unseen::Tag && 4 <= seen.most_in_a_row => alone,
             Place::Pattern => Severity::Note,
         };
@@ -77,12 +77,12 @@ pub(super) fn hidden(text: &str, place: Place) -> Vec<Hidden> {
 fn severity(why: Unseen, seen: &Seen, length: usize, runs_left: bool) -> Severity {
     match why {
         Unseen::Steers | Unseen::Tag | Unseen::Override => Severity::Critical,
-        // What is put into a sentence is set apart so by programs that translate.
+        // Localisation software isolates inserted text like this.
         Unseen::Embedding if runs_left || is_balanced(&seen.characters) => Severity::Warning,
         Unseen::Embedding => Severity::Critical,
         Unseen::Selector if SELECTORS <= seen.count => Severity::Critical,
         Unseen::ZeroWidth if IN_A_ROW <= seen.most_in_a_row => Severity::Critical,
-        // One beside every other letter is no accident.
+        // A zero-width character after nearly every letter is no accident.
         Unseen::ZeroWidth if 2 * IN_A_ROW <= seen.count && length < 8 * seen.count => {
             Severity::Critical
         }
@@ -94,7 +94,7 @@ fn severity(why: Unseen, seen: &Seen, length: usize, runs_left: bool) -> Severit
     }
 }
 
-/// Whether there are only first strong isolates (U+2068), and each is ended.
+/// Whether there are only first strong isolates (U+2068), and each is terminated.
 fn is_balanced(characters: &str) -> bool {
     let is_isolate = |c: char| matches!(c, '\u{2068}' | '\u{2069}');
     let begun = characters.chars().filter(|c| *c == '\u{2068}').count();
@@ -124,7 +124,7 @@ fn what(why: Unseen, seen: &Seen) -> String {
     }
 }
 
-/// The ASCII text that was hidden in characters of a kind.
+/// The ASCII text that is hidden in characters of a kind.
 fn decoded(why: Unseen, characters: &str) -> Option<String> {
     let codes = characters.chars().map(u32::from);
     let bytes: Vec<u8> = match why {
@@ -141,7 +141,7 @@ fn decoded(why: Unseen, characters: &str) -> Option<String> {
     printable(&bytes)
 }
 
-/// Two characters without width, as bits in either order.
+/// Decodes two alternating zero-width characters as bits, in either assignment.
 fn bits(characters: &str) -> Option<String> {
     let first = characters.chars().next()?;
     let other = characters.chars().find(|c| *c != first)?;

@@ -1,27 +1,27 @@
-//! Text that was encoded so that nobody reads it: base64 and hexadecimal.
+//! Text hidden in base64 or hexadecimal encoding.
 
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Shorter ones hold no sentence.
+/// Shortest encoded run that can hold a sentence.
 const FROM: usize = 24;
-/// How often something was encoded that is looked into.
+/// Levels of nested encoding that are decoded.
 const DEPTH: usize = 3;
-/// How many are looked at in one text, and how much of each.
+/// Runs decoded per text, and characters decoded per run.
 const MOST: usize = 16;
 const LONGEST: usize = 4096;
 
-/// Something encoded that is text.
+/// An encoded run that decodes to text.
 pub(super) struct Encoded {
-    /// In characters of the text.
+    /// Offset in the text, in characters.
     pub(super) offset: usize,
     pub(super) plain: String,
-    /// Whether it is one, and not a key, a token or a document of a program.
+    /// Whether it reads like a sentence, unlike a key, a token or a structured document.
     pub(super) is_sentence: bool,
 }
 
-/// What in a text is encoded text.
+/// The encoded runs in a text that decode to text.
 pub(super) fn encoded(text: &str) -> Vec<Encoded> {
     encoded_within(text, DEPTH)
 }
@@ -73,7 +73,7 @@ fn plain(run: &str) -> Option<String> {
     text.chars().all(|c| !c.is_control() || c.is_whitespace()).then_some(text)
 }
 
-/// A sentence has words.
+/// Whether the text has at least three words and is not structured.
 fn is_sentence(text: &str) -> bool {
     let words =
         text.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count();

@@ -1,30 +1,30 @@
-//! Where a text of a tool stands: whether it only describes, or stands for something that upstreams compare.
+//! The role of a text in a tool: a description that may be changed, or a value that the upstream compares.
 
 use serde_json::Value;
 
 /// Whether a text may be changed on its way to agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It describes: what cannot be seen is left out.
+    /// A description: invisible characters are removed.
     Text,
-    /// A regular expression: what cannot be seen is escaped.
+    /// A regular expression: invisible characters are escaped.
     Pattern,
-    /// A name or a value that the upstream compares: it stays as it is.
+    /// A name, or a value that the upstream compares: never changed.
     Fixed,
 }
 
-/// What the members of a JSON value are.
+/// How the fields of a JSON value in a schema are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Within {
-    /// Each is what its name says.
+    /// A schema object: the field name determines the role.
     Members,
-    /// Named by others: `properties`, `$defs`.
+    /// A map with arbitrary names: `properties`, `$defs`.
     Names,
-    /// Data, all of it of one kind.
+    /// Data in which all texts have the same role.
     Data(Place),
 }
 
-/// Members whose texts describe, and whose values agents may have in other words.
+/// Fields whose texts only describe, so that agents may get them changed.
 const TEXTS: [&str; 9] = [
     "title",
     "description",
@@ -40,7 +40,7 @@ const NAMES: [&str; 5] =
     ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 impl Within {
-    /// What a member of this name holds.
+    /// The context of the value of a field.
     pub(crate) fn member(self, name: &str) -> Self {
         match self {
             Self::Data(_) => self,
@@ -53,7 +53,7 @@ impl Within {
         }
     }
 
-    /// What a text here is.
+    /// The role of a string value in this context.
     pub(crate) fn text(self) -> Place {
         match self {
             Self::Data(place) => place,
@@ -61,7 +61,7 @@ impl Within {
         }
     }
 
-    /// What the name of a member is.
+    /// The role of a field name in this context.
     pub(crate) fn name(self) -> Place {
         match self {
             Self::Data(Place::Text) => Place::Text,
@@ -70,7 +70,7 @@ impl Within {
     }
 }
 
-/// A JSON pointer that grows and shrinks with the walk.
+/// A JSON pointer that follows a depth-first walk.
 #[derive(Default)]
 pub(crate) struct Pointer(String);
 
@@ -79,7 +79,7 @@ impl Pointer {
         &self.0
     }
 
-    /// Does something one step further down.
+    /// Runs `walk` with the pointer extended by one step.
     fn below(&mut self, step: &str, walk: impl FnOnce(&mut Self)) {
         let length = self.0.len();
         self.0.push('/');
@@ -89,7 +89,7 @@ impl Pointer {
     }
 }
 
-/// Shows every text of a value, names of members among them.
+/// Visits every string of a value, including field names.
 pub(crate) fn each_text(
     value: &Value,
     within: Within,
@@ -115,7 +115,7 @@ pub(crate) fn each_text(
     }
 }
 
-/// Changes every text of a value that may be changed.
+/// Passes every string that may be changed to `change`.
 pub(crate) fn change_texts(
     value: &mut Value,
     within: Within,

@@ -1,4 +1,4 @@
-//! The texts of a tool as agents get them: without what a person could not see. Ordinary text stays as it is.
+//! Sanitises the texts of a tool for agents: removes or escapes invisible characters. Ordinary text stays unchanged.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,24 +8,24 @@ use serde_json::Value;
 use super::place::{Place, Within, change_texts};
 use super::unseen::{self, Unseen};
 
-/// The longest description that agents get, in bytes.
+/// Longest description that agents get, in bytes.
 pub const DESCRIPTION_LIMIT: usize = 16 * 1024;
 
-/// A text without what cannot be seen.
+/// A text without invisible characters.
 pub fn shown_text(text: &str) -> Cow<'_, str> {
     if is_plain(text) || unseen::characters(text).all(|(_, why)| why.is_none()) {
         return Cow::Borrowed(text);
     }
     let kept = unseen::characters(text).filter_map(|(character, why)| match (character, why) {
         (_, None) => Some(character),
-        // It ended a line once.
+        // A lone carriage return is an old line ending.
         ('\r', Some(Unseen::Control)) => Some('\n'),
         (_, Some(_)) => None,
     });
     Cow::Owned(kept.collect())
 }
 
-/// A description without what cannot be seen, cut to 16 KiB.
+/// A description without invisible characters, truncated to 16 KiB.
 pub fn shown_description(text: &str) -> Cow<'_, str> {
     let shown = shown_text(text);
     if shown.len() <= DESCRIPTION_LIMIT {
@@ -37,8 +37,8 @@ pub fn shown_description(text: &str) -> Cow<'_, str> {
     Cow::Owned(cut + &note)
 }
 
-/// Leaves out what cannot be seen in the texts of a schema, or of anything else that an upstream says as JSON. Names, and
-/// values that the upstream compares, stay as they are.
+/// Sanitises the texts of a schema or of other JSON from an upstream. Names, and values that the upstream compares,
+/// stay unchanged.
 pub fn show_json(mut value: Value) -> Value {
     change_texts(&mut value, Within::Members, &mut |place, text| match place {
         Place::Fixed => {}
@@ -52,22 +52,22 @@ pub fn show_json(mut value: Value) -> Value {
     value
 }
 
-/// A text of others on one line, in which everything can be seen and nothing is obeyed: for logs and messages.
+/// A foreign text as one line for logs and messages, with invisible and control characters escaped.
 pub fn plain_line(text: &str) -> String {
     unseen::written_out(text)
 }
 
-/// Whether everything in a name can be seen.
+/// Whether a name has no invisible characters.
 pub fn is_seen(name: &str) -> bool {
     is_plain(name) || unseen::characters(name).all(|(_, why)| why.is_none())
 }
 
-/// As most texts are.
+/// Fast path: printable ASCII, as most texts are.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
 }
 
-/// What cannot be seen, as regular expressions write it: it means the same.
+/// Replaces invisible characters of a regular expression by equivalent escapes.
 fn escape(pattern: &mut String) {
     if is_seen(pattern) {
         return;

@@ -1,38 +1,38 @@
-//! Characters that a person does not see, and those that steer what shows them.
+//! Classifies invisible characters, and control characters that affect the display.
 //!
-//! What looks the same in honest text is told apart by what stands beside it: the joiners of Persian and Indic words and
-//! of emoji, the marks of texts that run from right to left, selectors behind what they select, flags.
+//! The same character can be legitimate: joiners in Persian and Indic words and in emoji, direction marks in
+//! right-to-left text, variation selectors after a base character, tags in flags. The neighbouring characters decide.
 
-/// Why a character is not to be shown.
+/// Why a character must not be displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unseen {
-    /// Terminals obey it, or a sequence that it begins; no text has it by accident.
+    /// A terminal control character, or the start of an escape sequence.
     Steers,
-    /// Another control character.
+    /// Any other control character.
     Control,
-    /// ASCII in a disguise that models read and people do not see.
+    /// A Unicode tag: ASCII that models read and people do not see.
     Tag,
-    /// Turns the order around in which text is shown.
+    /// Overrides the display order of text.
     Override,
-    /// Sets text apart that may run the other way.
+    /// Embeds or isolates text of a different direction.
     Embedding,
-    /// A mark of such text, where there is none.
+    /// A direction mark in text without right-to-left characters.
     Mark,
-    /// Takes no room.
+    /// A zero-width character.
     ZeroWidth,
-    /// The same, as word processors and old files leave it behind.
+    /// A zero-width character that word processors and old files leave behind.
     Leftover,
-    /// Selects how something looks, where nothing is to be selected.
+    /// A variation selector without a base character.
     Selector,
-    /// Means something only to those who agreed on it.
+    /// A private-use character, without a standard meaning.
     PrivateUse,
 }
 
-/// The characters of a text with why each is not to be shown, if so.
+/// The characters of a text, each with the reason not to display it, if any.
 pub(crate) fn characters(text: &str) -> impl Iterator<Item = (char, Option<Unseen>)> + '_ {
     let runs_left = text.chars().any(runs_left);
     let mut rest = text.chars();
-    // The last character that is shown, and how many tags of a flag are still to come.
+    // The last visible character, and the number of remaining tags of a flag.
     let (mut before, mut of_flag) = (None, 0_usize);
     std::iter::from_fn(move || {
         let character = rest.next()?;
@@ -53,7 +53,7 @@ pub(crate) fn characters(text: &str) -> impl Iterator<Item = (char, Option<Unsee
 
 const BLACK_FLAG: char = '\u{1f3f4}';
 
-/// How many tags make a black flag that of a region: two letters and up to three more, and the end.
+/// Length of the tag sequence that turns a black flag into a region's flag: three to five characters and the end tag.
 fn flag_tags(rest: impl Iterator<Item = char>) -> usize {
     let tags: Vec<char> = rest.take(6).collect();
     let end = tags.iter().position(|tag| *tag == '\u{e007f}').unwrap_or_default();
@@ -108,13 +108,13 @@ fn unseen(
     Some(why)
 }
 
-/// Hebrew, Arabic and their neighbours.
+/// Whether the character is Hebrew, Arabic or of a related script.
 pub(super) fn runs_left(character: char) -> bool {
     matches!(character, '\u{590}'..='\u{60f}' | '\u{620}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fdff}'
         | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Whether a joiner means something here: within a script that joins letters, or between parts of an emoji.
+/// Whether a joiner is legitimate: in a script that joins letters, or between parts of an emoji.
 fn joins(before: Option<char>, after: Option<char>) -> bool {
     let is_script = |c: char| {
         matches!(c, '\u{620}'..='\u{109f}' | '\u{1780}'..='\u{1cff}' | '\u{a800}'..='\u{abff}'
@@ -125,12 +125,12 @@ fn joins(before: Option<char>, after: Option<char>) -> bool {
         || (before.is_some_and(|c| is_emoji(c) || c == '\u{fe0f}') && after.is_some_and(is_emoji))
 }
 
-/// Scripts that mark where a line may end in this way: Thai, Lao, Burmese, Khmer.
+/// Whether the script marks line-break opportunities with zero-width spaces: Thai, Lao, Burmese, Khmer.
 fn has_no_spaces(character: char) -> bool {
     matches!(character, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
 }
 
-/// Whether something may be said of how it looks: once, and of a sign.
+/// Whether a variation selector may follow this character; a selector may not follow a selector.
 fn can_be_selected(character: char) -> bool {
     match character {
         '0'..='9' | '#' | '*' => true,
@@ -139,7 +139,7 @@ fn can_be_selected(character: char) -> bool {
     }
 }
 
-/// A text with everything written out that cannot be seen, on one line.
+/// A text on one line with invisible characters escaped.
 pub(crate) fn written_out(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for (character, why) in characters(text) {

@@ -1,7 +1,7 @@
-//! Words that speak to a model and not to whoever looks for a tool: orders, other tools, secrets, code.
+//! Detects prompt injection: instructions to a model, references to other tools, requests for secrets, and code.
 //!
-//! No word is proof. What hardly anybody writes in earnest is critical alone; what somebody might write is a warning; and
-//! what many write is one only beside other signs in the same text. Everything is matched in linear time.
+//! No phrase is proof. Phrases without honest use are critical alone; ambiguous ones are warnings; common ones count
+//! only together with other signs in the same text. All matching takes linear time.
 
 mod machine;
 mod reading;
@@ -33,38 +33,38 @@ static OTHER: LazyLock<Vec<regex::Regex>> = LazyLock::new(|| {
     OTHER_ALPHABETS.iter().map(compile).collect()
 });
 
-/// Words are in lower case, and may have letters of other alphabets.
+/// Adapts a pattern to normalised text: lower case, with `0xff` for each non-ASCII letter.
 fn expression(sign: &Sign) -> String {
     let pattern = sign.pattern.replace(r"\w", r"[0-9a-z_\xff]");
     if sign.is_sentence { pattern.replace(' ', BETWEEN) } else { pattern }
 }
 
-/// What may stand between two words of one sentence: quotes, commas, marks of a markup.
+/// Characters allowed between two words of a sentence: quotes, commas, markup.
 const BETWEEN: &str = r"[^0-9a-z.!?\xff]+";
 
-/// What is as long may be a sentence without spaces.
+/// A text of this length may be a sentence written without spaces.
 const LONG_NAME: usize = 24;
 
-/// Stands for every letter that is not ASCII.
+/// Replaces every non-ASCII letter.
 const STRANGE: u8 = 0xff;
 
-/// Gives back what is needed only while texts are looked through, if nobody did since this was last asked.
+/// Releases the compiled patterns if they were not used since the last call.
 pub(super) fn rest() {
     ALL.rest();
 }
 
-/// A sign that was found.
+/// A sign found in a text.
 pub(super) struct Found {
     pub(super) check: &'static str,
     pub(super) severity: Severity,
     pub(super) what: &'static str,
-    /// In characters of the text.
+    /// Offset in the text, in characters.
     pub(super) offset: usize,
 }
 
-/// The signs in a text.
+/// The signs of prompt injection in a text.
 pub(super) fn signs(text: &str) -> Vec<Found> {
-    // A word or two, as most names are, order nothing.
+    // Text as short as most names cannot hold an instruction.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte);
     let words = text.split(['_', '-', '.']).count();
     if text.len() < LONG_NAME && text.bytes().all(is_name) && words < 3 {
@@ -82,16 +82,16 @@ pub(super) fn signs(text: &str) -> Vec<Found> {
     if let Some(reading) = Reading::of(&lowered) {
         add(found_in(&reading.text, text, |place| reading.place(place)));
     }
-    // Where its words stand in the text is not known.
+    // Offsets in the stripped text do not map back to the original.
     if let Some(plain) = undressed(text) {
         add(found_in(&self::lowered(&plain), text, |_| 0));
     }
     found
 }
 
-/// The signs of a reading. `place` is where one of its letters stands in the lowered text.
+/// The signs in a normalised text. `place` maps a character index back to the lower-case text.
 fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Found> {
-    // A letter is a byte here: all of Unicode's would make large machines of small expressions.
+    // One byte per character: Unicode classes would make the automata large.
     let letters: Vec<u8> = lowered.chars().map(|letter| ascii(letter).unwrap_or(STRANGE)).collect();
     let mut all: Vec<(&Sign, Start)> = Vec::new();
     for number in ALL.matches(&letters) {
@@ -102,7 +102,7 @@ fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Fo
         all.extend(before.map(|before| (sign, Start::After(before.chars().count()))));
     }
     let is_found = |what: &str| all.iter().any(|(sign, _)| sign.what == what);
-    // The same words may be two signs, and say no more for that.
+    // Two signs may match the same words; count those words once.
     let is_said = |sign: &Sign| {
         COUNTED_ONCE.iter().any(|(little, more)| sign.what == *little && is_found(more))
     };
@@ -110,12 +110,12 @@ fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Fo
     let points: usize = counted.map(|(sign, _)| sign.says.points()).sum();
     let most = all.iter().map(|(sign, _)| sign.says.points()).max().unwrap_or_default();
     let severity = match points {
-        // What says little does not say more by itself.
+        // Weak signs alone never become critical.
         CRITICAL.. if WARNING <= most => Severity::Critical,
         WARNING.. if WARNING <= most || CRITICAL < points => Severity::Warning,
         _ => return Vec::new(),
     };
-    // Those that say little are named only if there are no others.
+    // Report weak signs only if there are no stronger ones.
     let named = all.iter().filter(|(sign, _)| WARNING.min(most) <= sign.says.points());
     let found = named.filter_map(|(sign, start)| {
         let start = match *start {
@@ -128,7 +128,7 @@ fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Fo
     found.collect()
 }
 
-/// Where a sign begins, in letters. Most are never asked for it.
+/// The start of a sign, as a character index. Most searches never need it, so it may be computed later.
 enum Start {
     After(usize),
     ToBeFound { number: usize },
@@ -138,14 +138,14 @@ fn ascii(letter: char) -> Option<u8> {
     u8::try_from(letter).ok().filter(u8::is_ascii)
 }
 
-/// A text in lower case, with single spaces, without what cannot be seen and without emphasis.
+/// The text in lower case, with single spaces, without invisible characters and asterisks.
 fn lowered(text: &str) -> String {
     let mut lowered = String::with_capacity(text.len());
     each_lowered(text, |_, character| lowered.push(character));
     lowered
 }
 
-/// At which character of a text this one of its lowered form stands.
+/// The offset in the text of a character of its normalised form.
 fn offset_of(text: &str, wanted: usize) -> usize {
     let (mut seen, mut found) = (0, 0);
     each_lowered(text, |offset, _| {
@@ -170,7 +170,7 @@ fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
             '*' => {}
             '’' => see(offset, '\''),
             _ if character.is_ascii() => see(offset, character.to_ascii_lowercase()),
-            // One for one, so that places can be counted.
+            // One character for one, so that indexes stay aligned.
             _ => see(offset, character.to_lowercase().next().unwrap_or(character)),
         }
     };
@@ -187,7 +187,7 @@ fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
     }
 }
 
-/// Whether a name has letters that only look like those beside them.
+/// Whether a name mixes ASCII letters with look-alikes of other alphabets.
 pub(super) fn mixes_alphabets(name: &str) -> bool {
     name.chars().any(|c| c.is_ascii_alphabetic())
         && name.chars().any(|c| !c.is_ascii() && alike_letter(c).is_ascii())

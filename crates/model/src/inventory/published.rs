@@ -1,16 +1,16 @@
 //! The published hash of an inventory (requirement S7): the first 16 hexadecimal characters of SHA-256 over the
-//! name-sorted list of `{name, method, path, parameters as key-sorted JSON}`, in the spelling of Python's `json.dumps`
-//! (a space after `,` and `:`, ASCII only), so that other programs can compare.
+//! name-sorted list of `{name, method, path, parameters as key-sorted JSON}`, in the format of Python's `json.dumps`
+//! (a space after `,` and `:`, ASCII only), so that other programs can compute it.
 //!
-//! The parameters of large specifications have tens of megabytes, most of them the same definitions again and again: each
-//! definition is written once, and the whole never stands in memory.
+//! The parameters of large specifications take tens of megabytes, mostly repeated definitions: each definition is
+//! written once, and the whole text is never in memory.
 
 use serde_json::{Map, Value};
 
 use crate::Manifest;
 use crate::digest::Hashing;
 
-/// The hash of the manifests that were added, in the order of their names.
+/// The incremental hash; manifests must be added in the order of their names.
 #[derive(Debug)]
 pub(super) struct PublishedHash {
     hashing: Hashing,
@@ -48,7 +48,7 @@ impl PublishedHash {
     }
 }
 
-/// What stands around `$defs` in the order of keys: up to it, and from it on.
+/// The parts of a key-sorted object before and after `$defs`.
 pub(crate) fn around(root: &Map<String, Value>) -> (String, String) {
     let mut entries: Vec<(&String, &Value)> = root.iter().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);
@@ -69,14 +69,14 @@ pub(crate) fn around(root: &Map<String, Value>) -> (String, String) {
     (format!("{{{}", text(before)), format!("{}}}", text(after)))
 }
 
-/// Key-sorted JSON in Python's spelling, as it stands inside a JSON string.
+/// Key-sorted JSON in Python's format, escaped for use inside a JSON string.
 pub(crate) fn quoted(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
     escaped(&text)
 }
 
-/// ASCII as it stands inside a JSON string.
+/// Escapes ASCII text for use inside a JSON string.
 fn escaped(text: &str) -> String {
     let mut escaped = Vec::with_capacity(text.len() + text.len() / 4);
     for byte in text.bytes() {
@@ -88,7 +88,7 @@ fn escaped(text: &str) -> String {
     String::from_utf8(escaped).expect("ASCII stays ASCII")
 }
 
-/// Key-sorted JSON in Python's spelling.
+/// Key-sorted JSON in Python's format.
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Array(items) => {

@@ -1,4 +1,4 @@
-//! The hashes of an inventory: the published one as other programs compute it, and which changes they see.
+//! The hashes of an inventory: the published hash as other programs compute it, and which changes each hash detects.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn inventory(manifests: Vec<Manifest>) -> Inventory {
 }
 
 #[test]
-fn the_published_hash_is_the_one_python_gives() {
+fn the_published_hash_equals_the_one_of_python() {
     // python3: hashlib.sha256(json.dumps([{"name": "a", "method": "GET", "path": "/a",
     //   "parameters": json.dumps({"type": "object", "title": "ü"}, sort_keys=True)}], sort_keys=True)…).hexdigest()[:16]
     let found = inventory(vec![manifest("a", json!({"type": "object", "title": "ü"}))]);
@@ -39,14 +39,14 @@ fn the_published_hash_is_the_one_python_gives() {
 const PYTHON_HASH: &str = "9bc52d1677a576a9";
 
 #[test]
-fn definitions_that_are_documents_of_their_own_count_as_if_they_stood_in_the_schema() {
+fn separately_stored_definitions_are_hashed_as_part_of_the_schema() {
     let schema = json!({
         "$comment": "a \"quoted\" ü word", "type": "object",
         "$defs": {"Big": {"description": "ü".repeat(300), "type": "string"}, "Small": {"type": "integer"},
                   "Another": {"enum": ["x".repeat(600)]}},
         "properties": {"a": {"$ref": "#/$defs/Big"}},
     });
-    // As Python computes it, like the one above.
+    // Computed with Python, as in the test above.
     assert_eq!(inventory(vec![manifest("big", schema)]).published_hash, "83ca0e6c0736ceb0");
 }
 
@@ -61,7 +61,7 @@ fn a_changed_description_changes_the_fingerprint_and_not_the_published_hash() {
 }
 
 #[test]
-fn two_tools_under_one_key_are_refused() {
+fn two_tools_with_one_key_are_rejected() {
     let twice =
         [("a".to_owned(), manifest("a", json!({}))), ("a".to_owned(), manifest("b", json!({})))];
     let error = Inventory::new("s".parse().unwrap(), twice).unwrap_err();
@@ -80,7 +80,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_schema_put_together_from_definitions_has_the_hash_of_the_whole(
+    fn a_schema_built_from_definitions_has_the_hash_of_the_whole(
         before in any::<bool>(), after in any::<bool>(), definitions in 0_usize..4, long in any::<bool>(),
     ) {
         let mut root = serde_json::Map::new();

@@ -1,4 +1,4 @@
-//! What each operator says about each kind of claim.
+//! The operators of a matcher on each type of claim.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -13,7 +13,7 @@ fn error(written: Value) -> String {
     serde_json::from_value::<Matcher>(written).unwrap_err().to_string()
 }
 
-/// Whether an operator and value match the claim `c`.
+/// Whether an operator with this value matches the claim `c`.
 fn says(operator: &str, value: Value, claim: Value) -> bool {
     let matcher = matcher(json!({"claim": "c", "operator": operator, "value": value}));
     matcher.matches(&serde_json::from_value(json!({ "c": claim })).unwrap())
@@ -43,7 +43,7 @@ fn equals_compares_by_type() {
 }
 
 #[test]
-fn numbers_are_equal_by_what_they_count() {
+fn numbers_are_compared_by_value() {
     let equals = |value: Value, claim: Value| says("equals", value, claim);
     assert!(equals(json!(1), json!(1.0)));
     assert!(equals(json!(-0.0), json!(0)));
@@ -57,7 +57,7 @@ fn numbers_are_equal_by_what_they_count() {
 }
 
 #[test]
-fn a_number_that_was_rounded_equals_nothing_and_is_not_taken() {
+fn a_rounded_number_equals_nothing_and_is_rejected_as_an_operand() {
     let rounded: Value = serde_json::from_str("100000000000000000001").unwrap();
     for value in [json!(1), json!(u64::MAX), json!("x")] {
         assert!(!says("equals", value.clone(), rounded.clone()));
@@ -86,7 +86,7 @@ fn equals_compares_a_list_as_a_whole() {
 }
 
 #[test]
-fn one_of_the_walked_values_is_enough() {
+fn one_matching_value_of_a_walked_list_is_enough() {
     let groups = json!({"groups": [{"name": "a"}, {"name": "b c"}]});
     let on_groups = |operator: &str, value: Value| {
         matches(
@@ -119,7 +119,7 @@ fn contains_is_membership_in_a_list() {
 }
 
 #[test]
-fn contains_is_a_whole_word_of_a_text_and_never_a_part_of_one() {
+fn contains_matches_a_whole_word_and_never_a_part_of_one() {
     assert!(says("contains", json!("admin"), json!("tools:read admin")));
     assert!(says("contains", json!("admin"), json!("admin")));
     for text in
@@ -133,14 +133,14 @@ fn contains_is_a_whole_word_of_a_text_and_never_a_part_of_one() {
 }
 
 #[test]
-fn contains_is_false_about_what_has_no_members() {
+fn contains_is_false_for_values_without_elements() {
     for claim in [json!(1), json!(true), json!({"admin": true})] {
         assert!(!says("contains", json!("admin"), claim.clone()), "{claim}");
     }
 }
 
 #[test]
-fn matches_looks_at_the_whole_text() {
+fn matches_tests_the_whole_string() {
     assert!(says("matches", json!("adm.n"), json!("admin")));
     assert!(says("matches", json!("a|ab"), json!("ab")));
     for text in ["administrator", "xadmin", "admin\n", "Admin"] {
@@ -151,14 +151,14 @@ fn matches_looks_at_the_whole_text() {
 }
 
 #[test]
-fn matches_looks_at_each_element_of_a_list() {
+fn matches_tests_each_element_of_a_list() {
     assert!(says("matches", json!("team-.+"), json!(["x", "team-a"])));
     assert!(!says("matches", json!("team-.+"), json!(["x", 1, ["team-a"]])));
     assert!(!says("matches", json!(r".*"), json!([])));
 }
 
 #[test]
-fn matches_does_not_look_at_a_text_beyond_the_limit() {
+fn matches_rejects_strings_beyond_the_limit() {
     assert!(says("matches", json!("a*"), json!("a".repeat(MATCHER_TEXT_LIMIT))));
     assert!(!says("matches", json!("a*"), json!("a".repeat(MATCHER_TEXT_LIMIT + 1))));
 }
@@ -188,7 +188,7 @@ fn a_claim_exists_unless_it_is_missing_or_null() {
 }
 
 #[test]
-fn a_missing_claim_matches_only_when_a_negative_operator_asks_for_it() {
+fn a_missing_claim_matches_only_negative_operators_with_missing() {
     let value = |operator: &str| if operator.ends_with("in") { json!(["a"]) } else { json!("a") };
     for claims in [json!({}), json!({"c": null})] {
         for operator in
@@ -238,7 +238,7 @@ fn a_value_must_suit_its_operator() {
 }
 
 #[test]
-fn an_expression_that_could_be_slow_or_escape_its_anchors_is_refused() {
+fn a_slow_or_unanchored_expression_is_rejected() {
     for expression in [r"(a)\1", "(?=a)", "((a{1000}){1000}){1000}", "a)|(?:b", "("] {
         let error = error(json!({"claim": "c", "operator": "matches", "value": expression}));
         assert!(error.starts_with("`value` is not a regular expression: "), "{error}");
@@ -246,7 +246,7 @@ fn an_expression_that_could_be_slow_or_escape_its_anchors_is_refused() {
 }
 
 #[test]
-fn missing_is_only_for_operators_it_can_change() {
+fn missing_is_only_for_negative_operators() {
     let written = json!({"claim": "c", "operator": "equals", "value": 1, "missing": true});
     assert_eq!(
         error(written),
@@ -262,14 +262,14 @@ fn missing_is_only_for_operators_it_can_change() {
 }
 
 #[test]
-fn a_claim_path_is_needed_and_checked() {
+fn a_claim_path_is_required_and_validated() {
     assert!(error(json!({"claim": "", "operator": "exists"})).contains("is not a claim path"));
     assert!(error(json!({"operator": "exists"})).contains("missing field `claim`"));
     assert!(error(json!({"claim": "c", "operator": "is"})).contains("unknown variant `is`"));
 }
 
 #[test]
-fn a_matcher_is_written_as_it_was_read() {
+fn a_matcher_serialises_to_its_input() {
     for written in [
         json!({"claim": "a.b", "operator": "equals", "value": {"x": [1, "1"]}}),
         json!({"claim": "c", "operator": "not_in", "value": [1, "a"], "missing": true}),
@@ -282,7 +282,7 @@ fn a_matcher_is_written_as_it_was_read() {
 }
 
 #[test]
-fn an_operator_is_called_as_it_is_written() {
+fn an_operator_displays_as_in_json() {
     for operator in [
         Operator::Equals,
         Operator::NotContains,
@@ -294,7 +294,7 @@ fn an_operator_is_called_as_it_is_written() {
     }
 }
 
-/// Values small enough to be equal by chance.
+/// Values from a small set, so that equal values are frequent.
 fn value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         any::<bool>().prop_map(Value::from),
@@ -342,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn being_the_same_has_no_direction(a in value(), b in value()) {
+    fn equality_is_symmetric(a in value(), b in value()) {
         prop_assert!(same(&a, &a));
         prop_assert_eq!(same(&a, &b), same(&b, &a));
     }

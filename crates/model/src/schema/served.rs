@@ -1,22 +1,22 @@
-//! A schema as agents get it: the same, in fewer bytes.
+//! Inlines definitions of a schema for agents, to make it shorter.
 //!
-//! Stored schemas share their definitions with those of other tools. Served alone, a definition that is used once, or is
-//! so short that its references are longer, costs less where it is used.
+//! Stored schemas share their definitions with other tools. In a single schema, inlining a definition saves bytes if it
+//! is used once, or is shorter than its references.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-/// How many schemas may stand inside each other before a definition keeps its place: each is two levels of JSON, and
-/// many programs read only 128.
+/// Deepest nesting of schemas before a definition stays in `$defs`. Each is two levels of JSON, and many parsers accept
+/// only 128 levels.
 const DEPTH: usize = 40;
 const PREFIX: &str = "#/$defs/";
-/// Keywords whose value is data, whatever it looks like.
+/// Keywords whose value is data and not a schema.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
-/// Keywords whose value is a map of schemas by names.
+/// Keywords whose value maps names to schemas.
 const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "$defs"];
 
-/// Writes definitions out where that is shorter. A schema that refers to anything but its own definitions stays as it is.
+/// Inlines definitions where that is shorter. A schema with references to other targets is returned unchanged.
 pub(super) fn served(mut schema: Value) -> Value {
     let Some(definitions) = schema.get("$defs").and_then(Value::as_object) else { return schema };
     let mut uses = Uses::default();
@@ -38,7 +38,7 @@ pub(super) fn served(mut schema: Value) -> Value {
     let kept: Vec<String> = stay.iter().cloned().collect();
     let mut places = Places { definitions, stay, kept, depth: 0 };
     places.fill(&mut schema);
-    // Circles among the rest keep each other; each is filled in its own place.
+    // Cyclic definitions keep referring to each other in `$defs`.
     let mut rest = Map::new();
     while let Some(name) = places.kept.pop() {
         if !rest.contains_key(&name)
@@ -55,7 +55,7 @@ pub(super) fn served(mut schema: Value) -> Value {
     schema
 }
 
-/// Whether a definition that is used so often keeps its place in `$defs`.
+/// Whether a definition with this many uses stays in `$defs`.
 fn stays(name: &str, definition: &Value, uses: usize) -> bool {
     if uses < 2 || !definition.is_object() {
         return 0 < uses && !definition.is_object();
@@ -69,15 +69,15 @@ fn stays(name: &str, definition: &Value, uses: usize) -> bool {
 
 struct Places {
     definitions: Map<String, Value>,
-    /// Those that keep their place in `$defs`.
+    /// Names of the definitions that stay in `$defs`.
     stay: HashSet<String>,
-    /// The same, and those that would stand too deep; not filled yet.
+    /// Definitions to put into `$defs` that are not processed yet: the shared ones, and those nested too deeply.
     kept: Vec<String>,
     depth: usize,
 }
 
 impl Places {
-    /// Replaces the references below a schema that do not stay.
+    /// Replaces references to inlined definitions below a schema.
     fn fill(&mut self, schema: &mut Value) {
         let Some(object) = schema.as_object_mut() else { return };
         while let Some(name) =
@@ -109,8 +109,8 @@ impl Places {
     }
 }
 
-/// A definition with what stood beside the reference to it, which wins where it only describes. Where both say something
-/// about the same, both count.
+/// Merges a definition with the keywords beside its reference. Annotations beside the reference win; conflicting
+/// constraints are combined with `allOf`.
 fn merged(definition: &Map<String, Value>, beside: &Map<String, Value>) -> Map<String, Value> {
     let describes = |key: &str| {
         matches!(key, "title" | "description" | "default" | "examples" | "deprecated" | "$comment")
@@ -134,11 +134,11 @@ fn merged(definition: &Map<String, Value>, beside: &Map<String, Value>) -> Map<S
     both
 }
 
-/// How often each definition is referred to.
+/// Number of references to each definition.
 #[derive(Default)]
 struct Uses {
     names: HashMap<String, usize>,
-    /// Whether there are references of another kind.
+    /// Whether there are references or anchors of other kinds.
     is_foreign: bool,
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_is_used_once_stands_where_it_is_used() {
+    fn a_definition_used_once_is_inlined() {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/A", "description": "mine"}},
             "$defs": {"A": {"items": {"$ref": "#/$defs/B"}, "description": "its"}, "B": long()}});
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_that_is_used_twice_stands_apart_and_a_short_one_does_not() {
+    fn a_long_definition_used_twice_stays_and_a_short_one_is_inlined() {
         let twice = |definition: Value| json!({"properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/A"}}, "$defs": {"A": definition}});
         assert_eq!(served(twice(long())), twice(long()));
         let short = json!({"type": "integer"});
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_stays_a_circle() {
+    fn cyclic_definitions_stay_cyclic() {
         let schema = json!({"properties": {"v": {"$ref": "#/$defs/Node"}},
             "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}});
         assert_eq!(served(schema.clone()), schema);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_says_something_else_about_the_same_keeps_both() {
+    fn a_reference_with_conflicting_keywords_keeps_both() {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/A", "maxLength": 3}},
             "$defs": {"A": {"type": "string", "maxLength": 5}}});
         let expected = json!({"properties": {"a": {"maxLength": 3, "allOf": [{"type": "string", "maxLength": 5}]}}});
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_in_another_way_stays_as_it_is() {
+    fn a_schema_with_other_references_is_unchanged() {
         for reference in ["#/$defs/A/properties/b", "#a", "#/$defs/B", "#"] {
             let schema = json!({"properties": {"a": {"$ref": reference}},
                 "$defs": {"A": {"$anchor": "a", "properties": {"b": {"type": "null"}}}}});
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_is_only_true_or_false_stays() {
+    fn a_boolean_definition_stays() {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": true}});
         assert_eq!(served(schema.clone()), schema);
     }
 
     #[test]
-    fn a_long_chain_of_definitions_does_not_become_a_deep_schema() {
+    fn a_long_chain_of_definitions_stays_within_the_depth_limit() {
         let next = |at: usize| json!({"properties": {"next": {"$ref": format!("#/$defs/S{at}")}}});
         let definitions: Map<String, Value> =
             (0..500).map(|at| (format!("S{at}"), next(at + 1))).collect();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_reference_in_data_or_as_a_name_is_none() {
+    fn ref_in_data_or_as_a_property_name_is_no_reference() {
         let schema = json!({"properties": {"$ref": {"type": "string", "examples": [{"$ref": "#/$defs/A"}]}},
             "default": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "null"}}});
         let expected = json!({"properties": {"$ref": {"type": "string", "examples": [{"$ref": "#/$defs/A"}]}},

@@ -1,4 +1,4 @@
-//! How toolcrib shows itself to an upstream.
+//! How toolcrib authenticates to an upstream, and the validation of these settings.
 
 use std::borrow::Cow;
 
@@ -163,18 +163,18 @@ pub enum ClientProof {
     Post,
 }
 
-/// Something that is said and cannot be done.
+/// A setting under `auth` that is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`auth.{member}` {why}")]
 pub struct AuthProblem {
-    /// Where.
+    /// Path of the field below `auth`.
     pub member: &'static str,
-    /// Why.
+    /// The problem, as the end of a sentence.
     pub why: &'static str,
 }
 
 impl Auth {
-    /// Whether what is shown is a token that is asked for, and may be refused although it was good.
+    /// Whether the credential is a token from an authorization server: it may be revoked early, so a retry can help.
     pub fn is_a_token(&self) -> bool {
         match self {
             Self::None | Self::ApiKey { .. } | Self::Basic { .. } | Self::Bearer { .. } => false,
@@ -185,12 +185,12 @@ impl Auth {
         }
     }
 
-    /// Whether it is for MCP servers at a url and for nothing else.
+    /// Whether it only works for MCP servers over HTTP.
     pub fn is_of_mcp(&self) -> bool {
         matches!(self, Self::McpOauth { .. } | Self::McpEnterprise { .. })
     }
 
-    /// Every secret that it refers to.
+    /// All secrets that it refers to.
     pub fn secrets(&self) -> Vec<&SecretRef> {
         match self {
             Self::None => Vec::new(),
@@ -208,7 +208,7 @@ impl Auth {
         }
     }
 
-    /// The word on the wire.
+    /// The kind as written in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -222,7 +222,7 @@ impl Auth {
         }
     }
 
-    /// Whether nothing but a certificate proves who toolcrib is where it asks for tokens.
+    /// Whether toolcrib authenticates to the token endpoint by its TLS certificate alone.
     pub fn is_by_certificate(&self) -> bool {
         match self {
             Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
@@ -232,7 +232,7 @@ impl Auth {
         }
     }
 
-    /// The header of a key, which is nobody else's.
+    /// The request header with the API key; nothing else may set this header.
     pub fn header_of_key(&self) -> Option<&str> {
         match self {
             Self::ApiKey { location: ApiKeyLocation::Header, name, .. } => Some(name),
@@ -240,7 +240,7 @@ impl Auth {
         }
     }
 
-    /// The same with tokens for somebody else, if somebody is named and its tokens are asked for by audience.
+    /// Replaces the audience of the token, if one is given and the tokens are requested by audience.
     pub fn for_audience(&self, other: Option<&Name>) -> Cow<'_, Self> {
         let Some(other) = other else { return Cow::Borrowed(self) };
         match self {
@@ -264,12 +264,12 @@ impl Auth {
         }
     }
 
-    /// Whether each agent is shown as itself.
+    /// Whether the upstream sees the identity of each agent.
     pub fn is_per_agent(&self) -> bool {
         matches!(self, Self::TokenExchange { .. } | Self::McpEnterprise { .. })
     }
 
-    /// What cannot be done of what is said.
+    /// All problems with these settings.
     pub fn problems(&self) -> Vec<AuthProblem> {
         let mut problems = Vec::new();
         let mut say = |holds: bool, member, why| {
@@ -321,7 +321,7 @@ impl Auth {
     }
 }
 
-/// Is told whether something holds; otherwise which member it is about, and why.
+/// Takes the result of a check; on failure it reports the field and the problem.
 type Say<'a> = &'a mut dyn FnMut(bool, &'static str, &'static str);
 
 fn check_place(client: &TokenClient, [of_url, of_issuer]: [&'static str; 2], say: Say<'_>) {
@@ -343,7 +343,7 @@ fn check_scopes(scopes: &[Box<str>], say: Say<'_>) {
     say(fits, "scopes", "has one with characters that no scope has");
 }
 
-/// As RFC 8707 has it, section 2.
+/// Whether a string is a valid `resource` parameter (RFC 8707, section 2).
 fn is_resource(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.fragment().is_none())
 }
@@ -359,7 +359,7 @@ fn is_issuer(text: &str) -> bool {
         && url.fragment().is_none()
 }
 
-/// Whether a text can be a scope (RFC 6749, section 3.3).
+/// Whether a string is a valid scope (RFC 6749, section 3.3).
 pub fn is_scope(text: &str) -> bool {
     let allowed = |byte: u8| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~');
     !text.is_empty() && text.len() <= 256 && text.bytes().all(allowed)
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn token_exchange_for_nobody_is_refused_and_a_tool_names_nobody_twice() {
+    fn token_exchange_requires_an_audience_and_a_tool_replaces_it() {
         let auth = |more: Value| -> Auth {
             let mut auth = json!({"kind": "token_exchange", "token_url": "https://id.example",
                 "client_id": "t", "client_secret": "env:S"});
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_from_one_place() {
+    fn token_url_and_issuer_exclude_each_other() {
         let exchange = |more: Value| {
             let mut auth = json!({"kind": "token_exchange", "client_id": "t",
                 "client_secret": "env:S", "audience": "a"});
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn who_vouches_for_agents_is_in_one_place_too() {
+    fn the_identity_provider_has_one_token_location_too() {
         let enterprise = |issuer: &str, provider: Value| {
             problems(json!({"kind": "mcp_enterprise", "issuer": issuer, "client_id": "t",
                 "client_secret": "env:S", "identity_provider": provider}))
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_names_go_where_they_can() {
+    fn api_keys_need_a_valid_location_and_name() {
         let key = |location: &str, name: &str| {
             problems(
                 json!({"kind": "api_key", "location": location, "name": name, "value": "env:K"}),

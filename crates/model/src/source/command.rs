@@ -1,8 +1,8 @@
-//! What may be said of a child process.
+//! The command of a child process, and its validation.
 //!
-//! A variable of the environment can be as good as a program: it makes a loader, an interpreter or a tool run code that
-//! the command does not name. Whoever reads the command of a source must see what it runs, so these are refused. They
-//! are those of the loaders, and of the interpreters and tools that MCP servers are written with and start.
+//! An environment variable can make a loader, an interpreter or a tool run code that the command does not name. An
+//! admin must see in the command which code runs, so such variables are rejected. The lists cover loaders, and the
+//! interpreters and tools that MCP servers commonly use.
 
 use std::collections::BTreeMap;
 
@@ -41,24 +41,24 @@ pub struct Sandbox {
     pub write: Vec<Box<str>>,
 }
 
-/// Why a command is not carried out.
+/// A problem with a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{member}` of the command: {why}")]
 pub struct InvalidCommand {
-    /// Which member.
+    /// Path of the field in the command.
     pub member: String,
-    /// What is wrong with it, and what to do instead.
+    /// The problem, and what to do instead.
     pub why: String,
 }
 
 impl StdioCommand {
-    /// Whether the same is run in the same place, whatever else is said of it.
+    /// Whether program, arguments and directory are equal; ignores environment and sandbox.
     pub fn runs_the_same(&self, other: &Self) -> bool {
         let run = |it: &Self| (it.program.clone(), it.arguments.clone(), it.directory.clone());
         run(self) == run(other)
     }
 
-    /// All that is wrong with it, although it can be read.
+    /// All problems with the command.
     pub fn problems(&self) -> Vec<InvalidCommand> {
         let mut problems = Vec::new();
         let mut add = |member: String, why: String| problems.push(InvalidCommand { member, why });
@@ -84,14 +84,14 @@ impl StdioCommand {
 }
 
 impl InvalidCommand {
-    /// Why a variable of this name is not set, if it is not.
+    /// The problem with an environment variable of this name, if it may not be set.
     pub fn of_variable(name: &str) -> Option<Self> {
         let member = || format!("environment.{}", name.escape_debug());
         why_not(name).map(|why| Self { member: member(), why })
     }
 }
 
-/// Families by how their names begin: whose they are, and which of them do no more than their names say.
+/// Variable families: name prefix, the program that reads them, and the harmless members.
 const FAMILIES: [(&str, &str, &[&str]); 6] = [
     ("LD_", "the loader of programs", &[]),
     ("DYLD_", "the loader of programs", &[]),
@@ -115,7 +115,7 @@ const FAMILIES: [(&str, &str, &[&str]); 6] = [
     ("GIT_CONFIG", "Git", &[]),
 ];
 
-/// Single ones, and whose they are.
+/// Single variables, by the program that reads them.
 const SINGLE: [(&str, &[&str]); 11] = [
     ("the system's library", &["GCONV_PATH", "GLIBC_TUNABLES"]),
     ("OpenSSL", &["OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"]),
@@ -150,7 +150,7 @@ fn why_not(name: &str) -> Option<String> {
     }
     let family = FAMILIES.iter().find(|(begin, _, _)| name.starts_with(begin));
     let family = family.filter(|(_, _, harmless)| !harmless.contains(&name));
-    // npm takes its variables in any spelling, the others do not.
+    // npm ignores the case of its variables; other programs do not.
     let is_it =
         |one: &&str| *one == name || one.starts_with("npm_") && one.eq_ignore_ascii_case(name);
     let single = || SINGLE.iter().find(|(_, names)| names.iter().any(is_it));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_run_other_code_are_refused_with_whose_they_are() {
+    fn variables_that_run_other_code_are_rejected_with_their_program() {
         for (name, whose) in [
             ("LD_PRELOAD", "the loader of programs"),
             ("LD_LIBRARY_PATH", "the loader of programs"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_do_what_their_names_say_are_taken() {
+    fn harmless_variables_are_accepted() {
         for name in [
             "PATH",
             "HOME",
@@ -231,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_does_not_smuggle_another_one_in() {
+    fn a_name_cannot_smuggle_another_one_in() {
         for name in ["", "LD_PRELOAD=/tmp/x.so:", "A\0B"] {
             assert!(with(name)[0].ends_with("is no name of a variable"), "{name:?}");
         }
     }
 
     #[test]
-    fn a_program_is_one_program() {
+    fn a_program_is_not_a_command_line() {
         let found = problems(json!({"program": "npx -y server"}));
         assert!(found[0].contains("its arguments go into `arguments`"), "{found:?}");
         assert_eq!(problems(json!({"program": "  "})).len(), 1);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_a_sandbox_are_absolute() {
+    fn sandbox_paths_must_be_absolute() {
         let sandbox = json!({"read": ["/srv", "data"], "write": ["~/x"]});
         let found = problems(json!({"program": "files", "sandbox": sandbox}));
         let expected = ["sandbox.read[1]", "sandbox.write[0]"];

@@ -1,5 +1,5 @@
-//! Objects whose members are known, read into what they are for without a map in between. What nobody asks for is
-//! checked as strictly as the rest, and dropped.
+//! Parses objects with known fields directly into a struct, without a map. Unknown fields are checked as strictly as
+//! known ones, and dropped.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,20 +11,20 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 
 use super::{check_name, twice};
 
-/// What an object is read into.
+/// A struct that an object is parsed into.
 pub trait Members<'de>: Default {
-    /// Takes the value of a member, if it is one that it wants; says whether it did.
+    /// Reads the value of a field if the struct has it; returns whether it did.
     fn take<A: MapAccess<'de>>(&mut self, name: &str, object: &mut A) -> Result<bool, A::Error>;
 }
 
-/// Wants nothing.
+/// Takes no field: checks the whole object and drops it.
 impl<'de> Members<'de> for () {
     fn take<A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
         Ok(false)
     }
 }
 
-/// Reads a text that is one object; none if it is something else.
+/// Parses a text; `None` if it is valid JSON but not an object.
 pub fn members<'de, T: Members<'de>>(bytes: &'de [u8]) -> Result<Option<T>, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let object = Object::default().deserialize(&mut reader)?;
@@ -32,7 +32,7 @@ pub fn members<'de, T: Members<'de>>(bytes: &'de [u8]) -> Result<Option<T>, serd
     Ok(object)
 }
 
-/// Reads an object at any depth; none if the value is something else.
+/// Deserialises an object at any depth; `None` if the value is not an object.
 pub struct Object<T>(PhantomData<T>);
 
 impl<T> Default for Object<T> {
@@ -101,18 +101,18 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
     }
 }
 
-/// A name that is not copied where it stands there as it is.
+/// A field name that borrows from the input unless it contains escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The names of an object so far. A few are looked through faster than they are put in order.
+/// The field names of an object so far. For few names, a linear search is faster than a set.
 struct Names<'de> {
     few: Vec<Cow<'de, str>>,
     more: BTreeSet<Cow<'de, str>>,
 }
 
 const FEW: usize = 16;
-/// Most objects of a message have no more.
+/// Most objects of a protocol message have no more fields.
 const MOST: usize = 4;
 
 impl<'de> Names<'de> {

@@ -1,13 +1,13 @@
-//! The values of a JSON text, counted while it comes: whoever waits for all of it has it in memory by then.
+//! Estimates the memory of a JSON text while it arrives: a reader can stop before the whole text is in memory.
 
-/// How many values a text has, as far as it has come.
+/// Counts the weighted values of a JSON text incrementally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     count: usize,
     within: Within,
 }
 
-/// What the next byte belongs to.
+/// The lexical context of the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Within {
     Structure,
@@ -15,23 +15,23 @@ enum Within {
     Escape,
 }
 
-/// An object takes as much memory as several other values.
+/// Weight of an object: it takes as much memory as four other values.
 const OBJECT: usize = 4;
 
 impl Parts {
-    /// By what they take.
+    /// A counter at the start of a text.
     pub fn weighed() -> Self {
         Self { count: 1, within: Within::Structure }
     }
 
-    /// How much a whole text weighs.
+    /// The weight of a whole text.
     pub fn weight(text: &[u8]) -> usize {
         let mut parts = Self::weighed();
         parts.exceed(usize::MAX, text);
         parts.count
     }
 
-    /// Takes what has come. Whether there are more than that now; once there are, nothing more is counted.
+    /// Counts more bytes; returns whether the weight exceeds the limit. Counting stops once it does.
     pub fn exceed(&mut self, limit: usize, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         while self.count <= limit && !rest.is_empty() {

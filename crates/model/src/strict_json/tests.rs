@@ -1,4 +1,4 @@
-//! What is taken, what is not, and that numbers which are taken are kept to the last digit.
+//! Accepted and rejected JSON, and that accepted numbers keep every digit.
 
 use proptest::prelude::{
     ProptestConfig, Strategy, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
@@ -51,13 +51,13 @@ fn a_number_that_would_be_rounded_is_found() {
 }
 
 #[test]
-fn an_object_is_read_as_it_is() {
+fn an_object_keeps_its_fields_and_values() {
     let text = r#" {"a": [1, -2, 0.5, true, null, "\u00e9\n"], "b": {"a": {}}} "#;
     assert_eq!(read(text), Some(json!({"a": [1, -2, 0.5, true, null, "é\n"], "b": {"a": {}}})));
 }
 
 #[test]
-fn a_member_that_stands_there_twice_is_refused_at_any_depth() {
+fn a_duplicate_field_is_rejected_at_any_depth() {
     for text in [
         r#"{"a":1,"a":1}"#,
         r#"{"a":1,"\u0061":2}"#,
@@ -69,14 +69,14 @@ fn a_member_that_stands_there_twice_is_refused_at_any_depth() {
 }
 
 #[test]
-fn the_member_that_stands_there_twice_is_named() {
+fn the_duplicate_field_is_named() {
     let error = value(br#"[{"b":1,"c":2,"b":1}]"#).unwrap_err().to_string();
     assert!(error.contains("`b` stands here twice"), "{error}");
     assert!(value(br#"[{"b":1},{"b":1}]"#).is_ok());
 }
 
 #[test]
-fn anything_but_one_object_is_refused() {
+fn anything_but_one_object_is_rejected() {
     for text in ["", "[]", "1", "null", r#""a""#, "{}{}", "{} x", "{'a':1}", "{\"a\":1,}", "{"] {
         assert_eq!(read(text), None, "{text}");
     }
@@ -88,7 +88,7 @@ fn anything_but_one_object_is_refused() {
 }
 
 #[test]
-fn what_is_too_deep_is_refused_without_a_crash() {
+fn deeply_nested_json_is_rejected_without_a_crash() {
     let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
     assert!(read(&nested(100)).is_some());
     assert!(read(&nested(128)).is_none());
@@ -96,7 +96,7 @@ fn what_is_too_deep_is_refused_without_a_crash() {
 }
 
 #[test]
-fn a_name_that_means_something_to_a_library_is_refused_at_any_depth() {
+fn a_reserved_name_is_rejected_at_any_depth() {
     for text in [
         r#"{"$serde_json::private::RawValue":"{}"}"#,
         r#"{"a":[{"$serde_json::private::RawValue":"{}"}]}"#,
@@ -114,22 +114,22 @@ fn a_name_that_means_something_to_a_library_is_refused_at_any_depth() {
     assert!(read(r#"{"serde_json::private::RawValue":"{}"}"#).is_some());
 }
 
-/// If it fails, `serde_json` has another name for it by now: refuse that one.
+/// If this fails, `serde_json` has changed its reserved name: update `RESERVED_NAME`.
 #[test]
-fn the_name_that_is_refused_is_the_one_that_the_library_knows() {
+fn the_rejected_name_is_the_reserved_one_of_serde_json() {
     let tree = json!({RESERVED: "[{\"a\":1,\"a\":2}]"});
     assert_eq!(serde_json::from_value::<Value>(tree).unwrap(), json!([{"a": 2}]));
 }
 
 #[test]
-fn of_two_members_that_others_wrote_the_last_counts() {
+fn tolerant_parsing_takes_the_last_duplicate() {
     let text = br#"{"a":[{"b":1,"c":2,"b":{"d":3,"d":4}}]}"#;
     assert_eq!(tolerant(text).unwrap(), serde_json::from_slice::<Value>(text).unwrap());
     assert_eq!(tolerant(text).unwrap(), json!({"a": [{"b": {"d": 4}, "c": 2}]}));
     assert!(tolerant(b"{} x").is_err());
 }
 
-/// A number as JSON may write it, short or long.
+/// A short or long JSON number.
 fn number() -> impl Strategy<Value = String> {
     let digits = || prop_oneof!["[1-9][0-9]{0,8}", "[1-9][0-9]{9,24}", "[1-9]0{0,24}"];
     let whole = prop_oneof![digits(), "0"];
@@ -139,7 +139,7 @@ fn number() -> impl Strategy<Value = String> {
         .prop_map(|(sign, whole, part, exponent)| format!("{sign}{whole}{part}{exponent}"))
 }
 
-/// The same number is the same here: whether it is below zero, its digits, and the power of ten of the last.
+/// The value of a number: its sign, its digits, and the power of ten of the last digit.
 fn meant(number: &str) -> (bool, String, i64) {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -161,14 +161,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn a_number_that_is_taken_is_kept_to_the_last_digit(number in number()) {
+    fn an_accepted_number_keeps_every_digit(number in number()) {
         let text = format!(r#"{{"a":["{number}\\",{number}]}}"#);
         let has_exponent = number.contains(['e', 'E']);
         let Ok(read) = value(text.as_bytes()) else {
             prop_assert!(has_exponent, "{}", number);
             return Ok(());
         };
-        // What has few digits and no exponent is never refused.
+        // A number with few digits and no exponent is always accepted.
         let digits = number.bytes().filter(u8::is_ascii_digit).count();
         match rounded(text.as_bytes()) {
             Some(found) => prop_assert!(found == number && (15 < digits || has_exponent)),
@@ -177,13 +177,13 @@ proptest! {
     }
 
     #[test]
-    fn looking_for_numbers_never_fails(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
+    fn searching_for_numbers_never_panics(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
         rounded(&bytes);
         value(&bytes).ok();
     }
 
     #[test]
-    fn whatever_is_taken_is_written_and_read_as_the_same(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-b ]{0,40}") {
+    fn accepted_json_survives_printing_and_parsing(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-b ]{0,40}") {
         if let Ok(read) = value(text.as_bytes()) {
             let written = read.to_string();
             prop_assert_eq!(value(written.as_bytes()).unwrap(), read);
@@ -191,7 +191,7 @@ proptest! {
     }
 }
 
-/// Wants one member, which is an object.
+/// Has one known field, whose value is an object.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
     inside: Option<Value>,
@@ -208,7 +208,7 @@ impl<'de> Members<'de> for Wanted {
 }
 
 #[test]
-fn wanted_members_are_read_and_the_others_checked() {
+fn known_fields_are_read_and_the_others_checked() {
     let read = |text: &str| members::<Wanted>(text.as_bytes());
     let inside = Some(Wanted { inside: Some(json!([1])) });
     assert_eq!(read(r#"{"a":{"b":[{}]},"inside":[1],"c":null}"#).unwrap(), inside);
@@ -230,7 +230,7 @@ fn wanted_members_are_read_and_the_others_checked() {
 
 proptest! {
     #[test]
-    fn what_is_only_checked_is_refused_as_if_it_were_read(
+    fn unknown_fields_are_checked_like_known_ones(
         text in r#"[\[\]{}:,"0-9.eE+\-\\ab ]{0,60}|(\{"a":(\{"[ab]":1,"[ab]":1\}|\[\{"[ab]":\[\],"[ab]":2\}\])\})"#
     ) {
         let checked = members::<()>(text.as_bytes());
@@ -247,7 +247,7 @@ fn values_are_counted_up_to_a_limit() {
 
 proptest! {
     #[test]
-    fn values_are_counted_alike_in_whatever_pieces_they_come(
+    fn the_count_does_not_depend_on_chunk_boundaries(
         text in r#"([\[\]{}:, 1]|"([a,{\["]|\\\\|\\")*"){0,12}"#,
         cuts in proptest::collection::vec(0usize..40, 0..4),
         limit in 0usize..12,

@@ -1,4 +1,4 @@
-//! `/api/access`: who has which tool and why, and what a change would do. Nothing is changed here.
+//! `/api/access`: explains which identity has which tool and why, and previews changes. Read-only.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::journal::show::At;
 use crate::problem::Problem;
 use crate::route::Route;
 
-/// An earlier moment is folded from the first event on.
+/// A query about an earlier moment folds the journal from its first event.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// The most groups and policies of one question.
+/// Most groups and policies in one preview.
 const PROPOSALS: usize = 1_000;
-/// The most identities of one question.
+/// Most identities in one preview.
 const IDENTITIES: usize = 100;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -54,6 +54,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Who is asked about.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Explain")]
 struct Explain {
     /// What a token of the identity says.
     claims: Claims,
@@ -109,6 +110,7 @@ async fn moment(app: &App, at: AtBody) -> Result<Moment, Problem> {
 
 /// What would be changed, and who is asked about.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "WhatIf")]
 struct WhatIf {
     /// Whose tools are compared.
     #[schemars(length(min = 1, max = 100))]
@@ -166,6 +168,7 @@ struct ProposedPolicy {
 
 /// What would change, for each identity.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Effects")]
 struct Effects {
     data: Vec<NamedEffect>,
 }
@@ -215,7 +218,7 @@ async fn what_if(
     Ok(Json(Effects { data }))
 }
 
-/// Which of the commands is the first that is refused, if one of them is.
+/// Index of the first command that the catalog rejects, found by bisection; assumes that one is rejected.
 async fn first_refused(app: &App, commands: &[Command]) -> usize {
     let (mut good, mut bad) = (0, commands.len());
     while good + 1 < bad {
@@ -228,7 +231,7 @@ async fn first_refused(app: &App, commands: &[Command]) -> usize {
     good
 }
 
-/// Reads a proposal. What is flattened into it is read by itself first: only so can a mistake in it say where it is.
+/// Reads a proposal. Deserializes the flattened part by itself first: only then can its errors report a field path.
 fn proposed<T: DeserializeOwned, Flattened: DeserializeOwned>(
     place: &str,
     value: &Value,
@@ -237,8 +240,8 @@ fn proposed<T: DeserializeOwned, Flattened: DeserializeOwned>(
     read.map_err(|problem| problem.under(place))
 }
 
-/// Each with its place in the body. Groups come before the policies that grant them, and the other way round when they
-/// go.
+/// The commands, each with its field path in the body. Groups are created before the policies that grant them, and
+/// removed after them.
 fn commands(snapshot: &Snapshot, asked: WhatIf) -> Result<Vec<(String, Command)>, Problem> {
     let mut commands = Vec::new();
     for (number, value) in asked.groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `/api/config`: the configuration file that the server follows, and whether what it says is in force.
+//! `/api/config`: the configuration file that the server follows, and whether its content is applied.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/api/executions`: the record of calls. Nothing is changed here.
+//! `/api/executions`: queries of the call log. Read-only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ use crate::route::Route;
 
 const LINES: &str = "application/x-ndjson";
 const USUAL: usize = 50;
-/// How many rows of an export are read at once.
+/// Rows per read of an export.
 const PIECE: usize = 1_000;
-/// How long to wait for calls of a moment ago.
+/// How long a query waits until the latest calls are stored.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How long to wait for how often tools were used.
+/// How long a tool list waits for usage counts.
 const USAGE: Duration = Duration::from_secs(2);
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -185,11 +185,11 @@ impl Which {
     }
 }
 
-/// The record, with what was called until now as far as it can be stored.
+/// The recorder of the call log, after flushing the latest calls as far as the timeout allows.
 async fn recorder(app: &App) -> Result<&Recorder, Problem> {
     let off = || Problem::new(Code::NotFound, "calls are not recorded here: `record` is off");
     let recorder = app.crib.recorder().ok_or_else(off)?;
-    // In time or not, what is stored is shown.
+    // On a timeout, the answer shows the calls stored so far.
     tokio::time::timeout(MOMENT, recorder.flush()).await.ok();
     Ok(recorder)
 }
@@ -268,7 +268,7 @@ async fn most_used(
     Ok(Page { data, next_cursor })
 }
 
-/// How often the last of a page was used, and its name.
+/// Parses a cursor: the usage count and the name of the last entry of a page.
 fn behind(cursor: &str) -> Result<(u64, String), Problem> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
@@ -284,7 +284,7 @@ async fn export(
     Asked(which): Asked<Which>,
 ) -> Result<Response, Problem> {
     let records = recorder(&app).await?.records().clone();
-    // What is called while the export is read is not part of it.
+    // Calls made during the export are not part of it.
     let before = Some(records.chain().await?.head.id + 1);
     let (limit, after) = (PIECE, Some(0));
     let start = CallFilter { before, limit, after, oldest_first: true, ..which.filter() };
@@ -294,7 +294,7 @@ async fn export(
             let filter = filter?;
             let rows = match records.read(filter.clone()).await {
                 Ok(rows) => rows,
-                // The answer breaks off: nobody takes a part for the whole.
+                // Abort the answer, so that the client notices that the export is incomplete.
                 Err(error) => {
                     tracing::warn!(%error, "an export of calls breaks off: {error}");
                     return Some((Err(std::io::Error::other("the record cannot be read")), None));
@@ -316,7 +316,7 @@ async fn export(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// How often some tools were used; none if nothing is recorded, or nobody can say.
+/// Usage counts of some tools; `None` if calls are not recorded or the call log is unavailable.
 pub(super) struct UsageOfTools(Option<BTreeMap<String, Usage>>);
 
 impl UsageOfTools {
@@ -325,7 +325,7 @@ impl UsageOfTools {
     }
 }
 
-/// Asked for once, however many they are.
+/// Reads the usage counts of all these tools with one query.
 pub(super) async fn usage_of_tools(
     app: &App,
     ids: impl IntoIterator<Item = &ToolId>,
@@ -333,7 +333,7 @@ pub(super) async fn usage_of_tools(
     let Some(recorder) = app.crib.recorder() else { return UsageOfTools(None) };
     let names = ids.into_iter().map(ToString::to_string).collect();
     let recorder = Arc::clone(recorder);
-    // Tools are known without the database, also while it is away. It goes on by itself, and finds out that it is.
+    // Tool lists work even while the database is down. So the query runs as a task that may outlive the request.
     let asked = tokio::spawn(async move { recorder.records().usage(UsageOf::Tool, names).await });
     match timeout(USAGE, asked).await {
         Err(_) | Ok(Err(_)) => UsageOfTools(None),

@@ -118,7 +118,7 @@ fn seen(app: &App, id: &GroupId) -> Result<Seen<SeenGroup>, Problem> {
     Ok(Seen { tag: tag(&entry.group), body: SeenGroup::of(&snapshot, entry) })
 }
 
-/// Gives one command and shows what has become of the group.
+/// Executes one command and shows the changed group.
 async fn changed(
     app: &App,
     identity: &Identity,

@@ -1,4 +1,4 @@
-//! `/api/…/{id}/history`: what has happened to one thing, from the journal. What was removed has a history too.
+//! `/api/…/{id}/history`: the events of one entity, from the journal. Removed entities keep their history.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::route::Route;
 
 const USUAL: usize = 50;
 
-/// A kind of thing: its word, and what its streams begin with.
+/// A kind of entity: its noun, and the prefix of its stream names.
 #[derive(Clone, Copy)]
 struct Kind(&'static str, &'static str);
 
@@ -116,7 +116,7 @@ impl From<Recorded> for Happened {
     fn from(event: Recorded) -> Self {
         let Recorded { position, version, time, kind, actor, correlation_id, data, .. } = event;
         let mut data: Value = serde_json::from_str(&data).unwrap_or_default();
-        // Whoever may look at a key need not know its hash.
+        // Admins may see a key's history, but have no use for its hash.
         if event.stream.as_str().starts_with(StreamName::KEY)
             && let Some(members) = data.as_object_mut()
         {

@@ -1,4 +1,4 @@
-//! `/api/issuers`: whose tokens are taken, and how their keys are. Issuers are configured; nothing is changed here.
+//! `/api/issuers`: the accepted token issuers and the state of their keys. Issuers come from the configuration only.
 
 use axum::Json;
 use axum::extract::State;
@@ -24,6 +24,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Whose tokens are taken.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Issuers")]
 struct Issuers {
     data: Vec<IssuerState>,
 }

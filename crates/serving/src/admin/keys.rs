@@ -1,4 +1,4 @@
-//! `/api/keys`: API keys. The key itself is in the first answer and nowhere else; its hash is in no answer.
+//! `/api/keys`: API keys. The key itself is only in the answer that creates it; its hash is in no answer.
 
 use axum::Json;
 use axum::extract::State;
@@ -81,6 +81,7 @@ struct SeenKey {
 
 /// An API key that was just made.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MadeKey")]
 struct MadeKey {
     #[serde(flatten)]
     seen: SeenKey,
@@ -134,7 +135,7 @@ async fn create(
     let (secret, command) = new_key(&id, new.rest);
     let command = Command::Key(id.clone(), command);
     let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    // The one that was made the first time is not this one.
+    // A repeated request generated a new secret, but the stored key is the first one: do not show the new secret.
     let key = (!executed.repeated).then(|| secret.expose_secret().to_owned());
     let made = |Seen { tag, body }| Seen { tag, body: MadeKey { seen: body, key } };
     Made::at(format!("/api/keys/{id}"), seen(&app, &id).map(made))

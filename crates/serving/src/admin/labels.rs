@@ -1,4 +1,4 @@
-//! `/api/labels`: our admins' words on tools.
+//! `/api/labels`: labels, which admins put on tools.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,5 +1,5 @@
-//! `/api/plan` and `/api/apply`: what a configuration file says of the catalog, compared and carried out. Whoever sends it
-//! has read the file; nothing is read for it here.
+//! `/api/plan` and `/api/apply`: compares the catalog with a configuration document, and applies the difference. The
+//! client has read the file; the server reads no files for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +27,13 @@ use crate::plan::{NotPlanned, Plan, Told, identities};
 use crate::problem::{Code, FieldError, Problem};
 use crate::route::Route;
 
-/// Many identities are compared.
+/// Comparing many identities takes long.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// The most identities that are named, here and in the document.
+/// Most named identities, in the request and the document together.
 const IDENTITIES: usize = 1_000;
-/// How many plans are made at a time.
+/// At most one plan is computed at a time.
 static PLANS: Semaphore = Semaphore::const_new(1);
-/// No answer says more of what is wrong.
+/// Most errors in one answer.
 const MOST_MISTAKES: usize = 50;
 
 const EXAMPLE: &str =
@@ -118,7 +118,7 @@ async fn apply(
     Ok(Json(told))
 }
 
-/// Of what would change, and not of when it was looked at.
+/// Covers the changes, not the time of the plan.
 fn tag(told: &Told) -> Tag {
     Tag::of(&told.changes)
 }
@@ -150,7 +150,7 @@ async fn make(app: &App, wanted: Wanted) -> Result<Plan, Problem> {
     let crib = app.crib.clone();
     let turn = PLANS.acquire().await.ok();
     let runtime = tokio::runtime::Handle::current();
-    // With many tools it takes a while, which nobody else should wait for.
+    // Planning with many tools takes long; keep it off the request threads.
     let planning = tokio::task::spawn_blocking(move || {
         runtime.block_on(Plan::make(crib.catalog(), &declared, prune, identities))
     });
@@ -170,7 +170,7 @@ async fn make(app: &App, wanted: Wanted) -> Result<Plan, Problem> {
     Ok(plan)
 }
 
-/// What this server does not let admins register. What is there already stays.
+/// Sources that this server does not let admins register. Sources that exist already with this profile are accepted.
 fn not_here(app: &App, snapshot: &Snapshot, declared: &Declared) -> Mistakes {
     let mut mistakes = Mistakes::new();
     for Entry { field, id, rest: profile, .. } in declared.sources.iter().flatten() {

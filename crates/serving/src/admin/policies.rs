@@ -1,4 +1,4 @@
-//! `/api/policies`: which claims grant which groups.
+//! `/api/policies`: policies, which grant groups to identities whose claims match.
 
 use axum::Json;
 use axum::extract::State;
@@ -108,7 +108,7 @@ fn seen(app: &App, id: &PolicyId) -> Result<Seen<SeenPolicy>, Problem> {
     Ok(Seen { tag: tag(policy), body: SeenPolicy::of(policy) })
 }
 
-/// The highest priority comes first, then the id.
+/// Sorts the highest priority first, then by id.
 fn order(policy: &Policy) -> String {
     format!("{:010} {}", u32::MAX - policy.rules.priority, policy.id)
 }

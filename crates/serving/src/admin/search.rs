@@ -1,4 +1,4 @@
-//! `/api/access/search`: what a search finds, for an identity or among all tools. Nothing is changed here.
+//! `/api/access/search`: previews a search for an identity or among all tools. Read-only.
 
 use axum::Json;
 use axum::extract::State;

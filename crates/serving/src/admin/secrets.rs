@@ -1,5 +1,6 @@
-//! `/api/secrets`: what is sealed beside the journal. A value goes in and never comes out: answers have its name, when it
-//! was set, and which sources refer to it. A change is no event, so it is told in the log, with who made it.
+//! `/api/secrets`: encrypted secrets, stored beside the journal. A value can be set but never read: answers contain
+//! its name, when it was set, and which sources refer to it. Changes are not events, so the log records them with the
+//! actor.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,5 @@
-//! `/api/sources`: what offers tools. The first refresh of one follows by itself, and may fail without failing it.
+//! `/api/sources`: registered sources. The server refreshes a new source by itself; registering it succeeds even if
+//! that refresh fails.
 
 mod shown;
 
@@ -35,9 +36,9 @@ use crate::problem::{Code, FieldError, Problem};
 use crate::query::Asked;
 use crate::route::Route;
 
-/// A specification may stand in the body.
+/// The body may contain a whole specification.
 const BODY_LIMIT: usize = 16 << 20;
-/// A large specification from a slow server.
+/// Allows for a large specification from a slow server.
 const REFRESH_WITHIN: Duration = Duration::from_secs(300);
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -121,7 +122,7 @@ fn seen(app: &App, id: &SourceId) -> Result<Seen<SeenSource>, Problem> {
     Ok(Seen { tag: tag(&entry.source), body })
 }
 
-/// Gives one command and shows what has become of the source.
+/// Executes one command and shows the changed source.
 async fn changed(
     app: &App,
     identity: &Identity,
@@ -133,7 +134,7 @@ async fn changed(
     seen(app, id)
 }
 
-/// What a profile must not say, although it can be read.
+/// Rejects a well-formed profile that this server does not accept.
 pub(super) fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
     let runs_programs = match &profile.settings {
         Settings::Mcp { command, .. } => command.is_some(),
@@ -151,7 +152,7 @@ pub(super) fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
 }
 
-/// The same of every server, member by member.
+/// Errors in a profile that every server reports, per field.
 pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match &profile.settings {
@@ -166,7 +167,7 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
             errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
         }
         Settings::Openapi(settings) => {
-            // Otherwise it is where the specification is, whose servers are not known yet.
+            // Without its own specification, `url` locates the specification, whose servers are not known yet.
             let base = profile.url.as_ref().filter(|_| settings.specification.is_some());
             let url = base.map(SourceUrl::as_url);
             let wrong = settings.polling.iter();
@@ -241,7 +242,7 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
     errors
 }
 
-/// The files of resources that this server may not read.
+/// Errors for resource files that this server may not read.
 fn files_elsewhere(app: &App, custom: &CustomSettings) -> Vec<FieldError> {
     let folders = app.crib.resource_folders();
     let elsewhere = custom.files().filter(|(_, file)| !folders.may_hold(Path::new(file)));
@@ -253,7 +254,7 @@ fn files_elsewhere(app: &App, custom: &CustomSettings) -> Vec<FieldError> {
     elsewhere.map(say).collect()
 }
 
-/// The same of what an admin wrote down.
+/// Rejects a custom source with invalid tools, prompts or resources.
 async fn check_custom(id: &SourceId, profile: &SourceProfile) -> Result<(), Problem> {
     if !matches!(profile.settings, Settings::Custom(_)) {
         return Ok(());
@@ -263,7 +264,7 @@ async fn check_custom(id: &SourceId, profile: &SourceProfile) -> Result<(), Prob
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
 }
 
-/// All that is wrong with what an admin wrote down.
+/// All errors in the tools, prompts and resources of a custom source.
 pub(crate) fn custom_problems(id: &SourceId, profile: &SourceProfile) -> Vec<FieldError> {
     let Settings::Custom(custom) = &profile.settings else { return Vec::new() };
     let Err(error) = read_custom(id, profile.url.as_ref(), custom) else { return Vec::new() };
@@ -275,7 +276,7 @@ pub(crate) fn custom_problems(id: &SourceId, profile: &SourceProfile) -> Vec<Fie
     error.problems.into_iter().map(say).collect()
 }
 
-/// The same of workflows: read as a whole, where that keeps nobody waiting.
+/// Rejects a workflow source with an invalid document. Parses the documents off the request threads.
 async fn check_workflows(id: &SourceId, profile: &SourceProfile) -> Result<(), Problem> {
     if !matches!(profile.settings, Settings::Workflow { .. }) {
         return Ok(());
@@ -287,7 +288,7 @@ async fn check_workflows(id: &SourceId, profile: &SourceProfile) -> Result<(), P
     }
 }
 
-/// What is wrong with the workflows of a source, if it has such.
+/// The first error in the workflow documents of a source, if it has any.
 pub(crate) fn workflow_problems(id: &SourceId, profile: &SourceProfile) -> Option<FieldError> {
     let Settings::Workflow { documents } = &profile.settings else { return None };
     let (field, error) = match read_workflows(id, documents).err()? {
@@ -405,7 +406,7 @@ async fn refresh(
     if result.success { Ok(Json(result)) } else { Err(result.into()) }
 }
 
-/// Whoever asked may hang up: a refresh that has begun is carried through.
+/// Refreshes in a background task, so that the refresh completes even if the client disconnects.
 async fn refresh_to_the_end(
     app: &App,
     id: &SourceId,
@@ -416,7 +417,7 @@ async fn refresh_to_the_end(
     let (refreshing, id) = (app.clone(), id.clone());
     app.later(async move {
         let result = refreshing.crib.refresher().refresh(&id, force, &context).await;
-        // Whoever asked may have gone.
+        // The client may have disconnected.
         drop(answer.send(result));
     });
     match answered.await {

@@ -1,6 +1,6 @@
-//! `/api/tools`: what sources offer, what admins say instead, and what waits for their decision.
+//! `/api/tools`: the tools of all sources, the admin's overrides, and the review of new versions.
 //!
-//! The id of a tool may hold a `/`: in a path it is percent-encoded.
+//! A tool id may contain a `/`, which is percent-encoded in a path.
 
 mod attempt;
 mod diff;
@@ -123,6 +123,7 @@ struct Labels {
 
 /// Which version is served from now on.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Approval")]
 struct Approval {
     /// Of the version that was looked at.
     fingerprint: Digest,
@@ -133,6 +134,7 @@ struct Approval {
 
 /// Which version is not served.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Rejection")]
 struct Rejection {
     /// Of the version that was looked at.
     fingerprint: Digest,
@@ -156,7 +158,7 @@ async fn seen(app: &App, id: &ToolId) -> Result<Seen<SeenTool>, Problem> {
     Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry, usage.of(id)) })
 }
 
-/// Gives one command and shows what has become of the tool.
+/// Executes one command and shows the changed tool.
 async fn changed(
     app: &App,
     identity: &Identity,

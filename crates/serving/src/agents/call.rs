@@ -1,6 +1,6 @@
-//! Calls over REST (requirement A3). The status of an answer speaks of the request; what came of the tool is in its body.
+//! Calls over REST (requirement A3). The HTTP status describes the request; the outcome of the tool is in the body.
 //!
-//! So whoever sends a call again because of a status never calls twice: where a tool was called, the answer is 200.
+//! If a tool was called, the status is 200. So a client that retries on other statuses never calls a tool twice.
 
 use axum::Json;
 use axum::extract::State;
@@ -71,7 +71,7 @@ async fn call(
     Exact(call): Exact<Call>,
 ) -> Result<Response, Problem> {
     let view = app.crib.view_of(&identity).came_with(&identity.came_with);
-    // Whoever has a list by search calls what is in it, and calls have no mode.
+    // Calls have no listing mode, so the search tools are always callable: the agent's list may contain them.
     let view = view.via(coming.via(CallDoor::Rest, &identity)).by_search();
     let tool = match (call.name, call.tool_id) {
         (Some(name), None) => view.find(&name),
@@ -98,7 +98,7 @@ async fn execute(
     carry_out(&app, &identity, view, tool, call.arguments, prefer).await
 }
 
-/// A text that can be no id is the id of nothing.
+/// Finds a tool by id; an invalid id gives the same error as an unknown one.
 fn find_id(view: &AgentView, id: &str) -> Result<ViewedTool, NotFound> {
     match id.parse::<ToolId>() {
         Ok(id) => view.find_id(&id),
@@ -106,7 +106,7 @@ fn find_id(view: &AgentView, id: &str) -> Result<ViewedTool, NotFound> {
     }
 }
 
-/// Calls a tool. Whoever said so comes back for the result; so does everybody who calls what goes on for long.
+/// Calls a tool. With `Prefer: respond-async`, and for jobs, a slow call becomes a pending call.
 async fn carry_out(
     app: &App,
     identity: &Identity,
@@ -129,9 +129,9 @@ async fn carry_out(
     }
 }
 
-/// Arguments that do not fit were never sent anywhere, nor was what the caller's token does not allow: that is a mistake in
-/// the request. Neither was what came too often, or is for a source that is left alone. A workflow whose step was refused for
-/// that says neither the scopes nor when to come again: others may have been carried out.
+/// The response to an outcome. Invalid arguments and missing scopes are errors of the request, because nothing was sent
+/// to the upstream. So are a rate limit and an open circuit. A workflow that failed in such a step reports neither
+/// scopes nor a retry delay, because other steps may have had effects; its status stays 200.
 pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
@@ -150,7 +150,7 @@ pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     }
 }
 
-/// Each with its place in the body. What a template says of an argument has none.
+/// The field errors of invalid arguments. An error of a template has no path and applies to all arguments.
 pub(crate) fn wrong_arguments(failure: Failure) -> Vec<FieldError> {
     if failure.arguments.is_empty() {
         let line = |line: &str| FieldError { field: ARGUMENTS.into(), message: line.into() };
@@ -165,8 +165,8 @@ pub(crate) fn wrong_arguments(failure: Failure) -> Vec<FieldError> {
 
 const ARGUMENTS: &str = "arguments";
 
-/// A JSON pointer as our other problems write a place: `.pizzas[0].name`. It does not tell elements from members that are
-/// called like a number.
+/// A JSON pointer as a field path of our problems: `.pizzas[0].name`. Numeric segments are shown as array indices, even
+/// if they are field names.
 fn place(pointer: &str) -> String {
     let is_number = |step: &str| !step.is_empty() && step.bytes().all(|it| it.is_ascii_digit());
     let step = |step: &str| match is_number(step) {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_never_begun_is_a_request_that_was_refused() {
+    fn only_a_call_that_never_began_gets_an_error_status() {
         let failure = Failure::new(ErrorCode::RateLimited, "too many", true);
         let failed = |retry_after| {
             let error = Some(Failure { retry_after, ..failure.clone() });
@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_among_the_arguments_is_written_like_any_other() {
+    fn a_json_pointer_becomes_a_field_path() {
         assert_eq!(place(""), "");
         assert_eq!(place("/pizzas/0/name"), ".pizzas[0].name");
         assert_eq!(place("/a~1b/~01"), ".a/b.~1");
     }
 
     #[test]
-    fn what_a_template_says_is_about_all_arguments() {
+    fn a_template_error_applies_to_all_arguments() {
         let failure = Failure::new(ErrorCode::ValidationError, "`id` is empty\nand `b` too", false);
         let told = Problem::fields(wrong_arguments(failure)).into_errors();
         let told: Vec<_> = told.iter().map(|it| (it.field.as_str(), it.message.as_str())).collect();

@@ -1,7 +1,8 @@
-//! Calls over REST that go on after their request was answered: looked at, and cancelled, by whoever made them.
+//! Pending calls over REST: calls that continue after their request was answered. Their caller can poll and cancel
+//! them.
 //!
-//! A call lives on the node that began it. Its id cannot be guessed, and for anybody else there is no such call. Results
-//! are kept for an hour, and only so many of them.
+//! A call lives on the node that started it. Its id is random; for any other caller, the call does not exist. Results
+//! are kept for an hour, and their number and size are limited.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -34,7 +35,7 @@ use crate::watching::principal;
 
 /// How long a result is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
-/// How long a call may take: a little longer than work that is followed.
+/// Maximum duration of a call: slightly longer than a job is polled.
 const RUNS_FOR: Duration = Duration::from_secs(61 * 60);
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -81,13 +82,13 @@ enum CallState {
     Cancelled,
 }
 
-/// The calls of this node.
+/// The pending calls of this node.
 #[derive(Default)]
 pub(crate) struct PendingCalls(Arc<Mutex<HashMap<String, Arc<Call>>>>);
 
 struct Call {
     principal: Box<str>,
-    /// What is called; none if it is of no source.
+    /// The called tool; `None` if it belongs to no source.
     tool: Option<ToolId>,
     began: Timestamp,
     word: Mutex<Option<Box<str>>>,
@@ -98,16 +99,16 @@ struct Call {
 struct End {
     at: Timestamp,
     status: CallStatus,
-    /// As text: a tree of small values takes forty times as much room.
+    /// Stored as text: a parsed tree of small values needs forty times the memory.
     outcome: RawJson,
 }
 
-/// A call whose caller has not been told of it yet. If that goes away, so does the call.
+/// A call whose caller has no answer yet. Dropping it aborts the call.
 pub(super) struct Begun<'a> {
     calls: &'a PendingCalls,
     id: String,
     call: Arc<Call>,
-    /// What came of it, as long as it may be answered at once.
+    /// The outcome, while it can still be the answer.
     ended: oneshot::Receiver<Outcome>,
     is_told: bool,
 }
@@ -117,7 +118,7 @@ impl PendingCalls {
         self.0.lock().expect("no one panics while holding the calls")
     }
 
-    /// Begins a call that may go on.
+    /// Starts a call that may outlive its request.
     pub(super) fn begin<'a>(
         &'a self,
         app: &App,
@@ -142,14 +143,14 @@ impl PendingCalls {
         let stop = app.go_on(async move {
             let running = carried_out(&working, &view, &tool, arguments);
             let ended = timeout(RUNS_FOR, AssertUnwindSafe(running).catch_unwind()).await;
-            // Whatever happens it has an end, or it would be kept for ever.
+            // Every call must get an outcome, or it would never expire.
             let outcome = match ended {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(_)) => broken_off(tool.known_as(), "the tool failed inside"),
                 Err(_) => broken_off(tool.known_as(), "the call took too long"),
             };
             working.finish(&outcome);
-            // Whoever was told to come back finds the text.
+            // Stored before it is sent: a caller that polls later finds it.
             drop(tell.send(outcome));
             make_room(&mut calls.all(), SystemClock.now());
         });
@@ -157,7 +158,7 @@ impl PendingCalls {
         Ok(Begun { calls: self, id, call, ended, is_told: false })
     }
 
-    /// A call of this caller, of a tool that it still has.
+    /// The caller's own call, if the caller still has its tool.
     fn of(&self, app: &App, identity: &Identity, id: &str) -> Result<Arc<Call>, Problem> {
         let (now, principal) = (SystemClock.now(), principal(identity));
         let found = self.all().get(id).filter(|call| !call.is_over(now)).cloned();
@@ -234,12 +235,12 @@ impl Call {
 }
 
 impl Begun<'_> {
-    /// What came of it, if that is there in time; it is not kept then.
+    /// Waits for the outcome; if it arrives in time, the call is dropped instead of kept.
     pub(super) async fn ended_within(&mut self, wait: Duration) -> Option<Outcome> {
         timeout(wait, &mut self.ended).await.ok()?.ok()
     }
 
-    /// It goes on, and its caller comes back for it.
+    /// Answers 202 with the address of the call, which continues.
     pub(super) fn goes_on(mut self) -> Response {
         self.is_told = true;
         let address = format!("/api/agents/calls/{}", self.id);
@@ -258,7 +259,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// So many may go on at once, of one caller and of all.
+/// Rejects a new call if too many are running, per caller or in all.
 fn check_number(all: &HashMap<String, Arc<Call>>, principal: &str) -> Result<(), Problem> {
     if !room::has_room_for_one_more(&kept(all), principal) {
         let detail = "too many calls go on: wait for some to end, or cancel them";
@@ -267,7 +268,7 @@ fn check_number(all: &HashMap<String, Arc<Call>>, principal: &str) -> Result<(),
     Ok(())
 }
 
-/// Results that are too old, too many or too large go.
+/// Removes results that are expired, too many or too large.
 fn make_room(all: &mut HashMap<String, Arc<Call>>, now: Timestamp) {
     all.retain(|_, call| !call.is_over(now));
     for id in room::surplus(kept(all)) {
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_when_they_are_too_old_or_too_large() {
+    fn results_are_evicted_when_they_are_too_old_or_too_large() {
         let hour = 60 * 60;
         let calls = [ended("ada", 10_000 - hour - 1, 1), ended("ada", 9_999, 1)];
         assert_eq!(left(&calls), [1]);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_kept_as_the_text_that_is_counted() {
+    fn a_result_is_stored_as_the_text_whose_size_counts() {
         let call = Call { end: OnceLock::new(), ..Arc::into_inner(ended("ada", 0, 1)).unwrap() };
         let outcome = json!({"tool_id": "s:a", "status": "completed", "result": vec![0; 100_000],
             "error": null, "execution_time_ms": 1, "upstream_status": null});

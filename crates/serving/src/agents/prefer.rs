@@ -1,4 +1,4 @@
-//! `Prefer` (RFC 7240): whether a caller comes back for the answer, and how long it waits before.
+//! The `Prefer` header (RFC 7240): whether the caller accepts a pending call, and how long it waits for the outcome.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use axum::http::request::Parts;
 
 use crate::app::App;
 
-/// How long is waited where nobody says, so that what ends at once is answered at once.
+/// Default wait before a call becomes pending, so that fast calls are answered at once.
 const MOMENT: Duration = Duration::from_millis(200);
-/// The longest wait: shorter than the deadline of a request.
+/// Maximum wait; shorter than the deadline of a request.
 const LONGEST: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl FromRequestParts<App> for Prefer {
 }
 
 impl Prefer {
-    /// What is not understood is left aside, as the RFC wants it.
+    /// Parses the header. Unknown preferences are ignored, as the RFC requires.
     fn of(headers: &HeaderMap) -> Self {
         let mut prefer = Self { respond_async: false, wait: None };
         let lines = headers.get_all("prefer").iter().filter_map(|line| line.to_str().ok());
@@ -49,12 +49,12 @@ impl Prefer {
         prefer
     }
 
-    /// How long a caller that comes back waits before.
+    /// How long a caller waits before its call becomes pending.
     pub(super) fn wait(self) -> Duration {
         self.wait.unwrap_or(MOMENT)
     }
 
-    /// How long a call may take for a caller that does not come back.
+    /// The time limit of a call whose caller does not poll.
     pub(crate) fn patience(self) -> Option<Duration> {
         self.wait.filter(|wait| !wait.is_zero())
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_prefers_is_read_within_bounds() {
+    fn preferences_are_parsed_within_bounds() {
         let of = |text: &str| {
             Prefer::of(&HeaderMap::from_iter([("prefer".parse().unwrap(), text.parse().unwrap())]))
         };

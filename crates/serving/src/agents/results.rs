@@ -1,4 +1,4 @@
-//! `/api/agents/results/{id}`: the rest of an answer that was too long, for whoever called.
+//! `/api/agents/results/{id}`: the rest of a truncated answer, for its caller.
 
 use axum::Json;
 use axum::extract::State;

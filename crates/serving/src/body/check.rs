@@ -1,7 +1,7 @@
-//! Holds a value against the published schema: all that is wrong at once, each with its place.
+//! Validates a value against the published schema and reports all errors at once, each with its field path.
 //!
-//! Not a whole validator: it knows the keywords that our own types lead to. What it lets through is read into its type,
-//! which has the last word.
+//! Not a complete JSON Schema validator: it knows the keywords that our own types generate. Deserializing the value
+//! afterwards catches the rest.
 
 mod say;
 
@@ -14,16 +14,16 @@ use self::say::{a, article, one_of, quoted, unknown};
 use crate::problem::{FieldError, Problem};
 use crate::schemas::{Schemas, Shape, resolve};
 
-/// No body has more to say than this.
+/// Most errors in one report.
 const MOST_ERRORS: usize = 50;
 
-/// Refuses a value that the schema of a type does not fit.
+/// Rejects a value that does not match the schema of a type.
 pub(crate) fn against(shape: Shape, value: &Value) -> Result<(), Problem> {
     let errors = all(&shape.schemas(), shape, value);
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
 }
 
-/// All that is wrong with a value.
+/// All errors in a value.
 pub(crate) fn all(schemas: &Schemas, shape: Shape, value: &Value) -> Vec<FieldError> {
     errors(&schemas.components, schemas.get(shape), value)
 }
@@ -70,7 +70,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// All schemas that speak of the value: what is referred to, all of `allOf`, and the one choice that is meant.
+    /// Collects all schemas that apply to the value: `$ref` targets, all of `allOf`, and the intended choice.
     fn collect(
         &mut self,
         at: &str,
@@ -94,8 +94,8 @@ impl<'a> Check<'a> {
             if choices.is_empty() {
                 continue;
             }
-            // What may be left out is `anyOf` a schema and null: that schema may be a choice itself, and says nothing of
-            // null before it is looked into.
+            // An optional field is `anyOf` a schema and null. That schema may be a choice itself, which hides whether
+            // it accepts null, so match null first.
             let null = choices.iter().find(|choice| value.is_null() && is_null(choice));
             let meant = || choices.iter().find(|choice| self.is_meant(choice, value));
             match null.or_else(meant) {
@@ -110,7 +110,7 @@ impl<'a> Check<'a> {
         true
     }
 
-    /// Whether a value is meant to be of this kind: the type fits, and so do the words that tell the kinds apart.
+    /// Whether a choice is the intended one: its type fits, and so do the constants that distinguish the choices.
     fn is_meant(&self, schema: &Value, value: &Value) -> bool {
         let Some(part) = resolve(self.components, schema).as_object() else { return true };
         let beside = schema.as_object().into_iter();
@@ -123,7 +123,7 @@ impl<'a> Check<'a> {
                 && part.get("const").is_none_or(|word| word == value)
                 && (list(part, "enum").is_empty() || list(part, "enum").contains(value))
                 && tags.into_iter().all(|(name, word)| value.get(name) == Some(word))
-                // `{"url": …}` or `{"text": …}`: the one member is the kind.
+                // `{"url": …}` or `{"text": …}`: the single required field identifies the choice.
                 && (!is_closed || required.into_iter().all(|name| value.get(name).is_some()))
         })
     }
@@ -179,7 +179,7 @@ impl<'a> Check<'a> {
         }
         let number = |name: &str| part.get(name).and_then(Value::as_f64);
         if let Value::String(text) = value {
-            // Many limits are in bytes, and the type knows them: nothing that is too long by characters fits those.
+            // Many limits are in bytes; the type checks those. Text with too many characters exceeds them too.
             let length = text.chars().count() as f64;
             if number("minLength").is_some_and(|least| length < least) {
                 self.say(at, "is empty");

@@ -1,4 +1,4 @@
-//! The arguments of a call as they are written on the command line: `key=value` by the schema's word, and JSON.
+//! The arguments of a call on the command line: `key=value` pairs, read by the types of the input schema, and JSON.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use crate::cli::target as options;
 use crate::failure::Failure;
 use crate::target;
 
-/// As much as a body may have.
+/// Maximum bytes of `--args`, the same as for a request body.
 const LIMIT: u64 = 10 << 20;
 
-/// What `--args` and the pairs say together; a pair wins.
+/// Merges `--args` with the pairs; a pair overrides a field of `--args`.
 pub(super) async fn read(
     given: &options::Call,
     schema: &Value,
@@ -48,7 +48,8 @@ async fn object(args: &str, target: &str) -> Result<Map<String, Value>, Failure>
     serde_json::from_slice(&bytes).map_err(Failure::ArgsNotAnObject)
 }
 
-/// A text where the schema takes one, else JSON. Where the schema does not say, JSON if it is.
+/// Reads the value of a pair: as a string if the schema accepts strings, else as JSON. If the schema gives no type, as
+/// JSON if it parses, else as a string.
 fn value(name: &str, text: &str, schema: &Value) -> Result<Value, String> {
     let read = serde_json::from_str(text);
     match types(schema, &schema["properties"][name]).as_slice() {
@@ -65,10 +66,10 @@ fn value(name: &str, text: &str, schema: &Value) -> Result<Value, String> {
     }
 }
 
-/// The types a property may have, or none if it does not say.
+/// The types that the schema of a property accepts; empty if the schema gives none.
 fn types<'a>(root: &'a Value, property: &'a Value) -> Vec<&'a str> {
     let mut property = property;
-    // A chain of references is short, or a circle.
+    // Follow at most 16 references: the schema may contain a reference cycle.
     for _ in 0..16 {
         let Some(reference) = property["$ref"].as_str() else { break };
         let found = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_taken_as_it_is_and_anything_else_as_json() {
+    fn a_string_property_takes_the_value_verbatim_and_other_types_take_json() {
         assert_eq!(read("text", "7"), Ok(json!("7")));
         assert_eq!(read("text", "a=b"), Ok(json!("a=b")));
         assert_eq!(read("size", "7"), Ok(json!("7")));
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_does_not_say_is_json_if_it_can_be() {
+    fn a_value_of_unknown_type_is_json_if_it_parses() {
         for name in ["any", "unknown", "circle"] {
             assert_eq!(read(name, "7"), Ok(json!(7)));
             assert_eq!(read(name, "seven"), Ok(json!("seven")));
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_with_what_it_should_be() {
+    fn a_value_that_is_not_json_is_rejected_with_the_expected_type() {
         assert_eq!(
             read("list", "a,b"),
             Err("`list` takes JSON of type array, as in list='[…]'".to_owned())

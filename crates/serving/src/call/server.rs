@@ -1,4 +1,4 @@
-//! One call of a tool on an MCP server, by whoever sits at the terminal: nobody can be asked there.
+//! One call of a tool on an MCP server from the command line. Questions of the server cannot be answered here.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How a request and an outcome are shown, to people and as JSON.
+//! Output of `toolcrib call`: requests and outcomes, as text and as JSON.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,7 +12,7 @@ use crate::cli::Ended;
 use crate::failure::Failure;
 use crate::out;
 
-/// Stands in a request where a secret would: of letters that are written alike in every place.
+/// Replaces secrets in a request; it consists of characters that no encoding changes.
 pub(super) const PLACEHOLDER: &str = "toolcrib.hides.this.secret";
 const HIDDEN: &str = "***";
 
@@ -53,7 +53,7 @@ impl Shown {
         }
     }
 
-    /// With `***` wherever a placeholder stands, as it is or in the Base64 of HTTP Basic.
+    /// The request with `***` for each placeholder, verbatim or in the Base64 of HTTP Basic.
     pub(super) fn without_secrets(request: &Request) -> Self {
         let basic = BASE64_STANDARD.encode(PLACEHOLDER);
         let hide = |text: &str| text.replace(PLACEHOLDER, HIDDEN).replace(&basic, HIDDEN);
@@ -65,7 +65,7 @@ impl Shown {
         shown
     }
 
-    /// Like the head of an HTTP request.
+    /// Formatted like an HTTP/1.1 request head, followed by the body.
     fn text(&self) -> String {
         let mut text = format!("{} {}\n", self.method, self.url);
         for (name, value) in &self.headers {
@@ -88,7 +88,7 @@ pub(super) fn request(shown: &Shown, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// The answer to stdout; a failure to stderr, with exit code 1.
+/// Prints the result to stdout. A failed call is returned as a failure: message on stderr, exit code 1.
 pub(super) fn outcome(outcome: &Outcome, json: bool) -> Result<Ended, Failure> {
     if json {
         out::print_json(outcome)?;
@@ -108,7 +108,7 @@ fn answer(outcome: &Outcome) -> String {
         let pretty = serde_json::to_string_pretty(result).expect("a value is JSON");
         parts.push(plain_json(&pretty));
     }
-    // Servers say a result as text too, or the one member that matters, for those who read nothing else.
+    // Servers repeat the structured result, or its main field, as text for clients without structured output.
     let says_it_again = |content: &&Content| match (content, &outcome.result) {
         (Content::Text { text }, Some(result)) => {
             let mut members = result.as_object().into_iter().flat_map(Map::values);
@@ -138,7 +138,7 @@ fn content(content: &Content) -> String {
     }
 }
 
-/// A text of several lines that cannot steer a terminal.
+/// Text of several lines without control characters that could manipulate the terminal.
 fn plain_lines(text: &str) -> String {
     text.split('\n').map(out::plain).collect::<Vec<_>>().join("\n")
 }

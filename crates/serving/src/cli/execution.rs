@@ -1,4 +1,4 @@
-//! Options of `execution`: the record of calls.
+//! Options of `execution`: the call log.
 
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// As parameters of a query.
+    /// The filter as query parameters of the API.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, &str)> {
         let all = [
             ("tool", &self.tool),

@@ -1,4 +1,4 @@
-//! Options of `import` and `client`: what other programs know.
+//! Options of `import` and `client`: the configuration of other MCP clients.
 
 use std::path::PathBuf;
 

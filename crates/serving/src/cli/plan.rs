@@ -1,4 +1,4 @@
-//! Options of `plan`, `apply`, `export` and `config`: the catalog as a file.
+//! Options of `plan`, `apply`, `export` and `config`: the catalog as a configuration file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Options of the verbs that look at an API without a server: `discover` and `call`.
+//! Options of the verbs that read an API without a server: `discover` and `call`.
 
 use clap::{Args, ValueEnum};
 use model::SecretRef;
@@ -8,7 +8,7 @@ use crate::out::quoted;
 use crate::target;
 
 /// Where an API is described, and how it is read.
-// Texts are parsed later: URLs and references may hold secrets, and clap repeats what it cannot parse.
+// Values are parsed later: URLs and references may hold secrets, and clap repeats values that it cannot parse.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Target {
     /// Not with a command.
@@ -80,12 +80,12 @@ pub(crate) struct Discover {
 }
 
 impl Target {
-    /// A target with nothing else said of it.
+    /// The options for a target without any other option.
     pub(crate) fn of(target: &str) -> Self {
         Self { target: Some(target.to_owned()), ..Self::default() }
     }
 
-    /// As it was given.
+    /// The target as the user typed it.
     pub(crate) fn shown(&self) -> String {
         match &self.target {
             Some(target) if self.command.is_empty() => target.clone(),
@@ -95,7 +95,7 @@ impl Target {
 }
 
 impl Target {
-    /// The options that a call of the same target needs too. What may be a secret itself is not repeated.
+    /// The options that a call of the same target needs. Values that may be secrets themselves are omitted.
     pub(crate) fn again(&self) -> String {
         let is_reference = |text: &str| text.parse::<SecretRef>().is_ok();
         let named =
@@ -115,7 +115,7 @@ impl Target {
 }
 
 impl Discover {
-    /// With everything where it belongs.
+    /// Moves the positional argument into the target options.
     pub(crate) fn in_place(mut self) -> Self {
         self.target.target = self.given.take();
         self
@@ -123,7 +123,7 @@ impl Discover {
 }
 
 impl Call {
-    /// The same. With a command there is no TARGET: the first word is the tool.
+    /// Distributes the positional arguments. With a command there is no TARGET: the first word is the tool.
     pub(crate) fn in_place(mut self) -> Self {
         let mut words = std::mem::take(&mut self.words).into_iter();
         if self.target.command.is_empty() {

@@ -5,7 +5,7 @@ use model::Kind;
 use upstream::egress::Allowed;
 
 /// What is to be served.
-// Texts are parsed later: URLs may hold secrets, and clap repeats what it cannot parse.
+// Values are parsed later: URLs may hold secrets, and clap repeats values that it cannot parse.
 #[derive(Args, Debug)]
 pub(crate) struct Targets {
     /// Specifications (files or URLs), http manifests or MCP servers (URLs)
@@ -28,20 +28,20 @@ pub(crate) struct Targets {
     command: Vec<String>,
 }
 
-/// One of them, as it was given.
+/// One target as the user typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// A file or a URL, and what it is if that was said.
+    /// A file or a URL, with its kind if the option states it.
     Place(String, Option<Kind>),
     /// A program and its arguments.
     Program(Vec<String>),
 }
 
 impl Targets {
-    /// All of them, in the order of the options.
+    /// All targets, in the order of the options.
     pub(crate) fn all(&self) -> Vec<Given> {
         let place = |kind| move |text: &String| Given::Place(text.clone(), kind);
-        // A program may be told a URL.
+        // Arguments of a program may contain a URL, so only the first word decides.
         let is_url =
             |text: &str| text.split_whitespace().next().is_some_and(|it| it.contains("://"));
         let server = |text: &String| match is_url(text) {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_target_is_kept_and_a_program_is_told_from_a_url() {
+    fn target_options_state_the_kind_and_programs_differ_from_urls() {
         let line = "x api.yaml --openapi b.yaml --mcp https://a.example/x --manifest https://m.example -- npx -y c";
         let all = Line::parse_from(line.split(' ')).targets.all();
         let place = |text: &str, kind| Given::Place(text.to_owned(), kind);

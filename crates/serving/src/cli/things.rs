@@ -1,5 +1,5 @@
-//! What admins do with the things of a catalog: `source`, `tool`, `group`, `policy`, `label` and `key`. The words are the
-//! same for all; which of them a thing knows is said here.
+//! Admin verbs for the entities of a catalog: `source`, `tool`, `group`, `policy`, `label` and `key`. The verbs have
+//! the same names everywhere; this file declares which entity supports which verb.
 
 use clap::{Args, Subcommand};
 use url::Url;

@@ -1,4 +1,4 @@
-//! What is said of a thing on the command line and in a file, as a body of the API.
+//! Request bodies of the admin API, from the fields on the command line and in a file.
 
 use discovery::text;
 use serde_json::{Map, Value};
@@ -7,20 +7,20 @@ use crate::cli::things::{Add, Said};
 use crate::failure::Failure;
 use crate::target;
 
-/// More than a body of the API may have.
+/// Size limit of a body file; the API accepts less.
 const LIMIT: u64 = 4 << 20;
 
-/// The body for something new.
+/// The body for a new entity.
 pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
     let mut body = self::said(&add.said).await?;
     match add.name.as_deref() {
-        // The file has the name.
+        // `NAME` is a KEY=VALUE pair: the file contains the name.
         Some(pair) if pair.contains('=') => put_pair(&mut body, pair)?,
         Some(word) => {
             let is_said = |key: &str| {
                 add.said.pairs.iter().any(|pair| pair.split_once('=').is_some_and(|it| it.0 == key))
             };
-            // Who says a name as well means the id.
+            // If the user also gives a `name=…`, the word is the id.
             let key = match (is_said("name"), is_said("id")) {
                 (false, _) => "name",
                 (true, false) => "id",
@@ -33,7 +33,7 @@ pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
     Ok(body)
 }
 
-/// The file, and over it the pairs.
+/// The fields of the file, overridden by the pairs.
 pub(super) async fn said(said: &Said) -> Result<Value, Failure> {
     let mut body = match &said.file {
         Some(file) => read(file).await?,
@@ -67,7 +67,7 @@ async fn read(file: &str) -> Result<Value, Failure> {
     }
 }
 
-/// `a.b` is `b` of `a`.
+/// Sets a field by its dotted path.
 fn put(body: &mut Value, key: &str, value: Value) {
     let mut place = body;
     for name in key.split('.') {
@@ -79,7 +79,7 @@ fn put(body: &mut Value, key: &str, value: Value) {
     *place = value;
 }
 
-/// What is there, of which only these members are said by admins, with what is said now.
+/// The current entity, reduced to its editable fields, merged with the given fields.
 pub(super) fn onto(there: Value, known: &[String], said: Value) -> Value {
     let mut body = match there {
         Value::Object(there) => there,
@@ -91,7 +91,7 @@ pub(super) fn onto(there: Value, known: &[String], said: Value) -> Value {
     body
 }
 
-/// Objects are merged; anything else is replaced.
+/// Merges objects; replaces any other value.
 fn merge(into: &mut Value, said: Value) {
     match (into, said) {
         (Value::Object(into), Value::Object(said)) => {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_are_json_or_else_texts_and_dots_go_inside() {
+    async fn values_are_json_or_strings_and_dots_set_nested_fields() {
         let body = of(&[
             "name=Ada",
             "admin=true",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_word_is_the_name_or_beside_a_name_the_id() {
+    async fn the_first_word_is_the_name_or_the_id_if_a_name_is_given() {
         let of = async |name: &str, pairs: &[&str]| {
             let pairs = pairs.iter().map(|pair| (*pair).to_owned()).collect();
             let said = Said { pairs, file: None };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_admins_do_not_say_is_left_out_and_the_rest_stays() {
+    fn read_only_fields_are_omitted_and_other_fields_stay() {
         let there = json!({"id": "a", "name": "A", "claims": {"role": "staff", "team": "x"}, "is_revoked": false});
         let known = ["name".to_owned(), "claims".to_owned()];
         let body = onto(there, &known, json!({"claims": {"role": "boss"}}));

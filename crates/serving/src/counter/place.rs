@@ -1,4 +1,4 @@
-//! Where admins' requests go: to a running server, or through the same routes over the journal in this process.
+//! Backends of the admin client: a running server, or the same routes over the journal in this process.
 
 use std::io;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ use crate::failure::Failure;
 use crate::journal::{open_or_make, open_to_change, open_to_read};
 use crate::{progress, router};
 
-/// The largest answer, in bytes.
+/// Size limit of a response, in bytes.
 const LIMIT: usize = 64 << 20;
-/// A refresh may take a minute, and then some.
+/// Time-out of a request; a refresh may take a minute.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) enum Place {
@@ -41,19 +41,19 @@ pub(crate) enum Place {
     Here { doors: Doors, app: App, catalog: Arc<Catalog> },
 }
 
-/// What is done to a journal.
+/// Required access to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Read,
     Change,
-    /// Changed, and made if it is not there.
+    /// Change, and create the journal if it is missing.
     Make,
 }
 
-/// What a request was answered.
+/// A successful response of the admin API.
 pub(crate) struct Answered {
     pub(crate) body: Value,
-    /// Of the thing as it is.
+    /// The entity tag of the current version.
     pub(crate) tag: Option<HeaderValue>,
 }
 
@@ -70,7 +70,7 @@ impl Place {
         Self::here(config, journal, None).await
     }
 
-    /// The same for the record of calls, which is read without the journal beside it.
+    /// Connects for the call log, which is read without its journal.
     pub(crate) async fn open_record(config: &Config, at: &At) -> Result<Self, Failure> {
         if let Some(url) = &at.server {
             return Self::server(url);
@@ -85,7 +85,7 @@ impl Place {
     }
 
     pub(crate) fn server(url: &Url) -> Result<Self, Failure> {
-        // The operator has named it, and most are near.
+        // The operator named this address, and most servers are in a private network.
         let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
         Ok(Self::Server { client, url: url.clone(), key: config::key_of_agent()? })
     }
@@ -103,7 +103,7 @@ impl Place {
         let behaviour = toolcrib::Options {
             secrets: Some(Arc::new(secrets)),
             recorder,
-            // Whoever can write the journal can start programs as well.
+            // A user who can write the journal can start programs as well.
             programs: Config::programs(&config.journal, (true, Vec::new()), [None, None]),
             ..toolcrib::Options::default()
         };
@@ -117,7 +117,7 @@ impl Place {
         matches!(self, Self::Here { .. })
     }
 
-    /// Nothing is left half done.
+    /// Stops background work and closes the catalog, so that no write is left incomplete.
     pub(crate) async fn close(self) {
         if let Self::Here { doors, app, catalog } = self {
             app.stop().await;
@@ -137,7 +137,7 @@ impl Place {
         self.ask_if(method, path, body, None).await
     }
 
-    /// The same, if the thing still has this tag.
+    /// Like `send`, if the entity still has this tag (`If-Match`).
     pub(crate) async fn ask_if(
         &self,
         method: Method,
@@ -172,7 +172,7 @@ impl Place {
         Ok(Answered { body, tag: headers.get(ETAG).cloned() })
     }
 
-    /// Hands over a document of any size, piece by piece.
+    /// Streams a response of any size to `write`.
     pub(crate) async fn copy(
         &self,
         path: &str,
@@ -213,7 +213,7 @@ impl Place {
         Ok(())
     }
 
-    /// What can be said of a thing, by the description of the API.
+    /// The editable fields of an entity, from the OpenAPI document.
     pub(crate) async fn members_of(&self, path: &str) -> Result<Vec<String>, Failure> {
         let document = self.ask(Method::GET, "/api/openapi.json", None).await?.body;
         let body = &document["paths"][format!("{path}/{{id}}")]["put"]["requestBody"];
@@ -287,13 +287,13 @@ fn broken_off(error: axum::Error) -> Failure {
     Failure::BrokenOff(error)
 }
 
-/// Whoever can open the journal.
+/// The identity of a local user who can open the journal: an admin.
 fn operator() -> Identity {
     let agent = Agent::new("cli", Arc::new(Claims::from(Map::new())));
     Identity { agent, ..Identity::anonymous() }
 }
 
-/// With what to do instead.
+/// Replaces the error of a journal in use by one that suggests `--server`.
 pub(crate) fn in_use(failure: Failure) -> Failure {
     match failure {
         Failure::Journal(JournalError::InUse { place }) => Failure::ServerRuns { place },

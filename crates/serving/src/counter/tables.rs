@@ -1,4 +1,4 @@
-//! What the API answers, for people: tables, and one thing at a time.
+//! Responses of the admin API as text: tables of entities, and single entities.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::out;
 use crate::table::section;
 
-/// The columns of a thing: a title, and the member that stands there.
+/// The columns of an entity: a title, and the path of the field.
 fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
     match thing {
         Thing::Source => &[
@@ -57,7 +57,7 @@ fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The longest text of a cell, in characters.
+/// Maximum length of a cell, in characters.
 const CELL: usize = 60;
 
 pub(super) fn list(thing: Thing, rows: &[Value], format: &Json) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ pub(super) fn members(rows: &[Value], format: &Json) -> Result<(), Failure> {
     print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
 }
 
-/// What a search has found, the best first.
+/// Prints search results, best first.
 pub(crate) fn found(rows: &[Value], format: &Json) -> Result<(), Failure> {
     if format.json {
         return out::print_json(&rows);
@@ -94,7 +94,7 @@ pub(crate) fn found(rows: &[Value], format: &Json) -> Result<(), Failure> {
     print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
 }
 
-/// What has happened, the newest last.
+/// Prints the history of an entity, newest event last.
 pub(super) fn history(rows: &[Value], format: &Json) -> Result<(), Failure> {
     if format.json {
         return out::print_json(&rows);
@@ -124,7 +124,7 @@ fn print_table(title: &str, columns: &[(&str, &str)], rows: &[Value]) -> Result<
     out::print(text.trim_start_matches('\n'))
 }
 
-/// The member, by its path.
+/// The value at a field path as the text of a cell.
 fn cell(row: &Value, path: &str) -> String {
     let value = path.split('.').fold(row, |value, name| &value[name]);
     let text = match value {
@@ -146,7 +146,7 @@ fn cell(row: &Value, path: &str) -> String {
     }
 }
 
-/// One thing, a line for each of its members.
+/// Prints one entity, with one line for each field.
 pub(crate) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
     let (false, Value::Object(members)) = (format.json, thing) else {
         return out::print_json(thing);

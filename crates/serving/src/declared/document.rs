@@ -1,4 +1,5 @@
-//! A file as a JSON value, and where in the file its members stand. By its ending it is TOML; otherwise YAML or JSON.
+//! A configuration file as a JSON value, with the positions of its fields. `*.toml` is TOML; any other file YAML or
+//! JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::mistake::{Mistake, Mistakes};
 use crate::failure::Failure;
 
-/// A file that was read.
+/// The path of a file, and the positions of its fields.
 #[derive(Debug)]
 pub(crate) struct Document {
     path: PathBuf,
@@ -32,7 +33,7 @@ impl Document {
             Ok(node) => node.into_value(),
             Err(error) => return Err(at(error.place(), error.to_string())),
         };
-        // Nor is it nothing: who starts a server on a file that was cut off would start it without issuers.
+        // An empty file is an error too: a server started with a truncated file would have no issuers.
         if !value.is_object() {
             let message = "is to be a mapping, such as `sources: […]`".to_owned();
             return Err(nowhere().refuse(vec![Mistake::new("", message)]));
@@ -40,7 +41,7 @@ impl Document {
         Ok((Self { path: path.to_owned(), places: Places::of(&text) }, value))
     }
 
-    /// Of what came over the wire: nobody knows its lines but the sender.
+    /// A document from a request body: only the client knows its lines.
     pub(super) fn nowhere() -> Self {
         Self { path: PathBuf::new(), places: Places::default() }
     }
@@ -49,7 +50,7 @@ impl Document {
         &self.path
     }
 
-    /// Where a member stands: `crib.yaml:37:5`.
+    /// The position of a field: `crib.yaml:37:5`.
     pub(crate) fn place(&self, field: &str) -> String {
         match self.places.find(field) {
             Some(at) => format!("{}:{}:{}", self.path.display(), at.line, at.column),
@@ -57,12 +58,12 @@ impl Document {
         }
     }
 
-    /// What is wrong, with its line.
+    /// A problem with its position.
     pub(crate) fn told(&self, mistake: &Mistake) -> String {
         format!("{}: {mistake}", self.place(&mistake.field))
     }
 
-    /// The failure that says all that is wrong, in the order of the file.
+    /// The error with all problems, in the order of the file.
     pub(crate) fn refuse(&self, mut mistakes: Mistakes) -> Failure {
         let line = |mistake: &Mistake| {
             self.places.find(&mistake.field).map_or((0, 0), |at| (at.line, at.column))
@@ -116,7 +117,7 @@ impl Toml<'_> {
         match value {
             DeValue::String(text) => Value::from(text.as_ref()),
             DeValue::Boolean(is_so) => Value::from(*is_so),
-            // A time is a text in everything that we read.
+            // The schema has no date type: all times are strings.
             DeValue::Datetime(time) => Value::from(time.to_string()),
             DeValue::Table(table) => self.table(path, table),
             DeValue::Array(elements) => {
@@ -153,7 +154,7 @@ impl Toml<'_> {
     }
 }
 
-/// Where the lines of a text begin.
+/// The offsets at which the lines of a text begin.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,

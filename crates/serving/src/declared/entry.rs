@@ -1,4 +1,4 @@
-//! The elements of sections: an id, perhaps a switch, and what the admin API takes for one of them.
+//! The entries of sections: an id, an optional switch, and the body that the admin API takes.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
@@ -15,23 +15,22 @@ use crate::admin::groups::GroupBody;
 use crate::admin::tools::Patch;
 use crate::body;
 
-/// Something that is to be there.
+/// A declared entity.
 #[derive(Debug)]
 pub(crate) struct Entry<Id, T> {
-    /// Where it stands: `groups[0]`.
+    /// The field path, such as `groups[0]`.
     pub(crate) field: String,
-    /// For ever.
     pub(crate) id: Id,
-    /// The admin's switch; left out, it stays as it is.
+    /// Enabled or active, as the admin declares it; `None` keeps the current state.
     pub(crate) switch: Option<bool>,
-    /// What is said of it.
+    /// The body of the entity.
     pub(crate) rest: T,
 }
 
-/// A group that is to be there.
+/// A declared group.
 pub(crate) type GroupEntry = Entry<GroupId, NewGroup>;
 
-/// What is said of a tool. What is left out stays as it is.
+/// The declared overrides of a tool. Omitted fields keep their current values.
 #[derive(Debug)]
 pub(crate) struct ToolEntry {
     pub(crate) field: String,
@@ -41,14 +40,14 @@ pub(crate) struct ToolEntry {
     pub(crate) amendment: Amendment,
 }
 
-/// Somebody whose tools a plan compares.
+/// An identity whose tools a plan compares.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) claims: Arc<Claims>,
 }
 
-/// Takes a member out of an element and reads it; what is left out or wrong is none.
+/// Takes a field out of an entry and parses it; `None` if it is omitted or invalid.
 fn take<T: DeserializeOwned>(
     value: &mut Value,
     (field, name): (&str, &str),
@@ -74,7 +73,7 @@ fn rest<T: DeserializeOwned>(value: &Value, field: &str, mistakes: &mut Mistakes
     }
 }
 
-/// Notes an id that stands twice.
+/// Reports an id that occurs twice.
 fn only_once<Id: Clone + Eq + Hash>(
     known: &mut HashSet<Id>,
     id: &Id,
@@ -88,7 +87,7 @@ fn only_once<Id: Clone + Eq + Hash>(
 }
 
 impl<Id: DeserializeOwned + Clone + Eq + Hash, T: DeserializeOwned> Entry<Id, T> {
-    /// Reads a section; what is wrong is added to the mistakes.
+    /// Parses a section, and appends its problems to `mistakes`.
     pub(super) fn read_all(
         section: &str,
         values: Vec<Value>,

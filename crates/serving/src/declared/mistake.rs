@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Problems of a configuration file, with their positions.
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ pub(crate) struct Mistake {
     pub(crate) message: String,
 }
 
-/// All that is wrong.
+/// All problems of a file.
 pub(crate) type Mistakes = Vec<Mistake>;
 
-/// What the schema says where a secret stands as it is.
+/// The beginning of the schema message for a literal secret in place of a reference.
 const NO_REFERENCE: &str = "is to be a reference:";
 
 impl Mistake {
@@ -28,7 +28,7 @@ impl Mistake {
         Self { field: field.into(), message: message.into() }
     }
 
-    /// The same, of what stands inside this member.
+    /// The same problem, with the field path below `place`.
     pub(crate) fn under(mut self, place: &str) -> Self {
         self.field = match self.field.as_str() {
             "" => place.to_owned(),
@@ -37,7 +37,7 @@ impl Mistake {
         self
     }
 
-    /// What a problem of the admin API says, inside a member.
+    /// The problems that the admin API reports, with their field paths below `place`.
     pub(crate) fn all_of(problem: Problem, place: &str) -> Vec<Self> {
         let errors = problem.into_errors().into_iter();
         errors.map(|error| Self::from(error).under(place)).collect()
@@ -65,13 +65,13 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The one of these that was most likely meant.
+/// The known name that is most similar to the given one, if one is close enough.
 pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.map(|known| (execution::distance(given, known), known)).min();
     near.filter(|(distance, known)| *distance <= 1 + known.len() / 3).map(|(_, known)| known)
 }
 
-/// `; did you mean …?`, if something is near.
+/// `; did you mean …?`, or an empty string if no known name is close enough.
 pub(crate) fn did_you_mean<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> String {
     nearest(given, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }

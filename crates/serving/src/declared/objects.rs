@@ -1,4 +1,4 @@
-//! What a catalog has that a file can declare, in the words of a file.
+//! The declarable entities of a catalog, in the format of a configuration file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +28,7 @@ impl Kind {
     pub(crate) const ALL: [Self; 5] =
         [Self::Source, Self::Label, Self::Tool, Self::Group, Self::Policy];
 
-    /// The member of a file that holds them.
+    /// The field of a file that holds entities of this kind.
     pub(crate) fn section(self) -> &'static str {
         match self {
             Self::Source => "sources",
@@ -52,10 +52,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Everything that can be declared, by kind and id.
+/// Declarable entities by kind and id.
 pub(crate) type Objects = BTreeMap<(Kind, String), Map<String, Value>>;
 
-/// Everything that can be declared of a catalog. Of tools, what admins said of them, and no tool of which nothing is said.
+/// All declarable entities of a catalog. Of tools, only the overrides by admins; tools without overrides are omitted.
 pub(crate) fn objects(snapshot: &Snapshot) -> Objects {
     let mut objects = Objects::new();
     let mut put = |kind, id: &str, body: Map<String, Value>| {
@@ -84,7 +84,7 @@ pub(crate) fn objects(snapshot: &Snapshot) -> Objects {
     objects
 }
 
-/// An id, and then all that is said.
+/// The id, followed by all fields of the profile.
 fn members(id: &str, said: &impl Serialize) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("id".to_owned(), id.into());

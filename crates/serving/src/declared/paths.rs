@@ -1,5 +1,5 @@
-//! Paths in a file are relative to its folder: they become absolute, and documents that stand in files of their own are
-//! read.
+//! Resolves relative paths: they refer to the folder of the configuration file and become absolute. Workflow documents
+//! in separate files are read.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use super::mistake::{Mistake, Mistakes};
 use crate::target;
 use crate::trace::Files;
 
-/// Longer than any workflow that can be read.
+/// Size limit of a workflow document.
 const DOCUMENT_LIMIT: u64 = 4 << 20;
 
-/// What of a source refers to secrets.
+/// JSON pointers in a source to secret references.
 const SECRETS: [&str; 4] =
     ["/auth", "/client_certificate", "/settings/credentials", "/settings/command/environment"];
-/// What of a source is a path.
+/// JSON pointers in a source to paths.
 const PATHS: [&str; 2] = ["/settings/specification/file", "/settings/command/directory"];
 
-/// The same of each element of a list that an admin wrote down.
+/// Pointers below each element of a list of a custom source: the list, and the pointer within the element.
 const SECRETS_WRITTEN: [(&str, &str); 1] = [("/settings/tools", "/command/environment")];
 const PATHS_WRITTEN: [(&str, &str); 3] = [
     ("/settings/tools", "/command/directory"),
@@ -27,7 +27,7 @@ const PATHS_WRITTEN: [(&str, &str); 3] = [
     ("/settings/resource_templates", "/file"),
 ];
 
-/// Makes the relative paths of [`PATHS`] and its like absolute, and notes the files that are read.
+/// Makes the relative paths of [`PATHS`] and the like absolute, and records the stamps of the files that are read.
 pub(super) fn settle(value: &mut Value, file: &Path, files: &mut Files, mistakes: &mut Mistakes) {
     let Some(folder) = std::path::absolute(file).ok().and_then(|path| Some(path.parent()?.into()))
     else {
@@ -94,7 +94,7 @@ fn path(value: &mut Value, folder: &Path) {
     }
 }
 
-/// `file:PATH`, wherever it stands in here.
+/// Makes every `file:PATH` inside the value absolute.
 fn secrets(value: &mut Value, folder: &Path) {
     match value {
         Value::String(text) => {

@@ -1,4 +1,5 @@
-//! The schema of a file: one for our own check, and one for editors. Both are made from the types that read it.
+//! The JSON Schema of a configuration file: one for our own check, and one for editors. Both are derived from its
+//! types.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -121,7 +122,7 @@ struct DeclaredIdentity {
     claims: Claims,
 }
 
-/// What a file is held against.
+/// The schemas against which a file is validated.
 pub(super) fn schemas() -> &'static Schemas {
     static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| {
         let mut schemas = Schemas::of([shape()]);
@@ -135,7 +136,7 @@ pub(super) fn shape() -> Shape {
     Shape::of::<File>()
 }
 
-/// The schema that editors complete and check by.
+/// The schema for completion and validation in editors.
 pub(crate) fn for_editors() -> Value {
     let generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
     let mut schema = generator.into_root_schema_for::<File>().to_value();
@@ -145,7 +146,7 @@ pub(crate) fn for_editors() -> Value {
     schema
 }
 
-/// A workflow may also stand in a file of its own.
+/// Allows workflow documents in separate files.
 fn documents_from_files(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -165,8 +166,8 @@ fn documents_from_files(schema: &mut Value) {
     }
 }
 
-/// Our check knows no member that a schema does not name; editors are to be told so. It is said where a value stands, not
-/// where a schema is part of another.
+/// Closes objects against unknown properties: our own check rejects them, and editors have to know. It is set where a
+/// value is described, not on schemas that are part of a composition.
 fn close(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
     let has_members = has_members(schema, definitions);
     let Some(parts) = schema.as_object_mut() else { return };
@@ -190,7 +191,7 @@ fn close(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
     }
 }
 
-/// Whether it names members, itself or by what it refers to, and is closed for others.
+/// Whether the schema lists properties, itself or through its references, and allows no others.
 fn has_members(schema: &Value, definitions: &Map<String, Value>) -> bool {
     let named = schema.get("$ref").and_then(Value::as_str);
     let named = named.and_then(|name| definitions.get(name.strip_prefix("#/$defs/")?));

@@ -1,4 +1,4 @@
-//! Files that are read, and all that is wrong with those that are not.
+//! Tests of reading configuration files, and of the problems that are reported.
 
 use std::fs;
 
@@ -59,7 +59,7 @@ fn wrong(text: &str) -> String {
 }
 
 #[test]
-fn a_file_is_read_in_the_words_of_the_admin_api() {
+fn a_file_uses_the_field_names_of_the_admin_api() {
     let declared = read(WHOLE).unwrap();
     let source = &declared.sources.as_ref().unwrap()[0];
     assert_eq!((source.id.as_str(), source.switch), ("pets", Some(false)));
@@ -75,7 +75,7 @@ fn a_file_is_read_in_the_words_of_the_admin_api() {
 }
 
 #[test]
-fn toml_says_the_same() {
+fn toml_is_read_like_yaml() {
     let declared = read_as("crib.toml", WHOLE_TOML).unwrap();
     assert_eq!(declared.sources.unwrap()[0].id.as_str(), "pets");
     assert_eq!(declared.policies.unwrap()[0].id.as_str(), "staff");
@@ -83,7 +83,7 @@ fn toml_says_the_same() {
 }
 
 #[test]
-fn a_section_that_is_left_out_is_not_an_empty_one() {
+fn an_omitted_section_differs_from_an_empty_one() {
     assert!(read("{}").unwrap().groups.is_none());
     assert_eq!(read("groups: []").unwrap().groups.unwrap().len(), 0);
 }
@@ -100,7 +100,7 @@ fn paths_are_relative_to_the_file() {
 }
 
 #[test]
-fn a_workflow_may_stand_in_a_file_of_its_own() {
+fn a_workflow_may_be_in_a_separate_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crib.yaml");
     let source = |file: &str| {
@@ -125,7 +125,7 @@ fn a_workflow_may_stand_in_a_file_of_its_own() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once_with_its_line() {
+fn all_problems_are_reported_at_once_with_their_lines() {
     let text = "\
 sources:
   - id: Pets!
@@ -157,7 +157,7 @@ limts: {}
 }
 
 #[test]
-fn what_an_admin_writes_down_is_checked_as_a_whole() {
+fn a_custom_source_is_checked_as_a_whole() {
     let text = "\
 sources:
   - id: desk
@@ -190,7 +190,7 @@ sources:
 }
 
 #[test]
-fn what_only_a_type_or_a_rule_knows_has_its_line_too() {
+fn problems_found_by_types_and_rules_have_lines_too() {
     let text = "\
 sources:
   - id: a
@@ -216,7 +216,7 @@ tools:
 }
 
 #[test]
-fn a_secret_that_stands_there_is_refused_and_not_repeated() {
+fn a_literal_secret_is_rejected_and_not_repeated() {
     let text = "\
 sources:
   - id: a
@@ -233,7 +233,7 @@ sources:
 }
 
 #[test]
-fn what_is_no_yaml_and_no_toml_has_its_line() {
+fn syntax_errors_have_their_lines() {
     for nothing in ["", "# nothing\n"] {
         assert!(wrong(nothing).contains("the document is empty"), "{nothing}");
     }
@@ -261,7 +261,7 @@ fn what_is_no_yaml_and_no_toml_has_its_line() {
 }
 
 #[test]
-fn the_schema_for_editors_takes_what_we_take_and_refuses_what_we_refuse() {
+fn the_editor_schema_accepts_and_rejects_the_same_files() {
     let schema = schema::for_editors();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let value = |text: &str| discovery::text::read(text.as_bytes()).unwrap();

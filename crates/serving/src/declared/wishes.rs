@@ -1,7 +1,7 @@
-//! What a file declares, as commands to a catalog: those that make it so, each with the place in the file that wants it.
+//! The commands that bring a catalog to the declared state, each with the field of the file that requires it.
 //!
-//! A command that changes nothing leads to no event, so what is as declared already is asked for again and nothing comes
-//! of it. What is not declared stays, unless it is pruned; and then only in the sections that the file has.
+//! A command that changes nothing yields no event, so commands for entities that are already as declared are harmless.
+//! Entities that are not declared stay, unless they are pruned; pruning affects only the sections that the file has.
 
 use std::collections::BTreeSet;
 
@@ -16,24 +16,23 @@ use toolcrib::{Command, Snapshot};
 use super::Declared;
 use super::entry::{Entry, ToolEntry};
 
-/// A command, and the place in the file that wants it. What is pruned is wanted by its section.
+/// A command, and the field that requires it: for pruning, the section.
 pub(crate) struct Wish {
     pub(crate) field: String,
     pub(crate) command: Command,
 }
 
-/// What is wanted of a catalog.
+/// All commands of a file.
 #[derive(Default)]
 pub(crate) struct Wishes {
     pub(crate) wishes: Vec<Wish>,
-    /// Tools that are declared and not known yet, with their places: their sources have not been asked, or do not have
-    /// them.
+    /// Declared tools that are unknown, with their fields: their source was not refreshed yet, or does not offer them.
     pub(crate) waiting: Vec<(String, ToolId)>,
 }
 
 impl Wishes {
-    /// What has to be done so that the catalog is as declared. Labels come before the tools that have them and groups
-    /// before the policies that grant them, and the other way round when they go.
+    /// The commands that bring the catalog to the declared state. Labels come before the tools that have them and
+    /// groups before the policies that grant them; pruning uses the reverse order.
     pub(crate) fn of(declared: &Declared, snapshot: &Snapshot, prune: bool) -> Self {
         let mut wishes = Self::default();
         wishes.labels(declared, snapshot);
@@ -89,7 +88,8 @@ impl Wishes {
         }
         let is_gone = known.tool.status == Status::Deprecated;
         match is_enabled {
-            // Nobody is served what its source no longer offers: that it is off is for later.
+            // The source no longer offers the tool, so it is not served; the declared switch takes effect when it
+            // returns.
             Some(true) if is_gone && known.tool.enabled => {}
             Some(true) if is_gone => self.waiting.push((field.clone(), id.clone())),
             Some(true) => self.want(field, Command::Tool(id.clone(), ToolCommand::Enable)),
@@ -161,7 +161,7 @@ impl Wishes {
         }
     }
 
-    /// What was said of tools is taken back; the tools are their sources'.
+    /// Removes the overrides of tools; the tools themselves belong to their sources.
     fn prune_tools(&mut self, declared: &[ToolEntry], snapshot: &Snapshot) {
         let kept: BTreeSet<&ToolId> = declared.iter().map(|entry| &entry.id).collect();
         for entry in snapshot.tools().filter(|entry| !kept.contains(&entry.tool.id)) {

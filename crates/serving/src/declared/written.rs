@@ -1,5 +1,5 @@
-//! `toolcrib export`: the catalog as a configuration file. What is as usual is left out, so that a file says what matters;
-//! the same catalog always gives the same bytes.
+//! `toolcrib export`: the catalog as a configuration file. Fields with default values are omitted; the same catalog
+//! always yields the same bytes.
 
 mod toml;
 mod usual;
@@ -52,7 +52,7 @@ pub(crate) fn write(snapshot: &Snapshot, format: Format) -> Result<String, Failu
     Ok(format!("{TITLE}{}{text}", secrets(snapshot)))
 }
 
-/// A comment with the secrets that are referred to.
+/// A comment that lists the secrets to which the sources refer.
 fn secrets(snapshot: &Snapshot) -> String {
     let found = snapshot.sources().flat_map(|entry| entry.source.profile.secrets());
     let found: BTreeSet<String> = found.map(ToString::to_string).collect();

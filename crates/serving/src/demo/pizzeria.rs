@@ -1,4 +1,4 @@
-//! The pizzeria of the demo: a small API, and the specification that it serves itself. It forgets everything when it ends.
+//! The API of the demo pizzeria, with its OpenAPI specification. Orders are kept in memory only.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const SPECIFICATION: &str = include_str!("pizzeria.yaml");
 
-/// Name, price in euros, whether it is without meat and fish.
+/// Name, price in euros, and whether it is vegetarian.
 const MENU: [(&str, f64, bool); 4] = [
     ("Margherita", 8.5, true),
     ("Funghi", 9.5, true),
@@ -21,9 +21,9 @@ const MENU: [(&str, f64, bool); 4] = [
     ("Tonno", 11.0, false),
 ];
 
-/// Pizzas are quick here.
+/// Baking time; short, so that the demo need not wait.
 const IN_THE_OVEN: Duration = Duration::from_millis(300);
-/// More than anybody orders to try something.
+/// Bounds the memory that orders take.
 const MOST_ORDERS: usize = 1_000;
 
 #[derive(Clone, Default)]
@@ -33,11 +33,11 @@ struct Kitchen(Arc<Mutex<Vec<Order>>>);
 struct Order {
     table: u8,
     pizzas: Vec<String>,
-    /// Since when it is in the oven.
+    /// When baking started.
     in_the_oven: Option<Instant>,
 }
 
-/// Everything it answers.
+/// The routes of the pizzeria API.
 pub(super) fn router() -> Router {
     let specification = || async { ([(header::CONTENT_TYPE, "application/yaml")], SPECIFICATION) };
     Router::new()

@@ -1,4 +1,4 @@
-//! What is elsewhere: issuers and upstreams, asked once each, all at the same time.
+//! Checks of remote systems: each issuer and upstream receives one request, all concurrently.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use upstream::stdio::Program;
 use super::Finding;
 use crate::{config, destinations, progress};
 
-/// Nobody waits longer for an answer.
+/// Timeout of each request.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Nothing but the head of an answer is looked at.
+/// Maximum response size; only the head is used.
 const MAX_BYTES: u64 = 1 << 20;
-/// Of one source no more are asked. Most have one.
+/// Maximum number of hosts probed for one source. Most sources have one.
 const MAX_DESTINATIONS: usize = 16;
-/// Further apart, and tokens are refused that are good.
+/// Maximum clock difference; beyond it, valid tokens are rejected.
 const IN_STEP: SignedDuration = SignedDuration::from_secs(60);
 
-/// The keys of every issuer are there.
+/// Checks that the keys of every issuer can be read.
 pub(super) async fn issuers(issuers: Vec<IssuerConfig>, secrets: &Secrets) -> Vec<Finding> {
     if issuers.is_empty() {
         return Vec::new();
@@ -61,7 +61,7 @@ pub(super) async fn issuers(issuers: Vec<IssuerConfig>, secrets: &Secrets) -> Ve
     found.collect()
 }
 
-/// Every source that is enabled is well, and can be reached now.
+/// Checks that every enabled source is healthy and reachable.
 pub(super) async fn upstreams(
     snapshot: &Snapshot,
     now: Timestamp,
@@ -144,16 +144,16 @@ async fn upstream(
     findings.into_iter().map(|finding| finding.of(source.id.to_string())).collect()
 }
 
-/// Where a source is.
+/// What to probe for a source.
 enum Place<'a> {
     Url(&'a Url),
     Program(&'a str),
     File(&'a Path),
-    /// Nothing has to be reached.
+    /// Nothing to probe: the source has no upstream.
     Here,
 }
 
-/// What the guard of addresses says before or instead of asking.
+/// The finding for a URL that the egress guard rejects.
 fn refused(source: &Source, url: &Url, error: &EgressError) -> Finding {
     let place = destinations::written(url);
     let (says, advice) = match error {
@@ -200,7 +200,7 @@ async fn reached(client: &HttpClient, source: &Source, url: &Url, now: Timestamp
     findings
 }
 
-/// Whether there are tokens for calls where the source says, as far as that can be said without asking for one.
+/// Checks the token endpoint of the source's OAuth client, as far as possible without requesting a token.
 async fn giver_of_tokens(client: &HttpClient, source: &Source) -> Option<Finding> {
     let giver = match &source.profile.auth {
         Auth::ClientCredentials { client, .. } | Auth::TokenExchange { client, .. } => client,

@@ -1,4 +1,4 @@
-//! What a configuration file says: whether it can be read and applied, and whether what it names works.
+//! Checks of the configuration file: whether it can be read and applied, and whether its embeddings endpoint works.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::serve::settings::{Search, Settings};
 
 const MEND: &str = "a server with this file does not start: mend it";
 
-/// How a server with this file would behave. A file that the catalog refuses is a finding too.
+/// The settings of a server with this file. A file that the catalog rejects is a finding too.
 pub(super) async fn settings(
     file: Option<&Path>,
     catalog: Option<&Catalog>,
@@ -40,7 +40,7 @@ pub(super) async fn settings(
     Ok((settings, Some(finding)))
 }
 
-/// What makes vectors of texts is there, and makes one.
+/// Checks that the source of embeddings exists and returns a vector.
 pub(super) async fn search(
     search: &Search,
     config: &Config,

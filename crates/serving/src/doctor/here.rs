@@ -1,4 +1,4 @@
-//! What can be looked at without leaving the machine: the store, keys, secrets, the clock, files and limits.
+//! Checks of the local machine: the store, keys, secrets, the clock, files and limits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::journal::open_to_read;
 use crate::out::counted;
 use crate::serve::{connections, descriptors, first_admin, tls};
 
-/// What ends sooner is a warning.
+/// Keys and certificates that expire within this time are a warning.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
-/// Clocks of one machine, or of nodes that are kept in step, do not differ by more.
+/// Maximum clock difference on one machine, or between synchronised nodes.
 const IN_STEP: SignedDuration = SignedDuration::from_secs(5);
 
-/// The journal can be read, and what would be served is all that it says.
+/// Checks that the journal can be read and that this version understands all its events.
 pub(super) async fn store(place: &JournalPlace) -> (Finding, Option<(Arc<dyn Journal>, Catalog)>) {
     let opened = async {
         let journal = open_to_read(place).await?;
@@ -46,7 +46,7 @@ pub(super) async fn store(place: &JournalPlace) -> (Finding, Option<(Arc<dyn Jou
     (finding, Some((journal, catalog)))
 }
 
-/// Somebody can administer, and no key ends unnoticed.
+/// Checks that there is an admin, and warns about keys that expire soon.
 pub(super) fn keys(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> Vec<Finding> {
     let good = snapshot.keys().filter(|key| key.is_good_at(now)).count();
     let mut findings = vec![match first_admin::has_admin(snapshot, now, has_issuers) {
@@ -72,7 +72,7 @@ pub(super) fn keys(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> Ve
     findings
 }
 
-/// Time goes on: no event is from a time to come.
+/// Checks the clock: no event may lie in the future.
 pub(super) fn clock(snapshot: &Snapshot, now: Timestamp) -> Finding {
     match snapshot.time() {
         Some(last) if IN_STEP < last.duration_since(now) => {
@@ -84,7 +84,7 @@ pub(super) fn clock(snapshot: &Snapshot, now: Timestamp) -> Finding {
     }
 }
 
-/// Every secret that a source in service refers to can be read, and the key opens all that are sealed.
+/// Checks that every secret of an enabled source can be read, and that the key decrypts all sealed secrets.
 pub(super) async fn secrets(
     journal: &Arc<dyn Journal>,
     snapshot: &Snapshot,
@@ -123,7 +123,7 @@ pub(super) async fn secrets(
     findings
 }
 
-/// The certificate and its key can be read and belong together, and the certificate has not ended.
+/// Checks that certificate and key can be read and belong together, and that the certificate has not expired.
 pub(super) fn tls(certificate: &Path, key: &Path, now: Timestamp) -> Finding {
     let ends = match tls::ends(certificate, key) {
         Ok(ends) => ends,
@@ -146,7 +146,7 @@ pub(super) fn tls(certificate: &Path, key: &Path, now: Timestamp) -> Finding {
     }
 }
 
-/// As many files may be open as connections are wanted.
+/// Checks that the limit of open files allows the maximum number of connections.
 pub(super) fn limits() -> Finding {
     let wanted = connections::Limits::default().places;
     let places = descriptors::possible().min(wanted);

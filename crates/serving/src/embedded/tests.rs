@@ -1,4 +1,4 @@
-//! What is embedded, as clients meet it: mounted in a router, over standard input and output, and for one request.
+//! Tests of embedding from the client's side: mounted in a router, over standard input and output, per request.
 
 mod mounted;
 mod spoken;
@@ -8,7 +8,7 @@ use toolcrib::{ProvidedTool, Registry};
 
 const MODERN: &str = "2026-07-28";
 
-/// A message of the newest version of MCP, of a client that can be asked.
+/// A message of the newest MCP version, from a client that supports elicitation.
 fn modern(method: &str, mut params: Value) -> Value {
     let meta = &mut params["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
@@ -16,7 +16,7 @@ fn modern(method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// With one tool, which says hello.
+/// A registry with one tool, which says hello.
 fn hello() -> Registry {
     let registry = Registry::new();
     let tool = ProvidedTool::new("hello", "Says hello");

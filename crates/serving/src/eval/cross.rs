@@ -1,8 +1,8 @@
-//! Cross-validation: other weights, each chosen by four fifths of the queries and measured on the rest.
+//! Cross-validation of search weights: each fold is measured with weights chosen on the other four fifths.
 //!
-//! Whoever changes a weight looks here whether it was luck: what is chosen should be much the same in every fold, and what
-//! is measured on unseen queries should be near what the usual weights give. Without vectors it is about words; with
-//! them, about how much meaning counts beside words, which stay as they are.
+//! Use it after changing a weight, to rule out luck: the chosen weights should be similar in every fold. The score on
+//! unseen queries should be close to that of the default weights. Without vectors it varies the word weights; with
+//! vectors, it varies only the weight of the vectors and keeps the word weights.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ const FOLDS: usize = 5;
 
 #[derive(Serialize)]
 pub(super) struct Validated {
-    /// nDCG@10 of the usual weights, in the mean over folds.
+    /// Mean nDCG@10 over the folds with the default weights.
     usual: f64,
-    /// The same of weights that were chosen without the fold.
+    /// Mean nDCG@10 over the folds with weights chosen without the fold.
     unseen: f64,
     folds: Vec<Fold>,
 }
@@ -33,7 +33,7 @@ struct Fold {
     unseen: f64,
 }
 
-/// A weight, by its name.
+/// The name of a weight and its getter.
 type Named = (&'static str, fn(&Weights) -> f32);
 
 const OF_WORDS: [Named; 4] = [
@@ -54,7 +54,7 @@ pub(super) fn validate(world: &World) -> Validated {
     }
 }
 
-/// Few values of the few weights that are no matter of one field.
+/// A grid over the weights that do not belong to one field.
 fn grid() -> Vec<Weights> {
     let mut grid = Vec::new();
     for saturation in [2.0, 3.0, 4.0] {
@@ -85,7 +85,7 @@ fn by_words(world: &World, weights: &Weights) -> Vec<Measured> {
     measured(world, |_, query| world.ranked(&index, query))
 }
 
-/// What is found for a query, by words and by meaning: no weight between the two changes that.
+/// The results of a query by words and by vectors, before they are combined; weights do not change them.
 #[derive(Default)]
 struct Apart {
     by_words: Vec<Found>,
@@ -110,7 +110,7 @@ fn by_both(world: &World, found: &[Apart], weights: &Weights) -> Vec<Measured> {
     })
 }
 
-/// Only natural queries count, so nobody waits for others.
+/// Scores all natural queries. Other queries do not count here, so they are not run.
 fn measured<'a>(
     world: &'a World,
     ranked: impl Fn(usize, &'a Query) -> Vec<&'a str>,
@@ -146,7 +146,7 @@ fn choose(
     Validated { usual, unseen, folds }
 }
 
-/// On all cores.
+/// Scores all weights of the grid in parallel, on all cores.
 fn all_at_once(
     grid: &[Weights],
     measure: impl Fn(&Weights) -> Vec<Measured> + Sync,
@@ -165,7 +165,7 @@ fn all_at_once(
     })
 }
 
-/// Over the natural queries of some folds.
+/// Mean nDCG over the natural queries of the selected folds.
 fn ndcg(queries: &[Query], measured: &[Measured], counts: impl Fn(usize) -> bool) -> f64 {
     Figures::natural_where(queries, measured, |number| counts(number % FOLDS)).mean.ndcg
 }

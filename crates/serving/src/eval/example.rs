@@ -1,4 +1,4 @@
-//! Tools and queries as they stand in files, and how well an answer fits a query.
+//! The tools and queries in the input files, and the scores of one ranking for a query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub(super) struct Tool {
     pub(super) name: String,
     #[serde(default)]
     pub(super) subset: String,
-    /// Its name within its server, if `name` has both.
+    /// The name within its server, if `name` contains both.
     #[serde(default)]
     tool: Option<String>,
     #[serde(default, alias = "source")]
@@ -43,7 +43,7 @@ impl Tool {
 }
 
 impl Tool {
-    /// For a model.
+    /// The text that the embedding model receives.
     pub(super) fn text(&self) -> String {
         let name = self.tool.as_deref().unwrap_or(&self.name);
         text_of(
@@ -63,7 +63,7 @@ pub(super) struct Query {
     #[serde(default)]
     pub(super) kind: String,
     relevant: Vec<String>,
-    /// Needs, each met by any of its names; without them, every relevant name is one.
+    /// Needs, each met by any of its names. If there are none, every relevant name is one need.
     #[serde(default)]
     groups: Vec<Vec<String>>,
     #[serde(default)]
@@ -71,7 +71,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// How well an answer of different names fits.
+    /// Scores a ranking of distinct names.
     pub(super) fn measure(&self, ranked: &[&str]) -> Measured {
         let place = |name: &String| ranked.iter().position(|found| *found == name.as_str());
         let first: Vec<Option<usize>> = match self.groups.is_empty() {
@@ -94,7 +94,7 @@ impl Query {
     fn ndcg(&self, ranked: &[&str], first: &[Option<usize>]) -> f64 {
         let discount = |place: usize| ((place + 2) as f64).log2();
         let (gained, ideal): (f64, f64) = if self.grades.is_empty() {
-            // Two needs that are met by one tool count once.
+            // One tool that meets two needs counts once.
             let met: BTreeSet<usize> =
                 first.iter().flatten().copied().filter(|it| *it < 10).collect();
             let ideal = (0..first.len().min(10)).map(|place| 1.0 / discount(place)).sum();

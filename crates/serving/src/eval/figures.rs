@@ -1,4 +1,4 @@
-//! Figures: means over the queries of a subset, then over subsets, so that a large one does not outvote the others.
+//! Mean scores, first over the queries of a subset, then over subsets, so that a large subset does not dominate.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use super::example::Query;
 
-/// Of one query.
+/// The scores of one query, or their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measured {
-    /// Within 1, 5 and 10.
+    /// Recall at 1, 5 and 10.
     pub(super) recall: [f64; 3],
     pub(super) ndcg: f64,
     pub(super) mrr: f64,
 }
 
-/// Of many.
+/// The mean scores of many queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) queries: usize,
@@ -33,12 +33,12 @@ impl Measured {
 }
 
 impl Figures {
-    /// Of queries in somebody's own words.
+    /// Over the queries in natural language.
     pub(super) fn natural(queries: &[Query], measured: &[Measured]) -> Self {
         Self::natural_where(queries, measured, |_| true)
     }
 
-    /// The same of those at some places.
+    /// Over the natural queries with selected indices.
     pub(super) fn natural_where(
         queries: &[Query],
         measured: &[Measured],
@@ -91,7 +91,7 @@ pub(super) fn table(rows: &[(&str, Figures)]) -> String {
     crate::table::section("Found", &columns, rows.collect())
 }
 
-/// Whether it is in somebody's own words, and was not made of a name.
+/// Whether the query is in natural language, that is, was not derived from a tool name.
 pub(super) fn is_natural(query: &Query) -> bool {
     !["name", "typo"].contains(&query.kind.as_str())
 }

@@ -1,4 +1,4 @@
-//! The vectors of all tools and queries, from an endpoint or a model in a folder.
+//! The vectors of all tools and queries, from an embeddings endpoint or a local model folder.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    /// None if nobody is to be asked.
+    /// Computes the vectors; `None` if neither an endpoint nor a model is given.
     pub(super) async fn of(world: &World, arguments: &EvalSearch) -> Result<Option<Self>, Failure> {
         let Some(maker) = maker(arguments).await? else { return Ok(None) };
         let journal = JournalPlace::Memory.open(SystemClock).await?;
@@ -36,7 +36,7 @@ impl Meaning {
         Ok(Some(Self { tools, queries }))
     }
 
-    /// The tools of a set that are nearest to a query.
+    /// The tools of a set with the vectors nearest to a query's.
     pub(super) fn near(&self, query: usize, among: &ToolSet, limit: usize) -> Vec<(Slot, f32)> {
         let Some(query) = self.queries.get(query) else { return Vec::new() };
         let near = among

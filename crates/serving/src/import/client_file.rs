@@ -1,10 +1,10 @@
-//! The files of desktop clients: `mcpServers` of Claude and Cursor, `servers` of VS Code, where comments may stand.
+//! Configuration files of desktop clients: `mcpServers` of Claude and Cursor, `servers` of VS Code, with comments.
 
 use serde_json::{Map, Value};
 
 use super::{NotTaken, Place, Read, Server, text, texts};
 
-/// The servers of such a file; none if it is no such file.
+/// The servers of a client's file; `None` if the document has a different format.
 pub(super) fn servers(document: &Value) -> Option<Read> {
     let inside = document.get("mcp").unwrap_or(document);
     let servers =
@@ -47,7 +47,7 @@ fn words(server: &Map<String, Value>, name: &str) -> Option<Vec<String>> {
     }
 }
 
-/// JSON without what only people read: `// …`, `/* … */`, and a comma before the end of a list.
+/// Reduces JSON with comments to plain JSON: removes `// …`, `/* … */` and trailing commas.
 pub(super) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.trim_start_matches('\u{feff}');
@@ -71,7 +71,7 @@ pub(super) fn without_comments(text: &str) -> String {
     out
 }
 
-/// Where a text ends that begins with its quotation mark.
+/// The byte offset after the closing quotation mark of the string that `text` starts with.
 fn end_of_text(text: &str) -> usize {
     let mut is_escaped = false;
     for (place, c) in text.char_indices().skip(1) {
@@ -92,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_files_of_three_clients_are_read() {
+    fn the_files_of_claude_and_vs_code_are_parsed() {
         let claude = json!({"mcpServers": {
             "files": {"command": "npx", "args": ["-y", "server"], "env": {"A": "1", "N": 2}},
             "bad": {"args": []},

@@ -1,4 +1,4 @@
-//! `server.json` of the official registry: one server, with the places it can be reached at and the packages it comes in.
+//! `server.json` of the official MCP registry: one server with its remote URLs and packages.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{NotTaken, Place, Read, Server, text};
 
-/// The server of such a file, or of an answer of the registry; none if it is no such file.
+/// The servers of such a file, or of a response of the registry; `None` if the document has a different format.
 pub(super) fn servers(document: &Value) -> Option<Read> {
     if let Some(Value::Array(all)) = document.get("servers") {
         return Some(
@@ -22,7 +22,7 @@ fn one_of(document: &Value) -> Option<Result<Server, NotTaken>> {
         return None;
     }
     let whole = text(document, "name")?;
-    // `io.github.ada/files`: the part that says what it is.
+    // Use the last segment of a name like `io.github.ada/files`; the rest is its namespace.
     let name = whole.rsplit('/').next().unwrap_or(&whole).to_owned();
     let description = text(document, "description").unwrap_or_default();
     let objects = |member: &str| document.get(member).and_then(Value::as_array).cloned();
@@ -86,14 +86,14 @@ fn package(package: &Map<String, Value>) -> Result<Place, String> {
     Ok(Place::Program { program, arguments, environment, folder: None })
 }
 
-/// Values by name. What is required and has none must be given by whoever imports.
+/// Values by name. A required value that the file lacks becomes a reference to a variable, which the user must set.
 fn inputs(list: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
     let mut inputs = BTreeMap::new();
     for input in list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
         let name = text(input, "name").ok_or("a value has no name")?;
         match text(input, "value").or_else(|| text(input, "default")) {
             Some(value) if !value.contains('{') => drop(inputs.insert(name, value)),
-            // Most likely a secret: where it is run, it comes from the environment.
+            // Most likely a secret: the server reads it from its environment.
             _ if is_required(input) => drop(inputs.insert(name.clone(), format!("${{{name}}}"))),
             _ => {}
         }
@@ -133,7 +133,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_server_of_the_registry_is_read() {
+    fn a_server_of_the_registry_is_parsed() {
         let package = json!({
             "name": "io.github.ada/files", "description": "Files", "version": "1.0.0",
             "packages": [{

@@ -1,4 +1,4 @@
-//! `toolcrib journal collect`: remove documents that no event refers to.
+//! `toolcrib journal collect`: removes documents that no event refers to.
 
 use serde_json::json;
 use toolcrib::{Collected, JournalPlace};

@@ -1,4 +1,4 @@
-//! `toolcrib journal export`: the whole journal as JSON Lines, to a file that appears when it is complete.
+//! `toolcrib journal export`: writes the whole journal as JSON Lines. The file appears only when it is complete.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -49,7 +49,7 @@ async fn write_to(journal: &dyn Journal, writer: &mut (impl Write + Send)) -> Re
     Ok(events)
 }
 
-/// Whether a file is the journal or one of those that SQLite and we keep beside it.
+/// Whether a file is the journal, or a file that SQLite or toolcrib keeps next to it.
 fn is_part_of(journal: &Path, file: &Path) -> bool {
     ["", "-wal", "-shm", "-journal", ".lock", ".record", ".record-wal", ".record-shm"].iter().any(
         |end| {
@@ -60,14 +60,14 @@ fn is_part_of(journal: &Path, file: &Path) -> bool {
     )
 }
 
-/// The file an export goes to.
+/// The file that an export is written to.
 struct Target {
     path: PathBuf,
     force: bool,
 }
 
 impl Target {
-    /// Refuses what must not be replaced, before any work is done.
+    /// Rejects a path that must not be overwritten, before any work is done.
     fn check(&self, place: &JournalPlace) -> Result<(), Failure> {
         let path = || self.path.clone();
         let Ok(found) = fs::metadata(&self.path) else { return Ok(()) };
@@ -86,7 +86,7 @@ impl Target {
         Ok(())
     }
 
-    /// A file beside it that only we can read; it goes when it is dropped.
+    /// Creates a temporary file in the same folder, readable by our user only. It is deleted when it is dropped.
     fn begin(&self) -> Result<NamedTempFile, Failure> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
@@ -94,11 +94,11 @@ impl Target {
             return Err(Failure::NoFolder { path: self.path.clone() });
         }
         let made = tempfile::Builder::new().prefix(".toolcrib-export-").tempfile_in(folder);
-        // Without the passing name of the file, which says nothing to anybody.
+        // Report without the name of the temporary file, which means nothing to the user.
         made.map_err(|error| self.cannot_write(error.kind().into()))
     }
 
-    /// Gives the file its name, once its bytes are on the disk.
+    /// Flushes the file to disk, then renames it to its final path.
     fn complete(&self, file: NamedTempFile) -> Result<(), Failure> {
         file.as_file().sync_all().map_err(|error| self.cannot_write(error))?;
         let named = match self.force {

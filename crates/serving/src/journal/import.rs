@@ -1,4 +1,4 @@
-//! `toolcrib journal import`: take in an export, and say what is in the catalog then.
+//! `toolcrib journal import`: imports an export and prints a summary of the catalog afterwards.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::out::{self, counted};
 use crate::progress::Progress;
 
-/// The longest line, in bytes: more than any event or document has.
+/// Maximum bytes of a line; larger than any event or document.
 const LINE_LIMIT: u64 = 64 << 20;
 
 pub(crate) async fn import(place: &JournalPlace, arguments: &Import) -> Result<Ended, Failure> {
@@ -26,11 +26,11 @@ pub(crate) async fn import(place: &JournalPlace, arguments: &Import) -> Result<E
     let before = journal.head().await?.0;
     let events = take_in(&*journal, &mut lines).await?;
     let catalog = Catalog::open(journal.clone()).await?;
-    // So that the first start does not fold everything again.
+    // Write a checkpoint, so that the first start need not fold all events again.
     catalog.checkpoint().await?;
     let missing_secrets = missing_secrets(&*journal, &catalog.snapshot()).await?;
     let report = Report::new(events, before, &catalog.snapshot(), missing_secrets);
-    // So that one file holds everything when this program ends.
+    // Close the journal, so that one file contains everything when this program ends.
     catalog.close().await;
     drop(journal);
     match arguments.json.json {
@@ -40,7 +40,7 @@ pub(crate) async fn import(place: &JournalPlace, arguments: &Import) -> Result<E
     Ok(Ended::Fine)
 }
 
-/// Shows the first line to a journal that is thrown away: a wrong file leaves no new journal behind.
+/// Imports the first line into an in-memory journal: a wrong file must not create a new journal.
 async fn refuse_what_is_no_export(lines: &mut Lines) -> Result<(), Failure> {
     let trial = JournalPlace::Memory.open(SystemClock).await?;
     let mut import = toolcrib::Import::into(&*trial).await?;
@@ -58,11 +58,11 @@ async fn take_in(journal: &dyn Journal, lines: &mut Lines) -> Result<u64, Failur
     import.finish().await.map_err(|error| lines.wrong(error))
 }
 
-/// The lines of an export, each within the limit. The first can be looked at before it is taken.
+/// The lines of an export, each within the limit. The first can be read in advance.
 struct Lines {
     path: PathBuf,
     reader: Box<dyn BufRead + Send>,
-    /// The line read last.
+    /// The current line.
     line: Vec<u8>,
     looked_ahead: bool,
     count: u64,
@@ -111,7 +111,7 @@ impl Lines {
         if self.line.is_empty() { Ok(None) } else { self.text().map(Some) }
     }
 
-    /// Leaves nothing in `line` at the end.
+    /// Reads the next line into `line`; it is empty at the end of the file.
     fn read(&mut self) -> Result<(), Failure> {
         self.line.clear();
         let mut limited = self.reader.by_ref().take(LINE_LIMIT);
@@ -136,7 +136,7 @@ impl Lines {
         self.wrong(TransferError::Line { line: self.count, problem })
     }
 
-    /// Says in which file a line is wrong; trouble with the journal is no fault of the file.
+    /// Adds the file to an error in a line. A journal error is returned as such: the file is not its cause.
     fn wrong(&self, error: TransferError) -> Failure {
         let file = match self.path.to_str() {
             Some("-") => "standard input".to_owned(),
@@ -162,7 +162,7 @@ impl Lines {
     }
 }
 
-/// What is in the catalog after an import.
+/// A summary of the catalog after an import.
 #[derive(Serialize)]
 struct Report {
     events: u64,
@@ -228,7 +228,7 @@ impl Report {
     }
 }
 
-/// Sealed secrets that sources refer to and that are not beside this journal.
+/// Sealed secrets that sources refer to and that this journal lacks.
 async fn missing_secrets(
     journal: &dyn Journal,
     catalog: &Snapshot,

@@ -1,4 +1,4 @@
-//! `toolcrib journal show`: what the catalog knows, now or at an earlier moment.
+//! `toolcrib journal show`: prints the catalog as of now or of an earlier moment.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ pub(crate) async fn show(place: &JournalPlace, arguments: &Show) -> Result<Ended
     Ok(Ended::Fine)
 }
 
-/// What the catalog knows, now or at a moment.
+/// The catalog as of now, or as of the given moment.
 pub(crate) async fn snapshot(
     place: &JournalPlace,
     at: Option<&At>,
@@ -45,7 +45,7 @@ pub(crate) async fn snapshot(
     Ok(Arc::new(toolcrib::snapshot_at(&*journal, *moment).await?))
 }
 
-/// A moment as it is written on the command line.
+/// A moment as a command line argument.
 #[derive(Clone, Debug)]
 pub(crate) struct At(pub(crate) Moment);
 
@@ -63,7 +63,7 @@ impl FromStr for At {
         if let Ok(time) = text.parse::<Timestamp>() {
             return Ok(Self(Moment::Time(time)));
         }
-        // A date parses with a time behind it too, but then it is a time without an offset.
+        // `Date` also parses a date followed by a time, which lacks a UTC offset; only a bare date is accepted.
         let date = Some(text)
             .filter(|text| text.len() == "2026-05-01".len())
             .and_then(|text| text.parse::<Date>().ok());
@@ -73,7 +73,7 @@ impl FromStr for At {
     }
 }
 
-/// What is shown of a snapshot, as a table or as JSON.
+/// A summary of a snapshot, printed as tables or as JSON.
 #[derive(Serialize)]
 struct Shown {
     position: Position,
@@ -105,7 +105,7 @@ struct ShownGroup {
     active: bool,
     /// Selected + explicit − excluded.
     members: usize,
-    /// Those of them that nothing stops.
+    /// Members that nothing stops, such as a disabled tool or group.
     served: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `toolcrib journal tail`: the last events, and with `--follow` those to come.
+//! `toolcrib journal tail`: prints the last events, and with `--follow` also new ones.
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ async fn last(
     Ok(events)
 }
 
-/// A stream can only be read forwards; it is short compared with the journal.
+/// The last events of a stream. A stream can only be read forwards; it is short compared with the journal.
 async fn last_of_stream(
     journal: &dyn Journal,
     stream: &StreamName,
@@ -134,7 +134,7 @@ fn cells(event: &Recorded) -> [String; 6] {
     ]
 }
 
-/// How wide the columns are; they grow when `--follow` meets something wider.
+/// The column widths; they grow when `--follow` prints something wider.
 #[derive(Default, PartialEq, Eq)]
 struct Columns([usize; 6]);
 

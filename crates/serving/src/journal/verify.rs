@@ -1,4 +1,4 @@
-//! `toolcrib journal verify`: fold from zero, and compare with what a server would serve after a start.
+//! `toolcrib journal verify`: folds all events from the start, and compares the result with a server's state.
 
 use toolcrib::{Catalog, JournalError, JournalPlace, Verification};
 
@@ -10,7 +10,7 @@ use crate::progress::Progress;
 
 pub(crate) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
     let verification = match inspect(place).await {
-        // So damaged that it cannot be read to the end: that is what the question was about.
+        // The journal is too damaged to be read to its end. This is a finding, not a failure of the command.
         Err(Failure::Journal(damage @ JournalError::Damaged { .. })) => {
             Verification { problems: vec![damage.to_string()], ..Verification::default() }
         }
@@ -21,7 +21,7 @@ pub(crate) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended,
 
 async fn inspect(place: &JournalPlace) -> Result<Verification, Failure> {
     let journal = open_to_read(place).await?;
-    // From the last checkpoint, as a server starts. The catalog itself goes at once: nobody has to keep it up to date.
+    // Load from the last checkpoint, as a server does. Drop the catalog at once: it need not follow the journal.
     let live = Catalog::open(journal.clone()).await?.snapshot();
     let total = live.position();
     let mut progress = Progress::start();

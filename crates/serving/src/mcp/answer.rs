@@ -1,4 +1,4 @@
-//! What is sent back: one message, or several of which the last is the answer.
+//! Outgoing messages: a request leads to one or several, the last of which is the answer.
 
 use axum::body::Bytes;
 use axum::http::header::HeaderValue;
@@ -8,15 +8,15 @@ use upstream::LONG;
 use super::error::RpcError;
 use super::message::Id;
 
-/// A JSON-RPC message, in pieces that follow each other: a list that was written before is not copied.
+/// A JSON-RPC message as consecutive segments, so that a cached list is not copied.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) pieces: Vec<Bytes>,
-    /// Nothing comes after it.
+    /// No message follows.
     pub(crate) is_last: bool,
-    /// Where the era has statuses for answers.
+    /// HTTP status, where the era uses statuses for answers.
     pub(crate) status: u16,
-    /// What is asked of the client's token, if anything is and the era has a header for it.
+    /// The `WWW-Authenticate` value, if the client's token lacks scopes and the era has a header for it.
     pub(crate) challenge: Option<Box<HeaderValue>>,
 }
 
@@ -25,18 +25,18 @@ impl Sent {
         Self { pieces, is_last: true, status, challenge: None }
     }
 
-    /// One that others follow.
+    /// A message that others follow.
     fn before_the_last(message: &Value) -> Self {
         let pieces = vec![message.to_string().into()];
         Self { pieces, is_last: false, status: 200, challenge: None }
     }
 
-    /// Nothing more to say.
+    /// No message at all.
     pub(crate) fn nothing() -> Self {
         Self::last(Vec::new(), 200)
     }
 
-    /// The answer to a request: its result, as JSON.
+    /// The response to a request, with the result as JSON.
     pub(crate) fn result(id: &Id, result: String) -> Self {
         let mut text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":"#, id.as_json());
         if LONG < result.len() {
@@ -47,7 +47,7 @@ impl Sent {
         Self::last(vec![text.into()], 200)
     }
 
-    /// The answer to a request for a list, whose end may have been written with it.
+    /// The response to a list request. If a page follows, `end` closes the result; otherwise `list` includes its end.
     pub(crate) fn list(id: &Id, member: &str, list: Bytes, end: Option<String>) -> Self {
         let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"{member}":"#, id.as_json());
         let mut pieces = vec![start.into(), list];
@@ -55,7 +55,7 @@ impl Sent {
         Self::last(pieces, 200)
     }
 
-    /// Why there is no result. An id that cannot be repeated is left out.
+    /// An error response. The id is omitted if the request's id was invalid.
     pub(crate) fn error(id: Option<&Id>, error: &RpcError) -> Self {
         let id = id.map(|id| format!(r#""id":{},"#, id.as_json())).unwrap_or_default();
         let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{}}}"#, error.to_value());
@@ -67,13 +67,13 @@ impl Sent {
         Self::before_the_last(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
-    /// A question of ours.
+    /// A request from the server to the client.
     pub(crate) fn request(id: &str, method: &str, params: Value) -> Self {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         Self::before_the_last(&message)
     }
 
-    /// In one piece.
+    /// The message as one buffer.
     pub(crate) fn to_bytes(&self) -> Bytes {
         match self.pieces.as_slice() {
             [one] => one.clone(),
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_the_same_in_one_piece_and_in_more() {
+    fn a_result_is_the_same_in_one_segment_and_in_several() {
         let id = Id::of(&json!(7)).unwrap();
         for length in [0, LONG - 2, LONG - 1, LONG] {
             let result = "x".repeat(length);

@@ -1,7 +1,7 @@
-//! What waits for something of a client: questions for their answers, and calls for the word that nobody wants them.
+//! Pending interactions with clients: questions that wait for answers, and calls that a client may cancel.
 //!
-//! A question goes out under a number nobody can guess, and its answer counts only from whom it was put to. So two
-//! clients with the same ids, or one that guesses, never get into each other's calls.
+//! A question has a random id, and only the principal that received it can answer. So two clients with equal ids, or a
+//! client that guesses ids, cannot reach each other's calls.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -18,7 +18,7 @@ type Reply = oneshot::Sender<Result<Value, NoAnswer>>;
 #[derive(Default)]
 pub(crate) struct Asked(Mutex<HashMap<String, (Box<str>, Reply)>>);
 
-/// More than this is looked through for those nobody waits for any more.
+/// Above this number of questions, those without a waiting call are removed.
 const MANY: usize = 1_000;
 
 impl Asked {
@@ -26,7 +26,7 @@ impl Asked {
         self.0.lock().expect("no one panics while holding the questions")
     }
 
-    /// Puts a question to somebody, and says under which id.
+    /// Registers a question to a principal and returns its id.
     pub(crate) fn put(&self, principal: &str, reply: Reply) -> String {
         let id = toolcrib::random();
         let mut waiting = self.waiting();
@@ -37,7 +37,7 @@ impl Asked {
         id
     }
 
-    /// Takes an answer, if it is one to a question put to this principal.
+    /// Delivers an answer, if it belongs to a question that this principal received.
     pub(crate) fn answer(&self, principal: &str, id: &Id, outcome: Result<Value, Value>) -> bool {
         let Value::String(id) = id.to_value() else { return false };
         let mut waiting = self.waiting();
@@ -57,11 +57,11 @@ impl Asked {
     }
 }
 
-/// Calls that can be stopped by whoever made them.
+/// Running calls that their client can cancel.
 #[derive(Default)]
 pub(crate) struct Stoppable(Mutex<Calls>);
 
-/// By whose they are and what they are called.
+/// Cancel signals by owner and request id.
 type Calls = HashMap<(Box<str>, Id), oneshot::Sender<()>>;
 
 impl Stoppable {
@@ -69,7 +69,7 @@ impl Stoppable {
         self.0.lock().expect("no one panics while holding the calls")
     }
 
-    /// A call begins; it ends when the word comes.
+    /// Registers a call; the receiver fires when the client cancels it.
     pub(crate) fn begin(&self, whose: &str, id: &Id) -> oneshot::Receiver<()> {
         let (stop, stopped) = oneshot::channel();
         self.all().insert((whose.into(), id.clone()), stop);
@@ -85,7 +85,7 @@ impl Stoppable {
     pub(crate) fn end(&self, whose: &str, id: &Id) {
         let mut all = self.all();
         let key = (whose.into(), id.clone());
-        // Somebody may have used the same id again meanwhile; that call is not this one.
+        // The client may have reused the id for a new call meanwhile; keep that one.
         if all.get(&key).is_some_and(oneshot::Sender::is_closed) {
             all.remove(&key);
         }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_counts_only_from_whom_was_asked() {
+    async fn only_the_asked_principal_can_answer() {
         let asked = Asked::default();
         let (reply, answer) = oneshot::channel();
         let id = Id::of(&json!(asked.put("ada", reply))).unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_stopped_by_its_own_client_only() {
+    fn a_call_can_be_cancelled_only_by_its_own_client() {
         let (calls, id) = (Stoppable::default(), Id::of(&json!(1)).unwrap());
         let (mut ada, mut eve) = (calls.begin("ada", &id), calls.begin("eve", &id));
         calls.stop("eve", &id);

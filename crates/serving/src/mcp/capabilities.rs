@@ -1,4 +1,4 @@
-//! What we say we can do, for one agent: only what is there (requirement B4).
+//! The server capabilities announced to an agent: only lists that exist for it (requirement B4).
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use toolcrib::{AgentView, Listed, TASKS};
 use super::era::Era;
 use super::pages::ListOf;
 
-/// Whether there is such a list for this agent. The rest of an answer that was cut is a resource, so whoever has answers
-/// that may be cut has that list too, though it may be empty: nobody reads from a server that announces none.
+/// Whether the server offers this list to the agent. The rest of a truncated answer is a resource. So an agent whose
+/// answers may be truncated has the resource list, even if it is empty: clients do not read unannounced resources.
 pub(crate) fn has(view: &AgentView, list: ListOf) -> bool {
     match list {
         ListOf::Tools => true,
@@ -33,13 +33,13 @@ pub(crate) fn of(view: &AgentView, era: Era) -> Value {
     }
     if has_resources {
         let mut resources = json!({"listChanged": true});
-        // The rest of an answer does not change.
+        // The rest of a truncated answer never changes.
         if lists_resources(view) {
             resources["subscribe"] = json!(true);
         }
         all.insert("resources".to_owned(), resources);
     }
-    // Only what is filled in can be proposed.
+    // Completion needs arguments: of prompts or of resource templates.
     let is_filled_in = |prompt: &Arc<Listed>| {
         prompt.shown.get("arguments").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
     };

@@ -1,4 +1,4 @@
-//! The eras of the protocol: what their versions are called, and how a result is dressed in each.
+//! The eras of the protocol: their version numbers, and the form of results in each.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -6,33 +6,33 @@ use serde_json::{Map, Value, json};
 
 use super::error::RpcError;
 
-/// The version without sessions, where every request says everything.
+/// The version without sessions: every request is self-contained.
 pub(crate) const MODERN: &str = "2026-07-28";
-/// The versions that begin with `initialize`, the newest first.
+/// The versions that begin with `initialize`, newest first.
 pub(crate) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// All of them.
+/// All supported versions, newest first.
 pub(crate) const ALL: [&str; 5] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Whether a version has links to resources in the results of tools: they came in 2025-06-18.
+/// Whether a version has resource links in tool results; they exist since 2025-06-18.
 pub(crate) fn knows_links(version: &str) -> bool {
     "2025-06-18" <= version
 }
 
-/// How a client speaks.
+/// The generation of the protocol that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Era {
     Modern,
     Legacy,
 }
 
-/// The member of `_meta` that says who we are.
+/// The `_meta` key of the server's name and version.
 pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// What the program says it is, if that is not toolcrib.
+/// The server info of an embedding program, if it set one.
 static INTRODUCED: OnceLock<Value> = OnceLock::new();
 
-/// Tells MCP clients that this program is called so, in place of toolcrib. It holds for the whole program, from its first
-/// word on: say it before anything is served. Whether it was in time.
+/// Sets the name and version that MCP clients see, instead of toolcrib. It applies to the whole process; set it before
+/// serving anything. Returns false if the server info was already in use.
 pub fn introduce_as(name: &str, version: &str) -> bool {
     INTRODUCED.set(json!({"name": name, "title": name, "version": version})).is_ok()
 }
@@ -43,17 +43,17 @@ pub(crate) fn server_info() -> Value {
     INTRODUCED.get_or_init(ours).clone()
 }
 
-/// The beginning of a `_meta` that says who we are, as the next member of a result.
+/// The beginning of a `_meta` with the server info, as the next field of a result.
 pub(crate) static SIGNED: LazyLock<String> =
     LazyLock::new(|| format!(r#","_meta":{{"{SERVER}":{}"#, server_info()));
 
-/// Says who we are, in the `_meta` of a result.
+/// Adds the server info to the `_meta` of a result.
 pub(crate) fn sign(meta: &mut Map<String, Value>) {
     meta.insert(SERVER.to_owned(), server_info());
 }
 
 impl Era {
-    /// The version of a header, if it is one of ours.
+    /// The era of a version, if the version is supported.
     pub(crate) fn of(version: &str) -> Option<Self> {
         match version {
             MODERN => Some(Self::Modern),
@@ -61,7 +61,7 @@ impl Era {
         }
     }
 
-    /// An error as the era tells it: in the older one it has no status of its own.
+    /// Adapts an error to the era: legacy errors have no status of their own.
     pub(crate) fn told(self, error: RpcError) -> RpcError {
         match self {
             Self::Modern => error,
@@ -69,12 +69,12 @@ impl Era {
         }
     }
 
-    /// A result that is done, with what the era adds to it.
+    /// A complete result, with the fields that the era adds.
     pub(crate) fn complete(self, result: Map<String, Value>) -> String {
         self.dressed(result, "complete")
     }
 
-    /// A result that says what kind it is.
+    /// A result with its `resultType`.
     pub(crate) fn dressed(self, mut result: Map<String, Value>, kind: &str) -> String {
         if self == Self::Modern {
             result.insert("resultType".to_owned(), kind.into());
@@ -86,8 +86,8 @@ impl Era {
         Value::Object(result).to_string()
     }
 
-    /// The same for a result that may be kept for a while: for whom and how long. Whatever depends on who asks is
-    /// private, and nobody can say now for how long it will be true.
+    /// A complete result with caching hints. Results depend on the caller, so they are private, and their lifetime is
+    /// unknown, so they must not be cached.
     pub(crate) fn uncached(self, mut result: Map<String, Value>) -> String {
         if self == Self::Modern {
             result.insert("ttlMs".to_owned(), 0.into());
@@ -96,7 +96,7 @@ impl Era {
         self.complete(result)
     }
 
-    /// What stands after the list in the result of a list.
+    /// The part of a list result that follows the list.
     pub(crate) fn end_of_list(self, next: Option<&str>) -> String {
         let mut rest = Map::new();
         if let Some(next) = next {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_says_what_it_is_where_the_era_wants_it() {
+    fn modern_results_state_their_type() {
         let result = || Map::from_iter([("a".to_owned(), json!(1))]);
         assert_eq!(Era::Legacy.complete(result()), r#"{"a":1}"#);
         let modern: Value = serde_json::from_str(&Era::Modern.uncached(result())).unwrap();

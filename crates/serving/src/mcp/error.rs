@@ -1,4 +1,4 @@
-//! What went wrong, in the words of JSON-RPC and MCP, with the HTTP status the newer protocol gives it.
+//! Errors of JSON-RPC and MCP, with the HTTP statuses of the modern era.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use toolcrib::Ability;
 
 use crate::protected_resource::more_is_needed;
 
-/// Why a request has no result.
+/// A JSON-RPC error.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcError {
     pub(crate) code: i64,
     pub(crate) message: String,
     pub(crate) data: Option<Box<Value>>,
-    /// Of the answer, where the era has statuses for errors.
+    /// HTTP status, where the era uses statuses for errors.
     pub(crate) status: u16,
-    /// What the client's token must allow, in a header beside that status.
+    /// `WWW-Authenticate` value with the scopes that the client's token lacks.
     pub(crate) challenge: Option<Box<HeaderValue>>,
 }
 
@@ -30,12 +30,12 @@ impl RpcError {
         Self { data: Some(Box::new(data)), ..self }
     }
 
-    /// The body is not JSON as it must be.
+    /// The body is not valid JSON.
     pub(crate) fn parse(why: impl Into<String>) -> Self {
         Self::new(-32700, 400, why)
     }
 
-    /// It is JSON, and no message.
+    /// The body is JSON but not a JSON-RPC message.
     pub(crate) fn invalid_request(why: impl Into<String>) -> Self {
         Self::new(-32600, 400, why)
     }
@@ -45,12 +45,12 @@ impl RpcError {
         Self::new(-32601, 404, format!("there is no method `{method}`"))
     }
 
-    /// The parameters cannot be used.
+    /// The parameters are invalid.
     pub(crate) fn invalid_params(why: impl Into<String>) -> Self {
         Self::new(-32602, 200, why)
     }
 
-    /// The metadata that every request has is missing or cannot be used.
+    /// The required metadata is missing or invalid.
     pub(crate) fn invalid_meta(why: impl Into<String>) -> Self {
         Self::new(-32602, 400, why)
     }
@@ -63,12 +63,12 @@ impl RpcError {
         Self::invalid_params("Resource not found").with(json!({"uri": uri}))
     }
 
-    /// A header says something else than the body.
+    /// A header contradicts the body.
     pub(crate) fn header_mismatch(why: impl Into<String>) -> Self {
         Self::new(-32020, 400, why)
     }
 
-    /// The client cannot do what is needed.
+    /// The client lacks a required capability.
     pub(crate) fn unable(ability: Ability) -> Self {
         let data = json!({"requiredCapabilities": ability.to_capabilities()});
         Self::new(-32021, 400, toolcrib::NoAnswer::Unable(ability).to_string()).with(data)
@@ -81,42 +81,42 @@ impl RpcError {
         Self::new(-32022, 400, message).with(data)
     }
 
-    /// Something of ours failed; the log says what.
+    /// An internal error; the log has the cause.
     pub(crate) fn internal(why: impl Into<String>) -> Self {
         Self::new(-32603, 200, why)
     }
 
-    /// What was asked for failed, with the code that REST gives it.
+    /// A failure, with the stable code that REST also uses.
     pub(crate) fn failed(failure: &Failure) -> Self {
         Self::internal(&*failure.message).with(Value::Object(failure.for_programs()))
     }
 
-    /// The token does not allow it. A client that can get another is told for what, and asks again by itself.
+    /// The token lacks scopes. The challenge names them, so a client can get a wider token and retry by itself.
     pub(crate) fn scopes_missing(failure: &Failure) -> Self {
         let challenge = Some(Box::new(more_is_needed(&failure.scopes)));
         let error = Self::new(-32000, 403, &*failure.message);
         Self { challenge, ..error }.with(Value::Object(failure.for_programs()))
     }
 
-    /// A tool said so itself.
+    /// An error that the tool itself reported.
     pub(crate) fn of_tool(code: i64, message: String) -> Self {
         Self::new(code, 200, message)
     }
 
-    /// There is too much at once.
+    /// The server is overloaded.
     pub(crate) fn busy(why: impl Into<String>) -> Self {
         Self::new(-32000, 503, why)
             .with(json!({"toolcrib/retryable": true, "toolcrib/retry_after": 1}))
     }
 
-    /// The client takes no stream, and nobody waits for ever.
+    /// The call exceeded the time limit for clients that accept no event stream.
     pub(crate) fn too_late(within: Duration) -> Self {
         let within = within.as_secs();
         let why = format!("no answer within {within} s: accept `text/event-stream` to wait longer");
         Self::new(-32000, 503, why).with(json!({"toolcrib/retryable": false}))
     }
 
-    /// Nobody wants the answer any more.
+    /// The client cancelled the request.
     pub(crate) fn cancelled() -> Self {
         Self::new(-32000, 200, "the request was cancelled")
     }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_its_code_and_when_to_come_again() {
+    fn a_failure_carries_its_code_and_retry_delay() {
         let failure = Failure::new(ErrorCode::RateLimited, "too many", true);
         let error = RpcError::failed(&Failure { retry_after: Some(7), ..failure }).to_value();
         let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retryable": true, "toolcrib/retry_after": 7});

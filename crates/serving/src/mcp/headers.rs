@@ -1,5 +1,5 @@
-//! The headers that repeat what a request says, so that whoever is in between need not read it. We read both, and they
-//! must say the same.
+//! The HTTP headers that repeat parts of a request, so that intermediaries need not parse the body. The server rejects
+//! requests whose headers contradict the body.
 
 use std::fmt::Display;
 
@@ -17,7 +17,7 @@ pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PARAMETER: &str = "mcp-param-";
 
-/// A header that stands there once and is a text.
+/// The value of a header; an error if it occurs more than once or is not ASCII.
 pub(crate) fn single(
     headers: &HeaderMap,
     name: impl AsHeaderName + Copy + Display,
@@ -34,7 +34,7 @@ pub(crate) fn single(
     }
 }
 
-/// A value that may be written in base64: `=?base64?…?=`.
+/// Decodes a value that may be base64, in the form `=?base64?…?=`.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match encoded {
@@ -43,7 +43,7 @@ fn decoded(value: &str) -> Option<String> {
     }
 }
 
-/// Holds the method and the name against what the body says.
+/// Checks that the method and name headers match the body.
 pub(crate) fn check(
     headers: &HeaderMap,
     method: &str,
@@ -67,7 +67,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Holds the headers of parameters that a tool wants repeated against its arguments.
+/// Checks that the `Mcp-Param-…` headers that a tool requests match its arguments.
 pub(crate) fn check_parameters(
     headers: &HeaderMap,
     mirrored: &[(String, String)],
@@ -90,7 +90,7 @@ pub(crate) fn check_parameters(
     Ok(())
 }
 
-/// Numbers are the same if their values are: 42 and 42.0.
+/// Whether a header matches an argument. Numbers match by value: 42 and 42.0.
 fn says(sent: &str, argument: &Value) -> bool {
     match argument {
         Value::String(text) => text == sent,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn method_and_name_must_be_those_of_the_body() {
+    fn method_and_name_headers_must_match_the_body() {
         let params = json!({"name": "grüße"});
         let params = params.as_object().unwrap();
         let check = |pairs: &[(&str, &str)]| check(&headers(pairs), "tools/call", params).is_ok();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_must_be_repeated_as_they_are() {
+    fn parameter_headers_must_match_the_arguments() {
         let mirrored = vec![("region".to_owned(), "Region".to_owned())];
         let check = |sent: &[(&str, &str)], argument: Value| {
             let arguments = json!({"region": argument});

@@ -1,7 +1,7 @@
 //! MCP over Streamable HTTP: `/mcp`, and `/mcp/{group}` for one group of an agent's tools.
 //!
-//! Answers to a POST come on that POST: as JSON if the first thing to say is the answer, as a stream of events if
-//! something comes before it or it takes a while.
+//! The response to a POST is JSON if the first message is the answer. If other messages come first or the call takes a
+//! while, it is an event stream.
 
 mod events;
 mod written;
@@ -41,9 +41,9 @@ use crate::route::Route;
 use crate::sight::Mode;
 use crate::watching::Standing;
 
-/// The largest message, in bytes.
+/// Maximum message size, in bytes.
 const LIMIT: usize = 4 << 20;
-/// Longer than anything in here takes: messages to `/mcp` itself have no other deadline than those in here.
+/// Longer than any deadline in this module: messages to `/mcp` have no other deadline than those.
 const OUTER: Duration = Duration::from_secs(2 * DEADLINE.as_secs());
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -93,7 +93,7 @@ struct Wish {
     mode: Mode,
 }
 
-/// The group that the path names, if it names one.
+/// The group in the path, if there is one.
 struct Place(Option<String>);
 
 impl FromRequestParts<App> for Place {
@@ -119,7 +119,7 @@ async fn post(
     answer(&app, peer, &parts.headers, body).await
 }
 
-/// A message to `/mcp` itself, with nothing in its query.
+/// Handles a message to `/mcp` without query parameters.
 pub(crate) async fn message(app: &App, request: extract::Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let answered = async {
@@ -154,10 +154,10 @@ async fn answer(
                 Answer::Listen(_) if !accepted.events => Err(only_events()),
                 answer => Ok(write(answer, accepted, None).await),
             },
-            // Nothing that is not a request means anything over HTTP in this era.
+            // In the modern era, notifications and responses over HTTP have no meaning.
             Message::Notification { .. } | Message::Response { .. } => Ok(taken()),
         },
-        // Set aside: what is seldom wanted makes no room for itself in every request.
+        // Boxed: the legacy future is large and rare, so it must not enlarge the future of every request.
         Era::Legacy => Box::pin(older(mcp, peer, headers, accepted, message)).await,
     }
 }
@@ -207,7 +207,7 @@ async fn older(
             Ok(taken())
         }
         Message::Response { id, outcome } => {
-            // One that comes too late, or for nobody, is nobody's mistake.
+            // A late or unknown answer is not an error of the client.
             mcp.asked.answer(&principal, &id, outcome);
             Ok(taken())
         }
@@ -234,7 +234,7 @@ async fn get(
     if let Some((stream, after)) = last.and_then(|last| app.mcp.streams.after(&principal, last)) {
         return Ok(events(taken_up(stream, after, false)));
     }
-    // Clients listen first, and say later what to.
+    // Legacy clients open the stream first and subscribe later.
     let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.stream(&principal, id));
     let mut listen = Listen::new(&peer, None, Wanted::lists(), gathered)
         .map_err(|error| nothing_there(&error))?;
@@ -271,15 +271,15 @@ fn peer(app: &App, who: Standing, place: Place, wish: &Wish) -> Result<Peer, Pro
         Some(text) => Some(text.parse().map_err(|_| unknown(&text))?),
     };
     let peer = Peer::new(app.clone(), who, group, wish.mode);
-    // One that is not there and one that is not the agent's look the same.
+    // An unknown group and a group without a grant give the same error.
     match &peer.sight.group {
         Some(group) if peer.view().is_err() => Err(unknown(group.as_str())),
         _ => Ok(peer),
     }
 }
 
-/// Of the body if it says so, else of the header. A body of the newer era, and a header that stands there twice, are
-/// judged there: the two must say the same.
+/// The era of a message: from the body if it names a version, otherwise from the header. If the body is modern or the
+/// header is repeated, the modern handler checks that header and body agree.
 fn era_of(headers: &HeaderMap, message: &Message) -> Era {
     let meta = match message {
         Message::Request(Request { meta, .. }) | Message::Notification { meta, .. } => {
@@ -300,7 +300,7 @@ fn era_of(headers: &HeaderMap, message: &Message) -> Era {
     }
 }
 
-/// The session a request names. One that is not its own is one that is not there.
+/// The session that a request names. A session of another principal gives the same error as a missing one.
 fn session(
     mcp: &Mcp,
     principal: &str,
@@ -317,7 +317,7 @@ fn session(
     }
 }
 
-/// Whoever wants to listen must take a stream.
+/// The client must accept an event stream for this request.
 fn only_events() -> Problem {
     Problem::new(Code::NotAcceptable, "this is answered with `text/event-stream`")
 }

@@ -1,7 +1,8 @@
-//! Streams that can be taken up again (`Last-Event-ID`): what a call said is kept for a while, whoever listens.
+//! Resumable streams (`Last-Event-ID`): the messages of a call stay buffered for a while, whether or not a client reads
+//! them.
 //!
-//! In the older versions a connection that breaks does not mean that nobody wants the answer. So a call that speaks, or
-//! takes a while, goes on by itself, within bounds; a client that has too many of them loses them when it hangs up.
+//! In the legacy versions, a broken connection does not cancel a call. So a call that sends messages or takes a while
+//! continues in the background, within limits. Above these limits, a call ends when its client disconnects.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,21 +18,21 @@ use super::methods::Answer;
 use crate::room::{self, Kept};
 use crate::work::Work;
 
-/// How long a stream is kept that nobody reads, and how long a call may take.
+/// How long an unread stream is kept, and maximum duration of a call.
 const KEPT_FOR: SignedDuration = SignedDuration::from_mins(5);
 const AT_MOST: Duration = Duration::from_secs(60 * 60);
-/// How many there are: of one client, and of all.
+/// Maximum number of streams, per client and in all.
 const OF_ONE: usize = 16;
 const OF_ALL: usize = 2_000;
-/// How much one holds, in messages and in bytes; the oldest go first.
+/// Maximum buffer of one stream, in messages and in bytes; the oldest messages are dropped first.
 const MESSAGES: usize = 256;
 const BYTES: usize = 256 << 10;
 
-/// The streams of this node.
+/// The resumable streams of this node.
 #[derive(Clone, Default)]
 pub(crate) struct Streams(Arc<Mutex<HashMap<String, Arc<Stream>>>>);
 
-/// What a call said so far.
+/// The buffered messages of one call.
 pub(crate) struct Stream {
     id: String,
     principal: Box<str>,
@@ -40,7 +41,7 @@ pub(crate) struct Stream {
 }
 
 struct Said {
-    /// How many came before those that are kept.
+    /// Number of messages that were dropped from the front.
     gone: usize,
     kept: VecDeque<Bytes>,
     bytes: usize,
@@ -53,7 +54,7 @@ impl Streams {
         self.0.lock().expect("no one panics while holding the streams")
     }
 
-    /// A place for another stream; none if there are too many.
+    /// Opens a stream; `None` if there are too many.
     pub(crate) fn place(&self, principal: &str) -> Option<Arc<Stream>> {
         let mut all = self.all();
         all.retain(|_, stream| !stream.is_forgotten());
@@ -74,7 +75,7 @@ impl Streams {
         Some(stream)
     }
 
-    /// Lets a call go on by itself, beginning with what it has said already.
+    /// Runs a call in the background, after its first message.
     pub(crate) fn carry(
         &self,
         stream: Arc<Stream>,
@@ -104,7 +105,7 @@ impl Streams {
         });
     }
 
-    /// Nothing more is said. A last message may be long, so those that are over make room for one another.
+    /// Marks a stream as finished. The last message may be long, so finished streams share a retention limit.
     fn end(&self, ended: &Stream) {
         ended.said().is_over = true;
         ended.more.notify_waiters();
@@ -114,7 +115,7 @@ impl Streams {
         }
     }
 
-    /// The stream an event is of, and what comes after that event; none if it is not there or somebody else's.
+    /// The stream and position of an event; `None` if the stream is unknown or of another principal.
     pub(crate) fn after(&self, principal: &str, event: &str) -> Option<(Arc<Stream>, usize)> {
         let (id, number) = event.split_once('-')?;
         let stream = self.all().get(id).cloned();
@@ -135,7 +136,7 @@ impl Stream {
 
     fn kept(&self) -> Kept {
         let said = self.said();
-        // One that goes on has a limit of its own.
+        // The buffer of a running call has its own limit.
         let bytes = if said.is_over { said.bytes } else { 0 };
         let end = said.is_over.then_some(said.read);
         Kept { id: self.id.clone(), principal: self.principal.clone(), bytes, end }
@@ -158,7 +159,7 @@ impl Stream {
         format!("{}-0", self.id)
     }
 
-    /// The message after so many, with the id of its event and how many there are then; none after the last.
+    /// The message at this position, with its event id and the next position; `None` after the last.
     pub(crate) async fn next(&self, after: usize) -> Option<(String, Bytes, usize)> {
         loop {
             let more = self.more.notified();
@@ -185,7 +186,7 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// The event before the first of a stream with a long message.
+    /// The event before the first, of a stream with a long message.
     fn told(streams: &Streams, is_over: bool) -> String {
         let stream = streams.place("ada").unwrap();
         stream.say(Bytes::from(vec![0; room::BYTES_OF_ONE]));
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_are_over_make_room_and_one_that_goes_on_stays() {
+    fn finished_streams_are_evicted_and_running_ones_stay() {
         let streams = Streams::default();
         let goes_on = told(&streams, false);
         let first = told(&streams, true);

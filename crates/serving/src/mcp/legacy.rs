@@ -1,4 +1,4 @@
-//! The era with sessions (2024-11-05 to 2025-11-25): a client introduces itself once with `initialize`.
+//! The legacy era with sessions (2024-11-05 to 2025-11-25): a client begins with `initialize`.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::peer::Peer;
 use super::sessions::Session;
 use super::{Mcp, capabilities};
 
-/// What log lines a client gets that never said.
+/// Log level for clients that did not set one.
 const USUAL_LEVEL: Level = Level::Info;
 
-/// Answers a request that is not `initialize`.
+/// Answers any request except `initialize`.
 pub(crate) fn answer(
     mcp: &Arc<Mcp>,
     peer: Peer,
@@ -67,13 +67,13 @@ fn begin(
         _ => {}
     }
     let subscribes = request.method == "resources/subscribe";
-    // Without a session there is no stream to be told on.
+    // Without a session there is no stream for notifications.
     let gathering = if subscribes { gathering() } else { None };
     let version = session.map(|(_, session)| session.version.as_str());
     let peer = peer.within(trace).speaking(version);
     let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(&principal, name));
     let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
-    // Without a session nobody could say whose call it is; there it ends when the client hangs up.
+    // Without a session, a cancellation cannot be tied to a client; the call ends when the client disconnects.
     let stoppable_by = session.map(|(name, _)| format!("{principal}\0{name}").into());
     let asking = Asking {
         mcp: Arc::clone(mcp),
@@ -84,7 +84,7 @@ fn begin(
         log_from: Some(log_from),
         progress_token,
         stoppable_by,
-        // Its clients know that status as well, and some of them never tell anybody.
+        // Legacy clients interpret a 403 status too, and some then give up without reporting an error.
         is_challenged: false,
     };
     match (subscribes, gathering) {
@@ -93,14 +93,14 @@ fn begin(
     }
 }
 
-/// `initialize`: the answer, and the session that begins.
+/// Answers `initialize`; returns the answer and the new session.
 pub(crate) fn initialize(
     peer: &Peer,
     id: &Id,
     params: &Map<String, Value>,
 ) -> Result<(Sent, Session), RpcError> {
     let wanted = text(params, "protocolVersion")?;
-    // What we do not know is answered with what we know best, and the client decides.
+    // For an unknown version, offer the newest one; the client decides.
     let version = LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(LEGACY[0]);
     let abilities = params.get("capabilities").and_then(Abilities::of).unwrap_or_default();
     let session = Session::new(version, abilities);
@@ -112,7 +112,7 @@ pub(crate) fn initialize(
     Ok((Sent::result(id, result.to_string()), session))
 }
 
-/// A notification of a client. Only one is for us: that a call is not wanted any more.
+/// Handles a notification. Only the cancellation of a call matters to us.
 pub(crate) fn hear(
     mcp: &Mcp,
     principal: &str,

@@ -1,6 +1,6 @@
-//! Streams of a client that wants to know what changes: `subscriptions/listen`, and in the older versions `GET /mcp`.
+//! Change notifications: `subscriptions/listen`, and `GET /mcp` in the legacy versions.
 //!
-//! A client hears only of what it sees itself, and only what it asked for.
+//! A client gets notifications only about objects that it can see and asked for.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use super::sessions::Gathered;
 use crate::format::Format;
 use crate::watching::{Change, Watching};
 
-/// Ties a message to the subscription it is for.
+/// The `_meta` key that ties a message to its subscription.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-/// How long servers may take to say whether they tell of a resource: less than a stream may be silent.
+/// How long upstreams may take to accept a subscription; shorter than the heartbeat interval of a stream.
 const SETTLED: Duration = Duration::from_secs(10);
-/// The most resources one stream watches.
+/// Maximum number of resources per stream.
 const RESOURCES: usize = 100;
-/// The longest address of a resource that is watched, in bytes.
+/// Maximum length of the URI of a resource, in bytes.
 pub(crate) const URI: usize = 2 << 10;
 
-/// What a client wants to hear of.
+/// The changes that a client subscribed to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) tools: bool,
@@ -39,24 +39,24 @@ pub(crate) struct Wanted {
     pub(crate) updated: BTreeSet<String>,
 }
 
-/// One stream.
+/// One stream of change notifications.
 pub(crate) struct Listen {
     watching: Watching,
-    /// Of the request that is answered by it; none where the stream is no answer.
+    /// Id of the request that the stream answers; `None` for `GET /mcp`.
     id: Option<Id>,
     wanted: Wanted,
-    /// What else the session of the stream gathers while it is open.
+    /// The session's state, whose subscriptions the stream also serves.
     gathered: Option<Arc<Gathered>>,
-    /// What is followed at servers: by the session, or by the stream alone.
+    /// Subscriptions at upstreams: of the session, or of this stream alone.
     following: Following,
-    /// Whether it was said which of the wishes are honoured.
+    /// Whether the accepted filter has been sent.
     is_acknowledged: bool,
     ready: VecDeque<Sent>,
     is_over: bool,
 }
 
 impl Listen {
-    /// `subscriptions/listen`
+    /// Starts the stream of `subscriptions/listen`.
     pub(crate) fn begin(
         asking: &Asking,
         id: &Id,
@@ -67,7 +67,7 @@ impl Listen {
         Ok(Box::new(Self { is_acknowledged: false, ..*listen }))
     }
 
-    /// `GET /mcp`
+    /// Creates a stream, for `GET /mcp` without a request id.
     pub(crate) fn new(
         peer: &Peer,
         id: Option<Id>,
@@ -89,7 +89,8 @@ impl Listen {
         }))
     }
 
-    /// Says first what it will tell of: of a resource only if it is there, and its server tells of it.
+    /// Sends the accepted filter first. A resource is accepted only if it exists and its upstream supports
+    /// subscriptions.
     async fn acknowledge(&mut self) {
         let (view, following) = (self.watching.view(), &self.following);
         let follow = self.wanted.updated.iter().map(async |uri| {
@@ -98,25 +99,25 @@ impl Listen {
         });
         let honoured = join_all(follow).await;
         self.wanted.updated = honoured.into_iter().flatten().collect();
-        // From here on nothing waits.
+        // No await after this line: the state changes at once.
         self.is_acknowledged = true;
         let honoured = self.wanted.to_value();
         let acknowledged = self.about("notifications/subscriptions/acknowledged", honoured);
         self.ready.push_back(acknowledged);
     }
 
-    /// Where in the journal it is.
+    /// The journal position of the current view.
     pub(crate) fn position(&self) -> u64 {
         self.watching.view().snapshot().position().0
     }
 
-    /// Says that the tools changed, to whoever was away.
+    /// Queues a notification about changed tools, for a client that was disconnected.
     pub(crate) fn say_that_tools_changed(&mut self) {
         let changed = self.about("notifications/tools/list_changed", json!({}));
         self.ready.push_back(changed);
     }
 
-    /// The next message; none after the last.
+    /// The next message; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         loop {
             if !self.is_acknowledged {
@@ -152,7 +153,7 @@ impl Listen {
             let told = self.about(&format!("notifications/{what}/list_changed"), json!({}));
             self.ready.push_back(told);
         }
-        // What the agent no longer has is not told, and its server need not tell it any more.
+        // Drop resources that the agent lost: it gets no notification, and upstreams need not send any.
         self.watching.view().keep_following(&self.following);
         let followed = change.followed.iter().filter(|uri| self.following.has(uri));
         let named: BTreeSet<&str> =
@@ -169,20 +170,20 @@ impl Listen {
         }
     }
 
-    /// The resources that it tells of.
+    /// The URIs that the client subscribed to.
     fn subscribed(&self) -> impl Iterator<Item = String> {
         let of_session = self.gathered.as_ref().map(|gathered| gathered.wanted());
         let all = self.wanted.updated.iter().cloned().chain(of_session.into_iter().flatten());
         all.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// Whether an admin wrote it anew.
+    /// Whether an admin changed the resource.
     fn is_rewritten(&self, uri: &str, change: &Change) -> bool {
         let before = change.offers_before.as_ref();
         before.is_some_and(|before| self.watching.view().is_rewritten(uri, before))
     }
 
-    /// Something about its tools changed; whether that is to be seen in the list is another question.
+    /// Whether a change of the tools is visible in the list.
     fn has_another_list(&self, change: &Change) -> bool {
         let (app, now) = (self.watching.app(), self.watching.view());
         let tag = |view: &AgentView| Format::Mcp.list(app, view).tag;
@@ -196,7 +197,7 @@ impl Listen {
         Sent::notification(method, params)
     }
 
-    /// The answer that ends the stream in good order.
+    /// The response that ends the stream regularly.
     fn end(&self) -> Option<Sent> {
         let id = self.id.as_ref()?;
         let meta = json!({SUBSCRIPTION: id.to_value()});
@@ -205,7 +206,7 @@ impl Listen {
     }
 }
 
-/// Ends when the session does, if the stream belongs to one.
+/// Resolves when the stream's session ends; without a session, it stays pending.
 async fn ended(session: Option<&Gathered>) {
     match session {
         Some(session) => session.ended().await,
@@ -214,7 +215,7 @@ async fn ended(session: Option<&Gathered>) {
 }
 
 impl Wanted {
-    /// All lists, and no resource in particular.
+    /// All lists, and no particular resource.
     pub(crate) fn lists() -> Self {
         Self { tools: true, prompts: true, resources: true, updated: BTreeSet::new() }
     }

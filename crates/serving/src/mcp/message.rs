@@ -1,5 +1,5 @@
-//! One JSON-RPC message, read strictly: no member twice at any depth, no number that would be rounded, an id that can be
-//! repeated as it came.
+//! Incoming JSON-RPC messages, parsed strictly: no duplicate field at any depth, no number that would lose precision,
+//! and an id that can be returned unchanged.
 
 use model::strict_json::{self, Members, Object, Strict};
 use serde::de::MapAccess;
@@ -9,14 +9,14 @@ use super::error::RpcError;
 use super::meta::Meta;
 use crate::body::long;
 
-/// What a client sends.
+/// A message from a client.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Wants an answer.
+    /// Expects an answer.
     Request(Request),
-    /// Wants none.
+    /// Expects no answer.
     Notification { method: String, params: Map<String, Value>, meta: Option<Meta> },
-    /// Answers something we asked.
+    /// Answers a request of the server.
     Response { id: Id, outcome: Result<Value, Value> },
 }
 
@@ -24,20 +24,20 @@ pub(crate) enum Message {
 pub(crate) struct Request {
     pub(crate) id: Id,
     pub(crate) method: String,
-    /// All but `_meta`.
+    /// All parameters except `_meta`.
     pub(crate) params: Map<String, Value>,
-    /// What it says about itself, if it does.
+    /// The request's `_meta`, if there is one.
     pub(crate) meta: Option<Meta>,
 }
 
-/// A text or a whole number, as JSON.
+/// The id of a request: a string or an integer, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Id(Box<str>);
 
-/// The longest id and the longest name of a method, in bytes.
+/// Maximum length of an id and of a method name, in bytes.
 const LIMIT: usize = 1024;
 
-/// A message that cannot be used, with its id if that can.
+/// A rejected message, with its id if the id is valid.
 #[derive(Debug)]
 pub(crate) struct Unusable {
     pub(crate) id: Option<Id>,
@@ -45,7 +45,7 @@ pub(crate) struct Unusable {
 }
 
 impl Id {
-    /// As JSON.
+    /// The id as JSON text.
     pub(crate) fn as_json(&self) -> &str {
         &self.0
     }
@@ -77,19 +77,19 @@ impl Message {
     }
 }
 
-/// A message with its members as they came.
+/// The fields of a message before validation.
 #[derive(Default)]
 struct Envelope {
     jsonrpc: Option<Value>,
     id: Option<Value>,
     method: Option<Value>,
-    /// None inside if they are something else than an object.
+    /// The inner option is `None` if `params` is not an object.
     params: Option<Option<Params>>,
     result: Option<Value>,
     error: Option<Value>,
 }
 
-/// What a method is given, apart from what is said about the request.
+/// The parameters of a method, with `_meta` apart.
 #[derive(Default)]
 struct Params {
     members: Map<String, Value>,
@@ -97,7 +97,7 @@ struct Params {
 }
 
 impl Envelope {
-    /// JSON, exactly as it was meant; none if it is no object.
+    /// Parses the JSON strictly; `None` if it is not an object.
     fn read(bytes: &[u8]) -> Result<Option<Self>, RpcError> {
         if long::outweighs(bytes, long::VALUES) {
             let why = format!("{}: send less at once", long::told(long::VALUES));

@@ -1,4 +1,4 @@
-//! What a request says about itself, in the member `_meta` of its parameters. What nobody here reads is not kept.
+//! The `_meta` of a request's parameters. Unknown keys are dropped.
 
 use model::TraceContext;
 use model::strict_json::{Members, Object, Strict};
@@ -6,22 +6,22 @@ use serde::de::MapAccess;
 use serde_json::Value;
 use toolcrib::Abilities;
 
-/// What a request says about itself, as it came.
+/// The known keys of `_meta`, mostly unvalidated.
 #[derive(Debug, Default)]
 pub(crate) struct Meta {
-    /// A request that says it is one of the newer era.
+    /// The protocol version; present in requests of the modern era.
     pub(crate) version: Option<Value>,
-    /// What its client can do.
+    /// The client's capabilities.
     pub(crate) abilities: Option<Abilities>,
     pub(crate) log_level: Option<Value>,
     pub(crate) progress_token: Option<Value>,
-    /// The trace it is part of (SEP-414).
+    /// The W3C trace context (SEP-414).
     trace_parent: Option<Value>,
     trace_state: Option<Value>,
 }
 
 impl Meta {
-    /// The trace it is part of, if it says so well.
+    /// The trace context, if it is well-formed.
     pub(crate) fn trace(&self) -> Option<TraceContext> {
         let state = self.trace_state.as_ref().and_then(Value::as_str);
         TraceContext::read(self.trace_parent.as_ref()?.as_str()?, state)

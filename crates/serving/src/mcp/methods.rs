@@ -1,4 +1,4 @@
-//! The methods that both eras have: lists, calls, prompts, resources, completion.
+//! The methods that both eras share: lists, calls, prompts, resources, completion.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -28,24 +28,24 @@ use super::talk::{Running, Talk};
 use super::{Mcp, capabilities, headers, state, tasks};
 use crate::body::long::in_turn;
 
-/// A request of somebody whose credential was checked, in an era.
+/// An authenticated request in one era of the protocol.
 pub(crate) struct Asking {
     pub(crate) mcp: Arc<Mcp>,
     pub(crate) peer: Peer,
     pub(crate) principal: Arc<str>,
     pub(crate) era: Era,
     pub(crate) abilities: Abilities,
-    /// From where on log lines are wanted.
+    /// Minimum level of the log messages that the client wants.
     pub(crate) log_from: Option<Level>,
-    /// Names the request where it is said how far it is, if that is wanted.
+    /// The token for progress notifications, if the client wants them.
     pub(crate) progress_token: Option<Value>,
-    /// Whose ids the request's is one of, where a call can be stopped by its id.
+    /// The namespace of the request id, if the call can be cancelled by its id.
     pub(crate) stoppable_by: Option<Box<str>>,
-    /// Whether it gets a wider token when it is told by a status that it needs one.
+    /// Whether an HTTP challenge makes the client get a wider token.
     pub(crate) is_challenged: bool,
 }
 
-/// What a request leads to.
+/// The reply to a request: a message, a running call or a stream.
 pub(crate) enum Answer {
     Sent(Sent),
     Talk(Box<Talk>),
@@ -53,7 +53,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Of a request whose answer takes its time.
+    /// The request id of a running call.
     pub(crate) fn id(&self) -> Option<&Id> {
         match self {
             Self::Talk(talk) => Some(&talk.id),
@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// The next message; none after the last.
+    /// The next message; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         match self {
             Self::Sent(sent) if sent.pieces.is_empty() => None,
@@ -73,7 +73,7 @@ impl Answer {
 }
 
 impl Asking {
-    /// Answers a method that both eras have. Headers are those that must repeat what a call says.
+    /// Answers a method that both eras share. `headers` are given if they must match the arguments of a call.
     pub(crate) fn answer(
         self,
         request: Request,
@@ -130,7 +130,7 @@ impl Asking {
         let tool = view.find(name).inspect_err(|missing| view.record_missing(missing));
         let tool = tool.map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
         let (may_speak, is_promised) = (tool.may_speak(), tool.promises_output());
-        // What asks is made again, and known again by what it was asked for.
+        // A call that may ask the client is sent again; its fingerprint needs the original parameters.
         let arguments = match may_speak {
             true => arguments(&params)?,
             false => taken_arguments(&mut params)?,
@@ -142,7 +142,7 @@ impl Asking {
         let mut answer = self.talk(id, "tools/call", params, may_speak, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
-                    // Whoever has the thread to write it would serve nobody else meanwhile.
+                    // Serializing a long result would block the request thread.
                     Called::Done(done) if done.is_long() => {
                         in_turn(move || waiting.ended(*done, is_promised)).await
                     }
@@ -235,7 +235,7 @@ impl Asking {
         let known = known.and_then(Value::as_object).cloned().unwrap_or_default();
         let unfinished = Unfinished { of, argument: name.into(), value: value.into(), known };
         let view = self.view()?;
-        // Nothing of it is asked for again, nor said on the way.
+        // A completion is never resumed and sends no other messages.
         self.talk(id, "completion/complete", Map::new(), false, |context, waiting| {
             Box::pin(async move {
                 let missing = || match &unfinished.of {
@@ -248,7 +248,7 @@ impl Asking {
         })
     }
 
-    /// `resources/subscribe`, in a session that has streams.
+    /// Answers `resources/subscribe`. `gathered` is `None` without a session, which has no stream for notifications.
     pub(crate) fn subscribe(
         self,
         id: &Id,
@@ -275,7 +275,7 @@ impl Asking {
         })
     }
 
-    /// Begins work that may speak, ask and go on.
+    /// Starts a call that may send messages, ask the client and become a task.
     fn talk(
         self,
         id: &Id,
@@ -340,7 +340,7 @@ impl Asking {
     }
 }
 
-/// What a server has, as JSON: aside if it is long, as whoever has the thread would serve nobody else meanwhile.
+/// Serializes a result; off the request thread if it is long, because other requests would have to wait.
 async fn written(
     result: Map<String, Value>,
     write: impl FnOnce(Map<String, Value>) -> String + Send + 'static,
@@ -351,7 +351,7 @@ async fn written(
     }
 }
 
-/// In the words of the older era, which alone has an answer for it.
+/// The legacy error for a failed subscription; the modern era has none.
 fn not_followed(uri: &str, why: NotFollowed) -> RpcError {
     match why {
         NotFollowed::Missing => RpcError { code: -32002, ..RpcError::no_such_resource(uri) },
@@ -360,7 +360,7 @@ fn not_followed(uri: &str, why: NotFollowed) -> RpcError {
     }
 }
 
-/// A tool that panics has failed, and that is all.
+/// Turns a panic of a tool into an error.
 fn safe(running: Running) -> Running {
     Box::pin(AssertUnwindSafe(running).catch_unwind().map(|ended| {
         ended.unwrap_or_else(|_| {
@@ -370,23 +370,23 @@ fn safe(running: Running) -> Running {
     }))
 }
 
-/// The longest name of a prompt, in bytes.
+/// Maximum length of a prompt name, in bytes.
 const NAME: usize = 1 << 10;
 
-/// What is needed to end a call.
+/// Builds the answer of a call from its outcome.
 pub(crate) struct Waiting {
     mcp: Arc<Mcp>,
     principal: Arc<str>,
     era: Era,
     is_challenged: bool,
-    /// What was asked for, to know the call again.
+    /// The original request: its fingerprint binds `requestState` to the call.
     method: &'static str,
     params: Map<String, Value>,
     answers: Map<String, Value>,
 }
 
 impl Waiting {
-    /// What came of a call. Clients hold it against what the tool promises of its results, if it does.
+    /// The answer of a finished call. Clients validate it against the tool's output schema, if there is one.
     fn ended(&self, done: Done, is_promised: bool) -> Result<String, RpcError> {
         if self.is_challenged
             && let Some(failure) = done.lacks_scopes()
@@ -419,13 +419,13 @@ impl Waiting {
         text
     }
 
-    /// The result of a server, as it came: only what the era wants of whoever hands it on is ours.
+    /// The result of an upstream MCP server, unchanged except for the fields that the era requires of a proxy.
     fn done_by_server(&self, mut result: Map<String, Value>) -> String {
         result.shift_remove("resultType");
         self.era.complete(result)
     }
 
-    /// The call ends with questions, and is made again with the answers.
+    /// Ends the call with questions; the client sends the call again with the answers.
     fn asks(
         &self,
         questions: Vec<(Box<str>, Question)>,
@@ -473,7 +473,7 @@ pub(crate) fn text(params: &Map<String, Value>, name: &str) -> Result<String, Rp
         .ok_or_else(|| RpcError::invalid_params(format!("`{name}` must be a text")))
 }
 
-/// The same, where nobody looks at the parameters again.
+/// Takes the arguments out of the parameters, which are not read again.
 fn taken_arguments(params: &mut Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
     match params.get_mut("arguments") {
         Some(Value::Object(arguments)) => Ok(std::mem::take(arguments)),

@@ -1,4 +1,4 @@
-//! The era without sessions (2026-07-28): every request says who speaks, how, and what the client can do.
+//! The modern era without sessions (2026-07-28): every request carries its version and the client's capabilities.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::peer::Peer;
 use super::tasks::Owner;
 use super::{Mcp, capabilities, headers};
 
-/// Every method of the era.
+/// All methods of the era.
 const METHODS: [&str; 13] = [
     "server/discover",
     "tools/list",
@@ -35,7 +35,7 @@ const METHODS: [&str; 13] = [
     "tasks/cancel",
 ];
 
-/// What a request says about itself.
+/// The validated `_meta` of a request.
 struct Said {
     version: String,
     abilities: Abilities,
@@ -43,7 +43,7 @@ struct Said {
     progress_token: Option<Value>,
 }
 
-/// Answers a request; over HTTP its headers are held against it.
+/// Answers a request. Over HTTP, its headers must match it.
 pub(crate) fn answer(
     mcp: &Arc<Mcp>,
     peer: Peer,

@@ -1,4 +1,4 @@
-//! Lists, a page at a time. What an agent's tools look like is written once per toolset and then copied.
+//! Pages of lists. The page of a toolset is serialized once and then copied.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use toolcrib::{AgentView, Listed, Stamp, ViewedTool};
 use super::era::Era;
 use crate::format::Format;
 
-/// How many are on a page.
+/// Maximum number of entries on a page.
 const PAGE: usize = 1_000;
-/// All pages that are kept, in bytes.
+/// Maximum size of all cached pages, in bytes.
 const KEPT: u64 = 64 << 20;
 
-/// What is listed.
+/// The lists of MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ListOf {
     Tools,
@@ -24,29 +24,29 @@ pub(crate) enum ListOf {
     Templates,
 }
 
-/// Some of a list.
+/// One page of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// A JSON array; if nothing comes after it, with what ends a result of the era.
+    /// A JSON array; on the last page, followed by the end of the era's result.
     pub(crate) bytes: Bytes,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub(crate) next: Option<Place>,
 }
 
-/// A place in a list: after this one. If it is gone, after so many.
+/// A cursor: the last key of the page before, and its position in case that key is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Place(Box<str>, usize);
 
-/// Which page: of what an agent sees, as an era writes it, from a place on.
+/// Cache key of a page: the stamp of the view, the era, and the cursor.
 type Of = (Stamp, Era, Option<Place>);
 
-/// The pages of tools that were written.
+/// Cache of serialized pages of tools.
 pub(crate) struct Pages {
     kept: Cache<Of, Page>,
 }
 
 impl ListOf {
-    /// Of the method `X/list`.
+    /// The list of a method `X/list`.
     pub(crate) fn named(method: &str) -> Option<Self> {
         match method {
             "tools/list" => Some(Self::Tools),
@@ -66,7 +66,7 @@ impl ListOf {
         }
     }
 
-    /// The member of the result.
+    /// The field of the result that holds the list.
     pub(crate) fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -86,7 +86,7 @@ impl Pages {
         }
     }
 
-    /// A page of a list.
+    /// One page of a list.
     pub(crate) fn page(
         &self,
         view: &AgentView,
@@ -116,7 +116,7 @@ impl Pages {
 }
 
 impl Page {
-    /// In one piece with what ends a result, so that it is written at once.
+    /// Appends the end of the result to the last page, so that one buffer is written.
     fn ended(self, era: Era) -> Self {
         match &self.next {
             Some(_) => self,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_one_is_on_exactly_one_page() {
+    fn every_entry_is_on_exactly_one_page() {
         for length in [0, 1, 999, 1_000, 1_001, 2_000, 2_500] {
             let list: Vec<u32> = (0..length).collect();
             let (mut seen, mut after) = page(&list, None);
@@ -177,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_changes_between_pages_goes_on_where_it_was() {
+    fn paging_continues_correctly_when_the_list_changes() {
         let list: Vec<u32> = (0..2_000).collect();
         let (_, next) = page(&list, None);
         let later: Vec<u32> = (5..2_000).collect();
         assert_eq!(page(&later, next.as_ref()).0.first(), Some(&1_000));
-        // The last one seen is gone.
+        // The last key of the page before is gone.
         let later: Vec<u32> = (0..2_000).filter(|one| *one != 999).collect();
         assert_eq!(page(&later, next.as_ref()).0.first(), Some(&1_001));
         assert_eq!(page(&[], next.as_ref()), (Vec::new(), None));

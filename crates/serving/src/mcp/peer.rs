@@ -1,4 +1,4 @@
-//! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
+//! The client of an MCP request: its identity, and the tools that it wants to see.
 
 use model::{GroupId, TraceContext};
 use toolcrib::{AgentView, CallDoor, Means, ReadsOn, Via};
@@ -10,15 +10,15 @@ use crate::coming::Coming;
 use crate::sight::{Mode, Sight};
 use crate::watching::{Standing, Watching};
 
-/// Who speaks to us. Everything is asked of the catalog anew for each request.
+/// The client of an MCP request. Its tools are resolved again for each request.
 #[derive(Clone)]
 pub(crate) struct Peer {
     pub(crate) app: App,
     who: Standing,
     pub(crate) sight: Sight,
-    /// By which way it comes, if calls are recorded or part of a trace.
+    /// The origin of the request, if calls are recorded or belong to a trace.
     via: Option<Via>,
-    /// How it gets to the rest of answers that are too long.
+    /// How the client can read the rest of truncated answers.
     reads_on: ReadsOn,
 }
 
@@ -28,16 +28,16 @@ impl Peer {
         Self { app, who, sight: Sight::of_mcp(group, mode), via: None, reads_on }
     }
 
-    /// Says by which way it comes, for the record of its calls and for upstreams.
+    /// Sets the origin of the request, for the call log and for upstreams.
     pub(crate) fn coming(mut self, door: CallDoor, coming: &Coming) -> Self {
         let is_told = self.app.crib.recorder().is_some() || coming.has_trace();
         self.via = is_told.then(|| coming.via(door, &self.who.identity));
-        // Nobody listens there for anything else.
+        // Stdio clients have no REST endpoint.
         self.reads_on.over_rest &= door != CallDoor::Stdio;
         self
     }
 
-    /// A message that names its trace itself knows it better than what carries it.
+    /// Sets the trace of the message, which overrides the trace of the transport.
     pub(crate) fn within(mut self, trace: Option<TraceContext>) -> Self {
         if trace.is_some() {
             self.via.get_or_insert_default().trace = trace;
@@ -45,23 +45,23 @@ impl Peer {
         self
     }
 
-    /// It speaks this version, if that is known.
+    /// Sets the protocol version, if known.
     pub(crate) fn speaking(mut self, version: Option<&str>) -> Self {
         self.reads_on.links = version.is_some_and(era::knows_links);
         self
     }
 
-    /// Whoever it is: what is handed out to one is no good for another.
+    /// The stable id of the client: sealed values for one principal are invalid for others.
     pub(crate) fn principal(&self) -> String {
         self.who.principal()
     }
 
-    /// Whether somebody issues it tokens, and could issue others: whoever shows a key has that and no other.
+    /// Whether the client uses a token: an issuer can replace a token with a wider one, but not an API key.
     pub(crate) fn shows_a_token(&self) -> bool {
         matches!(self.who.identity.means, Means::Token)
     }
 
-    /// What it sees now.
+    /// The view of the client's tools now.
     pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
         let identity = &self.who.identity;
         let view = self.sight.of(&self.app, identity);
@@ -73,7 +73,7 @@ impl Peer {
         })
     }
 
-    /// Whether what it showed is still good; a long conversation asks for each message.
+    /// Checks the credential again, for each message of a long connection.
     pub(crate) async fn is_still_known(&mut self) -> bool {
         match self.who.again(&self.app).await {
             Ok(identity) => {
@@ -84,7 +84,7 @@ impl Peer {
         }
     }
 
-    /// Waits for changes of what it sees.
+    /// Subscribes to changes of the client's view.
     pub(crate) fn watch(&self) -> Result<Watching, RpcError> {
         let busy = || RpcError::busy("too many streams are open: try again later");
         let seat = self.app.seat_for_stream(&self.principal()).ok_or_else(busy)?;

@@ -1,4 +1,4 @@
-//! A body in pieces of known length: what was written before is not copied into one.
+//! An HTTP body of several buffers with known length: cached parts are not copied into one buffer.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,6 +1,6 @@
-//! Sessions of the older versions. A session is a sealed text: what the client can do and which version it speaks, bound
-//! to who it is. Any node with the same sealing key reads it, and one that is opened and left costs nothing. What a
-//! session may still gather, a log level and subscriptions, is kept for as long as it is used.
+//! Sessions of the legacy versions. A session id is an encrypted text with the client's capabilities and version, bound
+//! to its principal. Any node with the same sealing key can read it, and an abandoned session costs nothing. Mutable
+//! state (a log level and subscriptions) is kept while the session is used.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -14,18 +14,18 @@ use toolcrib::{Abilities, Following, Level, Seal};
 use super::era::LEGACY;
 
 const PURPOSE: &str = "session";
-/// How long what a session gathered is kept after its last use, and how many that are: of all, and of one principal.
+/// How long unused session state is kept, and maximum number of states in all and per principal.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEPT: u64 = 20_000;
 const KEPT_OF_ONE: u64 = 2_000;
-/// How many ended sessions are known as such.
+/// Maximum number of ended sessions that are remembered.
 const ENDED: u64 = 200_000;
 const SUBSCRIPTIONS: usize = 100;
 
-/// What a session says.
+/// The content of a session id.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Session {
-    /// Makes it unlike any other.
+    /// Makes the id unique.
     nonce: String,
     pub(crate) version: String,
     elicitation: bool,
@@ -34,25 +34,25 @@ pub(crate) struct Session {
     roots: bool,
 }
 
-/// What a session gathers.
+/// The mutable state of a session.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Told when the session ends.
+    /// True once the session has ended.
     ended: watch::Sender<bool>,
     log_from: Mutex<Option<Level>>,
     subscriptions: Mutex<BTreeSet<String>>,
-    /// What of them is at servers.
+    /// The subscriptions that exist at upstreams.
     following: Following,
 }
 
-/// What the sessions of one principal gathered, by their ids.
+/// The states of one principal's sessions, by session id.
 type Own = Cache<String, Arc<Gathered>>;
 
-/// The sessions this node knows something of.
+/// The session states of this node.
 pub(crate) struct Sessions {
-    /// By principal: whoever has many loses its own, and nobody else's.
+    /// States by principal: a principal with too many sessions evicts only its own.
     gathered: Cache<Box<str>, Arc<Own>>,
-    /// Of those with an open stream, however long nothing was asked.
+    /// States of sessions with an open stream, which idle eviction must not lose.
     streaming: Mutex<HashMap<String, Weak<Gathered>>>,
     ended: Cache<String, ()>,
 }
@@ -74,7 +74,7 @@ impl Session {
         }
     }
 
-    /// The same for a client that takes no stream, on which it would be asked.
+    /// The session without the capabilities that need an event stream, for clients that accept none.
     pub(crate) fn not_asked(self) -> Self {
         let nothing = Abilities::default();
         let Abilities { elicitation, elicitation_by_url, sampling, roots, tasks: _ } = nothing;
@@ -85,7 +85,7 @@ impl Session {
         seal.close(PURPOSE, principal, &serde_json::to_vec(self).expect("a session is JSON"))
     }
 
-    /// Whether a stream of this session may begin with an event that says nothing, so that it can be taken up again.
+    /// Whether a stream may begin with an empty event, which makes it resumable from the start.
     pub(crate) fn can_be_primed(&self) -> bool {
         LEGACY.first().is_some_and(|newest| *newest == self.version)
     }
@@ -102,7 +102,7 @@ impl Sessions {
         }
     }
 
-    /// The session of this id, if it is one of this principal and has not ended.
+    /// The session with this id, if it belongs to this principal and has not ended.
     pub(crate) fn open(&self, seal: &Seal, principal: &str, id: &str) -> Option<Session> {
         if self.ended.get(id).is_some() {
             return None;
@@ -122,7 +122,7 @@ impl Sessions {
         self.streaming().remove(id);
     }
 
-    /// What it gathered; nothing if it never did.
+    /// The state of a session, if it has any.
     pub(crate) fn gathered(&self, principal: &str, id: &str) -> Option<Arc<Gathered>> {
         if let Some(gathered) = self.gathered.get(principal).and_then(|own| own.get(id)) {
             return Some(gathered);
@@ -136,17 +136,17 @@ impl Sessions {
         gathered.unwrap_or_else(|| self.keep(principal, id, Arc::default()))
     }
 
-    /// Keeps it, unless there is something already. Gives what is there then.
+    /// Inserts the state unless there is one already; returns the current state.
     fn keep(&self, principal: &str, id: &str, gathered: Arc<Gathered>) -> Arc<Gathered> {
         let none = || Arc::new(Cache::new(KEPT_OF_ONE).lasting_unused(KEPT_FOR));
         let own = self.gathered.get_with(principal.into(), none);
         let kept = own.get_with(id.to_owned(), || gathered);
-        // It weighs more now.
+        // Insert again: the weight of the entry has changed.
         self.gathered.insert(principal.into(), own);
         kept
     }
 
-    /// The same for a stream: what it gathered is kept for as long as that holds it.
+    /// The state of a session for a stream, which keeps the state alive.
     pub(crate) fn stream(&self, principal: &str, id: &str) -> Arc<Gathered> {
         let gathered = self.gather(principal, id);
         let mut streaming = self.streaming();
@@ -185,7 +185,7 @@ impl Gathered {
         *self.level() = Some(level);
     }
 
-    /// Whether there was still room.
+    /// Adds a subscription; false if there are too many.
     pub(crate) fn subscribe(&self, uri: &str) -> bool {
         let mut all = self.subscribed();
         let has_room = all.len() < SUBSCRIPTIONS || all.contains(uri);
@@ -204,7 +204,7 @@ impl Gathered {
         &self.following
     }
 
-    /// The resources that it subscribed to.
+    /// The URIs of the subscribed resources.
     pub(crate) fn wanted(&self) -> Vec<String> {
         self.subscribed().iter().cloned().collect()
     }
@@ -215,11 +215,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_stream_holds_is_not_forgotten() {
+    fn a_stream_keeps_its_session_state_alive() {
         let sessions = Sessions::new();
         let held = sessions.stream("ada", "a");
         drop(sessions.gather("ada", "b"));
-        // As after an hour without a request.
+        // As after an hour without requests.
         sessions.gathered.remove("ada");
         assert!(sessions.gather("ada", "a").subscribe("file:a"));
         assert!(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_many_sessions_loses_its_own_and_nobody_elses() {
+    fn a_principal_with_many_sessions_evicts_only_its_own() {
         let sessions = Sessions::new();
         sessions.gather("ada", "a").subscribe("file:a");
         for number in 0..KEPT + 1 {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_together_there_are_only_so_many() {
+    fn the_number_of_session_states_is_limited() {
         let sessions = Sessions::new();
         for principal in 0..12 {
             for number in 0..KEPT_OF_ONE {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_its_owners_and_ends() {
+    fn a_session_belongs_to_its_principal_and_can_be_ended() {
         let (seal, sessions) = (Seal::random(), Sessions::new());
         let abilities = Abilities { sampling: true, ..Abilities::default() };
         let id = Session::new("2025-06-18", abilities).close(&seal, "ada");

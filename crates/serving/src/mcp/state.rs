@@ -1,7 +1,7 @@
-//! What a call that asked remembers until it is made again: the answers so far, kept by the client and sealed by us.
+//! `requestState`: the state of a call that asked its client, kept by the client and encrypted by the server.
 //!
-//! It is bound to whom it was given to, to the very call, and to a time. Whoever changes a bit of it, sends it with
-//! another call or as somebody else, or too late, gets an error.
+//! The state is bound to the principal, to the call and to an expiry time. A modified state, another call, another
+//! principal or a late answer leads to an error.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use toolcrib::Seal;
 
 use super::error::RpcError;
 
-/// How long somebody may take to answer.
+/// How long the client may take to answer.
 const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
-/// The most that is kept for one call, in bytes.
+/// Maximum state of one call, in bytes.
 const LIMIT: usize = 1 << 20;
 const PURPOSE: &str = "call";
 
-/// What a call remembers.
+/// The state of a call.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) answers: Map<String, Value>,
-    /// What the tool left to remember.
+    /// The state that the tool itself returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<String>,
 }
 
-/// The same, for which call and until when.
+/// The state of a call with its binding.
 #[derive(Serialize, Deserialize)]
 struct Bound {
-    /// Of the method and its parameters.
+    /// Fingerprint of the method and its parameters.
     call: String,
     until: i64,
     #[serde(flatten)]
     kept: Kept,
 }
 
-/// Names a call by what it asks for; what is answered and said about it does not count.
+/// The fingerprint of a call: its method and parameters, without answers and state.
 pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
     let asked = params
         .iter()
@@ -49,7 +49,7 @@ pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is to come back with the answers.
+/// Encrypts the state for the client.
 pub(crate) fn close(
     seal: &Seal,
     principal: &str,
@@ -65,7 +65,7 @@ pub(crate) fn close(
     Ok(seal.close(PURPOSE, principal, &text))
 }
 
-/// What a call remembers, with the answers that come with it.
+/// Restores the state of a call and adds the answers of this request.
 pub(crate) fn answers(
     seal: &Seal,
     principal: &str,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_back_to_the_same_call_of_the_same_caller_in_time() {
+    fn state_is_valid_only_for_the_same_call_and_principal_in_time() {
         let (seal, now) = (Seal::random(), Timestamp::UNIX_EPOCH);
         let asked = object(json!({"name": "a", "arguments": {"x": 1}}));
         let call = fingerprint("tools/call", &asked);

@@ -1,4 +1,4 @@
-//! MCP over standard input and output: one message a line, both eras, and nothing else on standard output.
+//! MCP over standard input and output: one message per line, both eras, and nothing else on standard output.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -19,18 +19,18 @@ use super::peer::Peer;
 use super::sessions::Session;
 use super::{Mcp, error::RpcError, legacy, modern};
 
-/// The longest message, in bytes.
+/// Maximum message size, in bytes.
 const LIMIT: usize = 4 << 20;
-/// How much may wait to be written.
+/// Maximum number of queued output messages.
 const WAITING: usize = 64;
-/// How many requests may be under way: a client that asks and never listens does not pile them up.
+/// Maximum number of concurrent requests: a client that sends requests without reading answers must not exhaust memory.
 const UNDER_WAY: usize = 1_000;
-/// How long calls may still take when nobody asks any more.
+/// How long running calls may take after the end of input.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
-/// There is one client, and it has one session.
+/// Id of the only session: there is one client.
 const SESSION: &str = "stdio";
 
-/// Speaks with one client until it has nothing more to say.
+/// Serves one client until the end of its input.
 pub(crate) async fn speak(
     peer: Peer,
     mut input: impl AsyncBufRead + Unpin,
@@ -55,7 +55,7 @@ pub(crate) async fn speak(
         line.clear();
         let read = tokio::select! {
             read = read_line(&mut input, &mut line) => read?,
-            // Nobody hears us any more.
+            // The client has closed the output.
             () = talk.say.closed() => break,
         };
         match read {
@@ -77,18 +77,18 @@ struct Talking {
     peer: Peer,
     principal: String,
     say: mpsc::Sender<Bytes>,
-    /// Of the older era, once the client has introduced itself.
+    /// The legacy session, after `initialize`.
     session: Option<Session>,
-    /// Whether it hears of changes.
+    /// Whether the client gets change notifications.
     is_told: bool,
     work: JoinSet<()>,
-    /// What can still be stopped.
+    /// Requests that can still be cancelled.
     running: HashMap<Id, AbortHandle>,
 }
 
 impl Talking {
     async fn say(&self, sent: Sent) {
-        // Whoever closed the other end hears nothing, and asks nothing.
+        // If the client has closed the output, the message is dropped.
         self.say.send(sent.to_bytes()).await.ok();
     }
 
@@ -99,7 +99,7 @@ impl Talking {
             Err(Unusable { id, error }) => self.say(Sent::error(id.as_ref(), &error)).await,
             Ok(Message::Request(request)) => {
                 let id = request.id.clone();
-                // What panics ends its request and nothing else.
+                // A panic ends only the request that caused it.
                 if AssertUnwindSafe(self.answer(request)).catch_unwind().await.is_err() {
                     let error = RpcError::internal("the server has a mistake: see its log");
                     self.say(Sent::error(Some(&id), &error)).await;
@@ -153,7 +153,7 @@ impl Talking {
         self.running.insert(id, work);
     }
 
-    /// Says everything an answer has to say, beside everything else.
+    /// Sends all messages of an answer from a task of its own.
     fn carry(&mut self, mut answer: Answer) -> AbortHandle {
         let say = self.say.clone();
         self.work.spawn(async move {
@@ -166,7 +166,7 @@ impl Talking {
         })
     }
 
-    /// In the older era a client hears of changes without asking.
+    /// Starts the legacy notifications about changes, which need no subscription.
     fn tell_changes(&mut self) {
         self.is_told = true;
         let gathered = self.mcp.sessions.stream(&self.peer.principal(), SESSION);
@@ -176,7 +176,7 @@ impl Talking {
     }
 
     async fn end(mut self) {
-        // Streams go on for ever; only calls are waited for.
+        // Streams have no end of their own; draining ends them, so that only calls are waited for.
         self.peer.app.drain();
         let all = async { while self.work.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_ANSWERS, all).await.is_err() {
@@ -191,7 +191,7 @@ enum Line {
     End,
 }
 
-/// A line, within the limit; what is too long is left out up to its end.
+/// Reads a line within the size limit; an over-long line is skipped to its end.
 async fn read_line(
     input: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,

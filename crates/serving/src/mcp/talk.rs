@@ -1,4 +1,4 @@
-//! A call while it runs, as its client sees it: what the tool says on the way, then the answer.
+//! A running call: the messages that the tool sends on the way, then the answer.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,28 +15,28 @@ use super::era::Era;
 use super::error::RpcError;
 use super::message::Id;
 
-/// The work of a call: its result as JSON, or why there is none.
+/// The future of a call: its result as JSON, or an error.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<String, RpcError>> + Send>>;
 
-/// A call while it runs. Dropping it stops it.
+/// A running call. Dropping it aborts the call.
 pub(crate) struct Talk {
     pub(crate) mcp: Arc<Mcp>,
     pub(crate) era: Era,
     pub(crate) id: Id,
-    /// Who may answer what it asks.
+    /// The principal that may answer the call's questions.
     pub(crate) principal: Arc<str>,
-    /// Whose ids its own is one of; none if nobody can say that it is not wanted any more but by leaving.
+    /// Namespace of the request id; `None` if the client can cancel only by disconnecting.
     pub(crate) stoppable_by: Option<Box<str>>,
     pub(crate) stopped: Option<oneshot::Receiver<()>>,
     pub(crate) progress_token: Option<Value>,
-    /// None when it has ended.
+    /// `None` after the end of the call.
     pub(crate) running: Option<Running>,
-    /// What is called; none if it is no tool of a source.
+    /// The called tool; `None` if it belongs to no source.
     pub(crate) tool: Option<ToolId>,
-    /// None if it says nothing.
+    /// Messages of the tool; `None` if the tool sends none.
     pub(crate) heard: Option<mpsc::Receiver<Said>>,
     pub(crate) ready: VecDeque<Sent>,
-    /// Questions nobody has answered yet.
+    /// Ids of unanswered questions.
     pub(crate) open: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ enum Heard {
 }
 
 impl Talk {
-    /// The next message; none after the last.
+    /// The next message; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         loop {
             if let Some(sent) = self.ready.pop_front() {
@@ -56,7 +56,7 @@ impl Talk {
             match self.hear().await? {
                 Heard::Said(said) => self.take(said),
                 Heard::Ended(ended) => {
-                    // First, so that a call that said it goes on, and then did not, is not handed on.
+                    // Clear first: a finished call must not become a task because of an earlier, still queued message.
                     self.running = None;
                     while let Some(said) =
                         self.heard.as_mut().and_then(|heard| heard.try_recv().ok())
@@ -144,7 +144,7 @@ impl Talk {
     }
 }
 
-/// A whole number as one, as servers write it.
+/// An integral number as a JSON integer, as MCP servers write it.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value.fract() == 0.0 && value.abs() < EXACT {

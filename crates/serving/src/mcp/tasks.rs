@@ -1,7 +1,7 @@
-//! Tasks: calls that go on after their client was answered (the extension `io.modelcontextprotocol/tasks`).
+//! Tasks: calls that continue after their request was answered (the extension `io.modelcontextprotocol/tasks`).
 //!
-//! A task lives on the node that began it. Its id cannot be guessed, and says nothing to anybody but whom it was given
-//! to: for others there is no such task.
+//! A task lives on the node that started it. Its id is random and valid only for its principal: any other caller gets
+//! the error of an unknown task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,11 +19,11 @@ use super::talk::Running;
 use crate::room::{self, Kept};
 use crate::work::Work;
 
-/// How long a task may run, and how long its result is kept.
+/// Maximum duration of a task, and how long its result is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
-/// How often a client should look.
+/// The polling interval that clients should use.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How much its open questions may be in all, in bytes: a hundred tasks leave room for results.
+/// Maximum size of a task's open questions, in bytes: a hundred tasks must leave space for results.
 const QUESTIONS: usize = 256 << 10;
 /// The tasks of this node.
 #[derive(Clone, Default)]
@@ -31,43 +31,42 @@ pub(crate) struct Tasks(Arc<Mutex<HashMap<String, Arc<Task>>>>);
 
 struct Task {
     principal: Box<str>,
-    /// What is called; none if it is of no source.
+    /// The called tool; `None` if it belongs to no source.
     tool: Option<ToolId>,
     begun: Timestamp,
     now: Mutex<Now>,
 }
 
-/// Whose tasks are asked for, and which tools that one has.
+/// The owner of tasks, with a check for the tools that it still has.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     pub(crate) principal: &'a str,
     pub(crate) has: &'a dyn Fn(&ToolId) -> bool,
 }
 
-/// How a task is.
+/// The state of a task.
 struct Now {
     changed: Timestamp,
-    /// For people.
     word: Option<Box<str>>,
-    /// Questions nobody has answered yet.
+    /// Unanswered questions.
     open: Vec<Open>,
-    /// None as long as it runs.
+    /// `None` while the task runs.
     end: Option<End>,
     stop: Option<AbortHandle>,
 }
 
 struct Open {
     key: Box<str>,
-    /// As text, like all that is kept.
+    /// Stored as text, to save memory.
     asked: RawJson,
     reply: Reply,
 }
 
-/// Where the answer goes.
+/// Channel for the answer.
 type Reply = oneshot::Sender<Result<Value, NoAnswer>>;
 
 enum End {
-    /// As it was written: that takes the least room.
+    /// Stored as text, which needs the least memory.
     Result(Box<str>),
     Error(RawJson),
     Cancelled,
@@ -92,7 +91,7 @@ impl Tasks {
         self.0.lock().expect("no one panics while holding the tasks")
     }
 
-    /// A call goes on as a task. Says what its client is told.
+    /// Turns a running call into a task; returns the task object for the client.
     pub(crate) fn begin(
         &self,
         all_work: &Work,
@@ -119,11 +118,11 @@ impl Tasks {
             make_room(&mut tasks.all(), SystemClock.now());
         });
         task.now().stop = Some(work);
-        // A result that is there already is for whoever looks: a task that was just begun has none.
+        // Never include the result here: the client expects a new task to be working, and fetches the result.
         Ok(task.described(&id, false))
     }
 
-    /// A task of this one, of a tool that it still has.
+    /// The owner's task, if the owner still has its tool.
     fn of(
         &self,
         owner: Owner<'_>,
@@ -140,7 +139,7 @@ impl Tasks {
         }
     }
 
-    /// `tasks/get`
+    /// Answers `tasks/get`.
     pub(crate) fn get(
         &self,
         owner: Owner<'_>,
@@ -150,7 +149,7 @@ impl Tasks {
         Ok(task.described(&id, true))
     }
 
-    /// `tasks/update`: answers to what it asks. Answers to anything else are left aside.
+    /// Answers `tasks/update` with answers to open questions. Answers to unknown questions are ignored.
     pub(crate) fn update(
         &self,
         owner: Owner<'_>,
@@ -172,7 +171,7 @@ impl Tasks {
         Ok(Map::new())
     }
 
-    /// `tasks/cancel`: it stops if it still runs.
+    /// Answers `tasks/cancel`: aborts the task if it still runs.
     pub(crate) fn cancel(
         &self,
         owner: Owner<'_>,
@@ -193,7 +192,7 @@ impl Task {
         self.now.lock().expect("no one panics while holding a task")
     }
 
-    /// Whether nobody can ask for it any more.
+    /// Whether the task has expired.
     fn is_over(&self, at: Timestamp) -> bool {
         let now = self.now();
         now.end.is_some() && now.changed + KEPT_FOR < at
@@ -248,7 +247,7 @@ impl Now {
         self.changed = SystemClock.now();
     }
 
-    /// A question waits for its answer, if there is room for it.
+    /// Adds a question, or refuses it if the open questions are too large.
     fn ask(&mut self, key: Box<str>, question: &Question, reply: Reply) {
         let asked = RawJson::from(&asked(question));
         if QUESTIONS < self.questions() + key.len() + asked.as_str().len() {
@@ -262,14 +261,14 @@ impl Now {
         self.open.iter().map(|one| one.key.len() + one.asked.as_str().len()).sum()
     }
 
-    /// How large all of it is.
+    /// Size of the whole state, in bytes.
     fn bytes(&self) -> usize {
         let word = self.word.as_ref().map_or(0, |word| word.len());
         word + self.questions() + self.end.as_ref().map_or(0, End::bytes)
     }
 }
 
-/// Results that are too old, too many or too large go.
+/// Removes results that are expired, too many or too large.
 fn make_room(all: &mut HashMap<String, Arc<Task>>, now: Timestamp) {
     all.retain(|_, task| !task.is_over(now));
     for id in room::surplus(kept(all)) {
@@ -286,7 +285,7 @@ fn kept(all: &HashMap<String, Arc<Task>>) -> Vec<Kept> {
     kept.collect()
 }
 
-/// A question as clients without sessions get it.
+/// A question as an input request of the modern era.
 pub(crate) fn asked(question: &Question) -> Value {
     json!({"method": question.method(), "params": question.params()})
 }
@@ -343,7 +342,7 @@ mod tests {
         Owner { principal, has: &|_| true }
     }
 
-    /// A task whose result is so large, as its client finds it in the end.
+    /// A task with a result of this size, after its end.
     async fn ended(
         (tasks, work): (&Tasks, &Work),
         principal: &str,
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_call_says_and_asks_is_kept_within_bounds() {
+    async fn messages_and_questions_of_a_task_are_bounded() {
         let (tasks, work) = (Tasks::default(), Work::default());
         let (say, heard) = mpsc::channel(100);
         let begun = tasks.begin(&work, ("ada", None), Box::pin(std::future::pending()), heard);
@@ -369,7 +368,7 @@ mod tests {
         let message = Some("x".repeat(8 << 20).into());
         let progress = toolcrib::Progress { progress: 1.0, total: None, message };
         say.send(Said::Progress(progress)).await.unwrap();
-        // As many values as bytes, almost: in a tree they take far more.
+        // Almost as many values as bytes: as a parsed tree they need far more memory.
         let large = Map::from_iter([("message".to_owned(), json!(vec![0; 50_000]))]);
         let mut replies = Vec::new();
         for number in 0..16 {
@@ -394,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn results_that_take_too_much_room_go_the_oldest_first() {
+    async fn too_large_results_are_evicted_oldest_first() {
         let (tasks, work, most) = (Tasks::default(), Work::default(), room::BYTES_OF_ONE);
         let at = (&tasks, &work);
         let other = ended(at, "bob", most / 2).await;

@@ -1,5 +1,5 @@
-//! Laws of what comes from outside: whatever it is, it is read as it was meant or refused, and nothing opens that we did
-//! not seal (FZ-05, FZ-23).
+//! Properties of untrusted input: the server reads it as intended or rejects it, and opens only values that it sealed
+//! itself (FZ-05, FZ-23).
 
 mod headers;
 mod messages;
@@ -8,7 +8,7 @@ mod sealed;
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof};
 use serde_json::{Map, Value, json};
 
-/// Texts that mean something to somebody, and any others.
+/// Strings with a meaning in some format, and arbitrary others.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

@@ -1,5 +1,5 @@
-//! What is measured at the doors: requests by route, messages of MCP by method. Labels come from tables of ours: what a
-//! caller makes up is `other`.
+//! Metrics of the endpoints: HTTP requests by route, MCP messages by method. Label values come from fixed tables;
+//! anything else counts as `other`, so callers cannot create new time series.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use toolcrib::telemetry::{Counter, Gauge, Histogram, Metric, MetricKind, Reading
 const OTHER: &str = "other";
 const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", OTHER];
-/// What MCP knows.
+/// Methods of the MCP specification.
 const MESSAGES: [&str; 19] = [
     "completion/complete",
     "initialize",
@@ -64,7 +64,7 @@ pub(super) static MCP_SESSIONS: Metric = Metric {
     help: "Sessions of MCP that began, in versions that have them.",
 };
 
-/// What is measured at the doors.
+/// Counters and durations of all routes and of MCP.
 pub(crate) struct Doors {
     routes: HashMap<&'static str, RouteMeters>,
     unknown: RouteMeters,
@@ -93,19 +93,19 @@ impl RouteMeters {
     }
 }
 
-/// A method of HTTP, if it is one that we know.
+/// The HTTP method as a label value: `other` if it is not in the table.
 pub(crate) fn method_word(method: &Method) -> &'static str {
     METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER)
 }
 
-/// A request under way.
+/// A request in progress; dropping it decrements the gauge of active requests.
 pub(crate) struct Measured<'a> {
     doors: &'a Doors,
     start: Instant,
 }
 
 impl Doors {
-    /// For the routes of these paths.
+    /// Creates the metrics for the routes with these paths.
     pub(crate) fn new(paths: impl Iterator<Item = &'static str>) -> Self {
         Self {
             routes: paths.map(|path| (path, RouteMeters::new())).collect(),
@@ -121,7 +121,7 @@ impl Doors {
         Measured { doors: self, start: Instant::now() }
     }
 
-    /// A request of MCP.
+    /// Counts an MCP request.
     pub(crate) fn message(&self, method: &str) {
         let place = MESSAGES.iter().position(|known| *known == method);
         if let Some(counter) = self.messages.get(place.unwrap_or(MESSAGES.len() - 1)) {
@@ -137,7 +137,7 @@ impl Doors {
         let mut routes: Vec<_> = self.routes.iter().collect();
         routes.sort_unstable_by_key(|(path, _)| **path);
         for (path, meters) in routes {
-            // Some who read the text think that a brace ends the labels.
+            // Some parsers of the text format take any `}` for the end of the labels.
             meters.read(&path.replace('{', ":").replace('}', ""), into);
         }
         self.unknown.read(OTHER, into);
@@ -150,7 +150,7 @@ impl Doors {
 }
 
 impl Measured<'_> {
-    /// It is answered; says how long that took.
+    /// Counts the request as answered; returns how long it took.
     pub(crate) fn end(self, path: &str, method: &Method, status: StatusCode) -> Duration {
         let (took, route) = (self.start.elapsed(), self.doors.routes.get(path));
         let route = route.unwrap_or(&self.doors.unknown);
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_callers_make_up_is_no_label() {
+    fn labels_never_contain_text_of_callers() {
         let doors = Doors::new(["/mcp"].into_iter());
         for number in 0..10_000 {
             let method = Method::from_bytes(format!("M{number}").as_bytes()).unwrap();

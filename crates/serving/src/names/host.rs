@@ -1,4 +1,4 @@
-//! A host and an origin, as requests and configurations write them.
+//! Hosts and origins, as they appear in requests and in configurations.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -6,33 +6,33 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The longest name of a host, in bytes (RFC 1035, 2.3.4).
+/// Longest host name in bytes (RFC 1035, 2.3.4).
 const LONGEST: usize = 255;
 
-/// A name or an address, and perhaps a port.
+/// A host name or IP address with an optional port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// In lower case; an address of IPv6 in brackets.
+    /// Lower case; IPv6 addresses in brackets.
     name: Box<str>,
     port: Option<u16>,
 }
 
-/// Why a text is no host, name or origin.
+/// Why a string is no valid host, host name or origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// Not a host.
+    /// Neither a host name nor an address.
     #[error("a host is a name or an address, such as `crib.example.com`")]
     Host,
-    /// A port where none belongs.
+    /// A port where only a name is allowed.
     #[error("write the name alone, such as `crib.example.com`: any port will do")]
     Port,
-    /// Not an origin.
+    /// Malformed origin.
     #[error("an origin is written like `https://chat.example.com`, with a port if it has one")]
     Origin,
 }
 
 impl Host {
-    /// Whether it is this machine by name.
+    /// Whether this is `localhost` or a loopback address.
     pub(crate) fn is_local(&self) -> bool {
         &*self.name == "localhost" || self.address().is_some_and(|address| address.is_loopback())
     }
@@ -137,7 +137,7 @@ impl Origin {
         HostName(self.host.name.clone())
     }
 
-    /// Whether it is the host's own. Whether the page came over TLS is not seen from here: a proxy may have ended it.
+    /// Whether this is the origin of the host itself. The scheme is ignored: a proxy may have terminated TLS.
     pub(super) fn is_of(&self, host: &Host) -> bool {
         let port = host.port.unwrap_or(self.scheme.usual_port());
         self.host.name == host.name && self.host.port == Some(port)

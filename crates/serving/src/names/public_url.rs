@@ -1,4 +1,4 @@
-//! Where a server is for everybody else: tokens are for this url, and metadata name it byte for byte (RFC 9728, 3.3).
+//! The public URL of a server: tokens name it as audience, and metadata repeat it byte for byte (RFC 9728, 3.3).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,13 +18,13 @@ pub struct PublicUrl {
     origin: Origin,
 }
 
-/// Why a text is no public url.
+/// Why a string is no public URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a public url is written like `https://crib.example.com`, without a path")]
 pub struct InvalidPublicUrl;
 
 impl PublicUrl {
-    /// Where a server is that was not told.
+    /// The default: derived from the address of the listener.
     pub fn of(address: SocketAddr, has_tls: bool) -> Self {
         let scheme = if has_tls { "https" } else { "http" };
         let port = address.port();
@@ -58,7 +58,7 @@ impl FromStr for PublicUrl {
 
     fn from_str(text: &str) -> Result<Self, InvalidPublicUrl> {
         let text = text.strip_suffix('/').unwrap_or(text);
-        // What clients make of it is written in lower case and without the usual port: they compare byte for byte.
+        // Clients derive a lower-case URL without the default port, and compare it byte for byte.
         let is_usual = url::Url::parse(text)
             .is_ok_and(|url| url.origin().ascii_serialization() == text && url.host().is_some());
         match text.parse() {

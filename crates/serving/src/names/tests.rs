@@ -1,4 +1,4 @@
-//! Which requests get past `Host` and `Origin`.
+//! Tests of which `Host` and `Origin` headers the server accepts.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -29,7 +29,7 @@ fn names(address: &str, names: &[&str], needs_credential: bool) -> Names {
 }
 
 #[test]
-fn a_server_answers_to_its_names() {
+fn a_server_accepts_only_its_names() {
     let local = names("127.0.0.1:8080", &[], true);
     let local_with_name = names("127.0.0.1:8080", &["crib.example.com"], false);
     let elsewhere = names("0.0.0.0:8080", &[], true);
@@ -53,7 +53,7 @@ fn a_server_answers_to_its_names() {
 }
 
 #[test]
-fn what_is_no_host_is_malformed() {
+fn a_malformed_or_repeated_host_is_rejected() {
     let any = names("0.0.0.0:8080", &[], true);
     for host in [
         "",
@@ -87,7 +87,7 @@ fn what_is_no_host_is_malformed() {
 }
 
 #[test]
-fn a_whole_target_is_for_the_same_host() {
+fn an_absolute_target_must_match_the_host_header() {
     let local = Names::default();
     let ask = |target: &str, host: Option<&str>| {
         let mut request = Request::get(target);
@@ -105,7 +105,7 @@ fn a_whole_target_is_for_the_same_host() {
 }
 
 #[test]
-fn pages_come_from_here_or_were_allowed() {
+fn only_own_and_allowed_origins_are_accepted() {
     let local = names("127.0.0.1:8080", &[], true);
     let any = names("0.0.0.0:8080", &[], true);
     for (host, origin, expected) in [

@@ -1,4 +1,4 @@
-//! `toolcrib apply`: makes the catalog as a file declares it, in one step or not at all.
+//! `toolcrib apply`: changes the catalog to the state that a file declares, in one step or not at all.
 
 use toolcrib::{Catalog, Context, JournalPlace};
 
@@ -40,7 +40,7 @@ pub(crate) async fn apply(config: &Config, given: &Apply) -> Result<Ended, Failu
     Ok(applied(told.events, position.0))
 }
 
-/// At a running server: what was planned there, or nothing.
+/// Applies the plan of a running server, and fails if the plan has changed.
 async fn there(config: &Config, given: &Apply) -> Result<Ended, Failure> {
     let planned = away::ask(config, &given.wanted).await?;
     shown::print(&planned.told, &planned.document, &given.wanted.json)?;

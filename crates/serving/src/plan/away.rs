@@ -1,4 +1,4 @@
-//! Plans of a running server: it is sent what a file says of the catalog, and what it answers is told with the file's lines.
+//! Plans of a running server: sends the catalog sections of a file, and reports problems with the lines of the file.
 
 use axum::http::{HeaderValue, Method};
 use serde_json::{Value, json};
@@ -12,16 +12,16 @@ use crate::declared::document::Document;
 use crate::declared::mistake::{Mistake, Mistakes};
 use crate::failure::Failure;
 
-/// The member of a request that holds what a file says.
+/// The field of the request that holds the catalog sections.
 const DOCUMENT: &str = "document";
 
-/// What a server would do.
+/// The plan of a running server.
 pub(super) struct Planned {
     pub(super) told: Told,
     pub(super) document: Document,
     server: Place,
     request: Value,
-    /// Of exactly this plan.
+    /// The entity tag of exactly this plan.
     tag: Option<HeaderValue>,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn ask(config: &Config, wanted: &Wanted) -> Result<Planned, Fai
 }
 
 impl Planned {
-    /// Nothing is changed if the plan would be another one by now.
+    /// Applies the plan; the server changes nothing if the plan would be different by now.
     pub(super) async fn apply(self) -> Result<Told, Failure> {
         let Self { document, server, request, tag, .. } = self;
         let sent = send(&server, "/api/apply", &request, tag, &document).await;
@@ -64,7 +64,7 @@ async fn send(
     Ok((serde_json::from_value(body).map_err(Failure::ServerOdd)?, tag))
 }
 
-/// What is wrong with the file, told as if it had been found here.
+/// Converts problems that the server reports into problems with lines, as if they had been found locally.
 fn with_lines(failure: Failure, document: &Document) -> Failure {
     let Failure::Refused { errors, .. } = &failure else { return failure };
     let inside = |(field, message): &(String, String)| {

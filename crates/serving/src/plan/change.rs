@@ -1,4 +1,4 @@
-//! How what can be declared differs between two catalogs: thing by thing, member by member.
+//! The difference between two catalogs: entity by entity, field by field.
 
 use discovery::text::{element, member};
 use schemars::JsonSchema;
@@ -47,7 +47,7 @@ pub(crate) struct Differs {
     pub(crate) after: Option<Value>,
 }
 
-/// All that differs, in the order of a file.
+/// All differences, in the order of a file.
 pub(crate) fn changes(before: &Objects, after: &Objects) -> Vec<Changed> {
     let mut changes = Vec::new();
     let nothing = Map::new();
@@ -61,14 +61,14 @@ pub(crate) fn changes(before: &Objects, after: &Objects) -> Vec<Changed> {
         }
         let (kind, id) = key.clone();
         let change = match (kind, had, has) {
-            // It is its source's, whatever is said of it.
+            // The tool itself belongs to its source: only its overrides can be added or removed.
             (Kind::Tool, _, _) | (_, Some(_), Some(_)) => Change::Changed,
             (_, None, _) => Change::Added,
             (_, Some(_), None) => Change::Removed,
         };
         let mut members = Vec::new();
         if change == Change::Added {
-            // What is as usual goes without saying.
+            // Fields with default values are omitted.
             let has = has.cloned().unwrap_or_default();
             compare("", &nothing, &left_out(kind, has), &mut members);
         } else if change == Change::Changed {
@@ -80,7 +80,7 @@ pub(crate) fn changes(before: &Objects, after: &Objects) -> Vec<Changed> {
     changes
 }
 
-/// A tool of which nothing is said is on.
+/// Adds the default switch: a tool without overrides is enabled.
 fn whole(kind: Kind, body: Option<&Map<String, Value>>) -> Map<String, Value> {
     let mut body = body.cloned().unwrap_or_default();
     if kind == Kind::Tool {
@@ -107,7 +107,7 @@ fn value(path: &str, before: Option<&Value>, after: Option<&Value>, differs: &mu
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
             compare(path, before, after, differs);
         }
-        // Of a list of the same length it is said where it differs; any other differs as a whole.
+        // Arrays of objects with equal lengths are compared element by element; any others as a whole.
         (Some(Value::Array(before)), Some(Value::Array(after)))
             if before.len() == after.len() && before.iter().any(Value::is_object) =>
         {

@@ -1,4 +1,4 @@
-//! What a person should know beside a plan: names that lead nowhere, and what cannot be said before it is done.
+//! Notes on a plan: names that match nothing, and effects that are unknown before the plan is applied.
 
 use discovery::text::{element, member};
 use model::{Pattern, ToolId};
@@ -7,7 +7,7 @@ use toolcrib::{Refusal, Snapshot};
 use crate::declared::Declared;
 use crate::declared::mistake::{Mistake, did_you_mean};
 
-/// What is most likely not meant: selectors for sources that are not there. A source may come later, so it is no error.
+/// Notes on probable mistakes: selectors for missing sources. They are no errors, because a source may be added later.
 pub(super) fn of(declared: &Declared, before: &Snapshot, after: &Snapshot) -> Vec<Mistake> {
     let mut notes = Vec::new();
     for group in declared.groups.iter().flatten() {
@@ -42,7 +42,7 @@ fn no_source(pattern: &Pattern, snapshot: &Snapshot) -> String {
     )
 }
 
-/// Why what is declared of a tool waits.
+/// The note that a declared tool does not exist yet.
 pub(super) fn waiting(snapshot: &Snapshot, (field, id): &(String, ToolId)) -> Mistake {
     let known = snapshot.tools().filter(|entry| entry.tool.source.as_str() == id.source());
     let near = did_you_mean(id.as_str(), known.map(|entry| entry.tool.id.as_str()));
@@ -50,7 +50,7 @@ pub(super) fn waiting(snapshot: &Snapshot, (field, id): &(String, ToolId)) -> Mi
     Mistake::new(field.clone(), message)
 }
 
-/// Names of groups and labels that are not there, one by one and with what was most likely meant.
+/// All references to missing groups or labels, each with a suggestion.
 pub(super) fn unknown(
     declared: &Declared,
     before: &Snapshot,
@@ -87,7 +87,7 @@ pub(super) fn unknown(
     }
 }
 
-/// Every name that nothing goes by, wherever in the file it stands: not only the first that was refused.
+/// Reports every reference to a missing name in the file, not only the first one that the catalog rejected.
 fn missing<'a>(
     what: &str,
     list: &str,

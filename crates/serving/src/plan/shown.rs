@@ -1,4 +1,4 @@
-//! A plan as people read it.
+//! The text of a plan for terminals.
 
 use serde_json::Value;
 use toolcrib::Effect;
@@ -11,12 +11,12 @@ use crate::failure::Failure;
 use crate::out::{self, Style, counted, plain};
 use crate::table::section;
 
-/// How much of a value is shown, in characters.
+/// Maximum length of a printed value, in characters.
 const VALUE: usize = 72;
-/// How many tools are named for each identity; `--json` has all.
+/// Maximum number of tools named for each identity; `--json` has all.
 const TOOLS: usize = 10;
 
-/// For people, or for programs.
+/// Prints a plan as text or as JSON.
 pub(super) fn print(told: &Told, document: &Document, format: &Json) -> Result<(), Failure> {
     match format.json {
         true => out::print_json(&json(told, document)),
@@ -24,7 +24,7 @@ pub(super) fn print(told: &Told, document: &Document, format: &Json) -> Result<(
     }
 }
 
-/// With the lines of the file.
+/// The plan as JSON, with the lines of the file.
 fn json(told: &Told, document: &Document) -> Value {
     let mut json = serde_json::to_value(told).expect("a plan is JSON");
     for (name, said) in [("waiting", &told.waiting), ("notes", &told.notes)] {
@@ -33,7 +33,7 @@ fn json(told: &Told, document: &Document) -> Value {
     json
 }
 
-/// The whole plan.
+/// The whole plan as text.
 fn text(told: &Told, document: &Document) -> String {
     let mut text = match told.changes.is_empty() {
         true => "Nothing to change: everything is as declared\n".to_owned(),
@@ -148,7 +148,7 @@ fn signed(count: usize, sign: char) -> String {
     if count == 0 { "0".to_owned() } else { format!("{sign}{count}") }
 }
 
-/// The first of them, and how many more there are.
+/// The first lines, and the number of omitted ones.
 fn some(mut lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let more = lines.len().saturating_sub(TOOLS);
     let mut some: Vec<String> = lines.by_ref().take(TOOLS).collect();

@@ -1,4 +1,4 @@
-//! The kinds of problem: a word that stays, a status and a title for each.
+//! Problem codes: a stable code, a status and a title for each kind of problem.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ pub(crate) enum Code {
     ValidationError,
 }
 
-/// The word that is in answers and in the document.
+/// The code as answers and the OpenAPI document spell it.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -126,7 +126,7 @@ impl Code {
         }
     }
 
-    /// The words of refreshes that failed are stored with the source; one that a later version wrote is not known.
+    /// The problem code for the stored code of a failed refresh. Codes of later versions map to the most general one.
     pub(super) fn of_refresh(word: &str) -> Self {
         let known = [
             Self::InventoryShrinks,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_in_the_document_is_the_word_in_the_answer() {
+    fn the_schema_spells_codes_like_the_answers() {
         let schema = schemars::schema_for!(Code);
         let words = schema.get("enum").unwrap().as_array().unwrap().clone();
         assert!(words.contains(&json!("group_is_granted")));

@@ -1,4 +1,4 @@
-//! `docs/reference/problems.md`: every kind of problem.
+//! Generates `docs/reference/problems.md`, which lists every problem code.
 
 use super::Code;
 use crate::reference_page::assert_page;
@@ -21,7 +21,7 @@ have a tool is one of an [explanation](../access.md#why-has-it-this-tool); what 
 ";
 
 #[test]
-fn the_page_of_problems_has_every_code() {
+fn the_reference_page_lists_every_code() {
     let schema = schemars::schema_for!(Code);
     let words = schema.get("enum").unwrap().as_array().unwrap();
     let mut codes: Vec<Code> =

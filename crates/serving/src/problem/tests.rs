@@ -1,4 +1,4 @@
-//! What callers are told, and what they are not.
+//! Tests of the details that problems reveal to callers, and of the ones they hide.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ fn told(problem: impl Into<Problem>) -> (u16, String) {
 }
 
 #[test]
-fn nobody_outside_learns_where_the_journal_is() {
+fn the_journal_location_is_hidden_from_callers() {
     let (place, cause) = ("postgres://me@db.internal".to_owned(), "hunter2".to_owned());
     let errors = [
         JournalError::Full { place: place.clone() },
@@ -39,14 +39,14 @@ fn nobody_outside_learns_where_the_journal_is() {
 }
 
 #[test]
-fn a_key_that_was_reused_is_not_told_with_whose_it_was() {
+fn a_reused_idempotency_key_does_not_reveal_its_owner() {
     let (status, text) = told(JournalError::KeyReused { key: "key:ada\nk1".to_owned() });
     assert_eq!(status, 422);
     assert!(!text.contains("ada"), "{text}");
 }
 
 #[test]
-fn what_may_pass_is_asked_to_be_tried_again() {
+fn transient_failures_ask_for_a_retry() {
     let retries = |problem: Problem| problem.headers.iter().any(|(name, _)| name == RETRY_AFTER);
     assert!(retries(CommandError::Busy { stream: String::new() }.into()));
     assert!(retries(JournalError::Full { place: String::new() }.into()));
@@ -55,13 +55,13 @@ fn what_may_pass_is_asked_to_be_tried_again() {
 }
 
 #[test]
-fn a_bug_says_nothing_of_itself() {
+fn an_internal_error_hides_its_cause() {
     let (status, text) = told(Problem::internal(&format!("index 7 out of {}", Digest::of("x"))));
     assert_eq!(status, 500);
     assert!(!text.contains("index"), "{text}");
 }
 
-/// What is logged.
+/// Collects log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

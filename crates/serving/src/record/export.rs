@@ -1,4 +1,4 @@
-//! `toolcrib execution export`: recorded calls as JSON Lines, the oldest first.
+//! `toolcrib execution export`: writes logged calls as JSON Lines, oldest first.
 
 use std::io::{self, BufWriter, Write as _};
 

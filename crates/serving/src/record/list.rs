@@ -1,4 +1,4 @@
-//! `toolcrib execution list`: the last recorded calls.
+//! `toolcrib execution list`: prints the last logged calls.
 
 use toolcrib::{CallRecord, RecordedCall};
 

@@ -1,4 +1,4 @@
-//! `toolcrib execution usage`: how often one tool or caller was used, or all of them.
+//! `toolcrib execution usage`: prints the number of calls, for one tool or caller or for all of them.
 
 use axum::http::Method;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::counter::tables;
 use crate::failure::Failure;
 use crate::{out, table};
 
-/// One of all.
+/// The usage of one tool or caller.
 #[derive(Deserialize)]
 struct Counted {
     name: String,

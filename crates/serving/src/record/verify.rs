@@ -1,4 +1,4 @@
-//! `toolcrib execution verify`: whether every recorded call is there, and as it was recorded.
+//! `toolcrib execution verify`: checks that the call log is complete and unchanged.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::out;
 use crate::progress::Progress;
 
-/// A longer line is no row.
+/// Maximum bytes of a line; a longer line is not a row.
 const LINE: u64 = 1 << 20;
 
 pub(super) async fn verify(place: &JournalPlace, given: &VerifyCalls) -> Result<Ended, Failure> {
@@ -40,7 +40,7 @@ pub(super) async fn verify(place: &JournalPlace, given: &VerifyCalls) -> Result<
     out::print_verified(&given.json, verification.problems.is_empty(), &verification, text)
 }
 
-/// As `record.keep_days` has it: zero keeps everything.
+/// The time before which rows may be removed, by the rules of `record.keep_days`: zero keeps all rows.
 fn removed_before(keep_days: u32, now: Timestamp) -> Timestamp {
     let keep = SignedDuration::from_hours(i64::from(keep_days) * 24);
     let before = now.checked_sub(keep).ok().filter(|_| keep_days != 0);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_for_ever_may_never_go() {
+    fn with_unlimited_retention_no_row_may_be_removed() {
         let now: Timestamp = "2026-05-11T09:00:00Z".parse().unwrap();
         assert_eq!(removed_before(0, now), Timestamp::MIN);
         assert_eq!(removed_before(u32::MAX, now), Timestamp::MIN);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_too_old_is_told_and_is_no_problem() {
+    fn a_head_that_is_too_old_is_reported_and_is_not_a_problem() {
         let keep = format!("9:{}@2026-05-02T09:00:00Z", "0".repeat(64));
         let keep: KeptHead = keep.parse().unwrap();
         let (head, oldest) = (keep.link, "2026-05-01T09:00:00Z".parse().ok());

@@ -1,6 +1,6 @@
-//! A future that is woken while it is being polled is polled again at once. The runtime would put its task at the end of a
-//! queue and wake another thread to look there, which takes longer than most answers do. Connections wake themselves with
-//! every request: when a body was read, and when a call that could have been asked something has ended.
+//! A future wrapper that polls its future again at once if it was woken while it was being polled. The runtime would
+//! put the task at the end of a queue and wake another thread, which takes longer than most responses. Connections wake
+//! themselves with every request: after the body was read, and when a call that could have been cancelled has ended.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Then it is somebody else's turn.
+/// Consecutive polls before the task yields to other tasks.
 const IN_A_ROW: usize = 4;
 
 const ASLEEP: u8 = 0;
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it is woken.
+    /// Counts its wake-ups.
     #[derive(Default)]
     struct Task(AtomicUsize);
 
@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// Wakes itself so often, and is done after that.
+    /// A future that wakes itself `times` times and is ready after that.
     fn restless(times: usize) -> impl Future<Output = usize> {
         let mut polls = 0;
         poll_fn(move |context| {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_itself_is_looked_at_again_without_its_task() {
+    fn a_self_waking_future_is_polled_again_without_waking_its_task() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
         let mut again = Again::new(restless(IN_A_ROW - 1));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_stop_comes_to_the_end_of_the_queue() {
+    fn a_future_that_keeps_waking_itself_yields_to_the_queue() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
         let mut again = Again::new(restless(10 * IN_A_ROW));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_by_others_wakes_its_task_once() {
+    fn a_wake_up_from_outside_wakes_the_task_once() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
         let kept = Arc::<Mutex<Option<Waker>>>::default();

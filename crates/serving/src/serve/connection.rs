@@ -1,4 +1,4 @@
-//! One connection: within its limits, and to the end of what was asked.
+//! One connection: enforces its limits and lets requests in progress finish before it closes.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,12 +27,12 @@ use super::pressure::{Pressure, Refusal, Turn, is_call};
 use super::pulse::{Felt, Pulse};
 use super::spoken::Spoken;
 
-/// The largest head of a request, in bytes.
+/// Maximum size of a request head, in bytes.
 const HEAD: usize = 32 << 10;
-/// How long a connection that is quiet may still begin a request when the server stops: it may be on its way.
+/// When the server stops, time for an idle connection to begin a request that may already be in transit.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
-/// What answers requests.
+/// The service that answers HTTP requests.
 pub trait Answers:
     Service<Request, Response = Response, Error = Infallible, Future: Send>
     + Clone
@@ -50,11 +50,11 @@ impl<S> Answers for S where
 {
 }
 
-/// What is spoken over.
+/// The byte stream of a connection: TCP, TLS or a Unix socket.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Serves whoever came until they are done, do nothing, or the server stops.
+/// Serves one connection until the client closes it, the connection is idle for too long, or the server stops.
 pub(super) async fn attend(
     accepted: Accepted,
     doors: impl Answers,
@@ -99,14 +99,14 @@ pub(super) async fn attend(
     }
 }
 
-/// Ends when the server stops.
+/// Resolves when the server stops.
 async fn told(mut stopping: watch::Receiver<bool>) {
-    // It is an error that nobody can tell any more; then everything ends anyway.
+    // An error means that the sender is gone; the connection has to end in that case too.
     stopping.wait_for(|stopping| *stopping).await.ok();
 }
 
-/// Waits while a request may be on its way to a connection that would be closed at once if it were told to end. HTTP/2
-/// ends by agreement and one that is busy after its answer.
+/// Waits while a request may be in transit on an idle HTTP/1.1 connection: a graceful shutdown would close it at once.
+/// HTTP/2 negotiates the end, and a busy connection closes after its response.
 async fn last_word<E>(
     mut connection: &mut (impl Future<Output = Result<(), E>> + Unpin),
     pulse: &Pulse,
@@ -146,7 +146,7 @@ async fn open(
     }
 }
 
-/// A peer that is gone, or takes nothing, is found out by the system too. What cannot be set is no reason to hang up.
+/// Sets TCP options, so that the kernel also detects a dead or stalled peer. Errors are ignored: options are optional.
 fn tell_how(socket: &tokio::net::TcpStream, limits: Limits) {
     socket.set_nodelay(true).ok();
     SockRef::from(socket).set_tcp_user_timeout(Some(limits.idle)).ok();
@@ -154,7 +154,7 @@ fn tell_how(socket: &tokio::net::TcpStream, limits: Limits) {
 
 fn builder(limits: Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // A head that does not come is our own affair (`pulse.rs`), for both versions.
+    // `MonitoredSocket` enforces the head timeout itself, for both HTTP versions.
     builder.http1().header_read_timeout(None).max_buf_size(HEAD);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD as u32);
     builder.http2().max_concurrent_streams(limits.streams);
@@ -162,7 +162,7 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// Around the doors and not inside: a layer of its own would copy all routes for every connection.
+/// Handles one request. It wraps the router from outside: a tower layer per connection would copy all routes.
 async fn answer<B>(
     request: http::Request<B>,
     doors: impl Answers,
@@ -186,7 +186,8 @@ where
     Ok(response)
 }
 
-/// A call has its turn first. One that came whole waits before anybody looks at it; of another, the end is kept back.
+/// Handles a call after load shedding admitted it. A complete body waits before the handler sees the request; of a
+/// longer body, the end is withheld until the call is admitted.
 async fn answer_call<B>(
     request: http::Request<B>,
     doors: impl Answers,
@@ -221,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads what it is sent, as handlers do, and counts what came whole.
+    /// A handler that reads the body, as real handlers do, and counts complete requests.
     fn doors(answered: &Arc<AtomicUsize>) -> impl Answers + use<> {
         let answered = Arc::clone(answered);
         tower::service_fn(move |request: Request| {
@@ -237,7 +238,7 @@ mod tests {
         })
     }
 
-    /// A body that comes at once, and one of which nobody can say yet that this is all.
+    /// A body that is complete at once, and a body whose end is not known yet.
     fn bodies() -> [Body; 2] {
         let piece = http_body::Frame::data(Bytes::from_static(b"{}"));
         let pieces = futures_util::stream::once(async {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_finds_no_place_is_refused_in_the_words_of_its_door_however_the_body_comes() {
+    async fn a_shed_call_gets_the_error_of_its_endpoint_however_its_body_arrives() {
         let pressure = Arc::new(Pressure::default());
         for body in bodies() {
             assert_eq!(status("/mcp", body, &pressure).await, (200, 1));

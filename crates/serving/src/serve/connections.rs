@@ -1,4 +1,4 @@
-//! Connections: so many at once, none that says nothing, and none cut off when the server stops.
+//! The accept loop: limits the number of connections, closes idle ones, and drains all of them when the server stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::connection::{Answers, attend};
 use super::listener::{Accepted, Listener};
 use super::pressure::Pressure;
 
-/// What connections may take.
+/// Limits and time-outs of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many there are at once; others wait in the queue of the system.
+    /// Maximum concurrent connections; further ones wait in the accept queue of the kernel.
     pub places: usize,
-    /// How many requests there are at once on a connection of HTTP/2.
+    /// Maximum concurrent requests on one HTTP/2 connection.
     pub streams: u32,
-    /// How long a handshake, or the head of a request, may take.
+    /// Maximum duration of a TLS handshake, and of receiving a request head.
     pub head_within: Duration,
-    /// How long a connection may do nothing, or take nothing of what it is answered.
+    /// How long a connection may be idle, or may accept no byte of its response.
     pub idle: Duration,
-    /// How long requests may go on after the server was told to stop.
+    /// How long requests may continue after the stop signal.
     pub last_answers: Duration,
 }
 
@@ -37,10 +37,10 @@ impl Default for Limits {
     }
 }
 
-/// How long to wait after the system refused a connection.
+/// Delay after the kernel failed to accept a connection.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
 
-/// Serves until told to stop, then lets everybody who came by then ask and be answered.
+/// Serves until `stopped` resolves. Every client that has connected by then may still send a request and is answered.
 pub async fn serve(
     listener: impl Into<Listener>,
     doors: impl Answers,
@@ -50,7 +50,7 @@ pub async fn serve(
     serve_under(listener, doors, limits, Arc::default(), stopped).await;
 }
 
-/// The same, where somebody else looks at how many wait.
+/// Like `serve_connections`, with a load shedder that the caller also reads.
 pub(crate) async fn serve_under(
     listener: impl Into<Listener>,
     doors: impl Answers,
@@ -98,7 +98,7 @@ pub(crate) async fn serve_under(
     connections.shutdown().await;
 }
 
-/// The next connection, when there is a place for it.
+/// Accepts the next connection as soon as a permit is free.
 async fn accept(listener: &Listener, places: &Arc<Semaphore>) -> (Accepted, OwnedSemaphorePermit) {
     let place = free(places).await;
     (next(listener).await, place)
@@ -112,7 +112,7 @@ async fn next(listener: &Listener) -> Accepted {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // A peer that is gone already, or too many open files: both pass.
+            // The peer has already disconnected, or too many files are open: both are temporary.
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted: {error}");
                 tokio::time::sleep(AFTER_A_FAILURE).await;

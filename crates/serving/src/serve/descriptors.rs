@@ -1,12 +1,12 @@
-//! Open files: a connection is one, and there must be some left for the journal and the way out.
+//! File descriptors: each connection takes one, and the journal and outgoing connections need some too.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Of all that are allowed, so many are not for connections: one in this many, and at least as many as the other.
+/// Reserved descriptors: one of `RESERVED_ONE_IN` of all that are allowed, and at least `RESERVED_AT_LEAST`.
 const ONE_IN: u64 = 8;
 const AT_LEAST: u64 = 128;
 
-/// As many places as are wanted, or as the system has descriptors for. Raises what it allows if it may.
+/// The number of connections that the descriptor limit allows, at most `wanted`. Raises the soft limit if possible.
 pub(super) fn places(wanted: usize) -> usize {
     let needed = needed(wanted as u64);
     let allowed = getrlimit(Resource::Nofile);
@@ -28,7 +28,7 @@ pub(super) fn places(wanted: usize) -> usize {
     places
 }
 
-/// How many places there can be at most, as the system is set up.
+/// The maximum number of connections under the hard limit of the system.
 pub(crate) fn possible() -> usize {
     getrlimit(Resource::Nofile).maximum.map_or(usize::MAX, places_of)
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_descriptors_are_always_left() {
+    fn some_descriptors_are_always_reserved() {
         assert_eq!(places_of(1024), 896);
         assert_eq!(places_of(256), 128);
         assert_eq!(places_of(16), 1);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_places_than_wanted() {
+    fn the_capacity_is_at_most_the_wanted_number() {
         assert_eq!(places(3), 3);
     }
 }

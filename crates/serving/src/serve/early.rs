@@ -1,5 +1,6 @@
-//! What of a body came with its head. hyper hands out a body only to who asks twice, and whoever answers would be gone
-//! through from the first layer to the last for nothing: so it is asked here, before anybody answers.
+//! A peek at the body frames that arrived together with the request head. hyper yields a body only at the second poll,
+//! and each pending poll would pass through all layers of the handler. Therefore the body is polled here, before the
+//! handler runs.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,14 +12,14 @@ use axum::http::header::EXPECT;
 use axum::http::{Request, Version};
 use http_body::{Body, Frame, SizeHint};
 
-/// A body whose first part may be there already.
+/// A body whose first frame may already be read.
 pub(super) struct Early<B> {
     first: Option<Result<Frame<Bytes>, BoxError>>,
     body: B,
 }
 
-/// How often a body has to be asked for what is there. Whoever waits to be told to go on is told by whoever wants the body:
-/// that one is not asked.
+/// How many polls a body needs until hyper yields what has arrived. Zero for requests with `Expect: 100-continue`:
+/// polling the body would send the interim response.
 pub(super) fn looks<B>(request: &Request<B>) -> usize {
     match request.version() {
         _ if request.headers().contains_key(EXPECT) => 0,
@@ -28,7 +29,7 @@ pub(super) fn looks<B>(request: &Request<B>) -> usize {
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Early<B> {
-    /// Looks so many times, and does not wait for what is not there.
+    /// Polls the body up to `looks` times, and does not wait for frames that have not arrived.
     pub(super) async fn of(mut body: B, mut looks: usize) -> Self {
         if looks == 0 || body.is_end_stream() {
             return Self { first: None, body };
@@ -48,7 +49,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Early<B> {
         Self { first, body }
     }
 
-    /// All of it, if all of it is there; if not, the same again.
+    /// All bytes if the body is complete; otherwise returns the unchanged body.
     pub(super) fn whole(self) -> Result<Bytes, Self> {
         let is_all = self.body.is_end_stream();
         match self.first {
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_whole_is_whole() {
+    async fn a_complete_body_is_returned_whole() {
         let early = Early::of(Full::new(Bytes::from_static(b"ab")), 1).await;
         assert_eq!(early.whole().ok().unwrap(), "ab");
         let nothing = Early::of(Full::new(Bytes::new()), 1).await;
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_not_waited_for_and_nothing_is_lost() {
+    async fn missing_frames_are_not_awaited_and_none_is_lost() {
         for first in [None, Some("a")] {
             let (sender, body) = body();
             first.into_iter().for_each(|first| sender.send(data(first)).unwrap());
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_to_be_told_to_go_on_is_not_asked() {
+    async fn a_body_with_expect_continue_is_not_polled() {
         let request = Request::post("/mcp").header(EXPECT, "100-continue").body(()).unwrap();
         assert_eq!(looks(&request), 0);
         let (sender, body) = body();

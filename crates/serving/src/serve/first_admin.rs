@@ -1,4 +1,4 @@
-//! The first admin: where nobody could administer, a key is made and shown once.
+//! The first admin key: created and printed once if no other admin access exists.
 
 use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use toolcrib::{Context, new_key};
 
 use crate::failure::Failure;
 
-/// More keys than anybody loses.
+/// Upper bound of the ids `first-admin`, `first-admin-2` and so on that are tried.
 const ATTEMPTS: usize = 1000;
 
-/// Makes an admin key if it is asked for, or if nobody could administer.
+/// Creates an admin key if the operator requests one, or if no admin access exists.
 pub(super) async fn make(
     catalog: &Catalog,
     now: Timestamp,
@@ -23,7 +23,7 @@ pub(super) async fn make(
         return Ok(None);
     }
     for number in 1..=ATTEMPTS {
-        // An id is for ever: keys that were revoked or have ended keep theirs.
+        // Ids are never reused: revoked and expired keys keep theirs.
         let name =
             if number == 1 { "first-admin".to_owned() } else { format!("first-admin-{number}") };
         let id: KeyId = name.parse().expect("the name is an id");
@@ -33,7 +33,7 @@ pub(super) async fn make(
         let context = Context::by("system:start");
         match catalog.execute(Command::Key(id, command), context, None).await {
             Ok(_) => return Ok(Some(secret)),
-            // Another node may have been faster.
+            // Another node may have created the key at the same moment.
             Err(CommandError::Refused(Refusal::AlreadyExists { .. })) => {
                 if !asked && has_admin(&catalog.snapshot(), now, has_issuers) {
                     return Ok(None);
@@ -45,7 +45,7 @@ pub(super) async fn make(
     Ok(None)
 }
 
-/// A policy makes an admin only of somebody who comes with claims: a token, or a key.
+/// Whether an admin can authenticate now. A policy grants admin access only to callers with claims: by token or key.
 pub(crate) fn has_admin(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> bool {
     let mut good = snapshot.keys().filter(|key| key.is_good_at(now));
     let mut active = snapshot.policies().filter(|policy| policy.active);

@@ -1,5 +1,5 @@
-//! The configuration file of a server: applied when it starts, and again whenever it changes. A version that cannot be
-//! applied changes nothing: the last good one stays in force, and it is said why.
+//! The configuration file of a server: applied at the start, and again whenever it changes. If a version cannot be
+//! applied, the last applied version stays in force, and the reasons are reported.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use crate::failure::Failure;
 use crate::plan::{self, Plan};
 use crate::trace::Files;
 
-/// How often the file is looked at.
+/// Interval between checks of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often it is planned again when somebody else was faster.
+/// How many times a plan is made again if another node changed the catalog in between.
 const ATTEMPTS: usize = 5;
 
 /// How a configuration file is followed.
@@ -43,7 +43,7 @@ pub(crate) struct Followed {
     needs_restart: BTreeSet<String>,
 }
 
-/// What is told of the file to whoever asks.
+/// The shared state of the follower, for the admin API.
 #[derive(Clone)]
 pub(crate) struct State(Arc<Mutex<Followed>>);
 
@@ -57,20 +57,20 @@ impl State {
     }
 }
 
-/// Follows a file.
+/// Follows one configuration file and applies its changes.
 pub(super) struct Follower {
     path: PathBuf,
     catalog: Arc<Catalog>,
-    /// As it was when the server started.
+    /// The `server` settings as they were at the start.
     server: Value,
     files: Files,
-    /// Where the catalog was when tools were last waited for.
+    /// Position of the catalog at the last check for missing tools.
     looked_at: Position,
     pub(super) state: State,
 }
 
 impl Follower {
-    /// Applies a file. A server does not start on one that cannot be applied.
+    /// Applies the file. If that fails, the server does not start.
     pub(super) async fn start(
         catalog: Arc<Catalog>,
         declared: &Declared,
@@ -98,7 +98,7 @@ impl Follower {
         })
     }
 
-    /// Looks at the file for ever.
+    /// Checks the file periodically and applies its changes; never returns.
     pub(super) async fn keep_applied(mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -109,7 +109,7 @@ impl Follower {
     async fn look(&mut self) {
         let position = self.catalog.snapshot().position();
         let has_changed = self.files.have_changed();
-        // What is declared of a tool is said of it when its source has it.
+        // Overrides declared for a missing tool are applied as soon as its source provides the tool.
         let may_be_there = self.looked_at < position && !self.state.lock().waiting.is_empty();
         if !has_changed && !may_be_there {
             return;
@@ -158,7 +158,7 @@ impl Follower {
     }
 }
 
-/// Makes the catalog as declared. Another node may be doing the same.
+/// Changes the catalog to the declared state. Retries if another node does so at the same time.
 async fn apply(catalog: &Catalog, declared: &Declared) -> Result<(Position, Vec<String>), Failure> {
     let mut attempts = 1..=ATTEMPTS;
     loop {
@@ -179,7 +179,7 @@ async fn apply(catalog: &Catalog, declared: &Declared) -> Result<(Position, Vec<
     }
 }
 
-/// The members that are not the same.
+/// The fields whose values differ.
 fn differing(before: &Value, after: &Value) -> BTreeSet<String> {
     let names = |value: &Value| {
         value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! What a server says when it has started.
+//! The startup message of a server.
 
 use super::listen::Listen;
 use crate::console::PATH as CONSOLE;
@@ -7,13 +7,13 @@ use crate::mcp::PATH as MCP;
 use crate::names::Names;
 use crate::out;
 
-/// Where a server is.
+/// The URL of a server, and how clients reach it.
 pub(super) struct Place {
     shown: String,
     pub(super) url: String,
-    /// For `curl`.
+    /// The option that `curl` needs to connect; empty for TCP.
     option: String,
-    /// Whether programs that take nothing but a URL get there.
+    /// False for a Unix socket: clients that take only a URL cannot connect to it.
     pub(super) has_port: bool,
 }
 
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-/// Says where everything is, and then something else.
+/// Prints the URLs of all endpoints, followed by `more`.
 pub(super) fn greet(
     place: &Place,
     names: &Names,
@@ -65,12 +65,12 @@ pub(super) fn greet(
     out::print(&(text + more))
 }
 
-/// The key of an admin, and the console with it. What stands behind the `#` is for the browser alone.
+/// The new admin key with a console link. Browsers do not send the part after `#` to the server.
 pub(super) fn key(place: &Place, key: &str) -> String {
     format!("\nA key for an admin, shown only now:\n  {key}\n{}", console(place, key))
 }
 
-/// Where a browser is signed in at once.
+/// A console link that signs the browser in.
 pub(super) fn console(place: &Place, key: &str) -> String {
     match place.has_port {
         true => format!("\nThe console, signed in:\n  {}{CONSOLE}#key={key}\n", place.url),
@@ -78,7 +78,7 @@ pub(super) fn console(place: &Place, key: &str) -> String {
     }
 }
 
-/// Something to do with it.
+/// An example request with the key.
 pub(super) fn try_key(place: &Place, key: &str) -> String {
     let Place { url, option, .. } = place;
     format!("\nTry it:\n  curl {option}-H 'Authorization: Bearer {key}' {url}/api/sources\n")

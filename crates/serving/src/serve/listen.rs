@@ -1,4 +1,4 @@
-//! Where to listen, as the command line says it: `127.0.0.1:8080` or `unix:/run/toolcrib.sock`.
+//! Listening addresses as the command line takes them: `127.0.0.1:8080` or `unix:/run/toolcrib.sock`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,20 +7,20 @@ use std::str::FromStr;
 
 use crate::names::{Names, PublicUrl};
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-/// Why a text is no place to listen.
+/// The error for a string that is no listening address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("give an address with a port, such as 127.0.0.1:8080, or unix:PATH")]
 pub(crate) struct InvalidListen;
 
 impl Listen {
-    /// Whether only this machine can come.
+    /// Whether only clients on this machine can connect.
     pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
@@ -28,7 +28,7 @@ impl Listen {
         }
     }
 
-    /// Where the server is, as far as it knows by itself.
+    /// The URL of the server if no public URL is configured.
     pub(super) fn url(&self, has_tls: bool) -> PublicUrl {
         match self {
             Self::Tcp(address) => PublicUrl::of(*address, has_tls),
@@ -36,7 +36,7 @@ impl Listen {
         }
     }
 
-    /// The names it goes by there.
+    /// The host names that the server answers to on this address.
     pub(super) fn names(&self, names: Names, needs_credential: bool) -> Names {
         match self {
             Self::Tcp(address) => names.listening_on(*address, needs_credential),
@@ -66,11 +66,11 @@ impl fmt::Display for Listen {
     }
 }
 
-/// The mode of a socket's file, as `chmod` writes it.
+/// The file mode of a Unix socket, in octal as for `chmod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mode(pub(super) u32);
 
-/// Why a text is no mode.
+/// The error for a string that is no file mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("give a mode in octal, such as 660")]
 pub(crate) struct InvalidMode;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_or_a_socket() {
+    fn addresses_sockets_and_modes_are_parsed() {
         for text in ["127.0.0.1:8080", "[::]:0", "unix:/run/toolcrib.sock", "unix:crib"] {
             assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
         }

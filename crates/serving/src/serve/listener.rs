@@ -1,4 +1,4 @@
-//! Where connections come from, and how the door is shut: whoever was let in before is served.
+//! The listener: accepts connections, and stops accepting without cutting off clients that are already connecting.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::listen::{Listen, Mode};
 use super::socket_file::SocketFile;
 use super::tls::Tls;
 
-/// Where connections come from.
+/// A bound listener of any kind.
 pub struct Listener(Kind);
 
 enum Kind {
@@ -19,16 +19,16 @@ enum Kind {
     Unix(SocketFile),
 }
 
-/// Somebody who came.
+/// A new connection from a client.
 pub(super) enum Accepted {
     Tcp(TcpStream),
     Tls(TcpStream, Tls),
     Unix(UnixStream),
 }
 
-/// How many may wait to be let in; the system may have a lower limit. Whoever finds no room tries again after a second.
+/// Length of the accept queue; the kernel may have a lower limit. If the queue is full, clients retry after a second.
 const QUEUE: u32 = 8192;
-/// How long a handshake that has begun may take to reach the queue after the door was shut.
+/// When the listener stops, time for a TCP handshake in progress to reach the accept queue.
 const LAST_STEPS: Duration = Duration::from_millis(100);
 
 impl From<TcpListener> for Listener {
@@ -38,7 +38,7 @@ impl From<TcpListener> for Listener {
 }
 
 impl Listener {
-    /// Listens, and says where exactly.
+    /// Binds the address, and returns the actual one, with the port that the kernel chose.
     pub(super) fn open(
         listen: &Listen,
         mode: Mode,
@@ -51,7 +51,7 @@ impl Listener {
             }
         };
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A server that was stopped a moment ago may start again.
+        // A restart must not wait for connections in `TIME_WAIT`.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(QUEUE)?;
@@ -71,8 +71,8 @@ impl Listener {
         }
     }
 
-    /// Lets nobody new in, and says how long those take at most who are on the doorstep. Closing a listener cuts off
-    /// everybody in its queue, so it must be empty by then and stay so.
+    /// Stops new connections, and returns how long handshakes in progress may still take. Closing a listener resets
+    /// every connection in its queue. Therefore the queue must be empty by then, and stay empty.
     pub(super) fn shut(&self) -> Duration {
         let shut = match &self.0 {
             Kind::Tcp(listener) | Kind::Tls(listener, _) => {
@@ -90,8 +90,9 @@ impl Listener {
     }
 }
 
-/// Drops the first packet of every new connection, and nothing else: whoever sends it tries again a second later and is
-/// refused, whereas one that was answered would be cut off. Byte 13 of a TCP header holds the flags (RFC 9293, 3.1).
+/// Socket filter that drops only the first packet of every new connection. The client retries a second later and is
+/// rejected; without the filter, its connection would be accepted and reset. Byte 13 of a TCP header holds the flags
+/// (RFC 9293, 3.1).
 const WITHOUT_SYN: [SockFilter; 4] = [
     SockFilter::new(LOAD_BYTE, 0, 0, 13),
     SockFilter::new(JUMP_IF_ANY_BIT, 0, 1, 0x02),

@@ -1,5 +1,4 @@
-//! What a server offers without a configuration: the targets of its command line, or the demo. Otherwise it is what its
-//! journal says.
+//! Where a server gets its tools from: the journal, the targets on the command line, or the demo.
 
 use model::StdioCommand;
 use toolcrib::{JournalPlace, Toolcrib, ViewedTool};
@@ -18,31 +17,31 @@ use crate::targets::register::{Offered, register};
 use crate::targets::{self, Wanted, example};
 
 pub(super) enum Offer {
-    /// What the journal says.
+    /// The tools of the journal.
     Catalog,
     Targets(Vec<Wanted>),
     Demo,
 }
 
-/// What was made of it.
+/// A mode after its sources were registered.
 pub(super) enum Made {
     Catalog,
     Targets(Vec<Offered>),
     Demo(Demo),
 }
 
-/// What there is to say beside it.
+/// Details for the startup message.
 pub(super) struct Beside<'a> {
     pub(super) place: &'a Place,
     pub(super) journal: &'a JournalPlace,
-    /// Of an admin, if it was made just now.
+    /// The secret of an admin key, if one was just created.
     pub(super) key: Option<&'a str>,
-    /// Whether callers without a credential are let in.
+    /// Whether callers without a credential are accepted.
     pub(super) anonymous: bool,
 }
 
 impl Offer {
-    /// Looks at the targets. Without a journal that may know them, one of them must be readable.
+    /// Reads the targets. If the journal is new, at least one target must be readable.
     pub(super) async fn read(arguments: &Serve, is_new: bool) -> Result<Self, Failure> {
         if arguments.demo {
             return Ok(Self::Demo);
@@ -59,7 +58,7 @@ impl Offer {
         Ok(Self::Targets(wanted))
     }
 
-    /// Where the journal of such a server is.
+    /// The location of the journal: in memory for targets and the demo, unless the operator names one.
     pub(super) fn journal(config: &Config, arguments: &Serve) -> Result<JournalPlace, Failure> {
         let is_of_terminal = arguments.demo || !arguments.targets.is_empty();
         match (is_of_terminal, config.journal_is_given) {
@@ -69,7 +68,7 @@ impl Offer {
         }
     }
 
-    /// The programs that were named.
+    /// The programs that the command line names.
     pub(super) fn programs(&self) -> Vec<StdioCommand> {
         match self {
             Self::Targets(wanted) => targets::programs(wanted),
@@ -77,7 +76,7 @@ impl Offer {
         }
     }
 
-    /// Makes it.
+    /// Registers the targets or starts the demo.
     pub(super) async fn make(self, app: &App, anonymous: bool) -> Result<Made, Failure> {
         Ok(match self {
             Self::Catalog => Made::Catalog,
@@ -88,7 +87,7 @@ impl Offer {
 }
 
 impl Made {
-    /// What to do with it.
+    /// The last part of the startup message: how to use the server.
     pub(super) fn text(&self, crib: &Toolcrib, beside: &Beside<'_>) -> String {
         match self {
             Self::Catalog => beside.key.map_or_else(String::new, |key| {

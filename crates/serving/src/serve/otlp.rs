@@ -1,7 +1,8 @@
-//! Where what is measured is pushed to: the variables that OpenTelemetry has for it, and one option that counts more.
+//! The OTLP export settings: the environment variables of OpenTelemetry, and one command line option that overrides
+//! them.
 //!
-//! Operators of Kubernetes set these variables for programs that they know nothing of. What asks for a protocol that is not
-//! spoken here is a warning, so that nobody's server stays away because of its telemetry.
+//! Kubernetes operators set these variables for all programs. Therefore an unsupported protocol is only a warning:
+//! telemetry settings must not keep a server from starting.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ const SERVICE: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 
-/// One of what is pushed, and the variables that are of it alone.
+/// One exported signal, and its own environment variables.
 struct Signal {
     name: &'static str,
     path: &'static str,
@@ -51,7 +52,7 @@ static TRACES: Signal = Signal {
     exporter: "OTEL_TRACES_EXPORTER",
 };
 
-/// What else OpenTelemetry has, and what is done in any case.
+/// Ignored variables of OpenTelemetry, each with the values that match our behaviour and need no warning.
 const IGNORED: [(&str, &[&str]); 17] = [
     ("OTEL_EXPORTER_OTLP_CERTIFICATE", &[]),
     ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &[]),
@@ -72,11 +73,11 @@ const IGNORED: [(&str, &[&str]); 17] = [
     ("OTEL_TRACES_SAMPLER_ARG", &[]),
 ];
 
-/// In milliseconds, as OpenTelemetry has them.
+/// Defaults in milliseconds, as in the OpenTelemetry specification.
 const USUAL_TIMEOUT: u64 = 10_000;
 const USUAL_INTERVAL: u64 = 60_000;
 
-/// What is wanted; none if nothing is pushed anywhere.
+/// Reads the export settings; `None` if nothing is exported.
 pub(super) fn read(
     option: Option<&Url>,
     variable: impl Fn(&'static str) -> Result<Option<String>, Failure>,
@@ -122,7 +123,7 @@ fn time(name: &'static str, text: Option<String>, usual: u64) -> Result<Duration
     Ok(Duration::from_millis(time))
 }
 
-/// Where one signal goes, if it goes anywhere.
+/// The collector of one signal; `None` if the signal is not exported.
 fn collector(
     signal: &Signal,
     option: Option<&Url>,
@@ -146,7 +147,7 @@ fn collector(
     let protocol = match asked.as_deref() {
         None | Some("http/protobuf") => Protocol::Protobuf,
         Some("http/json") => Protocol::Json,
-        // Its endpoint may be none of HTTP, and need not be read.
+        // The endpoint may be no HTTP URL (gRPC), and need not be parsed.
         Some(other) => {
             let other: String = other.chars().take(40).collect();
             tracing::warn!(
@@ -169,14 +170,14 @@ fn url(name: &'static str, text: &str) -> Result<Url, Failure> {
     url.ok_or_else(|| unusable(name, "give a URL such as `http://localhost:4318`".to_owned()))
 }
 
-/// Signals have paths below that of the endpoint.
+/// Appends the path of a signal to the base endpoint.
 fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     url
 }
 
-/// `name=value,name=value`, with percent signs for what cannot stand there. What is wrong is not repeated: it may be secret.
+/// Parses `name=value,name=value` with percent-encoded values. Errors do not repeat the value: it may be a secret.
 fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
     let wrong = || unusable(name, "give `name=value`, with commas between".to_owned());
     let members = text.unwrap_or_default().split(',').map(str::trim);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_of_opentelemetry_say_where_to_push() {
+    fn the_opentelemetry_variables_set_the_collectors() {
         assert!(given(&[]).unwrap().is_none());
         let endpoint = (ENDPOINT, "http://collector:4318/base/");
         assert!(given(&[endpoint, (DISABLED, "TRUE")]).unwrap().is_none());
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_counts_for_all_or_for_one_signal() {
+    fn a_protocol_applies_to_all_signals_or_to_one() {
         let endpoint = (ENDPOINT, "http://collector:4318");
         let protocols = |variables: &[(&str, &str)]| {
             let otlp = given(&[&[endpoint], variables].concat()).unwrap()?;
@@ -274,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_for_a_protocol_that_is_not_spoken_is_not_read() {
+    fn the_endpoint_of_an_unsupported_protocol_is_not_parsed() {
         let endpoint = (ENDPOINT, "collector.internal:4317");
         assert!(given(&[endpoint, (PROTOCOL, "grpc")]).unwrap().is_none());
         assert!(given(&[endpoint]).err().unwrap().contains(ENDPOINT));
     }
 
     #[test]
-    fn what_cannot_be_used_is_said_and_no_secret_with_it() {
+    fn an_unusable_variable_is_reported_without_its_secret() {
         let endpoint = (ENDPOINT, "http://collector:4318");
         for (name, value) in [
             (TIMEOUT, "0"),

@@ -1,14 +1,14 @@
-//! How many calls are under way at once: as many as the processors have time for. The others wait for their turn, in the
-//! order in which they came. To refuse one costs a good part of what a call costs, and whoever is refused asks again, so
-//! that little of the processor would be left for those who are let in; who waits asks for nothing else meanwhile. But
-//! nobody is let wait who would wait for long: whoever would is refused at once, before anything was done for them.
+//! Load shedding: limits concurrent calls to the capacity of the processors. Further calls wait in order of arrival.
+//! Rejecting a call costs almost as much as executing it, and a rejected client retries, which would leave little
+//! capacity for admitted calls; a waiting call costs nothing. A call that would wait for too long is rejected at once,
+//! before any work is done for it.
 //!
-//! Where calls are costly, they begin one after the other, each after everybody else was looked at: a call that waits for nobody
-//! is done in one go, and those who come meanwhile are to be told soon that they have to come again.
+//! Costly calls start one at a time, each after all other tasks have been polled. A call that never waits runs to its
+//! end in one poll, and new clients must soon learn that they have to retry.
 //!
-//! There is always a limit, somewhat above what was needed last, so that those who come all at once are not let in all at
-//! once. While some wait, what tells is how long the threads of the runtime were idle: if they were, more are let in, and
-//! if they never are, fewer do as well. A call takes its place when the whole of it is there (`turn.rs`).
+//! The limit always exists and is somewhat above the recent demand, so that a burst is not admitted as a whole. While
+//! calls wait, the idle time of the worker threads controls the limit: with idle time it grows, without it shrinks. A
+//! call takes a slot only after its whole body has arrived (`call_admission.rs`).
 
 mod cost;
 mod others;
@@ -31,55 +31,56 @@ pub(super) use self::refusal::Refusal;
 pub(super) use self::turn::Turn;
 use self::workers::{Look, Workers};
 
-/// How often is looked.
+/// Interval between two samples of the workers.
 const LOOK: Duration = Duration::from_millis(10);
-/// Whoever is busy for this share of the time has no time left.
+/// Worker utilisation above this counts as saturated.
 const BUSY: f64 = 0.95;
-/// So often in a row, it is worth a word; and after so many looks at which nobody waited, all is well again.
+/// Saturated samples in a row before a warning is logged, and samples without waiting calls before recovery is logged.
 const AGAIN: usize = 3;
 const WELL: usize = 50;
-/// For each thread, fewer than the first are never too many. The second are not, if they end within this time; so many are
-/// let in without a look, and no more, as the gates of sources refuse what is beyond their own places, unless it has waited here.
+/// Lower bounds of the limit, per worker thread. The minimum is always admitted; a burst is admitted if it ends within
+/// the burst duration. Without a sample, only a burst is admitted: the gates of sources reject calls above their own
+/// limits, unless the calls have waited here.
 const FEW: usize = 16;
 const SOME: usize = 64;
 const SOON: Duration = Duration::from_millis(10);
-/// By so much more are let in at a look that finds nothing to do, while others wait.
+/// Growth of the limit per sample while the workers are idle and calls wait.
 const MORE: f64 = 0.25;
-/// For how long one may expect to wait; and for how long at most, if it was expected wrongly.
+/// Maximum expected wait of an accepted call, and maximum actual wait if the estimate was wrong.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(5);
-/// More than this never wait, about as many as there may be connections.
+/// Maximum number of waiting calls, about the maximum number of connections.
 const MAY_WAIT: usize = 16_384;
-/// More than there can be connections.
+/// More slots than there can be connections.
 const ALL: usize = Semaphore::MAX_PERMITS / 2;
 
-/// What is known of it by everybody who answers.
+/// The state of load shedding, shared by all connections.
 pub(crate) struct Pressure {
-    /// Whoever has none waits, one after the other.
+    /// The call slots; calls without a slot wait in order.
     places: Arc<Semaphore>,
-    /// How many places there are.
+    /// Number of existing slots.
     there_are: AtomicUsize,
-    /// How many there should be: those that are too many go when their calls end.
+    /// Target number of slots; excess slots are removed when their calls end.
     wanted: AtomicUsize,
     waiting: AtomicUsize,
     may_wait: AtomicUsize,
     cost: Cost,
-    /// For each thread one call that is costly may begin after the next look at everybody else.
+    /// Start permits: per worker thread, one costly call may start before all other tasks are polled again.
     begins: Semaphore,
-    /// How many calls have ended.
+    /// Number of calls that have ended.
     ended: AtomicUsize,
     refused: Counter,
-    /// Whether calls have waited here for want of time, a moment ago: then they wait before sources, too.
+    /// Whether calls have recently waited for processor time. Calls then also wait at the gates of sources.
     is_crowded: Arc<AtomicBool>,
 }
 
-/// A call under way, for as long as this lives.
+/// The slot of an admitted call, held while this value lives.
 struct UnderWay {
     place: Option<OwnedSemaphorePermit>,
     pressure: Arc<Pressure>,
 }
 
-/// Somebody who waits, for as long as this lives.
+/// Counts a waiting call while this value lives.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Default for Pressure {
@@ -100,12 +101,12 @@ impl Default for Pressure {
 }
 
 impl Pressure {
-    /// One that says there whether calls wait for want of time.
+    /// A load shedder that reports in this flag whether calls wait for processor time.
     pub(crate) fn telling(is_crowded: Arc<AtomicBool>) -> Self {
         Self { is_crowded, ..Self::default() }
     }
 
-    /// Looks for as long as it is polled.
+    /// Samples the workers and adjusts the limit; never returns.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut workers = Workers::here();
         let (few, some) = (FEW * workers.number(), SOME * workers.number());
@@ -133,21 +134,21 @@ impl Pressure {
         }
     }
 
-    /// A place for a call, when it is its turn. None if it is refused.
+    /// Waits for a slot; `None` if the call is rejected.
     async fn enter(self: Arc<Self>) -> Option<UnderWay> {
         let under_way = match self.try_enter() {
             Some(at_once) => at_once,
             None => self.wait().await?,
         };
         if self.cost.is_high() {
-            // An error if nobody could begin any more, which nobody says.
+            // Acquiring fails only if the semaphore is closed, and it is never closed.
             let _begins = self.begins.acquire().await;
             others_first().await;
         }
         Some(under_way)
     }
 
-    /// A place for a call, if there is one now.
+    /// A slot, if one is free now.
     fn try_enter(self: &Arc<Self>) -> Option<UnderWay> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
@@ -158,12 +159,12 @@ impl Pressure {
         if self.may_wait.load(Relaxed) < self.waiting.load(Relaxed) {
             return None;
         }
-        // An error if it took too long; the places are never closed.
+        // The outer error is the time-out; the semaphore itself is never closed.
         let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
         Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
     }
 
-    /// Does what a call is let in for.
+    /// Runs an admitted call and records its cost.
     pub(super) async fn carry_out<F: Future>(&self, turn: &Turn, call: F) -> F::Output {
         let (output, took) = measured(call).await;
         if !turn.is_refused() {
@@ -172,7 +173,7 @@ impl Pressure {
         output
     }
 
-    /// Of which there is no place, and for which nobody may wait.
+    /// A load shedder without slots that accepts no waiting call.
     #[cfg(test)]
     pub(super) fn full() -> Self {
         Self {
@@ -182,12 +183,12 @@ impl Pressure {
         }
     }
 
-    /// Counts a call that did not get its turn.
+    /// Counts a rejected call.
     pub(super) fn count_refused(&self) {
         self.refused.one();
     }
 
-    /// How many calls wait, and how many were refused.
+    /// The numbers of waiting and of rejected calls.
     pub(crate) fn read(&self) -> (usize, u64) {
         (self.waiting.load(Relaxed), self.refused.read())
     }
@@ -196,7 +197,7 @@ impl Pressure {
         self.there_are.load(Relaxed).saturating_sub(self.places.available_permits())
     }
 
-    /// So many may be under way from now on; only [`watch`](Self::watch) says so.
+    /// Sets the number of slots; only [`watch`](Self::watch) calls this.
     fn limit(&self, wanted: usize) {
         self.wanted.store(wanted, Relaxed);
         let there_are = self.there_are.load(Relaxed);
@@ -209,7 +210,7 @@ impl Pressure {
         }
     }
 
-    /// Whether a place is one too many; then it is counted as gone.
+    /// Whether there are more slots than wanted; if so, counts one as removed.
     fn is_too_many(&self) -> bool {
         let wanted = self.wanted.load(Relaxed);
         let one_less = |there_are| (wanted < there_are).then(|| there_are - 1);
@@ -229,11 +230,11 @@ impl Drop for UnderWay {
     }
 }
 
-/// Whether calls wait for want of time, to be said once, and how many end in a second then.
+/// Detects overload, logs its beginning and end once, and measures the completion rate meanwhile.
 #[derive(Default)]
 struct Crowd {
     busy: usize,
-    /// For so many more looks it counts that some waited for want of time.
+    /// Remaining samples for which the server still counts as overloaded.
     lately: usize,
     well: usize,
     is_told: bool,
@@ -247,7 +248,7 @@ impl Crowd {
         self.busy = if is_crowded { self.busy + 1 } else { 0 };
         self.lately = if is_crowded { WELL } else { self.lately.saturating_sub(1) };
         if is_crowded {
-            // A quarter of what is new: one look is short.
+            // Weight the new rate by a quarter: one sample is short.
             let before = self.pace.unwrap_or(ended_in_a_second);
             self.pace = Some(before + (ended_in_a_second - before) / 4.0);
         }
@@ -263,19 +264,20 @@ impl Crowd {
         }
     }
 
-    /// Whether some waited for want of time, a moment ago.
+    /// Whether calls have recently waited for processor time.
     fn is_crowded(&self) -> bool {
         self.lately != 0
     }
 
-    /// As many as come to their turn in time, as far as that is known; `at_most` so many can end in a second.
+    /// How many calls may wait so that each gets its slot in time. Before the rate is known, it is estimated as
+    /// `at_most` per second.
     fn may_wait(&self, at_least: usize, at_most: f64) -> usize {
         let soon = within(PATIENCE, self.pace.unwrap_or(at_most));
         soon.clamp(at_least.min(MAY_WAIT), MAY_WAIT)
     }
 }
 
-/// How many end within this time, if so many do in a second.
+/// How many calls end within `time` at `pace` calls per second.
 fn within(time: Duration, pace: f64) -> usize {
     (pace * time.as_secs_f64()) as usize
 }
@@ -293,7 +295,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// What is asked of tools, and not of the server: whoever wants to know how it is doing is told.
+/// Whether the request calls a tool. Only these requests can be rejected, so that health checks are always answered.
 pub(super) fn is_call<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     request.method() == Method::POST
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_of_tools_has_to_wait() {
+    fn only_tool_calls_have_to_wait() {
         for path in
             ["/mcp", "/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"]
         {
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_wait_when_there_are_many_and_go_on_one_after_the_other() {
+    async fn calls_above_the_limit_wait_and_are_admitted_one_by_one() {
         let pressure = Arc::new(Pressure::default());
         let mut under_way: Vec<_> = (0..2 * SOME).map(|_| pressure.try_enter()).collect();
         assert!(under_way.iter().all(Option::is_some), "nobody has said that they are too many");
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_very_many_wait_others_are_refused_at_once() {
+    async fn calls_are_rejected_at_once_when_the_queue_is_full() {
         let pressure = Arc::new(Pressure::default());
         pressure.limit(SOME);
         let under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_ever() {
+    async fn a_waiting_call_times_out() {
         let pressure = Arc::new(Pressure::default());
         pressure.limit(SOME);
         let under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_would_wait_for_long_is_refused_at_once() {
+    async fn a_call_with_a_long_expected_wait_is_rejected_at_once() {
         let pressure = Arc::new(Pressure::default());
         pressure.limit(SOME);
         pressure.may_wait.store(1, Relaxed);
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_as_are_done_soon() {
+    fn the_queue_holds_as_many_calls_as_will_end_soon() {
         let mut crowd = Crowd::default();
         crowd.look(0, 1.0, 10.0);
         assert_eq!(crowd.may_wait(SOME, 2_000.0), 2_000, "nobody waited: nobody knows better");
@@ -412,7 +414,8 @@ mod tests {
         assert!(!crowd.is_crowded(), "they wait for something else");
     }
 
-    /// A server with one thread, on which so many calls are under way and wait for others.
+    /// A runtime with one thread and a load shedder with this many calls in progress, all of which wait for something
+    /// else.
     fn watched(calls: usize) -> (tokio::runtime::Runtime, Arc<Pressure>, Vec<Option<UnderWay>>) {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_time().build().unwrap();
@@ -431,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_never_idle_lets_fewer_in_and_more_again_when_there_is_time() {
+    fn the_limit_shrinks_under_saturation_and_grows_again_afterwards() {
         let (runtime, pressure, under_way) = watched(4 * SOME);
         let wanted = || pressure.wanted.load(Relaxed);
         becomes("they are many, and there is time for more", || wanted() == 8 * SOME);
@@ -449,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_when_all_places_wait_for_others_is_let_in_soon() {
+    fn a_call_is_admitted_soon_when_all_slots_wait_for_something_else() {
         let (runtime, pressure, _under_way) = watched(0);
         becomes("there is a limit", || pressure.wanted.load(Relaxed) == SOME);
         let _all: Vec<_> = (0..SOME).map(|_| pressure.try_enter().unwrap()).collect();
@@ -458,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_costly_begin_one_at_a_time_and_others_are_looked_at_in_between() {
+    fn costly_calls_start_one_at_a_time_and_other_tasks_run_between_them() {
         let (runtime, pressure, _under_way) = watched(0);
         becomes("nobody knows what they cost", || pressure.cost.is_high());
         let seen = Arc::new(std::sync::Mutex::new(Vec::new()));

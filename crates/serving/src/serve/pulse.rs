@@ -1,5 +1,5 @@
-//! Whether a connection still does something. One that asks for nothing, and takes nothing of what it was answered,
-//! would keep its place for ever otherwise: nobody below looks at a clock while an answer is being written.
+//! Activity of a connection. A client that sends no request and reads no response would occupy its connection without
+//! end otherwise: hyper has no time-out while a response is being written.
 
 use std::io;
 use std::pin::Pin;
@@ -11,40 +11,40 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Fewer bytes than this between two looks are not an answer that gets on: the frames that keep HTTP/2 awake are.
+/// Minimum bytes written between two samples that count as progress; HTTP/2 keep-alive frames are smaller.
 const GETTING_ON: u64 = 8 << 10;
 
-/// What a connection has done so far, and what it does.
+/// Activity counters and the current state of a connection.
 #[derive(Default)]
 pub(super) struct Pulse {
     asked: AtomicU64,
     written: AtomicU64,
-    /// Requests whose handlers are at work.
+    /// Requests whose handlers are running.
     at_work: AtomicUsize,
-    /// Answers whose bodies are not at their end.
+    /// Response bodies that have not ended.
     pub(super) open: AtomicUsize,
-    /// Those of them that would say more at once if they had it; the others wait for their reader.
+    /// Open bodies that are waiting for their producer; the others wait for the client to read.
     pub(super) speaking: AtomicUsize,
-    /// The socket took no more when it was last tried.
+    /// Whether the last write to the socket was pending.
     stuck: AtomicBool,
-    /// The head of a request has begun and not ended.
+    /// Whether a request head has begun and is incomplete.
     hears: AtomicBool,
     has_streams: AtomicBool,
     leaves: AtomicBool,
 }
 
-/// A look at a pulse, to compare with the next.
+/// A sample of the activity, to compare with a later one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Look {
     asked: u64,
     written: u64,
 }
 
-/// A request whose handler is at work, for as long as this lives.
+/// Counts a running handler while this value lives.
 pub(super) struct AtWork(Arc<Pulse>);
 
 impl Pulse {
-    /// Notes a request; over HTTP/2 there may be several at once.
+    /// Counts a request; over HTTP/2 several may run at once.
     pub(super) fn start(self: &Arc<Self>, has_streams: bool) -> AtWork {
         self.asked.fetch_add(1, Relaxed);
         self.at_work.fetch_add(1, Relaxed);
@@ -56,7 +56,7 @@ impl Pulse {
         Look { asked: self.asked.load(Relaxed), written: self.written.load(Relaxed) }
     }
 
-    /// Whether anything has happened since, or happens now.
+    /// Whether the connection was active since `before`, or is active now.
     pub(super) fn beats_since(&self, before: Look) -> bool {
         let now = self.look();
         let at_work = 0 < self.at_work.load(Relaxed);
@@ -66,22 +66,22 @@ impl Pulse {
         at_work || speaks || gets_on || now.asked != before.asked
     }
 
-    /// Whether a request is being answered.
+    /// Whether a request is being handled or its response is being sent.
     pub(super) fn is_busy(&self) -> bool {
         0 < self.at_work.load(Relaxed) || 0 < self.open.load(Relaxed)
     }
 
-    /// Whether a request has begun to come and is not complete.
+    /// Whether a request head has begun and is incomplete.
     pub(super) fn hears(&self) -> bool {
         self.hears.load(Relaxed)
     }
 
-    /// Whether it is HTTP/2, as far as requests have told.
+    /// Whether the last request came over HTTP/2.
     pub(super) fn has_streams(&self) -> bool {
         self.has_streams.load(Relaxed)
     }
 
-    /// From now on answers say that they are the last.
+    /// Marks the connection as closing: further HTTP/1.1 responses announce it.
     pub(super) fn leave(&self) {
         self.leaves.store(true, Relaxed);
     }
@@ -97,7 +97,7 @@ impl Drop for AtWork {
     }
 }
 
-/// A socket that notes what is read and written, and gives up on a head that does not come to its end.
+/// A socket that counts reads and writes, and fails if a request head is not complete in time.
 pub(super) struct Felt<S> {
     socket: S,
     pulse: Arc<Pulse>,
@@ -105,9 +105,9 @@ pub(super) struct Felt<S> {
     head: Option<Head>,
 }
 
-/// The head of a request that has begun.
+/// A request head that has begun.
 struct Head {
-    /// How many requests there were before it.
+    /// Number of requests before it.
     asked: u64,
     deadline: Instant,
     alarm: Option<Pin<Box<Sleep>>>,
@@ -118,7 +118,7 @@ impl<S> Felt<S> {
         Self { socket, pulse, head_within, head: None }
     }
 
-    /// What came so far was no request but a handshake.
+    /// Forgets the bytes read so far: they were the TLS handshake and no request head.
     pub(super) fn start_anew(&mut self) {
         self.head = None;
         self.pulse.hears.store(false, Relaxed);
@@ -129,7 +129,7 @@ impl<S> Felt<S> {
         if self.head.as_ref().is_some_and(|head| head.asked != asked) {
             self.start_anew();
         }
-        // Frames of HTTP/2 come at any time; what is no request is left to the look at the pulse.
+        // HTTP/2 frames arrive at any time; for them, the idle time-out of the connection is enough.
         if some && self.head.is_none() && !self.pulse.is_busy() && !self.pulse.has_streams() {
             let deadline = Instant::now() + self.head_within;
             self.head = Some(Head { asked, deadline, alarm: None });

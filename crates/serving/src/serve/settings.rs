@@ -1,4 +1,4 @@
-//! What a configuration file says to a server: whose tokens are taken, its names, and how much is taken and kept.
+//! The server section of a configuration file: issuers, names, limits, caches, the call log and search.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::names::{HostName, Origin, PublicUrl};
 use crate::protected_resource::Scope;
 
-/// How long calls are kept in the record.
+/// Default retention of the call log, in days.
 const USUAL_DAYS: u32 = 90;
 
 /// What the file says.
@@ -110,7 +110,7 @@ impl TryFrom<EmbeddingMembers> for EmbeddingSettings {
 }
 
 impl MakerSettings {
-    /// Reads the model, if there is one. That takes a moment, and is done aside.
+    /// Opens the vector maker. Reading a model folder takes a while and runs in the background.
     async fn open(self) -> Result<VectorMaker, InvalidModel> {
         match self {
             Self::Endpoint { url, model, key } => Ok(VectorMaker::Endpoint { url, model, key }),
@@ -188,7 +188,7 @@ struct Cache {
 }
 
 impl Settings {
-    /// What a file declares. The public url is for those who start the server to say otherwise.
+    /// The settings of a file. A public URL on the command line overrides that of the file.
     pub(crate) fn of(
         declared: Option<&Declared>,
         public_url: Option<&PublicUrl>,
@@ -201,7 +201,7 @@ impl Settings {
         Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
     }
 
-    /// What is wrong with what a file says to a server, wherever that will be.
+    /// The first error in the server settings, checked without the public URL of a real server.
     pub(crate) fn mistake(server: &Value) -> Option<Mistake> {
         let anywhere = PublicUrl::of(([127, 0, 0, 1], 80).into(), true);
         let url = server.get("public_url").is_none().then_some(&anywhere);
@@ -234,12 +234,12 @@ impl Settings {
         }
     }
 
-    /// How many calls each agent may make.
+    /// The rate limit of each agent.
     pub(super) fn per_agent(&self) -> Limit {
         self.limits.per_agent
     }
 
-    /// How calls are recorded, if they are.
+    /// The options of the call log; `None` if it is off.
     pub(super) fn record(&self) -> Option<RecordOptions> {
         let Record { mode, keep_days, arguments } = self.record;
         let keep = match keep_days.unwrap_or(USUAL_DAYS) {
@@ -261,7 +261,7 @@ impl Settings {
     }
 }
 
-/// An issuer that does not say whom its tokens are for issues them for this server.
+/// An issuer without a configured audience issues tokens for this server: adds its URLs as audiences.
 fn add_audiences(settings: &mut Value, url: &PublicUrl) {
     let issuers = settings.get_mut("issuers").and_then(Value::as_array_mut).into_iter().flatten();
     for issuer in issuers.filter_map(Value::as_object_mut) {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_recorded_for_ninety_days_unless_something_else_is_said() {
+    fn calls_are_recorded_for_ninety_days_by_default() {
         let record = |text: &str| read(text).unwrap().record();
         let days = |days: i64| Some(SignedDuration::from_hours(24 * days));
         let usual = RecordOptions { strict: false, arguments: false, keep: days(90) };
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn vectors_are_kept_beside_the_journal_unless_something_else_is_said() {
+    async fn vectors_are_kept_beside_the_journal_by_default() {
         let place = JournalPlace::File("crib.db".into());
         let embeddings = async |text: &str| read(text).unwrap().search.embeddings(&place).await;
         assert!(embeddings("{}").await.unwrap().is_none());
@@ -343,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn search_learns_nothing_unless_it_is_told_to() {
+    fn search_does_not_learn_by_default() {
         assert!(!read("{}").unwrap().search.learns);
         assert!(read("search: {learns: true}").unwrap().search.learns);
         assert!(read("search: {learn: true}").unwrap_err().contains("learn"));
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_place() {
+    fn a_settings_error_names_its_position() {
         let error =
             read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
         let expected =

@@ -1,5 +1,5 @@
-//! A Unix socket and its file: nobody else can open it before its mode is set, one that a dead server left is replaced,
-//! and its own is removed at the end.
+//! A Unix socket and its file. No client can connect before the mode is set; the file of a dead server is replaced; and
+//! the server removes its own file at the end.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,18 +11,18 @@ use tokio::net::UnixListener;
 
 use super::listen::Mode;
 
-/// A Unix socket that is listened on.
+/// A listening Unix socket.
 pub(super) struct SocketFile {
     listener: UnixListener,
     path: PathBuf,
-    /// Tells it from one that somebody else put there.
+    /// Identifies our file: another process may have replaced it.
     inode: u64,
 }
 
 impl SocketFile {
     pub(super) fn bind(path: &Path, mode: Mode) -> io::Result<Self> {
         refuse_others(path)?;
-        // In a folder that is ours alone, until it is as it should be.
+        // Bind in a private folder, until the mode is set.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder =
             tempfile::Builder::new().prefix(".").tempdir_in(parent.unwrap_or(Path::new(".")))?;
@@ -38,7 +38,7 @@ impl SocketFile {
         &self.listener
     }
 
-    /// Takes the file away, if it is still ours: then nobody finds the way in.
+    /// Removes the file if it is still ours, so that no further client connects.
     pub(super) fn remove(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.path) {
             Ok(found) if found.ino() == self.inode => fs::remove_file(&self.path),
@@ -57,7 +57,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Refuses a socket that somebody listens on, and what is no socket.
+/// Rejects a path where another process listens, and a file that is no socket.
 fn refuse_others(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

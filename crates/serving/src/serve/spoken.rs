@@ -1,4 +1,4 @@
-//! The body of an answer, felt while it is spoken: a stream may say nothing for long and is still at work.
+//! The observed body of a response: while the handler still produces it, a silent stream counts as active.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use super::pulse::Pulse;
 
-/// A body that is noted in a pulse until it ends or is dropped.
+/// A response body that counts in the connection's activity until it ends or is dropped.
 pub(super) struct Spoken {
     body: Body,
     pulse: Arc<Pulse>,
@@ -28,7 +28,7 @@ impl Spoken {
         Self { body, pulse, is_open, speaks: false }
     }
 
-    /// Asked for more and with nothing to say yet, or the other way round.
+    /// Records whether the body waits for its producer (`true`) or for the client to read (`false`).
     fn note(&mut self, speaks: bool) {
         match (self.speaks, speaks) {
             (false, true) => drop(self.pulse.speaking.fetch_add(1, Relaxed)),

@@ -1,4 +1,4 @@
-//! TLS with a certificate and a key in files, which are read again when they change: certificates end.
+//! TLS with a certificate and a key in files. The files are reloaded when they change, because certificates expire.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,29 +21,29 @@ use x509_cert::der::Decode as _;
 
 use crate::trace::Trace;
 
-/// More than any chain of certificates has.
+/// Size limit of a PEM file: more than any certificate chain needs.
 const LIMIT: u64 = 1 << 20;
-/// How often the files are looked at.
+/// Interval between checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A certificate and its key, for every connection; cheap to clone.
+/// The TLS acceptor of all connections; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     pair: Arc<Pair>,
 }
 
-/// A certificate and its key, and where they are from.
+/// A certificate and its key, with the paths of their files.
 #[derive(Debug)]
 struct Pair {
     files: [PathBuf; 2],
-    /// Of the files, before they were first read.
+    /// Stamps of the files from before they were first read.
     first: [Trace; 2],
     provider: Arc<CryptoProvider>,
     current: RwLock<Arc<CertifiedKey>>,
 }
 
-/// Why a certificate cannot be used.
+/// The reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("`{}` cannot be read", path.display())]
@@ -81,7 +81,7 @@ impl Tls {
         self.acceptor.accept(socket).await
     }
 
-    /// Looks at the files for ever, and takes what has changed if it can be used.
+    /// Checks the files periodically, and loads a changed certificate if it is usable; never returns.
     pub(super) async fn keep_fresh(self) {
         let mut before = self.pair.first;
         loop {
@@ -117,7 +117,7 @@ impl ResolvesServerCert for Pair {
     }
 }
 
-/// When a certificate ends, if it can be used with its key.
+/// The expiry time of a certificate, if the certificate and its key are usable.
 pub(crate) fn ends(certificate: &Path, key: &Path) -> Result<Timestamp, TlsError> {
     let pair = read_pair(certificate, key, &aws_lc_rs::default_provider())?;
     let odd = || TlsError::Odd { path: certificate.to_owned() };

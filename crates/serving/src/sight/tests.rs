@@ -1,4 +1,4 @@
-//! How long a list is, over a catalog in memory with a record of calls.
+//! Lists in mode `auto`, over an in-memory catalog with a call log.
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
@@ -19,7 +19,7 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_str(&value.to_string()).unwrap()
 }
 
-/// Everybody has these tools, which nobody can call.
+/// An app in which every agent has these tools; their upstream is unreachable.
 async fn app(tools: &[&str]) -> App {
     let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
@@ -64,7 +64,7 @@ async fn app(tools: &[&str]) -> App {
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_long_has_the_most_used_tools_that_fit() {
+async fn a_list_over_budget_has_the_most_used_tools_that_fit() {
     let app = app(&["a", "b", "c", "d", "e", "f", "g", "h"]).await;
     let agent = Agent::new("ada", Arc::new(from_json(json!({"role": "x"}))));
     let identity = Identity { agent: agent.clone(), ..Identity::anonymous() };
@@ -87,6 +87,6 @@ async fn a_list_that_is_too_long_has_the_most_used_tools_that_fit() {
     let list = Format::Mcp.list(&app, &now).bytes;
     assert!(list.len() as u64 <= budget * TOKEN, "{}", list.len());
     assert_eq!(now.stamp(), sight(budget).of(&app, &identity).unwrap().stamp());
-    // Who has a list is not told of another because somebody called something.
+    // New usage statistics alone do not change the list of a client that already has one.
     assert!(sight(budget).like(&app, &identity, &before).unwrap().is_as(&before));
 }

@@ -1,7 +1,7 @@
-//! The events of a stream, as they are written.
+//! The events of a tool stream, in their text form.
 //!
-//! Only the last event of several that belong together has an id: whoever is cut off in between has the id from before,
-//! and is told all of them again.
+//! Of several events that belong together, only the last one has an id: a client that disconnects in between still has
+//! the previous id and gets all of them again.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ use crate::prepared::Form;
 use crate::sight::Sight;
 use crate::watching::{Gone, Watching};
 
-/// More changes than this are not told one by one.
+/// Above this number of changes, the whole list is sent instead.
 const MOST: usize = 256;
-/// Instead of them; the tools follow.
+/// Replaces the changes; the whole list follows.
 const RESYNC: &[u8] = b"event: resync\ndata: {}\n\n";
 
-/// The id of an event: where the journal was, and what the agent was shown. Of a caller that comes back it says what it
-/// has, whichever node it had it from and with whichever claims.
+/// The id of an event: the journal position, and a digest of the agent's list. It identifies the client's list on any
+/// node and with any claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     position: Position,
@@ -35,7 +35,7 @@ impl Mark {
         Some(Self { position: Position(position.parse().ok()?), shown: shown.parse().ok()? })
     }
 
-    /// A tool of the catalog is as its version says, on every node.
+    /// The id for a view. The version of a catalog tool identifies its content on every node.
     fn of(view: &AgentView, format: Format) -> Self {
         let mut text = format!("{format:?}");
         for tool in view.list() {
@@ -55,14 +55,14 @@ impl fmt::Display for Mark {
     }
 }
 
-/// All tools.
+/// The snapshot event with all tools.
 pub(super) fn snapshot(app: &App, view: &AgentView, sight: &Sight) -> Vec<Bytes> {
     let mark = Mark::of(view, sight.format);
     let start = format!("event: snapshot\nid: {mark}\ndata: ");
     vec![start.into(), sight.format.list(app, view).bytes, Bytes::from_static(b"\n\n")]
 }
 
-/// What became of the tools since an earlier view. Many streams have the same to say, so it is written once.
+/// The events for the changes between two views. Many streams send the same changes, so they are cached.
 pub(super) fn changes(app: &App, before: &AgentView, now: &AgentView, sight: &Sight) -> Vec<Bytes> {
     let format = sight.format;
     let form = Form::new("changes").after(format!("{format:?} {:?}", before.stamp()));
@@ -74,7 +74,7 @@ pub(super) fn changes(app: &App, before: &AgentView, now: &AgentView, sight: &Si
     }
 }
 
-/// What became of the tools since the caller had them; none if that cannot be said soon.
+/// The events for the changes since the client's last event; `None` if its earlier list cannot be reconstructed.
 pub(super) async fn since(
     app: &App,
     agent: &Agent,
@@ -85,7 +85,7 @@ pub(super) async fn since(
     if Mark::of(now, sight.format).shown == last.shown {
         return Some(vec![Bytes::from_static(b": nothing happened since\n\n")]);
     }
-    // With other claims or from other providers the caller may have had something else then.
+    // With other claims or providers, the client may have had a different list at that position.
     let as_it_was = |then: AgentView| {
         let then = sight.within(app, then)?;
         (Mark::of(&then, sight.format).shown == last.shown).then_some(then)
@@ -97,7 +97,7 @@ pub(super) async fn since(
     Some(changes(app, &then, now, sight))
 }
 
-/// The last words.
+/// The last event of a stream, with the reason for its end.
 pub(super) fn bye(gone: Gone) -> Bytes {
     let (reason, detail) = match gone {
         Gone::Credential => {
@@ -114,7 +114,7 @@ pub(super) fn bye(gone: Gone) -> Bytes {
 }
 
 fn write(before: &AgentView, now: &AgentView, format: Format) -> Vec<u8> {
-    // What is gone comes first: its name may be another's by now.
+    // Removals come first: another tool may have taken over the name of a removed one.
     let (mut gone, mut others) = (Vec::new(), Vec::new());
     for changed in now.since(before) {
         match changed {
@@ -125,7 +125,7 @@ fn write(before: &AgentView, now: &AgentView, format: Format) -> Vec<u8> {
                 if format.tool(before, &tool) == shown {
                     continue;
                 }
-                // Whoever knows tools by their names only cannot see that two names are one tool.
+                // In formats without tool ids, clients cannot see that two names are the same tool.
                 if format == Format::Data || format.name(&tool) == format.name(&other) {
                     others.push(("tool_updated", shown));
                 } else {

@@ -1,4 +1,4 @@
-//! Targets that speak MCP: at a URL, or a program that is started for the occasion.
+//! MCP targets: a server at a URL, or a program that is started for one command.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::cli::target as options;
 use crate::failure::Failure;
 use crate::{config, out, progress};
 
-/// How much of the standard error of a program is kept, and shown if it fails.
+/// How many bytes of a program's stderr are kept, and how many of its last lines are printed if it fails.
 const STDERR: usize = 64 << 10;
 pub(crate) const LAST_LINES: usize = 10;
 
-/// Whether an address looks like that of an MCP server.
+/// Whether the path of a URL looks like that of an MCP endpoint.
 pub(super) fn is_likely(url: &Url) -> bool {
     let last = url.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty()));
     matches!(last, Some("mcp" | "sse"))
 }
 
-/// The server at a URL.
+/// Connects to the MCP server at a URL.
 pub(super) async fn at(options: &options::Target, target: &str) -> Result<Target, Failure> {
     let url = url(target)?.as_url().clone();
     let origin = Some(url.origin());
@@ -35,7 +35,7 @@ pub(super) async fn at(options: &options::Target, target: &str) -> Result<Target
     Ok(Target { origin, ..ask(options, &server, target).await? })
 }
 
-/// A program.
+/// Starts a program, and connects to it.
 pub(super) async fn of_command(options: &options::Target) -> Result<Target, Failure> {
     let Some((command, arguments)) = options.command.split_first() else {
         return Err(Failure::CommandMissing);
@@ -53,7 +53,7 @@ pub(super) async fn of_command(options: &options::Target) -> Result<Target, Fail
     };
     let asked = ask(options, &Server::Program(program), command).await;
     if asked.is_err() {
-        // What it had to say is most often the reason.
+        // The stderr of the program usually contains the reason.
         for line in stderr.last_lines(LAST_LINES).lines() {
             out::note(&format!("| {line}"));
         }
@@ -74,8 +74,8 @@ async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<T
     Ok(Target { kind: Kind::Mcp, origin: None, found, connection: Some(connection) })
 }
 
-/// The values of `NAME=REF`s, and of a bearer token. A value that is no reference may be the secret itself and is not
-/// repeated.
+/// Resolves `NAME=REF` options and a bearer token into headers. Errors do not repeat an invalid reference: it may be
+/// the secret itself.
 pub(super) async fn headers(given: &[String], bearer: Option<&str>) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     if given.is_empty() && bearer.is_none() {

@@ -1,4 +1,4 @@
-//! One call to try: of a tool that changes nothing, if there is one, with values that its schema takes.
+//! An example call for the startup message: of a read-only tool if possible, with arguments that match its schema.
 
 use execution::{Arguments, Others};
 use serde_json::{Map, Value, json};
@@ -6,16 +6,16 @@ use toolcrib::ViewedTool;
 
 use crate::out::quoted;
 
-/// More tools than are looked at for a good example.
+/// Maximum number of tools examined for an example.
 const LOOKED_AT: usize = 300;
-/// How deep values are made; a schema may lead back to itself.
+/// Maximum depth of generated values; a schema may be recursive.
 const DEPTH: usize = 8;
-/// How many values are made at most for one tool.
+/// Maximum number of generated values per tool.
 const VALUES: usize = 64;
-/// As long as a made-up text may be.
+/// Maximum length of a generated string or array.
 const LONGEST: u64 = 60;
 
-/// `TOOL KEY=VALUE…`, as a shell takes it; nothing if no tool can be called so.
+/// `TOOL KEY=VALUE…`, quoted for a shell; `None` if no tool can be called like that.
 pub(crate) fn call(tools: &[ViewedTool]) -> Option<String> {
     let known = tools.iter().filter(|tool| tool.entry().is_some()).take(LOOKED_AT);
     let tried = known.filter_map(|tool| Some((tool, Tried::of(&tool.input_schema())?)));
@@ -33,7 +33,7 @@ pub(crate) fn call(tools: &[ViewedTool]) -> Option<String> {
     Some(format!("{}{}", quoted(tool.name()), pairs.collect::<String>()))
 }
 
-/// Whether what it answers may be nothing for a screen that others see.
+/// Whether the result may contain secrets, which must not appear on a shared screen.
 fn tells_too_much(name: &str) -> bool {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let private = ["env", "environment", "secret", "secrets", "token", "tokens", "key", "keys"];
@@ -46,15 +46,15 @@ fn only_reads(tool: &ViewedTool) -> bool {
         || tool.more().get("annotations").is_some_and(|said| said["readOnlyHint"] == json!(true))
 }
 
-/// Arguments that a schema takes.
+/// Arguments that match a schema.
 struct Tried {
     arguments: Map<String, Value>,
-    /// Whether one of them is not from the schema itself.
+    /// Whether a value is generated and not from the schema itself.
     is_made_up: bool,
 }
 
 impl Tried {
-    /// Those that must be given. None if they would be refused.
+    /// The required arguments; `None` if the schema would reject them.
     fn of(schema: &Value) -> Option<Self> {
         let mut making = Making { root: schema, is_made_up: false, left: VALUES };
         let arguments = making.object(schema, DEPTH)?;
@@ -66,17 +66,17 @@ impl Tried {
 struct Making<'a> {
     root: &'a Value,
     is_made_up: bool,
-    /// Values that may still be made.
+    /// Number of values that may still be generated.
     left: usize,
 }
 
 impl Making<'_> {
-    /// With the members that it must have.
+    /// An object with its required properties.
     fn object(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
         let required = schema["required"].as_array().into_iter().flatten();
         let mut object = Map::new();
         for name in required.filter_map(Value::as_str) {
-            // It would be taken for an option.
+            // The command line would take it for an option.
             if name.starts_with('-') {
                 return None;
             }
@@ -122,7 +122,7 @@ impl Making<'_> {
     }
 }
 
-/// A value that the schema itself names.
+/// A value that the schema itself contains.
 fn said(schema: &Value) -> Option<&Value> {
     let one = ["const", "example", "default"].iter().find_map(|name| schema.get(name));
     one.or_else(|| schema["examples"].get(0)).or_else(|| schema["enum"].get(0))
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_wants_too_much_or_is_taken_for_options_gives_no_example() {
+    fn a_schema_with_huge_values_or_option_like_names_gives_no_example() {
         let nested = (0..6).fold(
             json!({"type": "string"}),
             |items, _| json!({"type": "array", "minItems": 60, "items": items}),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_schema_or_else_such_that_it_takes() {
+    fn values_come_from_the_schema_or_are_generated_to_match_it() {
         let schema = json!({
             "type": "object", "required": ["a", "b", "c", "d", "e", "f", "g"],
             "properties": {

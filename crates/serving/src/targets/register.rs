@@ -1,6 +1,6 @@
-//! Targets become sources, one group with all they offer, and one policy for whoever comes without a credential.
+//! Registers targets: a source for each, one group with all their tools, and one policy for anonymous callers.
 //!
-//! What is there already is left as it is: an admin may have changed it. Only a source that is new is put into the group.
+//! Existing entities stay unchanged, because an admin may have edited them. Only new sources are added to the group.
 
 use std::collections::BTreeSet;
 
@@ -17,28 +17,28 @@ use crate::failure::Failure;
 use crate::target::server::LAST_LINES;
 use crate::{destinations, out, progress};
 
-/// Has everything that targets offer.
+/// The group with all tools of the targets.
 const GROUP: &str = "all-tools";
-/// Grants it to callers without a credential.
+/// The policy that grants the group to callers without a credential.
 const POLICY: &str = "without-a-credential";
 
-/// What became of a target.
+/// The result of registering a target.
 pub(crate) struct Offered {
-    /// As it was given.
+    /// The target as printed for the user.
     pub(crate) shown: String,
-    /// What it is called here; nothing if it could not be registered.
+    /// The source id; `None` if the target could not be registered.
     pub(crate) source: Option<SourceId>,
-    /// How many of its tools are served.
+    /// Number of its served tools.
     pub(crate) tools: usize,
-    /// How many wait for an admin.
+    /// Number of its tools that are pending review.
     pub(crate) kept_back: usize,
-    /// Why it was not read now.
+    /// The reason why the target could not be read now.
     pub(crate) problem: Option<String>,
-    /// Where its calls would go and may not.
+    /// A destination of its calls that the egress guard blocks.
     pub(crate) shut: Option<String>,
 }
 
-/// Registers the targets that are new, asks all of them, and says what they offer.
+/// Registers new targets, refreshes all of them, and returns their tools.
 pub(crate) async fn register(
     crib: &Toolcrib,
     wanted: Vec<Wanted>,
@@ -61,7 +61,7 @@ pub(crate) async fn register(
         let said = registered.as_ref().ok().and_then(|id| crib.stderr_of(id));
         let one = outcome(&snapshot, wanted.shown, registered, asked)?;
         if let (Some(_), Some(said)) = (&one.problem, said) {
-            // What a program had to say is most often the reason.
+            // The stderr of a program usually contains the reason.
             for line in last_lines(&said) {
                 out::note(&format!("| {line}"));
             }
@@ -88,7 +88,7 @@ fn last_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().skip(text.lines().count().saturating_sub(LAST_LINES))
 }
 
-/// The source that a target is, or why there is none.
+/// Finds or registers the source of a target; the inner error tells why the target cannot become a source.
 async fn source(
     catalog: &Catalog,
     wanted: &Wanted,
@@ -109,7 +109,7 @@ async fn source(
     Ok(Ok(id))
 }
 
-/// The name, or `name-2` if there is another source of that name.
+/// The id itself, or with a number (`name-2`) if it is taken.
 fn free(snapshot: &Snapshot, name: &SourceId) -> SourceId {
     let numbered = (2..).filter_map(|number| format!("{name}-{number}").parse().ok());
     let mut names = std::iter::once(name.clone()).chain(numbered);

@@ -1,4 +1,4 @@
-//! What wakes a stream and what does not, over a catalog in memory and by a clock of our own.
+//! The events that wake a stream, over an in-memory catalog and with a manual clock.
 
 use std::sync::Mutex;
 
@@ -18,7 +18,7 @@ use crate::format::Format;
 use crate::router::doors;
 use crate::sight::Mode;
 
-/// Offers one tool, and says whatever it is told to have changed.
+/// A provider with one tool, whose change signals the test controls.
 #[derive(Default)]
 struct Talkative {
     description: Mutex<Box<str>>,
@@ -55,7 +55,7 @@ struct World {
 const START: &str = "2026-05-01T09:00:00Z";
 
 impl World {
-    /// With a key that ends after ten minutes.
+    /// A world with an API key that expires after ten minutes.
     async fn new() -> Self {
         let start: Timestamp = START.parse().unwrap();
         let clock = Arc::new(ManualClock::at(start));
@@ -89,13 +89,13 @@ impl World {
     }
 }
 
-/// Nothing happens for a long time. The clock runs by itself when all wait.
+/// No change arrives for a long time. The paused clock advances when all tasks wait.
 async fn is_quiet(watching: &mut Watching) -> bool {
     timeout(Duration::from_secs(3600), watching.changed()).await.is_err()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_wakes_who_sees_what_it_offers() {
+async fn a_provider_wakes_streams_that_see_its_tools() {
     let world = World::new().await;
     let mut watching = world.watching().await;
     assert!(is_quiet(&mut watching).await);
@@ -121,12 +121,12 @@ async fn a_provider_wakes_who_sees_what_it_offers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_is_added_wakes_at_once_and_whenever_it_speaks() {
+async fn an_added_provider_wakes_at_once_and_at_later_changes() {
     let world = World::new().await;
     let mut watching = world.watching().await;
     let added = Registry::new();
     world.app.crib.registry().add_provider(Arc::new(added.clone()));
-    // Nothing is to be seen of it yet, but from now on it is heard.
+    // It offers nothing visible yet, but its signals are watched from now on.
     let change = watching.changed().await.unwrap();
     assert!(change.tools_before.is_some() && !change.prompts && !change.resources);
     added.register_prompt(Prompt::new("hello", "Says hello").user("Hello!")).unwrap();
@@ -138,7 +138,7 @@ async fn a_provider_that_is_added_wakes_at_once_and_whenever_it_speaks() {
     added.resource_changed("file:a");
     let change = watching.changed().await.unwrap();
     assert!(change.updated == ["file:a".into()] && !change.has_missed);
-    // More than are kept by name: whoever wants one of them looks.
+    // More changes than the provider remembers by URI: clients must check their resources.
     (0..300).for_each(|number| added.resource_changed(&format!("file:{number}")));
     let change = watching.changed().await.unwrap();
     assert!(change.has_missed && change.updated.len() < 300);
@@ -148,7 +148,7 @@ async fn a_provider_that_is_added_wakes_at_once_and_whenever_it_speaks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stops_waiting_loses_nothing() {
+async fn a_cancelled_wait_loses_no_change() {
     let world = World::new().await;
     let mut watching = world.watching().await;
     world.say(|changes| changes.prompts += 1);
@@ -160,7 +160,7 @@ async fn who_stops_waiting_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_credential_that_ends_is_noticed_within_a_minute() {
+async fn an_expired_credential_is_noticed_within_a_minute() {
     let world = World::new().await;
     let mut watching = world.watching().await;
     world.clock.advance(SignedDuration::from_mins(11));

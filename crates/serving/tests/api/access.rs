@@ -1,4 +1,4 @@
-//! Who has which tool and why, and what a change would do, asked over the API.
+//! Access explanations (`explain`) and change proposals (`what-if`) over the API.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::server::{Answer, Server};
 use super::sources::specification;
 use crate::support::Folder;
 
-/// With a small catalog; policy `staff-read` grants group `pets-read` to the role `staff` since event 18.
+/// Server with the small catalog. Since event 18, policy `staff-read` grants group `pets-read` to role `staff`.
 fn server() -> Server {
     Server::on(Folder::with_catalog(), "")
 }
@@ -28,16 +28,16 @@ fn matchers(role: &str) -> Value {
     json!([{"claim": "role", "operator": "equals", "value": role}])
 }
 
-/// How far the journal is.
+/// Last position of the journal.
 fn position(server: &Server) -> u64 {
     explain(server, json!({"claims": {}})).ok()["position"].as_u64().unwrap()
 }
 
 #[test]
-fn explain_says_what_an_identity_has_and_why() {
+fn explain_lists_the_tools_of_an_identity_with_reasons() {
     let server = server();
     let mut seen = explain(&server, json!({"claims": staff()})).ok();
-    // The server made its first admin now.
+    // The server has just created its first admin, so the time differs between runs.
     seen["time"].take();
     insta::assert_json_snapshot!(seen, @r#"
     {
@@ -102,7 +102,7 @@ fn explain_says_what_an_identity_has_and_why() {
 }
 
 #[test]
-fn explain_says_what_grants_a_tool_or_stops_it() {
+fn explain_shows_why_a_tool_is_granted_or_blocked() {
     let server = server();
     let about = |role: &str, tool: &str| {
         let seen = explain(&server, json!({"claims": {"role": role}, "tool": tool})).ok();
@@ -133,7 +133,7 @@ fn explain_says_what_grants_a_tool_or_stops_it() {
 }
 
 #[test]
-fn explain_goes_back_in_time() {
+fn explain_answers_for_past_positions_and_times() {
     let server = server();
     let now = position(&server);
     let granted = |at: Value| {
@@ -153,14 +153,14 @@ fn explain_goes_back_in_time() {
     assert_eq!(granted(json!("2026-05-01")), (0, false));
     assert_eq!(granted(json!("2026-05-02")), (18, true));
     assert_eq!(granted(json!("9999-01-01")), (now, true));
-    // What is changed now changes nothing then.
+    // A change made now does not alter answers about the past.
     server.act("/api/policies/staff-read/deactivate").ok();
     assert_eq!(granted(json!(null)), (now + 1, false));
     assert_eq!(granted(json!(now)), (now, true));
 }
 
 #[test]
-fn explain_refuses_what_it_cannot_answer() {
+fn explain_rejects_invalid_requests() {
     let server = server();
     let end = position(&server);
     let wrong = |body: Value| explain(&server, body).errors();
@@ -190,7 +190,7 @@ fn explain_refuses_what_it_cannot_answer() {
 }
 
 #[test]
-fn the_command_line_says_the_same() {
+fn the_cli_and_the_api_give_the_same_explanation() {
     let server = server();
     let key = server.post("/api/keys", &json!({"name": "a"})).ok();
     assert!(key["key"].is_string());
@@ -216,7 +216,7 @@ fn the_command_line_says_the_same() {
     }
 }
 
-/// Two sources with a tool of the same name; group `hub` has those of the first, and `dev` is granted it.
+/// Two sources that both have a tool `search`; group `hub` selects the first source and is granted to `dev`.
 fn two_sources() -> Server {
     let server = Server::start();
     for (name, tools) in [("hub", ["search", "merge"].as_slice()), ("lab", &["search", "review"])] {
@@ -234,7 +234,7 @@ fn identities() -> Value {
     json!([{"name": "developer", "claims": {"role": "dev"}}, {"claims": {"role": "guest"}}])
 }
 
-/// What one proposal would do for both identities.
+/// Effects of one proposal on both identities.
 fn effects(server: &Server, mut proposal: Value) -> [Value; 2] {
     proposal["identities"] = identities();
     let mut data = what_if(server, proposal).ok()["data"].take();
@@ -250,7 +250,7 @@ fn effects(server: &Server, mut proposal: Value) -> [Value; 2] {
 }
 
 #[test]
-fn what_would_be_gained_lost_and_renamed_is_said_for_each_identity() {
+fn what_if_reports_gained_lost_and_renamed_tools_per_identity() {
     let server = two_sources();
     let before = position(&server);
     let [dev, guest] = effects(
@@ -308,7 +308,7 @@ fn what_would_be_gained_lost_and_renamed_is_said_for_each_identity() {
 }
 
 #[test]
-fn what_would_be_switched_off_or_deleted_is_lost() {
+fn what_if_reports_tools_as_lost_when_their_grant_is_disabled_or_deleted() {
     let server = two_sources();
     let before = position(&server);
     let hub = json!({"id": "hub", "name": "hub", "selectors": [{"source": "hub"}]});
@@ -334,7 +334,7 @@ fn what_would_be_switched_off_or_deleted_is_lost() {
         assert!(dev["tokens_change"].as_i64().unwrap() < 0);
         assert_eq!((&guest["lost"], &guest["tokens_change"]), (&json!([]), &json!(0)));
     }
-    // Nothing proposed, or what is there already, changes nothing.
+    // An empty proposal, or one that equals the current state, changes nothing.
     for proposal in [json!({}), json!({"groups": [hub], "policies": [dev]})] {
         let [dev, _] = effects(&server, proposal);
         assert_eq!(
@@ -347,7 +347,7 @@ fn what_would_be_switched_off_or_deleted_is_lost() {
 }
 
 #[test]
-fn what_comes_true_is_what_was_said() {
+fn what_if_predicts_the_effect_of_the_real_change() {
     let server = two_sources();
     let group = json!({"id": "all", "name": "All", "selectors": [{"name": "s*"}]});
     let policy =
@@ -362,7 +362,7 @@ fn what_comes_true_is_what_was_said() {
 }
 
 #[test]
-fn what_would_be_refused_is_refused() {
+fn what_if_rejects_invalid_proposals() {
     let server = two_sources();
     let before = position(&server);
     let ask = |mut proposal: Value| {
@@ -423,7 +423,7 @@ fn what_would_be_refused_is_refused() {
 }
 
 #[test]
-fn a_new_group_that_is_proposed_twice_is_refused() {
+fn what_if_rejects_a_new_group_that_is_proposed_twice() {
     let server = two_sources();
     let group = |selectors: Value| json!({"id": "new", "name": "New", "selectors": selectors});
     let proposal = json!({"identities": identities(), "groups": [group(json!([])), group(json!([{"source": "lab"}]))]});

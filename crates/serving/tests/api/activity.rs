@@ -1,4 +1,4 @@
-//! What admins are told while it happens, and when they come back.
+//! The activity stream for admins: live events, and the missed ones after a reconnect.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn line(event: &Event) -> String {
 }
 
 #[test]
-fn an_admin_is_told_of_changes_and_calls_and_what_came_before() {
+fn the_activity_stream_sends_past_and_new_changes_and_calls() {
     let server = Server::start();
     server.post("/api/groups", &json!({"name": "before"})).ok();
     let mut events = server.open(&server.ask("GET", "/api/activity?last=1"));
@@ -24,7 +24,7 @@ fn an_admin_is_told_of_changes_and_calls_and_what_came_before() {
     assert_eq!(hello.name, "hello");
     let before = events.next().unwrap();
     assert_eq!(line(&before), "GroupCreated group before by key:first-admin");
-    // What it was told up to here is old.
+    // A replayed event: it lies at the position that `hello` reports.
     assert_eq!(before.body["position"], hello.body["position"]);
     assert!(before.body.get("data").is_none(), "{}", before.body);
 
@@ -37,7 +37,7 @@ fn an_admin_is_told_of_changes_and_calls_and_what_came_before() {
     assert_eq!(line(&called), "call  failed by key:first-admin");
     assert_eq!(called.body["id"], 1);
 
-    // Whoever comes back has what it has, and the rest.
+    // A client that reconnects with `Last-Event-ID` gets only the events after that id.
     let back = Ask::new("GET", "/api/activity").bearer(&server.key);
     let mut events = server.open(&back.header("Last-Event-ID", &new.id));
     assert_eq!(events.next().unwrap().name, "hello");
@@ -47,7 +47,7 @@ fn an_admin_is_told_of_changes_and_calls_and_what_came_before() {
 }
 
 #[test]
-fn whoever_is_no_admin_any_more_is_told_nothing_more() {
+fn the_activity_stream_ends_when_the_caller_loses_admin_access() {
     let server = Server::start();
     let other = server.post("/api/keys", &json!({"name": "other", "admin": true})).ok();
     let other = other["key"].as_str().unwrap();

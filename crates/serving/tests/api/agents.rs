@@ -1,4 +1,4 @@
-//! What agents have: the tools that policies on their claims grant, and nothing that anything else says
+//! Tools of an agent: only policies that match its claims grant tools, and nothing else in a request does
 //! (AUZ-01, AUZ-04, AUZ-15, AUZ-18 to AUZ-21, ADM-05).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
@@ -10,12 +10,12 @@ use super::server::{Ask, Server};
 use crate::signer::Signer;
 use crate::support::Folder;
 
-/// With a small catalog; policy `staff-read` grants group `pets-read` to the role `staff`.
+/// Server with the small catalog: policy `staff-read` grants group `pets-read` to the role `staff`.
 fn world() -> World {
     World::on(Folder::with_catalog(), "")
 }
 
-/// The ids of the tools that whoever shows this has.
+/// Ids of the tools that the holder of this credential is granted.
 fn tools(server: &Server, credential: &str) -> Vec<String> {
     ids(&server.get_as(credential, "/api/agents/tools").ok())
 }
@@ -29,7 +29,7 @@ const BOTH: [&str; 2] = ["petstore:getOwner", "petstore:listPets"];
 const NONE: [&str; 0] = [];
 
 #[test]
-fn an_agent_gets_its_tools_whole() {
+fn a_tool_list_contains_complete_tool_definitions() {
     let world = world();
     let token = world.token(json!({"role": "staff"}));
     let page = world.server.get_as(&token, "/api/agents/tools").ok();
@@ -56,7 +56,7 @@ fn an_agent_gets_its_tools_whole() {
 }
 
 #[test]
-fn claims_decide_and_nothing_is_granted_by_default() {
+fn tools_are_granted_by_claims_and_never_by_default() {
     let world = world();
     for claims in [
         json!({}),
@@ -72,16 +72,16 @@ fn claims_decide_and_nothing_is_granted_by_default() {
         assert_eq!((answer.status, answer.ok()), (200, json!({"data": []})), "{claims}");
     }
     assert_eq!(tools(&world.server, &world.token(json!({"role": "staff"}))), BOTH);
-    // One after the other, and not what was worked out for somebody else.
+    // The next caller does not get the cached result of the previous one.
     let guest = world.token(json!({"role": "guest", "jti": "1"}));
     assert_eq!(tools(&world.server, &guest), NONE);
-    // The same claims under another signature are nobody's.
+    // The same claims signed with an untrusted key are rejected.
     let forged = signed(&Signer::p256(), json!({}), json!({"role": "staff"}));
     assert_eq!(world.server.get_as(&forged, "/api/agents/tools").status, 401);
 }
 
 #[test]
-fn a_key_has_what_its_claims_are_granted() {
+fn an_api_key_is_granted_tools_by_its_claims() {
     let world = world();
     let key = |name: &str, role: &str| {
         let made = world.server.post("/api/keys", &json!({"name": name, "claims": {"role": role}}));
@@ -93,7 +93,7 @@ fn a_key_has_what_its_claims_are_granted() {
 }
 
 #[test]
-fn every_claim_that_a_policy_reads_decides() {
+fn policies_can_match_any_claim() {
     let world = world();
     for claim in ["auth_time", "nonce", "session_state", "jti", "deep.down"] {
         let matchers = json!([{"claim": claim, "operator": "equals", "value": 1}]);
@@ -113,7 +113,7 @@ fn every_claim_that_a_policy_reads_decides() {
 }
 
 #[test]
-fn flags_are_for_admins() {
+fn list_flags_require_admin_access() {
     let world = world();
     let staff = world.token(json!({"role": "staff"}));
     for query in
@@ -133,7 +133,7 @@ fn flags_are_for_admins() {
 }
 
 #[test]
-fn an_admin_may_see_what_is_not_served() {
+fn an_admin_can_list_disabled_tools() {
     let world = world();
     let server = &world.server;
     server.act("/api/groups/pets-all/activate").ok();
@@ -157,7 +157,7 @@ fn an_admin_may_see_what_is_not_served() {
 }
 
 #[test]
-fn every_change_is_seen_by_the_very_next_request() {
+fn every_change_affects_the_very_next_request() {
     let world = world();
     let server = &world.server;
     let token = world.token(json!({"role": "staff"}));
@@ -174,7 +174,7 @@ fn every_change_is_seen_by_the_very_next_request() {
         ("groups/pets-read/tools", r#"{"tools": ["petstore:deletePet"]}"#, &BOTH),
         ("tools/petstore:deletePet/enable", "", &["petstore:deletePet", BOTH[0], BOTH[1]]),
     ];
-    // Twice: what was worked out before a change must not come back after it.
+    // Two rounds: a result cached before a change must not reappear after it.
     for round in 0..2 {
         if round == 1 {
             server.act("/api/tools/petstore:deletePet/disable").ok();
@@ -191,7 +191,7 @@ fn every_change_is_seen_by_the_very_next_request() {
 }
 
 #[test]
-fn a_group_that_is_edited_gives_something_else_at_once() {
+fn an_edited_group_takes_effect_immediately() {
     let world = world();
     let server = &world.server;
     let token = world.token(json!({"role": "staff"}));
@@ -206,7 +206,7 @@ fn a_group_that_is_edited_gives_something_else_at_once() {
     assert_eq!(tools(server, &token), BOTH[1..]);
     group(json!({"tools": ["petstore:getOwner"], "excluded": [{"tool": "petstore:getOwner"}]}));
     assert_eq!(tools(server, &token), BOTH[1..], "an exclusion wins inside its group");
-    // Another granted group gives it all the same.
+    // The tool stays granted through another group.
     server.post("/api/groups", &json!({"name": "owners", "tools": ["petstore:getOwner"]})).ok();
     let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
     server
@@ -232,7 +232,7 @@ fn a_group_that_is_edited_gives_something_else_at_once() {
 }
 
 #[test]
-fn a_tool_is_called_what_the_agent_can_tell_apart() {
+fn overridden_names_descriptions_and_visibility_reach_the_agent() {
     let world = world();
     let token = world.token(json!({"role": "staff"}));
     let patch = |body: Value| {
@@ -248,7 +248,7 @@ fn a_tool_is_called_what_the_agent_can_tell_apart() {
     );
     assert_eq!(seen["description"], "Whose pet it is");
     patch(json!({"visibility": "searchable"}));
-    // What is searchable is not listed, but how to search for it is.
+    // A searchable tool is not listed; the two search tools are listed instead.
     let page = world.server.get_as(&token, "/api/agents/tools").ok();
     let seen = page["data"].as_array().unwrap().iter();
     let seen: Vec<_> = seen.map(|tool| (&tool["name"], &tool["tool_id"])).collect();
@@ -257,7 +257,7 @@ fn a_tool_is_called_what_the_agent_can_tell_apart() {
     assert_eq!(seen, [(&search, &Value::Null), (&execute, &Value::Null), (&name, &id)]);
 }
 
-/// What proxies, frameworks and gateways of others have believed.
+/// Headers that other proxies, frameworks and gateways have trusted for identity or routing.
 fn tricks(admin_key: &str) -> Vec<(&'static str, String)> {
     let bearer = format!("Bearer {admin_key}");
     let tricks = [
@@ -296,7 +296,7 @@ fn tricks(admin_key: &str) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn no_header_makes_anybody_somebody_else() {
+fn no_header_changes_the_identity_of_the_caller() {
     let world = world();
     let server = &world.server;
     let guest = world.token(json!({"role": "guest"}));
@@ -322,7 +322,7 @@ fn no_header_makes_anybody_somebody_else() {
 }
 
 #[test]
-fn no_path_leads_around_the_door() {
+fn no_path_variant_bypasses_authorization() {
     let world = world();
     let staff = world.token(json!({"role": "staff"}));
     for path in [
@@ -364,7 +364,7 @@ fn no_path_leads_around_the_door() {
 }
 
 #[test]
-fn a_token_that_no_admin_policy_matches_administers_nothing() {
+fn a_token_without_a_matching_admin_policy_has_no_admin_access() {
     let world = world();
     let not_admins =
         |role: &str, status: u16| (status == 403) == (role == "admins") && status != 401;
@@ -378,7 +378,7 @@ fn a_token_that_no_admin_policy_matches_administers_nothing() {
 }
 
 #[test]
-fn a_token_administers_as_long_as_a_policy_says_so() {
+fn a_token_has_admin_access_while_a_policy_grants_it() {
     let world = world();
     let server = &world.server;
     let token = world.token(json!({"groups": ["ops"]}));
@@ -388,7 +388,7 @@ fn a_token_administers_as_long_as_a_policy_says_so() {
     try_all(server, Some(&token), all);
     assert_eq!(server.get_as(&token, "/api/whoami").ok()["is_admin"], true);
     assert_eq!(tools(server, &token), NONE, "an admin by policy has no tools by it");
-    // The admin switches itself off, and cannot switch itself on.
+    // The admin can disable its own policy, but cannot enable it again.
     let switch = |how: &str| {
         let ask = Ask::new("POST", &format!("/api/policies/ops/{how}")).bearer(&token);
         server.send(&ask).status
@@ -404,7 +404,7 @@ fn a_token_administers_as_long_as_a_policy_says_so() {
 }
 
 #[test]
-fn what_an_admin_with_a_token_changes_is_recorded_with_its_issuer() {
+fn a_change_by_an_admin_token_is_recorded_with_its_issuer() {
     let mut world = world();
     let matchers = json!([{"claim": "role", "operator": "equals", "value": "ops"}]);
     let policy = json!({"name": "ops", "admin": true, "matchers": matchers});

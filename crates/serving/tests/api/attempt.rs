@@ -1,4 +1,4 @@
-//! Tools that admins try, as themselves and as others; the files of the console; and the picture of a workflow.
+//! Trying tools as an admin, with the admin's own or other claims; the console's files; workflow diagrams.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::server::{Ask, Server};
 use crate::support::{answering, ok};
 use crate::upstream::Upstream;
 
-/// An API with one tool, for staff.
+/// Server with an API of one tool, granted to the role `staff`.
 fn world() -> (Server, Upstream) {
     let (server, upstream) =
         (Server::start(), answering(ok("application/json", r#"{"name":"Rex"}"#)));
@@ -37,7 +37,7 @@ fn calls(server: &Server) -> Vec<Value> {
 }
 
 #[test]
-fn a_browser_that_opens_the_server_is_led_to_the_console() {
+fn a_browser_is_redirected_from_the_root_to_the_console() {
     let server = Server::start();
     let seen = server.send(&Ask::new("GET", "/").header("Accept", "text/html,*/*"));
     assert_eq!((seen.status, seen.header("location")), (307, "console"));
@@ -45,7 +45,7 @@ fn a_browser_that_opens_the_server_is_led_to_the_console() {
 }
 
 #[test]
-fn who_the_caller_is_stays_whatever_claims_say() {
+fn claims_of_a_trial_call_do_not_change_the_recorded_caller() {
     let (server, _upstream) = world();
     let claims =
         json!({"role": "staff", "iss": "https://b.example", "client_id": "bank", "sub": "eve"});
@@ -60,7 +60,7 @@ fn who_the_caller_is_stays_whatever_claims_say() {
 }
 
 #[test]
-fn policies_see_all_claims_that_somebody_is_tried_as() {
+fn policies_match_any_claim_of_a_trial_call() {
     let (server, _upstream) = world();
     let matcher = json!({"claim": "appid", "operator": "equals", "value": "desk"});
     server
@@ -74,10 +74,10 @@ fn policies_see_all_claims_that_somebody_is_tried_as() {
 }
 
 #[test]
-fn an_admin_tries_a_tool_as_whoever_has_it() {
+fn an_admin_tries_a_tool_with_the_claims_of_an_agent() {
     let (server, upstream) = world();
     let attempt = |body: Value| server.post("/api/tools/s:pet/try", &body);
-    // Who may administer has no tools by that.
+    // Admin access alone grants no tools.
     let refused = attempt(json!({"arguments": {"id": 7}}));
     assert_eq!(refused.status, 404);
     assert!(refused.body.contains("does not have the tool"), "{}", refused.body);
@@ -88,7 +88,7 @@ fn an_admin_tries_a_tool_as_whoever_has_it() {
         assert!(wrong.errors().starts_with("arguments.id: "), "{wrong:?}");
     }
     assert!(upstream.requests().is_empty());
-    // The secret is not there, so that nothing can be sent; without it, everything else can be seen.
+    // The credential's environment variable is missing, so a real call would fail; a dry run needs no secret.
     let dry = json!({"arguments": {"id": 7}, "claims": {"role": "staff"}, "dry_run": true});
     let recorded = calls(&server).len();
     let shown = attempt(dry).ok();
@@ -112,7 +112,7 @@ fn an_admin_tries_a_tool_as_whoever_has_it() {
 }
 
 #[test]
-fn the_console_is_for_everybody_and_says_what_it_may_load() {
+fn the_console_is_public_and_has_a_content_security_policy() {
     let server = Server::start_with("--listen 127.0.0.1:0");
     let page = server.send(&Ask::new("GET", "/console"));
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
@@ -144,7 +144,7 @@ fn the_console_is_for_everybody_and_says_what_it_may_load() {
 }
 
 #[test]
-fn a_workflow_has_a_picture_and_other_tools_have_none() {
+fn only_workflow_tools_have_a_diagram() {
     let (server, _upstream) = world();
     let document = include_str!("../../../../examples/order.workflow.yaml");
     let source =

@@ -1,11 +1,11 @@
-//! The tools that ship with toolcrib: a source like any other.
+//! Built-in tools, registered as a source like any other.
 
 use serde_json::{Value, json};
 
 use super::server::{Answer, Ask, Server};
 use super::shaping::key;
 
-/// A server with all of them, and somebody who may use most.
+/// Server with all built-in tools, and the key of an agent that is granted all of them except `fetch_url`.
 fn with_builtins() -> (Server, String) {
     let server = Server::start();
     let limits = json!({"per_tool": {"per_minute": 3, "burst": 3}});
@@ -27,7 +27,7 @@ fn call(server: &Server, key: &str, name: &str, arguments: &Value) -> Answer {
 }
 
 #[test]
-fn they_are_granted_called_limited_and_recorded_like_all_others() {
+fn builtin_tools_are_granted_called_limited_and_recorded_like_any_tool() {
     let (server, key) = with_builtins();
     let listed = server.get_as(&key, "/api/agents/tools").ok();
     assert_eq!(listed["data"].as_array().unwrap().len(), 10);
@@ -50,7 +50,7 @@ fn they_are_granted_called_limited_and_recorded_like_all_others() {
 }
 
 #[test]
-fn a_workflow_of_them_is_called_as_its_example_says() {
+fn the_example_workflow_of_builtin_tools_runs() {
     let (server, key) = with_builtins();
     let text = std::fs::read_to_string("../../examples/receipt.workflow.yaml").unwrap();
     let settings = json!({"kind": "workflow", "documents": [text]});
@@ -69,7 +69,7 @@ fn a_workflow_of_them_is_called_as_its_example_says() {
 }
 
 #[test]
-fn what_a_list_by_search_has_is_called() {
+fn the_tools_of_a_search_mode_list_can_be_called() {
     let (server, key) = with_builtins();
     let listed = server.get_as(&key, "/api/agents/tools?mode=search&format=mcp").ok();
     assert_eq!(listed["tools"][0]["name"], "tool_search");
@@ -80,7 +80,7 @@ fn what_a_list_by_search_has_is_called() {
 }
 
 #[test]
-fn a_step_is_not_called_with_a_key_that_was_taken_away() {
+fn a_workflow_step_is_not_called_after_the_key_is_deleted() {
     let (server, key) = with_builtins();
     let text = json!({
         "document": {"dsl": "1.0.0", "namespace": "a", "name": "later", "version": "1.0.0"},

@@ -1,4 +1,4 @@
-//! Calls over REST: what came of them, and what is refused before anything is sent (A3, E3).
+//! Calls over REST: their outcomes, and requests that are rejected before anything is sent upstream (A3, E3).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use super::server::{Answer, Ask, Server};
 use crate::support::{Folder, ok};
 use crate::upstream::{Upstream, answer};
 
-/// A server with one source, whose tools are granted to the role `staff` but for `delete_pet`.
+/// Server with one source; all of its tools except `delete_pet` are granted to the role `staff`.
 pub(super) struct Shop {
     pub(super) server: Server,
     pub(super) upstream: Upstream,
-    /// Of the staff.
+    /// API key of an agent with the role `staff`.
     pub(super) key: String,
 }
 
-/// `get_pet`, `add_pet`, `break_pet` and `delete_pet`.
+/// OpenAPI document with the operations `get_pet`, `add_pet`, `break_pet` and `delete_pet`.
 fn specification(url: &str) -> Value {
     let done = json!({"200": {"description": "ok"}});
     let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}});
@@ -44,7 +44,7 @@ impl Shop {
         Self::at(Server::start())
     }
 
-    /// Over a server that has nothing yet.
+    /// Sets the shop up on a server that has no sources yet.
     pub(super) fn at(server: Server) -> Self {
         let upstream = Upstream::replying(|request| match request {
             broken if broken.starts_with("GET /broken") => answer("500 No", "", b"out of pets"),
@@ -76,7 +76,7 @@ impl Shop {
         self.post("/api/agents/tools/call", &body)
     }
 
-    /// The same by another agent of this name, whom nobody knew before.
+    /// Calls a tool as a new agent of this name.
     pub(super) fn call_by(&self, name: &str, body: &Value) -> Answer {
         let key = key_of_staff(&self.server, name);
         self.server.send(&Ask::new("POST", "/api/agents/tools/call").bearer(&key).json(body))
@@ -118,13 +118,13 @@ fn a_tool_is_called_by_its_name_and_by_its_id() {
     assert_eq!(asked.len(), 5);
     assert!(asked[1..].iter().all(|request| request.starts_with("GET /pets/8 ")), "{asked:?}");
     assert!(asked.iter().all(|request| !request.to_lowercase().contains("authorization")));
-    // Where there is nothing to say, there need be no body.
+    // A call without arguments needs no body.
     let ask = Ask::new("POST", "/api/tools/pets:break_pet/execute").bearer(&shop.key);
     assert_eq!(shop.server.send(&ask).status, 200);
 }
 
 #[test]
-fn a_tool_that_fails_was_called_all_the_same() {
+fn an_upstream_failure_is_a_failed_outcome_with_status_200() {
     let shop = Shop::open();
     let answer = shop.call(json!({"name": "break_pet"}));
     let outcome = answer.ok();
@@ -135,7 +135,7 @@ fn a_tool_that_fails_was_called_all_the_same() {
 }
 
 #[test]
-fn a_source_that_fails_again_and_again_is_left_alone_until_somebody_mends_it() {
+fn the_circuit_opens_after_repeated_failures_until_an_admin_resets_it() {
     let shop = Shop::open();
     for _ in 0..5 {
         assert_eq!(shop.call(json!({"name": "break_pet"})).status, 200);
@@ -150,7 +150,7 @@ fn a_source_that_fails_again_and_again_is_left_alone_until_somebody_mends_it() {
     let open = calls();
     assert_eq!((&open["breaker"], &open["agents_left_out"]), (&json!("open"), &json!(1)));
     assert!((1..=31).contains(&open["seconds_left"].as_u64().unwrap()), "{open}");
-    // Another agent is let through; what fails for it too, and not only once, is left alone by all.
+    // Other agents can still call; after failures of more than one of them, the circuit opens for all agents.
     assert_eq!(shop.call_by("another bot", &json!({"name": "break_pet"})).status, 200);
     assert_eq!(calls()["breaker"], "closed");
     assert_eq!(shop.call_by("a third bot", &json!({"name": "break_pet"})).status, 200);
@@ -164,7 +164,7 @@ fn a_source_that_fails_again_and_again_is_left_alone_until_somebody_mends_it() {
 }
 
 #[test]
-fn calls_beyond_the_limits_of_a_source_are_refused_with_a_time_to_come_again() {
+fn calls_over_the_limit_of_a_source_are_rejected_with_retry_after() {
     let shop = Shop::open();
     let mut source = shop.server.get("/api/sources/pets").ok();
     let limits = json!({"per_agent": {"per_minute": 1, "burst": 2}});
@@ -183,7 +183,7 @@ fn calls_beyond_the_limits_of_a_source_are_refused_with_a_time_to_come_again() {
 }
 
 #[test]
-fn one_tool_has_a_limit_of_its_own() {
+fn a_tool_can_have_its_own_rate_limit() {
     let shop = Shop::open();
     let say = |limit: Value| {
         let patch = Ask::new("PATCH", "/api/tools/pets:get_pet").bearer(&shop.server.key);
@@ -203,14 +203,14 @@ fn one_tool_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn an_agent_has_a_limit_over_all_that_it_calls_and_what_is_beyond_it_leaves_no_rows() {
+fn calls_over_the_limit_of_an_agent_are_rejected_and_not_recorded() {
     let folder = Folder::empty();
     folder.write("crib.yaml", "limits: {per_agent: {per_minute: 1, burst: 4}}");
     let shop = Shop::at(Server::on(folder, "--config crib.yaml"));
     let get = || shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
     let missing = || shop.call(json!({"name": "no_pet"}));
     assert_eq!((get().status, missing().status), (200, 404));
-    // Wrong arguments count too.
+    // A call with invalid arguments counts too.
     assert_eq!(shop.call(json!({"name": "get_pet"})).status, 422);
     assert_eq!(get().status, 200);
     for _ in 0..3 {
@@ -238,7 +238,7 @@ fn an_agent_has_a_limit_over_all_that_it_calls_and_what_is_beyond_it_leaves_no_r
 }
 
 #[test]
-fn an_agent_says_how_long_it_waits() {
+fn the_prefer_header_sets_the_deadline_of_a_call() {
     let shop = Shop::open();
     let call = |wait: &str| {
         let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&shop.key);
@@ -252,7 +252,7 @@ fn an_agent_says_how_long_it_waits() {
 }
 
 #[test]
-fn what_is_unknown_and_what_is_not_granted_look_the_same() {
+fn unknown_and_ungranted_tools_get_the_same_error() {
     let shop = Shop::open();
     for name in ["delete_pet", "no_pet", "pets__delete_pet", ""] {
         let answer = shop.call(json!({"name": name, "arguments": {"id": 7}}));
@@ -263,14 +263,14 @@ fn what_is_unknown_and_what_is_not_granted_look_the_same() {
         assert_eq!(shop.call(json!({"tool_id": id})).problem(), expected);
         assert_eq!(shop.post(&format!("/api/tools/{id}/execute"), &json!({})).problem(), expected);
     }
-    // The first admin may do a lot, but has no tools.
+    // Admin access alone grants no tools.
     let asked = shop.server.post("/api/agents/tools/call", &json!({"name": "get_pet"}));
     assert_eq!(asked.problem(), "404 not_found: Tool not found: get_pet");
     assert!(shop.upstream.requests().is_empty());
 }
 
 #[test]
-fn what_cannot_be_meant_is_not_sent() {
+fn invalid_requests_are_rejected_and_not_sent_upstream() {
     let shop = Shop::open();
     let wrong = shop.call(json!({"name": "add_pet", "arguments": {"weight": "heavy"}}));
     assert!(wrong.problem().starts_with("422 validation_error"), "{wrong:?}");
@@ -302,14 +302,14 @@ fn what_cannot_be_meant_is_not_sent() {
         assert!(problem.starts_with(status), "{arguments}: {problem}");
     }
     assert!(shop.upstream.requests().is_empty());
-    // What fits into 64 bits arrives as it is.
+    // An integer that fits into 64 bits arrives unchanged.
     let fits = json!({"name": "Rex", "weight": 18_446_744_073_709_551_615_u64});
     shop.call(json!({"name": "add_pet", "arguments": fits})).ok();
     assert!(shop.upstream.requests()[0].ends_with(r#""weight":18446744073709551615}"#));
 }
 
 #[test]
-fn what_would_take_far_more_room_than_its_text_is_not_read() {
+fn a_body_with_too_many_json_values_is_rejected() {
     let shop = Shop::open();
     let send = |path: &str, body: &str| {
         let ask = Ask::new("POST", path).bearer(&shop.key);
@@ -327,14 +327,14 @@ fn what_would_take_far_more_room_than_its_text_is_not_read() {
         );
     }
     assert!(shop.upstream.requests().is_empty());
-    // A text is one value, however long.
+    // A string counts as one value, however long it is.
     let name = "{,".repeat(100_000);
     shop.call(json!({"name": "add_pet", "arguments": {"name": name}})).ok();
     assert!(shop.upstream.requests()[0].contains(&name));
 }
 
 #[test]
-fn a_long_specification_is_one_value() {
+fn a_specification_with_a_very_long_string_is_accepted() {
     let shop = Shop::open();
     let mut specification = specification(&shop.upstream.url(""));
     specification["info"]["description"] = json!("{,".repeat(1 << 20));
@@ -345,7 +345,7 @@ fn a_long_specification_is_one_value() {
 }
 
 #[test]
-fn every_name_that_a_format_shows_is_called() {
+fn tools_can_be_called_by_the_name_shown_in_any_format() {
     let shop = Shop::open();
     let patch = shop.server.ask("PATCH", "/api/tools/pets:get_pet");
     shop.server.send(&patch.json(&json!({"name": "get.pet"}))).ok();
@@ -365,7 +365,7 @@ fn every_name_that_a_format_shows_is_called() {
 }
 
 #[test]
-fn what_is_not_listed_is_searched_and_called() {
+fn a_searchable_tool_is_found_by_search_and_called() {
     let shop = Shop::open();
     let patch = shop.server.ask("PATCH", "/api/tools/pets:get_pet");
     shop.server.send(&patch.json(&json!({"visibility": "searchable"}))).ok();

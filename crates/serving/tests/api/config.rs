@@ -15,7 +15,7 @@ fn following(text: &str) -> Server {
     Server::on(folder, "--config crib.yaml")
 }
 
-/// Looks at the configuration until it is as it should be.
+/// Polls the configuration status until it meets the condition.
 fn until(server: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -42,7 +42,7 @@ fn a_server_applies_its_file_when_it_starts() {
 }
 
 #[test]
-fn a_good_version_is_taken_and_a_bad_one_leaves_the_last_good_one_in_force() {
+fn a_valid_version_is_applied_and_an_invalid_one_changes_nothing() {
     let server = following(FIRST);
     server.folder.write("crib.yaml", "groups:\n  - {id: a, nmae: Second}\n");
     let config = until(&server, |config| config["is_applied"] == false);
@@ -58,7 +58,7 @@ fn a_good_version_is_taken_and_a_bad_one_leaves_the_last_good_one_in_force() {
 }
 
 #[test]
-fn what_is_said_of_a_tool_is_applied_when_its_source_has_it() {
+fn a_tool_override_is_applied_once_its_source_has_the_tool() {
     let server = following(
         "sources: [{id: own, name: Own, settings: {kind: builtin}}]\n\
          tools: [{id: own:calculate, description: Sums}]\n",
@@ -85,7 +85,7 @@ fn a_server_does_not_start_on_a_file_that_cannot_be_applied() {
 }
 
 #[test]
-fn a_file_that_a_bad_version_asks_for_is_looked_at_too() {
+fn a_file_referenced_by_a_rejected_version_is_watched_too() {
     let server = following(FIRST);
     let order = include_str!("../../../../examples/order.workflow.yaml");
     let text = "groups: [{id: a, name: Second}]\n\
@@ -99,6 +99,6 @@ fn a_file_that_a_bad_version_asks_for_is_looked_at_too() {
 }
 
 #[test]
-fn a_server_without_a_file_says_so() {
+fn config_status_is_not_found_without_a_configuration_file() {
     assert!(Server::start().get("/api/config").problem().starts_with("404 not_found"));
 }

@@ -1,4 +1,4 @@
-//! What agents bring to the doors and what upstreams get of it (OAU-04 to OAU-07).
+//! Agent credentials at each endpoint, and the credentials that upstreams get in turn (OAU-04 to OAU-07).
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::server::Ask;
 use crate::support::{Folder, ok};
 use crate::upstream::{Upstream, answer};
 
-/// Gives tokens at `/token`, and is an API with one tool.
+/// Upstream with a token endpoint at `/token` and an API with one tool.
 fn upstream() -> Upstream {
     Upstream::replying(|request| match request.starts_with("POST /token") {
         true if request.contains("grant-type%3Atoken-exchange") => ok(
@@ -42,7 +42,7 @@ fn world(upstream: &Upstream, scopes: &Value) -> World {
     world
 }
 
-/// The same call through every door.
+/// The same call through every endpoint.
 fn calls() -> [Ask; 4] {
     let rest = |path: &str, body: Value| Ask::new("POST", path).json(&body);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -64,7 +64,7 @@ fn calls() -> [Ask; 4] {
 }
 
 #[test]
-fn every_door_has_the_agents_token_exchanged_and_passes_on_what_is_named() {
+fn every_endpoint_exchanges_the_token_and_forwards_only_named_headers() {
     let upstream = upstream();
     let world = world(&upstream, &json!(["pets"]));
     let token = world.token(json!({"role": "staff", "scope": "pets other"}));
@@ -86,7 +86,7 @@ fn every_door_has_the_agents_token_exchanged_and_passes_on_what_is_named() {
     assert_eq!(exchanges, 1, "one for all doors");
 }
 
-/// The same call by a client of the older era, without a session.
+/// The same call by a client of a legacy MCP version, without a session.
 fn older() -> Ask {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "look", "arguments": {}}});
@@ -99,7 +99,7 @@ fn older() -> Ask {
 const TAKES: &str = "this takes a token with these scopes: `pets`, `pets:read`";
 
 #[test]
-fn an_admin_says_of_a_tool_for_whom_its_tokens_are() {
+fn an_admin_can_set_the_token_audience_of_a_tool() {
     let upstream = upstream();
     let world = world(&upstream, &json!([]));
     let (server, token) = (&world.server, world.token(json!({"role": "staff"})));
@@ -123,7 +123,7 @@ fn an_admin_says_of_a_tool_for_whom_its_tokens_are() {
 }
 
 #[test]
-fn a_token_without_the_scopes_is_answered_at_every_door_with_all_that_it_takes() {
+fn a_token_with_missing_scopes_is_challenged_with_all_required_scopes() {
     let upstream = upstream();
     let world = world(&upstream, &json!(["pets", "pets:read"]));
     let token = world.token(json!({"role": "staff", "scp": ["other", "pets"]}));
@@ -148,7 +148,7 @@ fn a_token_without_the_scopes_is_answered_at_every_door_with_all_that_it_takes()
 }
 
 #[test]
-fn whoever_gets_no_wider_token_is_told_of_missing_scopes_by_the_result() {
+fn callers_that_cannot_step_up_get_missing_scopes_in_the_result() {
     let upstream = upstream();
     let world = world(&upstream, &json!(["pets", "pets:read"]));
     let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});
@@ -170,7 +170,7 @@ fn whoever_gets_no_wider_token_is_told_of_missing_scopes_by_the_result() {
 }
 
 #[test]
-fn a_key_has_nothing_to_exchange() {
+fn an_api_key_cannot_be_exchanged_for_a_token() {
     let upstream = upstream();
     let world = world(&upstream, &json!(["pets"]));
     let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});

@@ -1,4 +1,4 @@
-//! Tools, prompts and resources that an admin wrote down: granted, called and recorded like all others.
+//! Tools, prompts and resources that an admin defines: granted, called and recorded like any others.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 mod answers;
@@ -16,10 +16,10 @@ use super::mcp::{Client, Refused, grant, key};
 use super::server::{Answer, Ask, Server};
 use crate::support::Folder;
 
-/// Where programs are found.
+/// `PATH` for servers that run programs.
 const PATH: (&str, &str) = ("PATH", "/usr/local/bin:/usr/bin:/bin");
 
-/// A server with a source of an admin's own, and somebody who has all of it.
+/// Server with a custom source, and the key of an agent that is granted all of it.
 struct Own {
     server: Server,
     key: String,
@@ -34,7 +34,7 @@ impl Own {
         Self::of(server, json!({"settings": settings}))
     }
 
-    /// With a whole source.
+    /// Registers a complete source body, with whatever fields the test sets besides `settings`.
     fn of(server: Server, source: Value) -> Self {
         let source = registered(source);
         let made = server.post("/api/sources", &source);
@@ -58,14 +58,14 @@ impl Own {
         self.client().call(Modern, name, arguments)
     }
 
-    /// The text of a result that went well.
+    /// Text of a successful result.
     fn text(&self, name: &str, arguments: Value) -> String {
         let result = self.call(name, arguments);
         assert_ne!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// The text of a result that did not.
+    /// Text of a failed result.
     fn failure(&self, name: &str, arguments: Value) -> String {
         let result = self.call(name, arguments);
         assert_eq!(result["isError"], true, "{result}");
@@ -96,7 +96,7 @@ impl Own {
     }
 }
 
-/// A source called `own`.
+/// Turns the body into a custom source named `own`.
 fn registered(mut source: Value) -> Value {
     source["name"] = json!("own");
     source["settings"]["kind"] = json!("custom");

@@ -1,4 +1,4 @@
-//! What the API says of itself: the OpenAPI document and the page to read.
+//! The API's description of itself: the OpenAPI document and the documentation page.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::sources::specification;
 use crate::support::{Folder, KEY};
 
 #[test]
-fn these_are_the_operations() {
+fn the_document_lists_these_operations() {
     let server = Server::start();
     let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
     let mut lines = Vec::new();
@@ -126,7 +126,7 @@ fn these_are_the_operations() {
 }
 
 #[test]
-fn our_own_discovery_makes_a_tool_of_every_operation() {
+fn discovery_turns_every_operation_into_a_tool() {
     let server = Server::start();
     let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
     let methods = document["paths"].as_object().unwrap().values();
@@ -139,7 +139,7 @@ fn our_own_discovery_makes_a_tool_of_every_operation() {
 }
 
 #[test]
-fn the_schemas_of_the_document_are_sound() {
+fn all_references_in_the_document_resolve_and_required_fields_are_unique() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(members) => {
@@ -170,7 +170,7 @@ fn the_schemas_of_the_document_are_sound() {
 }
 
 #[test]
-fn every_example_can_be_sent_as_it_is() {
+fn every_request_example_is_accepted() {
     let server = Server::start();
     let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
     let mut sent = 0;
@@ -184,7 +184,7 @@ fn every_example_can_be_sent_as_it_is() {
     assert_eq!(sent, 10);
 }
 
-/// The operations of the document by name, each with its method and path, until it was tried.
+/// Operations of the document by `operationId`: method, path and operation object.
 fn operations(document: &Value) -> BTreeMap<String, (String, String, Value)> {
     let mut operations = BTreeMap::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -197,7 +197,7 @@ fn operations(document: &Value) -> BTreeMap<String, (String, String, Value)> {
 }
 
 #[test]
-fn every_answer_has_the_headers_that_the_document_says() {
+fn every_response_has_its_documented_headers() {
     let folder = Folder::empty();
     folder.write("sealing.key", KEY);
     let World { server, .. } = World::on(folder, "--sealing-key-file sealing.key");
@@ -216,7 +216,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
         answer
     };
     let none = Value::Null;
-    // An address that nothing is sent to.
+    // An address that the test never calls.
     let text = specification(&["cats", "dogs"]).replace("https://api.example", "http://127.0.0.1");
     let source = json!({"name": "s", "trust": "review", "settings": {"kind": "openapi", "specification": {"text": text}}});
     send("register_source", "", source.clone());
@@ -280,7 +280,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
     ] {
         send(name, "", none.clone());
     }
-    // Who may administer has no tools by that.
+    // Admin access alone grants no tools, so the admin gets claims that do.
     server
         .put("/api/keys/first-admin", &json!({"name": "a", "admin": true, "claims": claims}))
         .ok();
@@ -310,9 +310,9 @@ fn every_answer_has_the_headers_that_the_document_says() {
     send("delete_label", "l", none.clone());
     send("delete_key", "k", none.clone());
     send("remove_source", "s", none);
-    // They speak another protocol: `mcp.rs` does. One wants a parameter: `executions.rs` has it. Calls that go on are in
-    // `jobs.rs`, answers that are too long in `shaping.rs`, a configuration file is in `config.rs`, and the picture of a
-    // workflow in `attempt.rs`.
+    // Tested elsewhere: MCP operations speak another protocol (`mcp.rs`), and one needs a parameter (`executions.rs`).
+    // The others are in `jobs.rs` (long-running calls), `shaping.rs` (long results), `config.rs` (configuration file) and
+    // `attempt.rs` (workflow diagrams).
     let elsewhere = [
         "get_config",
         "get_usage",
@@ -326,7 +326,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
 }
 
 #[test]
-fn the_page_shows_every_operation_and_loads_nothing() {
+fn the_documentation_page_shows_every_operation_and_loads_nothing() {
     let server = Server::start();
     let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
     let page = server.send(&Ask::new("GET", "/api/docs"));
@@ -348,7 +348,7 @@ fn the_page_shows_every_operation_and_loads_nothing() {
         let is_ours = link.starts_with("\"#") || link.starts_with("\"/api/");
         assert!(is_ours, "{}", link.chars().take(80).collect::<String>());
     }
-    // The hash of the style is that of the style.
+    // The content security policy contains the hash of the inline style.
     let style = page.body.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
     let hash = base64::Engine::encode(
         &base64::engine::general_purpose::STANDARD,

@@ -1,4 +1,4 @@
-//! A server that stops under load: whoever was let in is answered (LIF-01).
+//! A server that stops under load answers every request that it accepted (LIF-01).
 #![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::server::Server;
 
-/// What the clients know, and what they have seen.
+/// Address and key for the clients, and the number of answers they got.
 struct Load {
     address: String,
     key: String,
@@ -17,7 +17,7 @@ struct Load {
 }
 
 impl Load {
-    /// `None` if nobody is let in any more.
+    /// Connects, or returns `None` if the server no longer accepts connections.
     fn connect(&self) -> Option<BufReader<TcpStream>> {
         match TcpStream::connect(&self.address) {
             Ok(stream) => {
@@ -29,7 +29,7 @@ impl Load {
         }
     }
 
-    /// Asks once; says whether the connection may be used again.
+    /// Sends one request; returns whether the connection can be reused.
     fn ask(&self, stream: &mut BufReader<TcpStream>, request: &str) -> bool {
         let head = format!(
             "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n",
@@ -55,21 +55,21 @@ impl Load {
         goes_on
     }
 
-    /// A new connection for every request.
+    /// Sends each request on a new connection.
     fn come_anew(&self) {
         while let Some(mut stream) = self.connect() {
             self.ask(&mut stream, "GET /api/whoami");
         }
     }
 
-    /// One connection for as many requests as it takes.
+    /// Sends requests on one connection until the server closes it, then reconnects.
     fn come_back(&self, request: &str) {
         while let Some(mut stream) = self.connect() {
             while self.ask(&mut stream, request) {}
         }
     }
 
-    /// The same with a thought between two requests; a connection that was closed meanwhile is no failure.
+    /// Like `reuse_connections`, with a pause between requests; a connection closed during the pause is no failure.
     fn come_back_slowly(&self) {
         while let Some(mut stream) = self.connect() {
             while self.ask(&mut stream, "GET /api/openapi.json") {
@@ -86,7 +86,7 @@ impl Load {
 }
 
 #[test]
-fn no_request_fails_when_a_server_stops_under_load() {
+fn no_accepted_request_fails_when_the_server_stops_under_load() {
     for _ in 0..3 {
         let mut server = Server::start();
         let address = server.url("").replace("http://", "");

@@ -1,4 +1,4 @@
-//! The record of calls from the outside: what it says, and that nothing is missing when a server stops or is killed.
+//! The call log from outside: its contents, and that no call is missing after a stop or a kill.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -20,7 +20,7 @@ fn shop(record: &str) -> Shop {
     Shop::at(Server::on(folder, "--config crib.yaml"))
 }
 
-/// Some calls by every door: 1 and 2 over REST, 3 as a manifest, 4 and 5 over MCP, 6 for nobody.
+/// Calls at every endpoint: 1 and 2 over REST, 3 over the HTTP manifest, 4 and 5 over MCP, 6 for an ungranted tool.
 fn calls(shop: &Shop) {
     let path = "/api/agents/tools/call";
     let body = json!({"name": "get_pet", "arguments": {"id": 7}});
@@ -39,7 +39,7 @@ fn calls(shop: &Shop) {
 }
 
 #[test]
-fn every_door_records_its_calls() {
+fn every_endpoint_records_its_calls() {
     let shop = Shop::open();
     calls(&shop);
     let rows = shop.server.get("/api/executions").ok();
@@ -102,7 +102,7 @@ fn calls_are_filtered_paged_exported_and_counted() {
     }
     let export = shop.server.get("/api/executions.jsonl?tool=pets:get_pet");
     assert_eq!(export.header("content-type"), "application/x-ndjson");
-    // What is written piece by piece says between them how long each is.
+    // The chunk sizes of the chunked response stand between the JSON lines.
     let exported = || export.body.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<Value> = exported().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ids: Vec<_> = lines.iter().map(|line| line["id"].as_u64().unwrap()).collect();
@@ -118,7 +118,7 @@ fn calls_are_filtered_paged_exported_and_counted() {
     assert!(tool["last_executed_at"].is_string());
     let unused = shop.server.get("/api/tools/pets:add_pet").ok();
     assert_eq!((&unused["execution_count"], &unused["last_error"]), (&json!(0), &Value::Null));
-    // A page of a list says the same as each of its tools.
+    // The tool list shows the same values as each single tool.
     let listed = shop.server.get("/api/tools").ok();
     let listed = listed["data"].as_array().unwrap();
     let of = |id: &str| listed.iter().find(|tool| tool["id"] == id).unwrap();
@@ -143,7 +143,7 @@ fn calls_are_filtered_paged_exported_and_counted() {
 }
 
 #[test]
-fn the_command_line_lists_checks_and_exports_beside_the_server() {
+fn the_cli_lists_verifies_and_exports_the_call_log_of_a_running_server() {
     let shop = shop("{arguments: true}");
     let secret = json!({"id": 7, "password": "hunter2"});
     shop.post("/api/tools/pets:get_pet/execute", &json!({"arguments": secret}));
@@ -204,7 +204,7 @@ fn the_command_line_lists_checks_and_exports_beside_the_server() {
 }
 
 #[test]
-fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
+fn the_cli_prints_the_same_for_a_file_and_for_a_server() {
     let shop = Shop::open();
     calls(&shop);
     shop.server.get("/api/executions").ok();
@@ -267,7 +267,7 @@ fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
 }
 
 #[test]
-fn a_record_that_is_off_says_so() {
+fn a_disabled_call_log_is_not_found_and_writes_no_file() {
     let shop = shop("{mode: off}");
     calls(&shop);
     assert_eq!(shop.server.get("/api/executions").status, 404);
@@ -275,7 +275,7 @@ fn a_record_that_is_off_says_so() {
     assert!(!shop.server.folder.path("toolcrib.db.record").exists());
 }
 
-/// Calls from several connections until the server is gone; says how many were answered.
+/// Calls over several connections until the server is gone, and counts the answers.
 fn load(shop: &Shop, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
     let address = shop.server.url("").replace("http://", "");
     let body = r#"{"arguments":{"id":7}}"#;
@@ -317,7 +317,7 @@ fn load(shop: &Shop, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
     (0..4).map(start).collect()
 }
 
-/// Ends a server under load; says how many calls were answered, and how many are recorded.
+/// Ends a server under load; returns the number of answered calls and of recorded calls.
 fn ended_under_load(record: &str, signal: &str) -> (u64, u64) {
     let mut shop = shop(record);
     let answered = Arc::new(AtomicU64::new(0));
@@ -335,13 +335,13 @@ fn ended_under_load(record: &str, signal: &str) -> (u64, u64) {
 }
 
 #[test]
-fn a_server_that_stops_leaves_every_call_in_the_record() {
+fn a_server_that_stops_has_recorded_every_call() {
     let (answered, recorded) = ended_under_load("{}", "TERM");
     assert!(answered <= recorded && recorded <= answered + 4, "{answered} {recorded}");
 }
 
 #[test]
-fn a_strict_server_that_is_killed_has_recorded_every_call_that_was_answered() {
+fn a_killed_server_in_strict_mode_has_recorded_every_answered_call() {
     let (answered, recorded) = ended_under_load("{mode: strict}", "KILL");
     assert!(answered <= recorded && recorded <= answered + 4, "{answered} {recorded}");
 }

@@ -1,4 +1,4 @@
-//! What is found in texts of upstreams: shown, kept back, and served only if somebody says so (T2).
+//! Findings in texts of upstreams: reported, quarantined, and served only after explicit approval (T2).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::server::{Ask, Server};
 use crate::support::ok;
 use crate::upstream::Upstream;
 
-/// A server with a source of these operations, all of them granted to the staff, and the key of one of the staff.
+/// Server with a source of these operations, and the key of an agent that is granted all of them.
 fn serving(trust: &str, operations: &Value) -> (Server, Upstream, String) {
     let upstream = Upstream::replying(|_| ok("application/json", "{}"));
     let server = Server::start();
@@ -39,7 +39,7 @@ fn names(server: &Server, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_critical_finding_keeps_a_tool_of_a_trusted_source_back_and_a_warning_does_not() {
+fn only_critical_findings_quarantine_a_tool_of_a_trusted_source() {
     let (server, _upstream, key) = serving(
         "auto",
         &json!({
@@ -81,7 +81,7 @@ fn a_critical_finding_keeps_a_tool_of_a_trusted_source_back_and_a_warning_does_n
 }
 
 #[test]
-fn under_review_a_version_with_findings_is_approved_only_by_who_says_so() {
+fn a_version_with_findings_is_approved_only_with_despite_findings() {
     let bad = json!({"get": {"operationId": "bad", "summary": "Pets\u{1b}[2J", "responses": {},
         "parameters": [{"name": "size", "in": "query", "schema": {"type": "string", "enum": ["s\u{200b}"]}}]}});
     let (server, upstream, key) =
@@ -107,7 +107,7 @@ fn under_review_a_version_with_findings_is_approved_only_by_who_says_so() {
     assert_eq!((&approved["review"], &approved["is_served"]), (&json!("approved"), &json!(true)));
     assert_eq!(names(&server, &key), ["bad", "good"]);
 
-    // What describes is shown without it; what the upstream compares goes there as it is.
+    // Descriptions are shown without hidden characters; argument values reach the upstream unchanged.
     let list = server.get_as(&key, "/api/agents/tools").body;
     assert!(!list.contains("\\u001b") && list.contains("Pets[2J"), "{list}");
     let call = json!({"name": "bad", "arguments": {"size": "s\u{200b}"}});

@@ -1,4 +1,4 @@
-//! An agent's list in the words of others, as long as it may be, and sent only to who does not have it (A1, A6).
+//! Tool lists of an agent in the formats of model APIs, within a token budget, and with entity tags (A1, A6).
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn patch(world: &World, id: &str, body: Value) {
 }
 
 #[test]
-fn every_format_is_ready_made() {
+fn every_format_has_the_shape_of_its_model_api() {
     let world = world();
     let body = json!({"description": "All pets"});
     patch(&world, "petstore:listPets", body);
@@ -40,7 +40,7 @@ fn every_format_is_ready_made() {
 }
 
 #[test]
-fn models_get_names_that_they_take() {
+fn tool_names_are_valid_for_each_model_api() {
     let world = world();
     patch(&world, "petstore:listPets", json!({"name": "2.list-pets"}));
     let plain = list(&world, "?format=mcp");
@@ -58,7 +58,7 @@ fn models_get_names_that_they_take() {
 }
 
 #[test]
-fn a_list_is_as_long_as_it_may_be() {
+fn a_list_over_its_budget_becomes_the_search_tools() {
     let world = world();
     let names = |query: &str| {
         let page = list(&world, query);
@@ -79,7 +79,7 @@ fn a_list_is_as_long_as_it_may_be() {
 }
 
 #[test]
-fn a_list_may_be_narrowed_to_one_group_of_the_agent() {
+fn a_list_can_be_limited_to_one_granted_group() {
     let world = world();
     let server = &world.server;
     server.post("/api/groups", &json!({"name": "owners", "tools": ["petstore:getOwner"]})).ok();
@@ -90,7 +90,7 @@ fn a_list_may_be_narrowed_to_one_group_of_the_agent() {
     assert_eq!(list(&world, "?group=pets-read")["data"].as_array().unwrap().len(), 2);
     server.post("/api/groups", &json!({"name": "others", "tools": ["petstore:getOwner"]})).ok();
     let token = world.token(json!({"role": "staff"}));
-    // Not granted, switched off, unknown, and no id at all.
+    // A group that is not granted, one that is disabled, one that does not exist, and an invalid id.
     for group in ["others", "pets-all", "nothing", "No+id"] {
         let answer = server.get_as(&token, &format!("/api/agents/tools?group={group}"));
         let name = group.replace('+', " ");
@@ -100,7 +100,7 @@ fn a_list_may_be_narrowed_to_one_group_of_the_agent() {
 }
 
 #[test]
-fn who_has_a_list_already_is_not_sent_it_again() {
+fn a_list_with_a_matching_entity_tag_is_not_sent_again() {
     let world = world();
     let server = &world.server;
     let token = world.token(json!({"role": "staff"}));
@@ -123,7 +123,7 @@ fn who_has_a_list_already_is_not_sent_it_again() {
         }
         assert_eq!(get(path, &format!("W/{tag}, \"x\"")).status, 304);
         assert_eq!(get(path, "\"x\"").status, 200);
-        // The tag of another list is not the tag of this one.
+        // The entity tag of one list does not match another list.
         let other = get("/api/agents/tools?format=gemini", &tag);
         assert_eq!(other.status, 200);
         patch(&world, "petstore:listPets", json!({"description": format!("pets of {path}")}));

@@ -1,4 +1,4 @@
-//! Groups: their life, their pages, and what is wrong with those that cannot be.
+//! Groups: create, replace, enable, delete; pagination; and validation errors.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::server::{Ask, Server};
 use crate::support::Folder;
 
 #[test]
-fn a_group_is_created_replaced_switched_and_deleted() {
+fn a_group_is_created_replaced_deactivated_and_deleted() {
     let server = Server::on(Folder::with_catalog(), "");
     let body = json!({
         "name": "Reading pets", "selectors": [{"source": "petstore", "method": "get"}],
@@ -45,7 +45,7 @@ fn a_group_is_created_replaced_switched_and_deleted() {
 }
 
 #[test]
-fn a_group_that_a_policy_grants_is_not_deleted() {
+fn a_group_that_a_policy_grants_cannot_be_deleted() {
     let server = Server::on(Folder::with_catalog(), "");
     let problem = server.delete("/api/groups/pets-read").problem();
     assert!(
@@ -55,7 +55,7 @@ fn a_group_that_a_policy_grants_is_not_deleted() {
 }
 
 #[test]
-fn what_is_wrong_with_a_group_names_the_member() {
+fn errors_in_a_group_name_the_field() {
     let server = Server::start();
     let wrong = |body: Value| server.post("/api/groups", &body).errors();
     let selector =
@@ -75,7 +75,7 @@ fn what_is_wrong_with_a_group_names_the_member() {
 }
 
 #[test]
-fn a_change_of_what_was_not_seen_is_refused() {
+fn a_change_with_a_stale_entity_tag_is_rejected() {
     let server = Server::start();
     let made = server.post("/api/groups", &json!({"name": "g"}));
     let tag = made.header("etag").to_owned();
@@ -103,7 +103,7 @@ fn a_change_of_what_was_not_seen_is_refused() {
 }
 
 #[test]
-fn a_request_with_an_idempotency_key_is_carried_out_once() {
+fn a_request_with_an_idempotency_key_is_executed_once() {
     let server = Server::start();
     let ask = |key: &str, body: Value| {
         server.send(&server.ask("POST", "/api/groups").header("Idempotency-Key", key).json(&body))
@@ -119,7 +119,7 @@ fn a_request_with_an_idempotency_key_is_carried_out_once() {
     assert!(
         ask(&"k".repeat(256), json!({"name": "h"})).problem().starts_with("400 invalid_request")
     );
-    // Another admin's keys are another's.
+    // Idempotency keys of different admins are independent.
     let other = server.post("/api/keys", &json!({"name": "other", "admin": true})).ok();
     let other = Ask::new("POST", "/api/groups").bearer(other["key"].as_str().unwrap());
     let other = server.send(&other.header("Idempotency-Key", "k1").json(&json!({"name": "h"})));
@@ -127,7 +127,7 @@ fn a_request_with_an_idempotency_key_is_carried_out_once() {
 }
 
 #[test]
-fn pages_skip_and_repeat_nothing_while_groups_come_and_go() {
+fn pages_skip_and_repeat_no_group_while_groups_change() {
     let server = Server::start();
     for number in 0..120 {
         server.post("/api/groups", &json!({"name": format!("g{number:03}")})).ok();
@@ -144,7 +144,7 @@ fn pages_skip_and_repeat_nothing_while_groups_come_and_go() {
                 .map(|group| group["id"].as_str().unwrap().to_owned()),
         );
         if seen.len() == 40 {
-            // The last one of this page, one of the next, and a new one behind us.
+            // Delete the last group of this page and one of the next, and add one behind the cursor.
             server.delete("/api/groups/g039").ok();
             server.delete("/api/groups/g050").ok();
             server.post("/api/groups", &json!({"name": "g000a"})).ok();
@@ -160,7 +160,7 @@ fn pages_skip_and_repeat_nothing_while_groups_come_and_go() {
 }
 
 #[test]
-fn selectors_of_several_kinds_that_must_all_match_are_refused() {
+fn selectors_of_several_kinds_that_must_all_match_are_rejected() {
     let server = Server::start();
     let selectors = json!([{"source": "pets"}, {"kind": "prompt", "source": "pets"}]);
     let all = json!({"name": "pets", "selectors": selectors});

@@ -1,4 +1,4 @@
-//! Whether a server says truly how it is.
+//! Liveness and readiness endpoints.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn a_server_that_started_is_live_and_ready() {
 }
 
 #[test]
-fn an_issuer_whose_keys_cannot_be_had_is_a_note() {
+fn an_issuer_without_reachable_keys_is_a_note_and_not_a_failure() {
     let nowhere = json!({"keys": {"jwks_url": "https://127.0.0.1:9/keys"}, "allow": ["127.0.0.1"]});
     let server = trusting(&[config(nowhere)]);
     server.act("/api/issuers/refresh-keys").ok();
@@ -25,7 +25,7 @@ fn an_issuer_whose_keys_cannot_be_had_is_a_note() {
 }
 
 #[test]
-fn a_server_that_is_about_to_stop_is_not_ready_and_goes_on_for_a_while() {
+fn a_draining_server_is_not_ready_but_still_answers() {
     let mut server = Server::start_with("--drain-delay 3");
     let kept = server.connect();
     server.tell_to_stop();

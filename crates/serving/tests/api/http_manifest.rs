@@ -1,4 +1,4 @@
-//! Tools for whoever speaks the convention of http manifests, another toolcrib among them (H3).
+//! Tools for clients of the HTTP manifest convention, among them another toolcrib (H3).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::calls::Shop;
 use super::server::{Ask, Server};
 
 #[test]
-fn the_manifest_says_where_each_tool_is_called() {
+fn the_manifest_contains_the_endpoint_of_each_tool() {
     let shop = Shop::open();
     let patch = shop.server.ask("PATCH", "/api/tools/pets:add_pet");
     shop.server.send(&patch.json(&json!({"name": "add.pet"}))).ok();
@@ -42,7 +42,7 @@ fn the_manifest_says_where_each_tool_is_called() {
 }
 
 #[test]
-fn a_tool_of_the_manifest_is_called() {
+fn a_tool_is_called_at_its_manifest_endpoint() {
     let shop = Shop::open();
     let mut result = shop.post("/tools/get_pet", &json!({"id": 7})).ok();
     assert_eq!(result["_meta"].take()["toolcrib/source"], "pets");
@@ -51,7 +51,7 @@ fn a_tool_of_the_manifest_is_called() {
         result,
         json!({"content": text, "structuredContent": {"name": "Rex"}, "isError": false, "_meta": null})
     );
-    // What goes wrong with a tool is in its result.
+    // Tool failures are reported inside the result.
     for (path, body, words) in [
         ("/tools/break_pet", json!({}), "out of pets"),
         ("/tools/get_pet", json!({"id": "seven"}), "id"),
@@ -72,7 +72,7 @@ fn a_tool_of_the_manifest_is_called() {
     assert_eq!(shop.server.send(&list).status, 422);
 }
 
-/// The tools of a shop for whoever comes, in another crib.
+/// Second server that has the first as a source; both grant all of their tools to anonymous callers.
 fn chained(shop: &Shop) -> Server {
     let anybody = json!([{"claim": "anonymous", "operator": "equals", "value": true}]);
     let policy = json!({"name": "anybody", "matchers": anybody, "groups": ["all"]});
@@ -90,7 +90,7 @@ fn chained(shop: &Shop) -> Server {
 }
 
 #[test]
-fn a_crib_is_the_upstream_of_another() {
+fn one_server_is_the_upstream_of_another() {
     let shop = Shop::open();
     let patch = shop.server.ask("PATCH", "/api/tools/pets:break_pet");
     shop.server.send(&patch.json(&json!({"visibility": "searchable"}))).ok();
@@ -103,7 +103,7 @@ fn a_crib_is_the_upstream_of_another() {
     let list = get("/api/agents/tools");
     let names: Vec<_> =
         list["data"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
-    // Those about tools of the first crib are tools like others to the second.
+    // The search tools of the first server are ordinary tools to the second.
     assert_eq!(names, ["add_pet", "toolcrib__execute_tool", "get_pet", "toolcrib__tool_search"]);
     let first = shop.server.send(&Ask::new("GET", "/api/agents/tools?format=mcp")).ok();
     let schema = |list: &Value, name: &str| {

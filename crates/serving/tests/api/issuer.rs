@@ -1,11 +1,11 @@
-//! An issuer of our own, and a server that takes its tokens. The server's clock is the real one.
+//! A test issuer, and a server that accepts its tokens. The server uses the real clock.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 use toolcrib::{Clock as _, SystemClock};
 
 use super::server::{Answer, Server};
-// The signer lies in another crate and signs with it.
+// The signer belongs to another crate and signs with `aws_lc_rs`.
 use crate::signer::Signer;
 use crate::support::Folder;
 use aws_lc_rs as _;
@@ -13,7 +13,7 @@ use aws_lc_rs as _;
 pub(crate) const ISSUER: &str = "https://id.example";
 pub(crate) const AUDIENCE: &str = "https://gw.example.com/mcp";
 
-/// A server that trusts one issuer, whose only key, `k`, is in the configuration.
+/// Server that trusts one issuer, whose only key, `k`, is in the configuration.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) signer: Signer,
@@ -24,19 +24,19 @@ impl World {
         Self::on(Folder::empty(), "")
     }
 
-    /// On a journal without an admin.
+    /// Starts the server on a journal without an admin.
     pub(crate) fn on(folder: Folder, options: &str) -> Self {
         let signer = Signer::p256();
         let server = trusting_on(folder, &[inline(&signer, json!({}))], options);
         Self { server, signer }
     }
 
-    /// A good token with these claims too.
+    /// Valid token with these additional claims.
     pub(crate) fn token(&self, claims: Value) -> String {
         signed(&self.signer, json!({}), claims)
     }
 
-    /// Shows a token that is to be refused. The answer says so as RFC 6750 wants it, and repeats nothing of the token.
+    /// Sends a token that the server must reject. The response follows RFC 6750 and repeats no part of the token.
     pub(crate) fn refuses(&self, token: &str) -> Answer {
         let answer = self.server.get_as(token, "/api/whoami");
         assert!(answer.problem().starts_with("401 unauthorized: "), "{token}: {answer:?}");
@@ -47,20 +47,20 @@ impl World {
         answer
     }
 
-    /// The subject of a token that is to be taken.
+    /// Sends a token that the server must accept, and returns its subject.
     pub(crate) fn takes(&self, token: &str) -> String {
         subject(&self.server, token)
     }
 }
 
-/// The subject of a token that is to be taken.
+/// Sends a token that the server must accept, and returns its subject.
 pub(crate) fn subject(server: &Server, token: &str) -> String {
     let me = server.get_as(token, "/api/whoami").ok();
     assert_eq!(me["means"], "token");
     me["subject"].as_str().unwrap().to_owned()
 }
 
-/// A server on an empty journal that trusts these issuers.
+/// Server on an empty journal that trusts these issuers.
 pub(crate) fn trusting(issuers: &[Value]) -> Server {
     trusting_on(Folder::empty(), issuers, "")
 }
@@ -70,17 +70,17 @@ pub(crate) fn trusting_on(folder: Folder, issuers: &[Value], options: &str) -> S
     Server::on(folder, &format!("--config config.json {options}"))
 }
 
-/// An issuer's configuration: what is usual here, and what the test says.
+/// Configuration of an issuer: the defaults, changed as the test requires.
 pub(crate) fn config(changed: Value) -> Value {
     with(json!({"issuer": ISSUER, "audience": AUDIENCE}), &changed)
 }
 
-/// An issuer whose key, `k`, is in the configuration.
+/// Configuration of an issuer whose key `k` is given inline.
 pub(crate) fn inline(signer: &Signer, changed: Value) -> Value {
     with(config(json!({"keys": {"jwks": {"keys": [signer.jwk("k")]}}})), &changed)
 }
 
-/// A good token but for these members of its header and these claims. A claim that is null is left out.
+/// Valid token except for these header fields and claims. A claim that is null is omitted.
 pub(crate) fn signed(signer: &Signer, header: Value, claims: Value) -> String {
     signer.token(&whole_header(header), &whole_claims(claims))
 }
@@ -94,7 +94,7 @@ pub(crate) fn whole_claims(changed: Value) -> Value {
     with(usual, &changed)
 }
 
-/// Seconds since 1970.
+/// Unix time in seconds.
 pub(crate) fn now() -> i64 {
     SystemClock.now().as_second()
 }

@@ -1,4 +1,4 @@
-//! Work that goes on at the upstream: followed, told, cancelled, by every door; and upstreams that do harm with it (E2).
+//! Long-running upstream jobs: polled, reported and cancelled at every endpoint; and malicious upstreams (E2).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::sync::Arc;
@@ -12,20 +12,21 @@ use super::server::{Answer, Ask, Server};
 use crate::support::ok;
 use crate::upstream::{Upstream, answer};
 
-/// What a source may show.
+/// Credential of the source.
 const TOKEN: &str = "hunter2-hunter2";
 
-/// A server with a source whose tool `bake` begins work, and somebody who may use it.
+/// Server with a source whose tool `bake` starts a job, and the key of an agent that is granted it.
 struct Bakery {
     server: Server,
     upstream: Upstream,
     key: String,
-    /// How often it has answered that it stops.
+    /// Number of cancellations that the upstream has answered.
     stopped: Arc<AtomicUsize>,
 }
 
 impl Bakery {
-    /// With some of `x-toolcrib-polling` as told. `POST /bake` is told what to look at; looks are counted from one.
+    /// `more` overrides fields of `x-toolcrib-polling`. `begun` answers `POST /bake`; `look` answers status requests,
+    // numbered from 1.
     fn new(
         more: &Value,
         begun: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
@@ -34,7 +35,7 @@ impl Bakery {
         Self::said_in(of_specification, more, begun, look)
     }
 
-    /// The same; the settings of the source are made of where the upstream is, and of what is said of the work.
+    /// Like `new`; `settings` builds the source's settings from the upstream's URL and the polling description.
     fn said_in(
         settings: impl Fn(&str, &Value) -> Value,
         more: &Value,
@@ -75,7 +76,7 @@ impl Bakery {
         Self { server, upstream, key, stopped }
     }
 
-    /// Where the work is `queued`, then `baking`, and done at the fourth look.
+    /// The job is `queued`, then `baking`, and done at the fourth status request.
     fn good() -> Self {
         Self::good_said_in(of_specification)
     }
@@ -94,7 +95,7 @@ impl Bakery {
         )
     }
 
-    /// Where it never ends.
+    /// The job never ends.
     fn endless() -> Self {
         Self::new(&json!({"attempts": 900}), |_| state("queued"), |_| state("baking"))
     }
@@ -105,7 +106,7 @@ impl Bakery {
         self.server.send(&ask.header("Prefer", prefer).json(&body))
     }
 
-    /// The code and message of a call that fails.
+    /// Error code and message of a call that fails.
     fn failure(&self) -> (String, String) {
         let outcome = self.call("wait=60").ok();
         assert_eq!(outcome["status"], "failed", "{outcome}");
@@ -117,7 +118,7 @@ impl Bakery {
         self.server.get_as(&self.key, path)
     }
 
-    /// What came of work that goes on.
+    /// Polls a call until it has ended.
     fn ended(&self, address: &str) -> Value {
         let start = Instant::now();
         loop {
@@ -130,12 +131,12 @@ impl Bakery {
         }
     }
 
-    /// How often something was asked for.
+    /// Number of requests that the upstream got with this prefix.
     fn asked(&self, beginning: &str) -> usize {
         self.upstream.requests().iter().filter(|request| request.starts_with(beginning)).count()
     }
 
-    /// Waits until it was, and until nothing else is.
+    /// Waits until the upstream got a request with this prefix.
     fn wait_for_asked(&self, beginning: &str) {
         self.wait_for_asked_often(beginning, 1);
     }
@@ -148,7 +149,7 @@ impl Bakery {
         }
     }
 
-    /// Of an agent that knows tasks.
+    /// Sends a request as an MCP client that supports tasks.
     fn modern(&self, method: &str, params: Value) -> Value {
         self.ask_modern(method, params).ok()["result"].take()
     }
@@ -171,7 +172,7 @@ impl Bakery {
     }
 }
 
-/// An operation, with some of it as told.
+/// Specification of the operation `bake`, extended by `more`.
 fn specification(url: &str, more: &Value) -> String {
     let body = json!({"content": {"application/json": {"schema": {
         "type": "object", "properties": {"loaves": {"type": "integer"}},
@@ -191,7 +192,7 @@ fn of_specification(url: &str, polling: &Value) -> Value {
     json!({"kind": "openapi", "specification": {"text": text}})
 }
 
-/// The specification is somebody else's, and an admin says it.
+/// The specification belongs to a third party, and an admin adds the polling description.
 fn of_admin(url: &str, polling: &Value) -> Value {
     let text = specification(url, &json!({}));
     json!({"kind": "openapi", "specification": {"text": text}, "polling": {"bake": polling}})
@@ -215,7 +216,7 @@ fn state(word: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_agent_of_the_older_era_waits_and_hears_how_it_goes() {
+fn a_legacy_mcp_client_waits_and_gets_progress() {
     let bakery = Bakery::good();
     let params =
         json!({"name": "bake", "arguments": {"loaves": 2}, "_meta": {"progressToken": "p"}});
@@ -236,7 +237,7 @@ fn an_agent_of_the_older_era_waits_and_hears_how_it_goes() {
             (&message["params"]["progress"], &message["params"]["message"])
         })
         .collect();
-    // The look that was answered with 503 was tried again, as any call would be.
+    // The status request answered with 503 was retried, as any call would be.
     let (queued, baking) = (json!("queued"), json!("baking"));
     assert_eq!(progress, [(&json!(1), &queued), (&json!(2), &baking)]);
     assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
@@ -246,7 +247,7 @@ fn an_agent_of_the_older_era_waits_and_hears_how_it_goes() {
 }
 
 #[test]
-fn looks_at_work_use_up_no_limit_of_calls() {
+fn status_requests_do_not_count_against_call_limits() {
     let bakery = Bakery::good();
     let mut source = bakery.server.get("/api/sources/s").ok();
     let known = ["name", "settings", "allow"];
@@ -261,7 +262,7 @@ fn looks_at_work_use_up_no_limit_of_calls() {
 }
 
 #[test]
-fn an_api_may_say_where_to_look_in_a_header_and_answer_202_until_there_is_a_result() {
+fn the_status_url_may_come_in_a_header_and_202_means_still_working() {
     let by_status = json!({"status_url": "{header.operation-location}", "status_path": null,
         "completed": [], "failed": [], "result_path": null, "cancel": null});
     for settings in [of_specification, of_admin, of_custom_tool] {
@@ -279,14 +280,14 @@ fn an_api_may_say_where_to_look_in_a_header_and_answer_202_until_there_is_a_resu
         assert_eq!(outcome["result"], json!({"loaves": 2}), "{outcome}");
         assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 3));
     }
-    // It may be quick.
+    // The job may be done at once.
     let bakery = Bakery::new(&json!({}), |_| ok("application/json", "[2]"), |_| state("done"));
     assert_eq!(bakery.call("wait=60").ok()["result"], json!([2]));
     assert_eq!(bakery.asked("GET"), 0);
 }
 
 #[test]
-fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
+fn polling_described_by_an_admin_works_like_polling_in_the_specification() {
     for settings in [of_admin, of_custom_tool] {
         let bakery = Bakery::good_said_in(settings);
         let outcome = bakery.call("wait=60").ok();
@@ -309,7 +310,7 @@ fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
 }
 
 #[test]
-fn a_whole_address_is_held_against_the_place_of_the_api_and_not_of_its_specification() {
+fn an_absolute_status_url_must_match_the_url_of_the_api() {
     let bakery = Bakery::good();
     let said = |settings: Value| {
         let polling = json!({"status_url": "https://api.test/status/{answer.id}",
@@ -327,7 +328,7 @@ fn a_whole_address_is_held_against_the_place_of_the_api_and_not_of_its_specifica
 }
 
 #[test]
-fn work_goes_on_while_what_is_shown_at_the_same_place_changes() {
+fn a_job_continues_when_the_credential_of_the_same_upstream_changes() {
     let bakery = Bakery::good_said_in(of_admin);
     let settings = bakery.server.get("/api/sources/s").ok()["settings"].take();
     let show = |auth: Value| {
@@ -343,7 +344,7 @@ fn work_goes_on_while_what_is_shown_at_the_same_place_changes() {
 }
 
 #[test]
-fn an_agent_that_knows_tasks_gets_one_and_can_cancel_it() {
+fn a_client_with_task_support_gets_a_task_and_can_cancel_it() {
     let bakery = Bakery::good();
     let call = json!({"name": "bake", "arguments": {"loaves": 2}});
     let task = bakery.modern("tools/call", call.clone());
@@ -372,13 +373,13 @@ fn an_agent_that_knows_tasks_gets_one_and_can_cancel_it() {
 }
 
 #[test]
-fn over_rest_the_caller_comes_back_for_the_result() {
+fn a_rest_caller_polls_for_the_result() {
     let bakery = Bakery::good();
     let accepted = bakery.call("");
     assert_eq!((accepted.status, &accepted.json()["state"]), (202, &json!("working")));
     let address = accepted.header("location").to_owned();
     assert!(address.starts_with("/api/agents/calls/"), "{address}");
-    // For anybody else there is no such call.
+    // Other callers do not find the call.
     let other = key(&bakery.server, "other");
     assert_eq!(bakery.server.get_as(&other, &address).status, 404);
     let foreign = Ask::new("DELETE", &address).bearer(&other);
@@ -387,7 +388,7 @@ fn over_rest_the_caller_comes_back_for_the_result() {
     let ended = bakery.ended(&address);
     assert_eq!((&ended["state"], &ended["message"]), (&json!("completed"), &json!("baking")));
     assert_eq!(ended["outcome"]["result"], json!({"loaves": 2, "for": "done"}));
-    // It can be asked for again, until it is forgotten.
+    // The result can be read repeatedly until the caller deletes it.
     assert_eq!(bakery.get(&address).ok()["state"], "completed");
     let forget = Ask::new("DELETE", &address).bearer(&bakery.key);
     assert_eq!(bakery.server.send(&forget).ok()["state"], "completed");
@@ -396,26 +397,26 @@ fn over_rest_the_caller_comes_back_for_the_result() {
 }
 
 #[test]
-fn over_rest_a_caller_may_wait_or_be_told_at_once() {
+fn a_rest_caller_may_wait_or_get_an_address_immediately() {
     let bakery = Bakery::good();
     let waited = bakery.call("wait=60");
     assert_eq!((waited.status, &waited.ok()["result"]["for"]), (200, &json!("done")));
-    // What is wrong with the request is said as ever.
+    // An invalid request is still rejected immediately.
     let body = json!({"name": "bake", "arguments": {"loaves": "two"}});
     let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&bakery.key);
     assert_eq!(bakery.server.send(&ask.json(&body)).status, 422);
-    // Whoever comes back may have to wait a while all the same.
+    // `respond-async` and `wait` can be combined: the server waits first.
     assert_eq!(bakery.call("respond-async, wait=60").ok()["status"], "completed");
 }
 
 #[test]
-fn who_does_not_come_back_for_work_stops_it_by_waiting_no_longer() {
+fn a_job_without_an_address_is_cancelled_when_the_wait_ends() {
     let bakery = Bakery::endless();
     let post = |path: &str, body: Value| {
         let ask = Ask::new("POST", path).bearer(&bakery.key).header("Prefer", "wait=1");
         bakery.server.send(&ask.json(&body))
     };
-    // Where there is an address to come back to, it goes on.
+    // A call with an address to poll continues after the wait.
     let begun = post("/api/agents/tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
     assert_eq!(begun.status, 202, "{begun:?}");
     assert_eq!(bakery.asked("DELETE"), 0);
@@ -429,7 +430,7 @@ fn who_does_not_come_back_for_work_stops_it_by_waiting_no_longer() {
 }
 
 #[test]
-fn over_rest_a_call_is_cancelled_and_the_upstream_told_once() {
+fn cancelling_a_rest_call_cancels_the_job_once() {
     let bakery = Bakery::endless();
     let address = bakery.call("respond-async").header("location").to_owned();
     let cancel = Ask::new("DELETE", &address).bearer(&bakery.key);
@@ -442,7 +443,7 @@ fn over_rest_a_call_is_cancelled_and_the_upstream_told_once() {
 }
 
 #[test]
-fn work_ends_with_the_key_that_began_it() {
+fn a_job_is_cancelled_when_its_api_key_is_deleted() {
     let bakery = Bakery::endless();
     assert_eq!(bakery.call("respond-async").status, 202);
     bakery.wait_for_asked("GET /jobs/7 ");
@@ -454,7 +455,7 @@ fn work_ends_with_the_key_that_began_it() {
 }
 
 #[test]
-fn what_a_source_shows_at_its_new_place_is_not_shown_at_the_one_before() {
+fn a_new_credential_is_not_sent_to_the_previous_upstream() {
     let mut bakery = Bakery::endless();
     let address = bakery.call("respond-async").header("location").to_owned();
     bakery.wait_for_asked("GET /jobs/7 ");
@@ -474,7 +475,7 @@ fn what_a_source_shows_at_its_new_place_is_not_shown_at_the_one_before() {
 }
 
 #[test]
-fn all_requests_of_work_are_part_of_the_trace_of_its_call() {
+fn all_requests_of_a_job_belong_to_the_trace_of_its_call() {
     let bakery = Bakery::endless();
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&bakery.key);
@@ -490,7 +491,7 @@ fn all_requests_of_work_are_part_of_the_trace_of_its_call() {
 }
 
 #[test]
-fn what_came_of_work_is_not_for_who_lost_the_tool() {
+fn a_result_is_hidden_from_a_caller_that_lost_the_tool() {
     let bakery = Bakery::good();
     let address = bakery.call("respond-async").header("location").to_owned();
     let call = json!({"name": "bake", "arguments": {"loaves": 2}});
@@ -512,12 +513,12 @@ fn what_came_of_work_is_not_for_who_lost_the_tool() {
 }
 
 #[test]
-fn a_server_that_stops_says_that_nobody_wants_the_work_any_more() {
+fn a_server_that_stops_cancels_its_jobs() {
     let mut bakery = Bakery::endless();
     bakery.call("respond-async");
     bakery.modern("tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
     bakery.wait_for_asked_often("POST /bake", 2);
-    // Whoever has looked so often has begun.
+    // After four more status requests, both jobs are being polled.
     bakery.wait_for_asked_often("GET /jobs/", bakery.asked("GET /jobs/") + 4);
     assert_eq!(bakery.asked("DELETE /jobs/"), 0);
     let (code, _) = bakery.server.stop();
@@ -526,7 +527,7 @@ fn a_server_that_stops_says_that_nobody_wants_the_work_any_more() {
 }
 
 #[test]
-fn work_that_is_waited_for_takes_no_place_of_a_call() {
+fn a_waiting_job_holds_no_call_permit() {
     let waits = json!({"interval_ms": 60_000, "max_interval_ms": 60_000});
     let bakery = Bakery::new(&waits, |_| state("queued"), |_| state("done"));
     for _ in 0..3 {
@@ -536,7 +537,7 @@ fn work_that_is_waited_for_takes_no_place_of_a_call() {
 }
 
 #[test]
-fn work_that_never_ends_or_fails_is_told_so() {
+fn jobs_that_never_end_or_fail_are_reported_as_failed() {
     let endless = Bakery::new(&json!({"attempts": 3}), |_| state("queued"), |_| state("baking"));
     let (code, message) = endless.failure();
     assert_eq!(code, "poll_timeout");
@@ -553,7 +554,7 @@ fn work_that_never_ends_or_fails_is_told_so() {
         |_| state("queued"),
         |look| match look {
             1 => state("burnt"),
-            // Whoever changes its mind is not asked again.
+            // A failed job is not polled again, even if the upstream would change its status.
             _ => state("done"),
         },
     );
@@ -571,7 +572,7 @@ fn work_that_never_ends_or_fails_is_told_so() {
 }
 
 #[test]
-fn a_status_that_sends_on_to_the_result_is_followed_within_its_origin() {
+fn a_status_redirect_to_the_result_is_followed_within_its_origin() {
     let see = |location: &str| answer("303 See Other", &format!("Location: {location}\r\n"), b"");
     let bakery = Bakery::new(
         &json!({"status_url": "{location}", "result_path": null}),
@@ -590,7 +591,7 @@ fn a_status_that_sends_on_to_the_result_is_followed_within_its_origin() {
 }
 
 #[test]
-fn an_upstream_leads_nobody_elsewhere_and_fills_no_memory() {
+fn an_upstream_cannot_redirect_polling_elsewhere_or_exhaust_memory() {
     let secret =
         Upstream::replying(|_| ok("application/json", r#"{"state":"done","result":"secret"}"#));
     for url in [
@@ -626,7 +627,7 @@ fn an_upstream_leads_nobody_elsewhere_and_fills_no_memory() {
         },
     );
     assert_eq!(giant.failure().0, "poll_failed");
-    // An address below its own origin may be told, in a header too.
+    // An address below the upstream's own origin is accepted, in a header too.
     let own = Bakery::new(
         &json!({"status_url": "{location}"}),
         |_| answer("202 Accepted", "Location: /elsewhere/8\r\nRetry-After: 0\r\n", b""),

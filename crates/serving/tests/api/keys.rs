@@ -1,11 +1,11 @@
-//! API keys: shown once, known by their hash, good until they are revoked.
+//! API keys: shown once, stored as a hash, valid until they expire or are revoked.
 
 use serde_json::json;
 
 use super::server::{Ask, Server};
 
 #[test]
-fn a_key_is_shown_once_and_opens_until_it_is_revoked() {
+fn a_key_is_shown_once_and_valid_until_revoked() {
     let server = Server::start();
     let body = json!({"name": "Nightly build", "claims": {"role": "bot"}});
     let made = server.post("/api/keys", &body);
@@ -30,7 +30,7 @@ fn a_key_is_shown_once_and_opens_until_it_is_revoked() {
 }
 
 #[test]
-fn a_key_that_has_ended_opens_nothing() {
+fn an_expired_key_is_rejected() {
     let server = Server::start();
     let made = server
         .post("/api/keys", &json!({"name": "old", "expires_at": "2001-01-01T00:00:00Z"}))
@@ -40,7 +40,7 @@ fn a_key_that_has_ended_opens_nothing() {
 }
 
 #[test]
-fn the_same_request_again_does_not_show_the_key_again() {
+fn an_idempotent_retry_does_not_show_the_key_again() {
     let server = Server::start();
     let ask = || {
         server.send(
@@ -57,7 +57,7 @@ fn the_same_request_again_does_not_show_the_key_again() {
 }
 
 #[test]
-fn neither_key_nor_hash_is_in_any_other_answer_or_in_the_log() {
+fn no_other_response_and_no_log_contains_the_key_or_its_hash() {
     let mut server = Server::start_with("-vvv");
     let made = server.post("/api/keys", &json!({"name": "a"})).ok();
     let key = made["key"].as_str().unwrap().to_owned();

@@ -1,11 +1,11 @@
-//! The life of a label.
+//! Labels: create, read, change, delete.
 
 use serde_json::json;
 
 use super::server::Server;
 
 #[test]
-fn a_label_is_created_read_changed_and_deleted() {
+fn a_label_can_be_created_read_changed_and_deleted() {
     let server = Server::start();
     let made = server.post("/api/labels", &json!({"name": "Personal data", "colour": "#FF0000"}));
     assert_eq!((made.status, made.header("location")), (201, "/api/labels/personal-data"));
@@ -24,7 +24,7 @@ fn a_label_is_created_read_changed_and_deleted() {
 }
 
 #[test]
-fn an_id_is_given_or_made_from_the_name_and_taken_once() {
+fn an_id_is_given_or_derived_from_the_name_and_unique() {
     let server = Server::start();
     let create = |body| server.post("/api/labels", &body);
     assert_eq!(create(json!({"id": "a", "name": "A"})).ok()["id"], "a");

@@ -1,5 +1,5 @@
-//! Canaries wherever a secret can be, upstreams that repeat all they get, and a look into everything that comes out of a
-//! server: what it answers, logs, measures, pushes, exports and keeps (OAU, EXE).
+//! Secrets must not leak: canaries in every place for secrets, upstreams that echo everything, and a search through
+//! all that a server emits: responses, logs, metrics, pushes, exports and files (OAU, EXE).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 mod echo;
@@ -24,7 +24,7 @@ const FORWARDED: &str = "canary-tenant-6604";
 const REFUSED: &str = "canary-refused-77c1";
 const WRONG: &str = "canary-wrong-1f8d";
 
-/// Every way to show a credential.
+/// Every kind of upstream credential.
 fn modes(tokens: &str) -> Vec<(&'static str, Value)> {
     let key = |location: &str| json!({"kind": "api_key", "location": location, "name": "k", "value": "sealed:key"});
     let client = |kind: &str, audience: Value| {
@@ -53,7 +53,7 @@ fn modes(tokens: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// No MCP server takes a key in the query, and some are for nothing else.
+/// An MCP source takes no key in the query, and the `mcp_…` kinds of credentials are for MCP sources only.
 fn is_for(mode: &str, kind: &str) -> bool {
     match kind {
         "mcp" => mode != "query",
@@ -61,15 +61,15 @@ fn is_for(mode: &str, kind: &str) -> bool {
     }
 }
 
-/// A server over upstreams that repeat everything, and all that was heard of it.
+/// Server whose upstreams echo everything, and all outputs collected so far.
 struct World {
     server: Server,
     upstream: Upstream,
     collector: Upstream,
     signer: Signer,
-    /// Of the certificate that is shown.
+    /// Private key of the client certificate.
     private: String,
-    /// Each source, with the names of its tools but for their first word.
+    /// Name of each source; its tools are called `VERB_` plus that name.
     sources: Vec<String>,
     heard: Vec<(String, String)>,
 }
@@ -107,7 +107,7 @@ impl World {
         world
     }
 
-    /// A secret is told to the server itself, in good requests and in bad ones.
+    /// Sets a secret over the API, in valid and in invalid requests.
     fn set_by_request(&mut self) {
         let good = json!({"value": TOKEN}).to_string();
         let twice = format!(r#"{{"value": "{REFUSED}", "value": "{REFUSED}"}}"#);
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// A source of each kind for each mode, and staff who may call them.
+    /// Registers a source of each kind for each credential, and grants all of them to the role `staff`.
     fn fill(&mut self) {
         for (mode, auth) in modes(&self.upstream.url("/token")) {
             for kind in ["openapi", "mcp"] {
@@ -166,7 +166,7 @@ impl World {
         self.heard.push((place.to_owned(), said));
     }
 
-    /// Calls a tool over REST and over MCP, and what is said to that.
+    /// Calls a tool over REST and over MCP, and collects both answers.
     fn call(&mut self, credential: &str, tool: &str) -> [String; 2] {
         let rest = Ask::new("POST", "/api/agents/tools/call").json(&json!({"name": tool}));
         let answers = [rest, over_mcp(tool)].map(|ask| {
@@ -174,13 +174,13 @@ impl World {
             format!("{:?}", self.server.send(&ask))
         });
         for answer in &answers {
-            // What was passed on for the agent may come back to it.
+            // A header forwarded for the agent may come back to it.
             self.hear(&format!("an answer of {tool}"), answer.replace(FORWARDED, "its own"));
         }
         answers
     }
 
-    /// Everything that can be looked at without naming something, and each source.
+    /// Collects the answers of every `GET` without path parameters, and of each source.
     fn look_at_all(&mut self, credential: &str) {
         let document = self.server.send(&Ask::new("GET", "/api/openapi.json")).ok();
         let paths = document["paths"].as_object().unwrap().iter();
@@ -212,7 +212,7 @@ fn over_mcp(tool: &str) -> Ask {
 }
 
 #[test]
-fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() {
+fn no_output_contains_a_secret_and_no_upstream_gets_an_agent_token() {
     let mut world = World::new();
     let log = world.server.log();
     world.fill();
@@ -294,7 +294,7 @@ fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() 
         .map(|it| ("a request".to_owned(), it.clone()))
         .collect();
     assert_eq!(found(&agents, &calls), [""; 0]);
-    // The upstreams were shown all that they could repeat, and no more.
+    // The upstreams got exactly the secrets meant for them.
     let seen = found(&canaries, &calls).join("\n");
     let expected = [
         "an API key",

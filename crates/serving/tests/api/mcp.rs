@@ -1,5 +1,5 @@
-//! MCP from the outside: both eras, over real connections and with real keys. Tools that ask, speak and go on are tried
-//! where there are some, in `rig`.
+//! The MCP endpoint from outside: both protocol generations, over real connections and with real keys. Tools that
+//! elicit input, report progress or start tasks are tested in `rig`, which has servers that offer them.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 mod bad_input;
@@ -19,7 +19,7 @@ use super::server::{Answer, Ask, Server};
 
 const VERSION: &str = "2026-07-28";
 
-/// How a client speaks.
+/// Protocol generation that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Era {
     Modern,
@@ -28,7 +28,7 @@ pub(super) enum Era {
 
 const ERAS: [Era; 2] = [Modern, Legacy];
 
-/// Somebody who speaks MCP to a server.
+/// MCP client of a server.
 pub(super) struct Client<'a> {
     pub(super) server: &'a Server,
     credential: &'a str,
@@ -36,7 +36,7 @@ pub(super) struct Client<'a> {
     session: Option<String>,
 }
 
-/// An error: the status of the answer, the code, what is said.
+/// Error response: HTTP status, JSON-RPC code and message.
 pub(super) type Refused = (u16, i64, String);
 
 impl<'a> Client<'a> {
@@ -48,7 +48,7 @@ impl<'a> Client<'a> {
         Self { path, ..self }
     }
 
-    /// With a session of its own.
+    /// Initializes a session and uses it from then on.
     pub(super) fn introduced(self) -> Self {
         let answer = self.send(Legacy, "initialize", introduction());
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -61,7 +61,7 @@ impl<'a> Client<'a> {
         self.session.as_deref().unwrap()
     }
 
-    /// A request without a body.
+    /// Request without a body.
     pub(super) fn bare(&self, method: &str) -> Ask {
         let ask = Ask::new(method, self.path).bearer(self.credential);
         match &self.session {
@@ -70,7 +70,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A request of the older era, as it is.
+    /// Sends a request of the legacy generation, exactly as given.
     fn post(&self, message: &Value) -> Answer {
         self.server.send(&self.bare("POST").header("Accept", ACCEPT).json(message))
     }
@@ -106,7 +106,7 @@ impl<'a> Client<'a> {
         self.result(era, "tools/call", json!({"name": name, "arguments": arguments}))
     }
 
-    /// The names of its tools, with a space between them.
+    /// Names of the listed tools, separated by spaces.
     pub(super) fn tools(&self, era: Era) -> String {
         names(&self.result(era, "tools/list", json!({})))
     }
@@ -118,7 +118,7 @@ fn introduction() -> Value {
     json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
 }
 
-/// A request in the words of an era.
+/// JSON-RPC request as this generation requires it.
 fn request(era: Era, id: Value, method: &str, mut params: Value) -> Value {
     if era == Modern && params.get("_meta").is_none() {
         params["_meta"] = meta(VERSION);
@@ -133,7 +133,7 @@ fn meta(version: &str) -> Value {
     })
 }
 
-/// With the headers that say the same as the body.
+/// Adds the headers that mirror the body.
 fn repeated(ask: Ask, method: &str, params: &Value) -> Ask {
     let ask = ask.header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
     let member = match method {
@@ -148,13 +148,13 @@ fn repeated(ask: Ask, method: &str, params: &Value) -> Ask {
     }
 }
 
-/// A value as a header has it.
+/// Encodes a value for a header.
 fn written(value: &str) -> String {
     let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain { value.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(value)) }
 }
 
-/// Why there is no result.
+/// Checks that the answer is an error, and returns it.
 fn refused(answer: &Answer) -> Refused {
     assert_eq!(answer.header("content-type"), "application/json", "{answer:?}");
     let body = answer.json();
@@ -164,7 +164,7 @@ fn refused(answer: &Answer) -> Refused {
     (answer.status, error["code"].as_i64().unwrap(), text)
 }
 
-/// A sealed text with another first character.
+/// Encrypted token with its first character changed.
 fn tampered(sealed: &str) -> String {
     let other = if sealed.starts_with('_') { "A" } else { "_" };
     sealed.replacen(|_: char| true, other, 1)
@@ -175,7 +175,7 @@ fn names(list: &Value) -> String {
     list["tools"].as_array().unwrap().iter().map(name).collect::<Vec<_>>().join(" ")
 }
 
-/// A key with these claims.
+/// Creates an API key with these claims.
 pub(super) fn key(server: &Server, name: &str, claims: &Value) -> String {
     let made = server.post("/api/keys", &json!({"name": name, "claims": claims})).ok();
     made["key"].as_str().unwrap().to_owned()

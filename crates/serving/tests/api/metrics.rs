@@ -1,4 +1,4 @@
-//! What a server tells of itself to Prometheus.
+//! The Prometheus metrics of a server.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::calls::Shop;
 use super::server::{Ask, Server};
 
-/// Every sample of a scrape. Not one line may be lost on a foreign parser.
+/// Samples of a scrape, parsed by an independent parser that must not lose a line.
 fn samples(text: &str) -> Vec<Sample> {
     let read = Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).unwrap();
     let mut lines = BTreeSet::new();
@@ -38,14 +38,14 @@ pub(super) fn scrape(server: &Server) -> String {
     answer.body
 }
 
-/// The lines of one metric.
+/// Lines of one metric, without histogram buckets.
 fn lines<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let of = |line: &&str| line.starts_with(name) && !line.contains("_bucket{");
     text.lines().filter(of).collect()
 }
 
 #[test]
-fn the_table_of_the_documentation_is_that_of_the_code() {
+fn the_documented_metrics_are_those_of_the_code() {
     let documentation = include_str!("../../../../docs/telemetry.md");
     let written: Vec<&str> = documentation
         .lines()
@@ -64,7 +64,7 @@ fn the_table_of_the_documentation_is_that_of_the_code() {
 }
 
 #[test]
-fn operators_are_told_to_watch_metrics_that_are_there() {
+fn the_operations_guide_names_only_existing_metrics() {
     let documentation = include_str!("../../../../docs/operations.md");
     let names: BTreeSet<&str> = serving::metrics().map(|metric| metric.name).collect();
     let rows = documentation.lines().skip_while(|line| !line.starts_with("| Metric "));
@@ -99,7 +99,7 @@ fn a_scrape_has_every_metric_with_its_type_and_labels() {
 }
 
 #[test]
-fn who_has_tools_and_what_came_of_calls_is_counted() {
+fn tool_resolutions_and_call_outcomes_are_counted() {
     let shop = Shop::open();
     let before = scrape(&shop.server);
     assert_eq!(lines(&before, "agent_access_resolutions "), ["agent_access_resolutions 0"]);
@@ -108,7 +108,7 @@ fn who_has_tools_and_what_came_of_calls_is_counted() {
     call(json!({"name": "break_pet"})).ok();
     assert_eq!(call(json!({"name": "get_pet", "arguments": {"id": "seven"}})).status, 422);
     assert_eq!(call(json!({"name": "delete_pet", "arguments": {"id": 7}})).status, 404);
-    // Nobody has granted anything to whoever shows nothing.
+    // Anonymous callers are granted nothing.
     shop.server.send(&Ask::new("GET", "/api/agents/tools")).ok();
     let text = scrape(&shop.server);
     for line in [
@@ -133,7 +133,7 @@ fn who_has_tools_and_what_came_of_calls_is_counted() {
 }
 
 #[test]
-fn everything_else_that_a_server_does_is_counted_too() {
+fn breakers_protocols_refreshes_and_connections_are_counted() {
     let shop = Shop::open();
     let call = |body| shop.post("/api/agents/tools/call", &body);
     for _ in 0..5 {
@@ -141,7 +141,7 @@ fn everything_else_that_a_server_does_is_counted_too() {
     }
     assert_eq!(call(json!({"name": "break_pet"})).status, 503);
     let state = |state: u8| format!("toolcrib_breaker_state{{source=\"pets\"}} {state}\n");
-    // All who called are left out. Others go through, until they see the same.
+    // The circuit is open for all agents that called. A new agent is still let through, until its calls fail too.
     assert!(scrape(&shop.server).contains(&state(2)));
     assert_eq!(shop.call_by("another bot", &json!({"name": "break_pet"})).status, 200);
     assert!(scrape(&shop.server).contains(&state(0)));
@@ -201,9 +201,9 @@ fn everything_else_that_a_server_does_is_counted_too() {
     assert_eq!((measured, 0 < stored), (stored + conflicts, true));
 }
 
-/// Of callers, of secrets and of what they send, nothing is in any metric.
+/// Metrics contain nothing about callers, secrets, or the contents of requests.
 #[test]
-fn no_metric_says_who_called_or_with_what() {
+fn no_metric_identifies_callers_or_arguments() {
     let shop = Shop::open();
     let canary = "canary-5f1e";
     let call = |body| shop.post("/api/agents/tools/call", &body);
@@ -225,7 +225,7 @@ fn no_metric_says_who_called_or_with_what() {
 }
 
 #[test]
-fn an_address_of_its_own_tells_it_to_whoever_comes_and_nothing_else() {
+fn the_metrics_listener_serves_only_metrics_and_health() {
     let server = Server::start_with("--metrics-listen 127.0.0.1:0");
     let look = |path: &str| server.send_aside(&Ask::new("GET", path));
     let aside = look("/metrics").body;
@@ -237,6 +237,6 @@ fn an_address_of_its_own_tells_it_to_whoever_comes_and_nothing_else() {
     }
     let elsewhere = Ask::new("GET", "/metrics").header("Host", "evil.example");
     assert!(server.send_aside(&elsewhere).problem().starts_with("421 misdirected_request"));
-    // Where everybody comes, it is for admins.
+    // On the main listener, metrics require admin access.
     assert_eq!(server.send(&Ask::new("GET", "/metrics")).status, 401);
 }

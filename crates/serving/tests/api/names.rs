@@ -1,4 +1,4 @@
-//! Requests for another host, from another origin, or in a form that could be read in two ways (MCP-01 to MCP-03).
+//! Requests with a foreign `Host` or `Origin`, or with an ambiguous target (MCP-01 to MCP-03).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::server::{Ask, Server};
 use crate::support::Folder;
 
-/// The status of what is sent as it is.
+/// Status of the answer to a raw request.
 fn raw(server: &Server, text: &str) -> String {
     let mut stream = server.connect();
     stream.write_all(text.replace("KEY", &server.key).as_bytes()).unwrap();
@@ -18,7 +18,7 @@ fn raw(server: &Server, text: &str) -> String {
 }
 
 #[test]
-fn every_route_is_held_against_host_and_origin_whatever_is_shown() {
+fn every_route_checks_host_and_origin_even_with_a_credential() {
     let server = Server::start();
     for path in ["/api/whoami", "/api/groups", "/api/openapi.json", "/nowhere"] {
         let ask = || server.ask("GET", path);
@@ -37,7 +37,7 @@ fn every_route_is_held_against_host_and_origin_whatever_is_shown() {
 }
 
 #[test]
-fn without_a_credential_only_this_machine_is_served() {
+fn only_local_callers_are_served_without_a_credential() {
     let server = Server::start();
     let ask = || Ask::new("GET", "/api/whoami");
     assert_eq!(server.send(&ask()).ok()["means"], "nothing");
@@ -46,7 +46,7 @@ fn without_a_credential_only_this_machine_is_served() {
         assert_eq!(server.send(&ask().header(proxy, "192.0.2.1")).status, 403, "{proxy}");
         assert_eq!(server.send(&ask().header(proxy, "192.0.2.1").bearer(&server.key)).status, 200);
     }
-    // Behind a proxy that leaves no trace, the name is that of the proxy.
+    // Behind a proxy that adds no headers, the `Host` is that of the proxy.
     let server = server.again("--listen 127.0.0.1:0 --public-url https://crib.example.com");
     let ask = || ask().header("Host", "crib.example.com");
     assert_eq!(server.send(&ask()).status, 403);
@@ -54,7 +54,7 @@ fn without_a_credential_only_this_machine_is_served() {
 }
 
 #[test]
-fn names_are_given_by_a_flag_and_in_the_configuration() {
+fn host_names_come_from_options_and_the_configuration() {
     let folder = Folder::empty();
     let config = json!({
         "public_url": "https://old.example.com",
@@ -80,14 +80,14 @@ fn names_are_given_by_a_flag_and_in_the_configuration() {
 }
 
 #[test]
-fn elsewhere_any_name_will_do_for_whoever_shows_a_credential() {
+fn a_public_listener_accepts_any_host_with_a_credential() {
     let server = Server::start().again("--listen 0.0.0.0:0");
     let ask = |host: &str| server.ask("GET", "/api/whoami").header("Host", host);
     assert_eq!(server.send(&ask("toolcrib:8080")).status, 200);
     let page = |origin: &str| server.send(&ask("toolcrib:8080").header("Origin", origin)).status;
     assert_eq!(page("http://toolcrib:8080"), 200);
     assert_eq!(page("http://evil.example"), 403);
-    // Where nothing must be shown, a page could lead a browser here by a name of its own.
+    // Without credentials, DNS rebinding could make a browser send requests here under a foreign name.
     let server = server.again("--listen 0.0.0.0:0 --allow-anonymous");
     let nobody = |host: &str| server.send(&Ask::new("GET", "/api/whoami").header("Host", host));
     assert_eq!(nobody("192.0.2.1:8080").status, 200);
@@ -95,7 +95,7 @@ fn elsewhere_any_name_will_do_for_whoever_shows_a_credential() {
 }
 
 #[test]
-fn a_target_that_could_be_read_in_two_ways_leads_nowhere() {
+fn an_ambiguous_request_target_is_rejected() {
     let server = Server::start();
     let with = |target: &str, headers: &str| {
         let rest = "Authorization: Bearer KEY\r\nConnection: close\r\n\r\n";

@@ -1,5 +1,5 @@
-//! Two nodes on one journal: what is taken away on one is gone on the other within two seconds (AUZ-15), and a stream goes
-//! on at either (A2).
+//! Two nodes on one journal: a revocation on one takes effect on the other within two seconds (AUZ-15), and a stream
+//! can be resumed at either node (A2).
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::signer::Signer;
 use crate::support::{Folder, KEY, ok, postgres_database};
 use crate::upstream::Upstream;
 
-/// As far as a change may be behind on another node.
+/// Longest delay until a change takes effect on another node.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Looks until it is as wanted; how long that took.
+/// Polls until the answer meets the condition; returns how long that took.
 fn until(what: &str, look: impl Fn() -> Answer, wanted: impl Fn(&Answer) -> bool) -> Duration {
     let start = Instant::now();
     loop {
@@ -30,7 +30,7 @@ fn until(what: &str, look: impl Fn() -> Answer, wanted: impl Fn(&Answer) -> bool
 }
 
 #[test]
-fn a_secret_that_is_replaced_on_one_node_is_shown_by_the_other_within_a_second() {
+fn a_secret_replaced_on_one_node_is_used_by_the_other_within_a_second() {
     let database = postgres_database("api_secret_of_two_nodes");
     let folder = Folder::empty();
     folder.write("sealing.key", KEY);
@@ -60,7 +60,7 @@ fn a_secret_that_is_replaced_on_one_node_is_shown_by_the_other_within_a_second()
 }
 
 #[test]
-fn what_one_node_takes_away_is_gone_on_the_other() {
+fn a_revocation_on_one_node_takes_effect_on_the_other() {
     let database = postgres_database("api_two_nodes");
     let signer = Signer::p256();
     let config = json!({"issuers": [inline(&signer, json!({}))]}).to_string();
@@ -89,7 +89,7 @@ fn what_one_node_takes_away_is_gone_on_the_other() {
         one.act(&format!("/api/{off}")).ok();
         assert_eq!(count(&one.get_as(&token, "/api/agents/tools")), 0, "{off}");
         until(off, || tools(&token), |answer| count(answer) == 0);
-        // The other way round, too.
+        // In the other direction too.
         two.act(&format!("/api/{on}")).ok();
         assert_eq!(count(&tools(&token)), 2, "{on}");
         until(on, || one.get_as(&token, "/api/agents/tools"), |answer| count(answer) == 2);
@@ -104,14 +104,14 @@ fn what_one_node_takes_away_is_gone_on_the_other() {
     one.act("/api/keys/bot/revoke").ok();
     assert_eq!(one.get_as(&key, "/api/agents/tools").status, 401);
     until("revoked", || tools(&key), |answer| answer.status == 401);
-    // A refresh may still be written down on either of them.
+    // Either node may still have to record a refresh.
     let explain = |server: &Server| server.post("/api/access/explain", &json!({"claims": {}}));
     let position = |answer: &Answer| answer.json()["position"].clone();
     until("all", || explain(&two), |seen| position(seen) == position(&explain(&one)));
 }
 
 #[test]
-fn a_stream_goes_on_at_another_node() {
+fn a_stream_can_be_resumed_at_another_node() {
     let database = postgres_database("api_stream_nodes");
     let folder = Folder::with_catalog();
     let export = folder.run("journal export").stdout;
@@ -129,7 +129,7 @@ fn a_stream_goes_on_at_another_node() {
     };
     let first = open(&one, "").next().unwrap();
     assert_eq!(first.name, "snapshot");
-    // While it listens at the other node, and while it does not.
+    // Changes while the agent listens at the other node, and while it is disconnected.
     let mut events = open(&two, &first.id);
     one.act("/api/tools/petstore:getOwner/disable").ok();
     let gone = events.next().unwrap();

@@ -1,5 +1,5 @@
-//! What a collector of OpenTelemetry is told, read strictly: by a receiver of our own that knows every member. It reads JSON;
-//! that protobuf says the same is tested beside the code.
+//! OTLP export, checked by a strict receiver that rejects unknown fields. The receiver reads JSON; unit tests beside
+//! the code check that the protobuf encoding says the same.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::Read as _;
@@ -164,7 +164,7 @@ fn whole(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
-/// What was pushed to a path.
+/// Bodies that were pushed to this path.
 fn pushed<T: DeserializeOwned>(collector: &Upstream, path: &str) -> Vec<T> {
     let requests = collector.requests();
     let pushed = requests.iter().filter(|request| request.starts_with(&format!("POST {path} ")));
@@ -178,7 +178,7 @@ fn pushed<T: DeserializeOwned>(collector: &Upstream, path: &str) -> Vec<T> {
         .collect()
 }
 
-/// A server that pushes there.
+/// Server that pushes to this endpoint.
 fn pushing(endpoint: &str) -> Server {
     Server::start_in(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
@@ -213,7 +213,7 @@ fn spans(collector: &Upstream) -> Vec<Span> {
 }
 
 #[test]
-fn the_steps_of_a_workflow_are_spans_within_its_own() {
+fn the_steps_of_a_workflow_are_child_spans() {
     let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
     let mut shop = Shop::at(pushing(&collector.url("/")));
     grant(&shop, &json!([{"get": {"call": "pets__get_pet", "with": {"id": 7}}}]));
@@ -236,7 +236,7 @@ fn the_steps_of_a_workflow_are_spans_within_its_own() {
 }
 
 #[test]
-fn a_collector_is_told_of_metrics_and_of_spans_that_lead_to_the_upstream() {
+fn metrics_and_spans_are_pushed_with_the_trace_of_the_upstream_request() {
     let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
     let mut shop = Shop::at(pushing(&collector.url("/")));
     call(&shop);
@@ -304,8 +304,8 @@ fn a_collector_is_told_of_metrics_and_of_spans_that_lead_to_the_upstream() {
 }
 
 #[test]
-fn a_collector_that_hangs_or_refuses_keeps_no_call_waiting_and_no_server_from_stopping() {
-    // Takes connections and never says a word.
+fn a_failing_collector_delays_neither_calls_nor_shutdown() {
+    // Accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_url = format!("http://{}", silent.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -327,7 +327,7 @@ fn a_collector_that_hangs_or_refuses_keeps_no_call_waiting_and_no_server_from_st
         let (code, said) = shop.server.stop();
         assert_eq!(code, Some(0), "{said}");
         assert!(stop.elapsed() < Duration::from_secs(10), "{endpoint}: {:?}", stop.elapsed());
-        // Whichever comes first of the deadline of a push and the stop.
+        // The push fails by its own deadline or by the shutdown, whichever comes first.
         let is_told = ["a collector does not take", "was not taken in time"];
         assert!(is_told.iter().any(|told| said.contains(told)), "{said}");
         assert!(said.lines().count() < 6, "it is said once: {said}");
@@ -336,7 +336,7 @@ fn a_collector_that_hangs_or_refuses_keeps_no_call_waiting_and_no_server_from_st
 }
 
 #[test]
-fn protobuf_is_spoken_if_nothing_else_is_asked_for() {
+fn protobuf_is_the_default_protocol() {
     let collector = Upstream::replying(|_| answer("200 OK", "", b""));
     let server = Server::start_in(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/"))]);
     let mut shop = Shop::at(server);
@@ -353,7 +353,7 @@ fn protobuf_is_spoken_if_nothing_else_is_asked_for() {
 }
 
 #[test]
-fn a_protocol_that_is_not_spoken_is_a_warning_and_keeps_no_server_from_starting() {
+fn an_unsupported_protocol_is_only_a_warning() {
     let mut server = Server::start_in(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector.internal:4317"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),

@@ -1,4 +1,4 @@
-//! Policies: their life, their order, and those that would be for everyone.
+//! Policies: create, change, disable, delete; their order; and validation errors.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn matcher() -> Value {
 }
 
 #[test]
-fn a_policy_is_defined_changed_switched_and_deleted() {
+fn a_policy_is_created_changed_deactivated_and_deleted() {
     let server = Server::start();
     server.post("/api/groups", &json!({"name": "g"})).ok();
     let body = json!({"name": "Staff", "matchers": [matcher()], "groups": ["g"], "priority": 5});
@@ -30,7 +30,7 @@ fn a_policy_is_defined_changed_switched_and_deleted() {
 }
 
 #[test]
-fn policies_come_by_priority_on_every_page() {
+fn policies_are_sorted_by_priority_across_pages() {
     let server = Server::start();
     server.post("/api/groups", &json!({"name": "g"})).ok();
     for (name, priority) in [("a", 1), ("b", 100), ("c", 20), ("d", 20)] {
@@ -57,7 +57,7 @@ fn policies_come_by_priority_on_every_page() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_names_the_member() {
+fn errors_in_a_policy_name_the_field() {
     let server = Server::start();
     server.post("/api/groups", &json!({"name": "g"})).ok();
     let wrong = |body: Value| server.post("/api/policies", &body).errors();
@@ -80,7 +80,7 @@ fn what_is_wrong_with_a_policy_names_the_member() {
 }
 
 #[test]
-fn what_is_wrong_with_a_proposal_names_its_place() {
+fn errors_in_a_proposal_name_the_field_path() {
     let server = Server::start();
     let wrong = |more: Value| {
         let mut body = json!({"identities": [{"claims": {}}]});

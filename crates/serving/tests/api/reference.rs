@@ -1,4 +1,4 @@
-//! `docs/reference/rest.md`, from the document that a server gives of itself.
+//! `docs/reference/rest.md`, generated from the server's OpenAPI document.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Map, Value};
@@ -92,7 +92,7 @@ fn shape(name: &str, schema: &Value) -> String {
     shape + &table(schema)
 }
 
-/// The members of an object, if there are any.
+/// Table of an object's properties; empty if it has none.
 fn table(schema: &Value) -> String {
     let required: Vec<&Value> = list(&schema["required"]).collect();
     let mut rows = String::new();
@@ -110,7 +110,7 @@ fn table(schema: &Value) -> String {
     format!("\n| Member | Type | Means |\n|---|---|---|\n{rows}")
 }
 
-/// A type in a few words; a name leads to its own entry.
+/// Short description of a type; a named schema links to its own section.
 fn kind(schema: &Value) -> String {
     let choices = schema.get("anyOf").or(schema.get("oneOf"));
     if let Some(place) = schema.get("$ref").and_then(Value::as_str) {
@@ -136,7 +136,7 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// Nothing, nowhere and no are what everybody expects.
+/// False for defaults that a reader expects anyway: null, false, and empty values.
 fn says_something(usual: &Value) -> bool {
     match usual {
         Value::Null | Value::Bool(false) => false,
@@ -147,7 +147,7 @@ fn says_something(usual: &Value) -> bool {
     }
 }
 
-/// Text for one cell of a table.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

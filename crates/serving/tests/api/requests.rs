@@ -1,4 +1,4 @@
-//! Requests that are not as they should be: each gets a problem, and none gets further.
+//! Malformed requests: each gets a problem document and reaches no handler.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::server::{Ask, Server};
 
 #[test]
-fn every_answer_has_an_id_and_headers_that_keep_browsers_out_of_trouble() {
+fn every_response_has_a_request_id_and_security_headers() {
     let server = Server::start();
     let nowhere = Ask::new("GET", "/nowhere").bearer(&server.key);
     for answer in [
@@ -24,7 +24,7 @@ fn every_answer_has_an_id_and_headers_that_keep_browsers_out_of_trouble() {
 }
 
 #[test]
-fn the_id_of_a_request_is_in_the_journal_with_who_asked() {
+fn the_journal_records_the_request_id_and_the_caller() {
     let mut server = Server::start();
     let ask = server
         .ask("POST", "/api/groups")
@@ -40,7 +40,7 @@ fn the_id_of_a_request_is_in_the_journal_with_who_asked() {
 }
 
 #[test]
-fn nothing_but_one_bearer_credential_counts() {
+fn exactly_one_bearer_credential_is_accepted() {
     let server = Server::start();
     let key = server.key.clone();
     let ask = |path: &str| Ask::new("GET", path);
@@ -56,7 +56,7 @@ fn nothing_but_one_bearer_credential_counts() {
         "Bearer",
     ] {
         let answer = server.send(&ask("/api/whoami").header("Authorization", value));
-        // White space around a header's value does not count.
+        // White space around a header value is not part of it.
         let expected = if value.ends_with(' ') { 200 } else { 401 };
         assert_eq!(answer.status, expected, "{value}: {answer:?}");
     }
@@ -74,7 +74,7 @@ fn nothing_but_one_bearer_credential_counts() {
 }
 
 #[test]
-fn bodies_are_json_and_whole() {
+fn a_body_must_be_complete_json() {
     let server = Server::start();
     let post = |media_type: &str, body: &str| {
         server.send(&server.ask("POST", "/api/groups").text(media_type, body))
@@ -106,7 +106,7 @@ fn bodies_are_json_and_whole() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused() {
+fn a_body_that_is_too_large_is_rejected() {
     let server = Server::start();
     let mut stream = server.connect();
     let head = format!(
@@ -122,7 +122,7 @@ fn a_body_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn unknown_paths_methods_and_parameters_are_problems() {
+fn unknown_paths_methods_and_parameters_get_a_problem() {
     let server = Server::start();
     assert!(server.get("/api/nothing").problem().starts_with("404 not_found"));
     assert!(server.get("/").problem().starts_with("404 not_found"));
@@ -147,7 +147,7 @@ fn unknown_paths_methods_and_parameters_are_problems() {
 }
 
 #[test]
-fn what_was_made_and_removed_is_not_made_again_by_the_same_request() {
+fn an_idempotent_retry_does_not_recreate_a_deleted_resource() {
     let server = Server::start();
     let matcher = json!({"claim": "role", "operator": "exists"});
     for (kind, body) in [

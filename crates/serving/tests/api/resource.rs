@@ -1,4 +1,4 @@
-//! What a client without a token learns about where to get one, and what the server is not (OAU-01, OAU-02, OAU-14).
+//! Protected resource metadata: where a client without a token can get one (OAU-01, OAU-02, OAU-14).
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn look(server: &Server, path: &str) -> Value {
 }
 
 #[test]
-fn both_documents_name_the_public_url_byte_for_byte() {
+fn both_documents_contain_the_exact_public_url() {
     let issuers =
         [inline(&Signer::p256(), json!({})), inline(&Signer::p256(), json!({"issuer": "ours"}))];
     let server = trusting_on(Folder::empty(), &issuers, "--public-url https://crib.example.com");
@@ -34,7 +34,7 @@ fn both_documents_name_the_public_url_byte_for_byte() {
 }
 
 #[test]
-fn every_401_says_where_to_get_a_token_and_for_what() {
+fn every_401_names_the_metadata_url_and_the_scopes() {
     let folder = Folder::empty();
     let issuer = inline(&Signer::p256(), json!({}));
     let config =
@@ -54,7 +54,7 @@ fn every_401_says_where_to_get_a_token_and_for_what() {
 }
 
 #[test]
-fn an_issuer_without_an_audience_issues_for_the_public_url() {
+fn an_issuer_without_an_audience_uses_the_public_url() {
     let signer = Signer::p256();
     let issuer = inline(&signer, json!({"audience": null}));
     let server = trusting_on(
@@ -69,7 +69,7 @@ fn an_issuer_without_an_audience_issues_for_the_public_url() {
     for audience in ["https://crib.example.com/", "https://other.example.com"] {
         assert_eq!(server.get_as(&token(audience), "/api/whoami").status, 401, "{audience}");
     }
-    // Without a public url nobody knows whom its tokens are for.
+    // Without a public URL, the server cannot know the audience of the issuer's tokens.
     let folder = Folder::empty();
     folder.write("config.json", json!({"issuers": [issuer]}).to_string());
     let run = folder.run("serve --listen 127.0.0.1:0 --config config.json");
@@ -78,7 +78,7 @@ fn an_issuer_without_an_audience_issues_for_the_public_url() {
 }
 
 #[test]
-fn there_is_no_authorization_server_here() {
+fn the_server_is_no_authorization_server() {
     let server = Server::start();
     for path in [
         "/authorize",
@@ -94,7 +94,7 @@ fn there_is_no_authorization_server_here() {
             assert_eq!(server.send(&server.ask(method, path)).status, 404, "{method} {path}");
         }
     }
-    // Without issuers there is nowhere to send anybody.
+    // Without issuers there is no authorization server to name.
     for path in [ROOT, MCP] {
         let problem = server.send(&Ask::new("GET", path)).problem();
         assert!(problem.starts_with("404 not_found: no issuer's tokens are taken"), "{problem}");

@@ -1,12 +1,12 @@
-//! Every route as everybody. The routes come from the server itself, so a new one is tried too; one whose handler lets in
-//! more than the table of routes says fails here.
+//! Every route as every kind of caller. The list of routes comes from the server, so new routes are included; a handler
+//! that admits more callers than the route table states fails here.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 
 use super::server::{Ask, Server};
 
-/// Method, path and whom it is for.
+/// Method, path and role of every route.
 fn routes(server: &Server) -> Vec<(String, String, String)> {
     let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
     let mut routes = Vec::new();
@@ -23,7 +23,7 @@ fn routes(server: &Server) -> Vec<(String, String, String)> {
     routes
 }
 
-/// Tries every route; `expected` says which statuses are right for whom it is for.
+/// Requests every route; `expected` decides whether a status is right for the role of the route.
 pub(super) fn try_all(
     server: &Server,
     credential: Option<&str>,
@@ -43,7 +43,7 @@ pub(super) fn try_all(
 }
 
 #[test]
-fn every_route_lets_in_exactly_whom_it_is_for() {
+fn every_route_admits_exactly_its_role() {
     let server = Server::start();
     let agent =
         server.post("/api/keys", &json!({"name": "agent", "claims": {"role": "admin"}})).ok();
@@ -57,14 +57,14 @@ fn every_route_lets_in_exactly_whom_it_is_for() {
         |role: &str, status: u16| (status == 403) == (role == "admins") && status != 401;
     let nobody = |role: &str, status: u16| (status == 401) == (role == "admins") && status != 403;
     let all = |_: &str, status: u16| status != 401 && status != 403;
-    // On this machine, whoever shows nothing is anonymous.
+    // From this machine, a request without a credential is anonymous.
     try_all(&server, None, nobody);
     try_all(&server, Some("tcrib_nobody_secret"), only_open);
     try_all(&server, Some(&changed(&server.key)), only_open);
     try_all(&server, Some("eyJhbGciOiJub25lIn0.e30."), only_open);
     try_all(&server, Some(&agent), not_admins);
     try_all(&server, Some(&server.key), all);
-    // Elsewhere, whoever shows nothing is nobody.
+    // From elsewhere, a request without a credential is rejected.
     let server = server.again("--listen 0.0.0.0:0");
     try_all(&server, None, only_open);
     try_all(&server, Some(&agent), not_admins);
@@ -73,7 +73,7 @@ fn every_route_lets_in_exactly_whom_it_is_for() {
 }
 
 #[test]
-fn whoever_an_admin_policy_matches_is_an_admin() {
+fn a_caller_is_an_admin_while_an_admin_policy_matches() {
     let server = Server::start();
     let bot = server.post("/api/keys", &json!({"name": "bot", "claims": {"role": "ops"}})).ok();
     let list =

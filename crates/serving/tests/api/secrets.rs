@@ -1,4 +1,4 @@
-//! Secrets over the API: they go in, are used from the next call on, and do not come out.
+//! Secrets over the API: write-only, and used from the next call on.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(super) fn set(server: &Server, value: &str) {
     assert_eq!((answer.status, &*answer.body), (204, ""), "{answer:?}");
 }
 
-/// An API that is shown the secret, and an agent who may call it.
+/// API whose credential is the secret, and the key of an agent that may call it.
 pub(super) fn pets(server: &Server, upstream: &Upstream) -> String {
     let text = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
         "paths": {"/pets": {"get": {"operationId": "look", "responses": {"200": {"description": "ok"}}}}}});
@@ -41,7 +41,7 @@ pub(super) fn call(server: &Server, agent: &str) -> Answer {
 }
 
 #[test]
-fn a_secret_that_is_replaced_is_used_by_the_next_call() {
+fn a_replaced_secret_is_used_by_the_next_call() {
     let (server, upstream) = (sealing(), Upstream::replying(|_| ok("application/json", "{}")));
     set(&server, "first");
     let agent = pets(&server, &upstream);
@@ -62,7 +62,7 @@ fn a_secret_that_is_replaced_is_used_by_the_next_call() {
 }
 
 #[test]
-fn calls_go_on_with_what_is_known_while_the_store_fails() {
+fn calls_use_the_last_known_secret_while_the_store_fails() {
     let upstream = Upstream::replying(|_| ok("application/json", "{}"));
     let mut server = sealing();
     let log = server.log();
@@ -76,7 +76,7 @@ fn calls_go_on_with_what_is_known_while_the_store_fails() {
     };
     rename("sealed", "away");
     assert_eq!(server.get("/api/secrets").status, 503);
-    // For longer than a value is used without a look.
+    // Longer than a value is used without checking the store.
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(2_500) {
         let answer = call(&server, &agent);
@@ -94,7 +94,7 @@ fn calls_go_on_with_what_is_known_while_the_store_fails() {
 }
 
 #[test]
-fn names_are_listed_with_when_they_were_set_and_who_refers_to_them() {
+fn secrets_are_listed_with_the_time_they_were_set_and_their_sources() {
     let (server, upstream) = (sealing(), Upstream::replying(|_| ok("application/json", "{}")));
     set(&server, "canary-value");
     server.put("/api/secrets/unused", &json!({"value": "canary-value"}));
@@ -114,7 +114,7 @@ fn names_are_listed_with_when_they_were_set_and_who_refers_to_them() {
 }
 
 #[test]
-fn what_cannot_be_sealed_is_refused() {
+fn invalid_secrets_are_rejected() {
     let server = sealing();
     let put = |name: &str, body: Value| server.put(&format!("/api/secrets/{name}"), &body);
     let value = json!({"value": "v"});
@@ -132,7 +132,7 @@ fn what_cannot_be_sealed_is_refused() {
 }
 
 #[test]
-fn a_server_without_the_key_says_what_to_do() {
+fn a_server_without_the_sealing_key_explains_how_to_set_it() {
     let put = |server: &Server, name: &str| {
         server.put(&format!("/api/secrets/{name}"), &json!({"value": "v"}))
     };

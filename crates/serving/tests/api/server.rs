@@ -1,4 +1,4 @@
-//! A server of its own for each test, and a client so plain that it can also send what no client should.
+//! A running server for each test, and an HTTP client simple enough to send invalid requests.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,24 +11,24 @@ use serde_json::Value;
 
 use crate::support::Folder;
 
-/// A running server. It is stopped with the test.
+/// Running server; killed at the end of the test.
 pub(crate) struct Server {
     pub(crate) folder: Folder,
     child: Option<Child>,
     port: u16,
-    /// Where only metrics are.
+    /// Port of the metrics listener.
     aside: u16,
-    /// Of the first admin.
+    /// API key of the first admin.
     pub(crate) key: String,
 }
 
-/// A request.
+/// HTTP request.
 pub(crate) struct Ask {
     head: String,
     body: String,
 }
 
-/// What came back.
+/// HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
 }
 
 impl Server {
-    /// On an empty journal.
+    /// Starts on an empty journal.
     pub(crate) fn start() -> Self {
         Self::start_with("")
     }
@@ -46,26 +46,26 @@ impl Server {
         Self::on(Folder::empty(), options)
     }
 
-    /// On a journal without an admin.
+    /// Starts in this folder, on a journal that has no admin yet.
     pub(crate) fn on(folder: Folder, options: &str) -> Self {
         let server = Self { folder, child: None, port: 0, aside: 0, key: String::new() };
         let listen = if options.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
         server.run(&format!("serve {listen} {options}"), "curl")
     }
 
-    /// With the pizzeria.
+    /// Starts with the demo data (`--demo`).
     pub(crate) fn demo() -> Self {
         let (folder, key) = (Folder::empty(), String::new());
         let server = Self { folder, child: None, port: 0, aside: 0, key };
         server.run("serve --listen 127.0.0.1:0 --demo", "# Done")
     }
 
-    /// On an empty journal, with these variables.
+    /// Starts on an empty journal, with these environment variables.
     pub(crate) fn start_in(environment: &[(&str, &str)]) -> Self {
         Self::on_in(Folder::empty(), "", environment)
     }
 
-    /// On a journal without an admin, with these variables.
+    /// Starts in this folder, on a journal without an admin, with these environment variables.
     pub(crate) fn on_in(folder: Folder, options: &str, environment: &[(&str, &str)]) -> Self {
         let server = Self { folder, child: None, port: 0, aside: 0, key: String::new() };
         let arguments = format!("serve --listen 127.0.0.1:0 {options}");
@@ -73,20 +73,20 @@ impl Server {
         server.greeted(child, "curl")
     }
 
-    /// Another node on the same journal.
+    /// Starts another node on the same journal.
     pub(crate) fn beside(other: &Self, options: &str) -> Self {
         let (folder, key) = (Folder::empty(), other.key.clone());
         let server = Self { folder, child: None, port: 0, aside: 0, key };
         server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "API docs")
     }
 
-    /// Stops the server and starts it again, there or elsewhere.
+    /// Stops the server and starts it again with other options.
     pub(crate) fn again(mut self, options: &str) -> Self {
         self.stop();
         self.run(&format!("serve {options}"), "API docs")
     }
 
-    /// Starts the program and reads what it says up to a line with this word.
+    /// Starts the program and reads its output up to a line that contains `last`.
     fn run(self, arguments: &str, last: &str) -> Self {
         let child = self.folder.start(arguments, &[]);
         self.greeted(child, last)
@@ -122,7 +122,7 @@ impl Server {
         self
     }
 
-    /// Tells the server to stop, and what it said until then.
+    /// Stops the server; returns the exit code and its stderr.
     pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
         self.tell_to_stop();
         self.ended()
@@ -137,14 +137,14 @@ impl Server {
         self.child.iter().for_each(|child| signal(child, name));
     }
 
-    /// Waits until the server has ended, and what it said until then.
+    /// Waits until the server has exited; returns the exit code and its stderr.
     pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
         let Some(child) = self.child.take() else { return (None, String::new()) };
         let output = child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 
-    /// Hears its log until it ends, so that it can log as much as it likes.
+    /// Reads the log in the background until the server exits, so that a full pipe cannot block it.
     pub(crate) fn log(&mut self) -> JoinHandle<String> {
         let mut stderr = self.child.as_mut().and_then(|child| child.stderr.take()).unwrap();
         thread::spawn(move || {
@@ -162,20 +162,20 @@ impl Server {
         connect(self.port)
     }
 
-    /// Sends a request as it is.
+    /// Sends a request on a connection of its own.
     pub(crate) fn send(&self, ask: &Ask) -> Answer {
         send(self.connect(), ask)
     }
 
-    /// Sends a request to where only metrics are.
+    /// Sends a request to the metrics listener.
     pub(crate) fn send_aside(&self, ask: &Ask) -> Answer {
         send(connect(self.aside), ask)
     }
 
-    /// Opens a stream of events.
+    /// Opens an event stream.
     pub(crate) fn open(&self, ask: &Ask) -> Events {
         let mut stream = self.connect();
-        // In HTTP/1.0 the body is what follows, until somebody hangs up.
+        // HTTP/1.0, because there the body ends with the connection and has no chunks.
         let (head, body) = (ask.head.replacen("HTTP/1.1", "HTTP/1.0", 1), &ask.body);
         let length = format!("Content-Length: {}\r\n", body.len());
         let whole = format!("{head}Host: localhost\r\n{length}\r\n{body}");
@@ -187,17 +187,17 @@ impl Server {
         events
     }
 
-    /// Asks as the first admin.
+    /// Request with the key of the first admin.
     pub(crate) fn ask(&self, method: &str, path: &str) -> Ask {
         Ask::new(method, path).bearer(&self.key)
     }
 
-    /// What whoever shows this gets.
+    /// Sends a `GET` with this credential.
     pub(crate) fn get_as(&self, credential: &str, path: &str) -> Answer {
         self.send(&Ask::new("GET", path).bearer(credential))
     }
 
-    /// Has something done that takes no words.
+    /// Sends a `POST` without a body as the first admin.
     pub(crate) fn act(&self, path: &str) -> Answer {
         self.send(&self.ask("POST", path))
     }
@@ -218,7 +218,7 @@ impl Server {
         self.send(&self.ask("DELETE", path))
     }
 
-    /// Looks again until it is as wanted.
+    /// Polls until the answer meets the condition.
     pub(crate) fn wait_for(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -243,11 +243,11 @@ fn send(mut stream: TcpStream, ask: &Ask) -> Answer {
     let length = if length == 0 { String::new() } else { format!("Content-Length: {length}\r\n") };
     let host = if ask.head.contains("\r\nHost:") { "" } else { "Host: localhost\r\n" };
     let head = format!("{}{host}{length}Connection: close\r\n\r\n", ask.head);
-    // A server that has seen enough may hang up before the end.
+    // The server may close the connection before it has read everything.
     drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(ask.body.as_bytes())));
     let mut bytes = Vec::new();
     let mut piece = [0; 1 << 16];
-    // A stream does not end: its head is answer enough.
+    // An event stream does not end, so its head counts as the whole response.
     while !is_stream(&bytes) {
         match stream.read(&mut piece).unwrap() {
             0 => break,
@@ -257,10 +257,10 @@ fn send(mut stream: TcpStream, ask: &Ask) -> Answer {
     Answer::read(&String::from_utf8(bytes).unwrap())
 }
 
-/// A stream of events.
+/// Event stream.
 pub(crate) struct Events(BufReader<TcpStream>);
 
-/// One of them.
+/// One event of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     pub(crate) name: String,
@@ -275,7 +275,7 @@ impl Events {
         (0 < length).then(|| line.trim_end().to_owned())
     }
 
-    /// The next one; none if the stream is over.
+    /// The next event, or `None` at the end of the stream.
     pub(crate) fn next(&mut self) -> Option<Event> {
         let mut event = Event::default();
         loop {
@@ -302,7 +302,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether an answer is one that goes on for as long as somebody listens.
+/// Whether the response is an event stream.
 fn is_stream(answer: &[u8]) -> bool {
     let answer = String::from_utf8_lossy(answer);
     answer.split_once("\r\n\r\n").is_some_and(|(head, _)| head.contains("text/event-stream"))
@@ -329,7 +329,7 @@ impl Ask {
         self.header("Authorization", &format!("Bearer {key}"))
     }
 
-    /// Sends it, and does not wait for what comes back.
+    /// Sends the request without waiting for the response.
     pub(crate) fn write_to(&self, connection: &mut TcpStream) {
         let length = format!("Content-Length: {}\r\n", self.body.len());
         let whole = format!("{}Host: localhost\r\n{length}\r\n{}", self.head, self.body);
@@ -340,7 +340,7 @@ impl Ask {
         self.text("application/json", &body.to_string())
     }
 
-    /// Sends it to a server at a URL.
+    /// Sends the request to the server at this URL.
     pub(crate) fn send_to(&self, url: &str) -> Answer {
         send(connect(url.rsplit_once(':').unwrap().1.parse().unwrap()), self)
     }
@@ -367,7 +367,7 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// The challenge before it says where a token is to be had.
+    /// The challenge up to its `resource_metadata` parameter.
     pub(crate) fn challenge(&self) -> &str {
         let whole = self.header("www-authenticate");
         let (challenge, _) = whole.split_once(" resource_metadata=\"").expect("the way to a token");
@@ -378,13 +378,13 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// The body of an answer that went well.
+    /// JSON body of a successful response.
     pub(crate) fn ok(&self) -> Value {
         assert!((200..300).contains(&self.status), "{self:?}");
         self.json()
     }
 
-    /// `field: message` for everything that is wrong with a request.
+    /// `field: message` for each validation error.
     pub(crate) fn errors(&self) -> String {
         assert_eq!(self.status, 422, "{self:?}");
         let problem = self.json();
@@ -395,7 +395,7 @@ impl Answer {
         errors.map(error).collect::<Vec<_>>().join("\n")
     }
 
-    /// `409 already_exists: detail` of a problem.
+    /// `409 already_exists: detail` of a problem document.
     pub(crate) fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
         let problem = self.json();

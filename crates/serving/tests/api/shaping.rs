@@ -1,4 +1,4 @@
-//! What agents get of an answer: the part that an admin says.
+//! Shaped results: the projection an admin sets, and the limit on the size of a result.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::upstream::Upstream;
 
 const TOOL: &str = "/api/tools/shop:orders";
 
-/// A server with a tool `orders` that promises the shape of its answer, and somebody who may use it.
+/// Server with a tool `orders` that has an output schema, and the key of an agent that is granted it.
 pub(super) struct Shop {
     pub(super) server: Server,
     _upstream: Upstream,
@@ -41,7 +41,7 @@ impl Shop {
         Self { server, _upstream: upstream, key }
     }
 
-    /// Says something of the tool.
+    /// Patches the tool.
     pub(super) fn patch(&self, patch: &Value) -> Answer {
         let key = &self.server.key;
         self.server.send(&Ask::new("PATCH", TOOL).bearer(key).json(patch))
@@ -52,13 +52,13 @@ impl Shop {
         self.server.send(&call.json(&json!({"name": "orders"}))).ok()
     }
 
-    /// The same in the shape of MCP.
+    /// Calls the tool over the HTTP manifest, which answers with an MCP result.
     pub(super) fn call_for_model(&self) -> Value {
         let call = Ask::new("POST", "/tools/orders").bearer(&self.key);
         self.server.send(&call.json(&json!({}))).ok()
     }
 
-    /// What an MCP client gets of a tool that it was shown in a list.
+    /// MCP result of a tool that the client has seen in a list.
     fn call_over_mcp(&self, name: &str, arguments: &Value) -> Value {
         let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}});
@@ -87,7 +87,7 @@ fn orders() -> Value {
 }
 
 #[test]
-fn an_admin_says_which_part_of_an_answer_agents_get() {
+fn a_projection_selects_the_part_of_a_result_that_agents_get() {
     let shop = Shop::answering(&orders());
     assert!(shop.listed()["outputSchema"].is_object());
     assert_eq!(shop.call()["result"], orders());
@@ -99,16 +99,16 @@ fn an_admin_says_which_part_of_an_answer_agents_get() {
     let result = shop.call_for_model();
     assert_eq!(result["structuredContent"], part);
     assert_eq!(result["content"][0]["text"], part.to_string());
-    // What it promised is not what it gives.
+    // The projected result does not match the tool's output schema, so none is announced.
     assert_eq!(shop.listed().get("outputSchema"), None);
     assert_eq!(said.get("output_schema"), None);
-    // What is no object is text only.
+    // A result that is no object has no structured content.
     shop.patch(&json!({"projection": "orders[].id | sort(@)"})).ok();
     assert_eq!(shop.call()["result"], json!([1, 2]));
     let result = shop.call_for_model();
     assert_eq!(result.get("structuredContent"), None);
     assert_eq!(result["content"], json!([{"type": "text", "text": "[1,2]"}]));
-    // Nothing else of the tool is touched by it, and null takes it back.
+    // Other patches keep the projection, and null removes it.
     shop.patch(&json!({"description": "Orders"})).ok();
     assert_eq!(shop.call()["result"], json!([1, 2]));
     shop.patch(&json!({"projection": null})).ok();
@@ -117,7 +117,7 @@ fn an_admin_says_which_part_of_an_answer_agents_get() {
 }
 
 #[test]
-fn a_projection_that_cannot_work_is_refused_when_it_is_set() {
+fn an_invalid_projection_is_rejected_when_it_is_set() {
     let shop = Shop::answering(&orders());
     for (projection, why) in [
         ("orders[", "is not JMESPath"),
@@ -131,7 +131,7 @@ fn a_projection_that_cannot_work_is_refused_when_it_is_set() {
 }
 
 #[test]
-fn an_answer_that_a_projection_does_not_fit_is_held_back_with_the_reason() {
+fn a_result_that_cannot_be_projected_is_withheld_with_the_reason() {
     let shop = Shop::answering(&orders());
     shop.patch(&json!({"projection": "length(page)"})).ok();
     let outcome = shop.call();
@@ -143,7 +143,7 @@ fn an_answer_that_a_projection_does_not_fit_is_held_back_with_the_reason() {
 }
 
 #[test]
-fn an_answer_of_which_too_much_would_have_to_be_read_is_held_back_too() {
+fn a_result_that_is_too_large_to_parse_for_projection_is_withheld() {
     let many: Vec<Value> = (0..120_000).map(|_| json!({"": 0})).collect();
     let shop = Shop::answering(&json!({"orders": many, "card": "4711"}));
     assert_eq!(shop.call()["status"], "completed");
@@ -154,13 +154,13 @@ fn an_answer_of_which_too_much_would_have_to_be_read_is_held_back_too() {
     assert!(message.contains("it was not read as JSON"), "{message}");
 }
 
-/// Long, and with characters of several bytes.
+/// Long result with multi-byte characters.
 pub(super) fn many_orders() -> Value {
     let order = |id: usize| json!({"id": id, "by": "añ€😀"});
     json!({"orders": (0..300).map(order).collect::<Vec<_>>()})
 }
 
-/// The id and the offset that a note tells.
+/// Result id and offset in the note of a truncated result.
 pub(super) fn told(note: &Value) -> (String, usize) {
     let note = note.as_str().unwrap();
     let (_, rest) = note.split_once("GET /api/agents/results/").unwrap();
@@ -170,7 +170,7 @@ pub(super) fn told(note: &Value) -> (String, usize) {
 }
 
 #[test]
-fn an_answer_that_is_too_long_is_cut_and_its_caller_reads_on() {
+fn a_long_result_is_truncated_and_its_caller_can_read_the_rest() {
     let shop = Shop::answering(&many_orders());
     assert_eq!(shop.call()["result"], many_orders(), "256 KiB are usual");
     let said = shop.patch(&json!({"max_result_bytes": 1024})).ok();
@@ -194,7 +194,7 @@ fn an_answer_that_is_too_long_is_cut_and_its_caller_reads_on() {
         }
         assert_eq!(serde_json::from_str::<Value>(&whole).unwrap(), many_orders());
     }
-    // What is projected is short enough.
+    // The projected result is short enough.
     shop.patch(&json!({"projection": "length(orders)"})).ok();
     assert_eq!(shop.call()["result"], 300);
     for wrong in [json!(1023), json!(8_388_609), json!(-1)] {
@@ -204,7 +204,7 @@ fn an_answer_that_is_too_long_is_cut_and_its_caller_reads_on() {
 }
 
 #[test]
-fn nobody_else_reads_on_nor_who_lost_the_tool() {
+fn only_the_caller_can_read_the_rest_and_only_with_the_grant() {
     let shop = Shop::answering(&many_orders());
     shop.patch(&json!({"max_result_bytes": 1024})).ok();
     let (id, _) = told(&shop.call()["content"][1]["text"]);
@@ -216,7 +216,7 @@ fn nobody_else_reads_on_nor_who_lost_the_tool() {
     }
     assert_eq!(shop.server.get_as(&shop.key, &format!("{path}?offset=999999999")).status, 404);
     assert_eq!(shop.server.get_as(&shop.key, "/api/agents/results/none").status, 404);
-    // Who may not call it any more may not read what came of it either.
+    // A caller that may no longer call the tool may not read its results either.
     for (scopes, expected) in [(json!(["orders:read"]), 404), (json!([]), 200)] {
         shop.patch(&json!({"required_scopes": scopes})).ok();
         assert_eq!(status(&shop.key), expected);
@@ -225,13 +225,13 @@ fn nobody_else_reads_on_nor_who_lost_the_tool() {
     assert_eq!(status(&shop.key), 404);
 }
 
-/// What clients of the TypeScript and Python SDKs take of a tool with an output schema.
+/// Whether the TypeScript and Python SDKs accept this result of a tool with an output schema.
 fn is_taken_by_strict_clients(result: &Value) -> bool {
     result["structuredContent"].is_object() || result["isError"] == true
 }
 
 #[test]
-fn an_answer_without_the_structure_that_was_promised_reaches_clients_that_check() {
+fn a_result_that_violates_its_schema_still_reaches_strict_clients() {
     let cut = Shop::answering(&many_orders());
     cut.patch(&json!({"max_result_bytes": 1024})).ok();
     let of_another_kind = Shop::answering(&json!([1, 2]));
@@ -248,7 +248,7 @@ fn an_answer_without_the_structure_that_was_promised_reaches_clients_that_check(
         assert!(note.starts_with("[toolcrib: the tool was called"), "{result}");
         assert_eq!(result["_meta"]["toolcrib/status"], "completed");
         assert_eq!(result["_meta"].get("toolcrib/code"), None);
-        // Nothing was promised of `execute_tool`, and nobody else checks.
+        // `execute_tool` has no output schema, and clients of the HTTP manifest do not check one.
         let executed = shop.call_over_mcp("execute_tool", &json!({"name": "orders"}));
         for plain in [executed, shop.call_for_model()] {
             assert_eq!((&plain["isError"], plain.get("structuredContent")), (&json!(false), None));
@@ -258,7 +258,7 @@ fn an_answer_without_the_structure_that_was_promised_reaches_clients_that_check(
 }
 
 #[test]
-fn an_answer_that_keeps_the_promise_is_no_error() {
+fn a_result_that_matches_its_schema_is_no_error() {
     let shop = Shop::answering(&orders());
     let result = shop.call_over_mcp("orders", &json!({}));
     assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(false), &orders()));
@@ -267,7 +267,7 @@ fn an_answer_that_keeps_the_promise_is_no_error() {
     assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(false), None));
 }
 
-/// What a client of this older version gets of the tool.
+/// Result of the tool for a client of this MCP version.
 fn called_by(shop: &Shop, version: &str) -> Value {
     let post = || {
         let ask = Ask::new("POST", "/mcp").bearer(&shop.key);
@@ -284,7 +284,7 @@ fn called_by(shop: &Shop, version: &str) -> Value {
 }
 
 #[test]
-fn the_rest_of_an_answer_is_linked_to_for_clients_that_know_links() {
+fn the_rest_of_a_result_is_linked_for_clients_that_support_links() {
     let shop = Shop::answering(&many_orders());
     shop.patch(&json!({"max_result_bytes": 1024})).ok();
     for (result, is_linked) in [

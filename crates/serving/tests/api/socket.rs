@@ -1,4 +1,4 @@
-//! A server on a Unix socket: for whoever may open it.
+//! A server on a Unix socket: file permissions decide who may connect.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use crate::support::Folder;
 
 const LISTEN: &str = "--listen unix:crib.sock";
 
-/// The status of an answer.
+/// Status of the answer to a request over the socket.
 fn ask(server: &Server, headers: &str) -> String {
     let mut stream = UnixStream::connect(server.folder.path("crib.sock")).unwrap();
     let rest = "Connection: close\r\n\r\n";
@@ -26,7 +26,7 @@ fn mode(server: &Server) -> u32 {
 }
 
 #[test]
-fn a_socket_is_for_its_owner_and_goes_by_any_name_but_not_for_pages() {
+fn a_socket_belongs_to_its_owner_and_accepts_any_host_but_no_web_pages() {
     let mut server = Server::start_with(LISTEN);
     assert_eq!(mode(&server), 0o600);
     assert_eq!(ask(&server, "Host: localhost\r\n"), "200");
@@ -39,7 +39,7 @@ fn a_socket_is_for_its_owner_and_goes_by_any_name_but_not_for_pages() {
 }
 
 #[test]
-fn what_a_dead_server_left_is_replaced_and_nothing_else() {
+fn only_the_socket_of_a_dead_server_is_replaced() {
     let mut server = Server::start_with(LISTEN);
     let beside = server.folder.run("--journal other.db serve --listen unix:crib.sock");
     assert_eq!(beside.code, Some(1));
@@ -57,7 +57,7 @@ fn what_a_dead_server_left_is_replaced_and_nothing_else() {
 }
 
 #[test]
-fn a_socket_that_somebody_else_put_there_meanwhile_stays() {
+fn a_socket_created_by_another_process_is_not_deleted() {
     let mut server = Server::start_with(LISTEN);
     std::fs::remove_file(server.folder.path("crib.sock")).unwrap();
     let other = UnixListener::bind(server.folder.path("crib.sock")).unwrap();
@@ -67,7 +67,7 @@ fn a_socket_that_somebody_else_put_there_meanwhile_stays() {
 }
 
 #[test]
-fn whoever_came_to_the_socket_before_the_end_is_answered() {
+fn connections_accepted_before_shutdown_are_answered() {
     let folder = Folder::empty();
     folder.write("config.json", r#"{"limits": {"connections": 1}}"#);
     let mut server = Server::on(folder, &format!("{LISTEN} --config config.json"));

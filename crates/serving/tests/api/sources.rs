@@ -1,4 +1,4 @@
-//! Sources: registered, refreshed, changed, removed, and what can go wrong on the way.
+//! Sources: registered, refreshed, changed and removed, and the errors on the way.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use super::server::{Ask, Server};
 use crate::support::{Folder, answering, ok};
 use crate::upstream::{Upstream, answer};
 
-/// A specification with these operations, each `GET /NAME`.
+/// Specification with these operations, each `GET /NAME`.
 pub(super) fn specification(names: &[&str]) -> String {
     let path = |name: &&str| {
         let operation = json!({"operationId": name, "summary": format!("the {name}"), "responses": {"200": {"description": "ok"}}});
@@ -20,7 +20,7 @@ pub(super) fn specification(names: &[&str]) -> String {
     json!({"openapi": "3.1.0", "info": {"title": "t", "version": "7"}, "servers": [{"url": "https://api.example"}], "paths": paths}).to_string()
 }
 
-/// An upstream whose specification can be changed.
+/// Upstream whose specification can be replaced.
 pub(super) fn changing(first: String) -> (Upstream, Arc<Mutex<String>>) {
     let text = Arc::new(Mutex::new(first));
     let now = Arc::clone(&text);
@@ -32,7 +32,7 @@ pub(super) fn body(upstream: &Upstream) -> Value {
 }
 
 #[test]
-fn a_source_is_registered_and_refreshed_by_itself() {
+fn a_registered_source_is_refreshed_automatically() {
     let server = Server::start();
     let upstream = answering(ok("application/json", &specification(&["cats", "dogs"])));
     let made = server.post("/api/sources", &body(&upstream));
@@ -48,12 +48,12 @@ fn a_source_is_registered_and_refreshed_by_itself() {
     let listed = server.get("/api/sources?kind=openapi&health=healthy&enabled=true&q=PET").ok();
     assert_eq!(listed["data"][0]["tools"], counts);
     assert_eq!(server.get("/api/sources?kind=mcp").ok()["data"], json!([]));
-    // What a refresh does is nothing an admin has to have seen.
+    // A refresh does not change the entity tag: an admin need not have seen its outcome.
     assert_eq!(server.get("/api/sources/pets").header("etag"), made.header("etag"));
 }
 
 #[test]
-fn a_source_is_refreshed_by_hand_changed_switched_and_removed() {
+fn a_source_is_refreshed_on_request_changed_disabled_and_removed() {
     let server = Server::start();
     let (upstream, text) = changing(specification(&["cats", "dogs"]));
     server.post("/api/sources", &body(&upstream)).ok();
@@ -82,7 +82,7 @@ fn a_source_is_refreshed_by_hand_changed_switched_and_removed() {
 }
 
 #[test]
-fn a_refresh_that_fails_says_why_and_changes_no_tool() {
+fn a_failed_refresh_reports_the_reason_and_changes_no_tool() {
     let server = Server::start();
     let (upstream, text) = changing(specification(&["a", "b", "c", "d"]));
     server.post("/api/sources", &body(&upstream)).ok();
@@ -110,7 +110,7 @@ fn a_refresh_that_fails_says_why_and_changes_no_tool() {
 }
 
 #[test]
-fn a_source_that_is_told_to_ask_elsewhere_is_refreshed_by_itself() {
+fn a_source_with_a_new_url_is_refreshed_automatically() {
     let server = Server::start();
     let (one, two) = (specification(&["cats"]), specification(&["cats", "dogs"]));
     let one = answering(ok("application/json", &one));
@@ -127,12 +127,12 @@ fn a_source_that_is_told_to_ask_elsewhere_is_refreshed_by_itself() {
 }
 
 #[test]
-fn a_server_starts_and_stops_at_once_however_dead_an_upstream_is() {
+fn a_dead_upstream_delays_neither_start_nor_shutdown() {
     let server = Server::start();
     let upstream = answering(ok("application/json", &specification(&["cats", "dogs"])));
     server.post("/api/sources", &body(&upstream)).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
-    // Takes connections and never says a word.
+    // Accepts connections and never answers.
     let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut dead = body(&upstream);
     dead["url"] = json!(format!("http://{}/openapi.json", hanging.local_addr().unwrap()));
@@ -159,7 +159,7 @@ fn a_registration_does_not_fail_with_its_first_refresh() {
     );
     let failed = server.send(&server.ask("POST", "/api/sources/pets/refresh"));
     assert!(failed.problem().starts_with("502 spec_fetch_failed"), "{failed:?}");
-    // Nothing is opened for a source that does not say so.
+    // A private address is unreachable unless the source allows it.
     let mut closed = body(&upstream);
     (closed["name"], closed["allow"]) = (json!("closed"), json!([]));
     server.post("/api/sources", &closed).ok();
@@ -169,7 +169,7 @@ fn a_registration_does_not_fail_with_its_first_refresh() {
 }
 
 #[test]
-fn a_specification_may_stand_in_the_body() {
+fn a_specification_can_be_given_inline() {
     let server = Server::start();
     let long = "x".repeat(3 << 20);
     let text = specification(&["cats"]).replace("the cats", &long);
@@ -181,7 +181,7 @@ fn a_specification_may_stand_in_the_body() {
 }
 
 #[test]
-fn a_child_process_is_registered_only_where_that_is_allowed() {
+fn a_program_can_be_registered_only_with_allow_stdio() {
     let body =
         json!({"name": "files", "settings": {"kind": "mcp", "command": {"program": "/bin/false"}}});
     let remote =
@@ -196,7 +196,7 @@ fn a_child_process_is_registered_only_where_that_is_allowed() {
     );
     let server = server.again("--listen 127.0.0.1:0 --allow-stdio");
     assert_eq!(server.post("/api/sources", &body).status, 201);
-    // Nobody but an admin, whatever the request (STD-02).
+    // Only admins may register programs, whatever the request looks like (STD-02).
     let agent = json!({"name": "agent", "claims": {"role": "admin"}});
     let agent = server.post("/api/keys", &agent).ok()["key"].as_str().unwrap().to_owned();
     for (method, path, status) in [
@@ -213,7 +213,7 @@ fn a_child_process_is_registered_only_where_that_is_allowed() {
 }
 
 #[test]
-fn a_command_that_would_run_other_code_is_refused_and_so_is_one_that_cannot_be() {
+fn commands_that_are_invalid_or_can_inject_code_are_rejected() {
     let server = Server::start_with("--listen 127.0.0.1:0 --allow-stdio");
     let body =
         |command: Value| json!({"name": "files", "settings": {"kind": "mcp", "command": command}});
@@ -232,7 +232,7 @@ fn a_command_that_would_run_other_code_is_refused_and_so_is_one_that_cannot_be()
     let good = json!({"program": "/bin/false", "environment": {"PYTHONUTF8": "env:A", "NODE_ENV": "env:A"}});
     assert_eq!(server.post("/api/sources", &body(good)).status, 201);
     assert_eq!(server.put("/api/sources/files", &body(command)).status, 422);
-    // What it is not: a specification that was not fetched.
+    // The error is about the MCP connection, not about a specification.
     let failed = server.act("/api/sources/files/refresh");
     assert!(failed.problem().starts_with("502 mcp_connect_failed"), "{failed:?}");
     let nowhere = json!({"name": "nowhere", "settings": {"kind": "mcp"}});
@@ -240,7 +240,7 @@ fn a_command_that_would_run_other_code_is_refused_and_so_is_one_that_cannot_be()
 }
 
 #[test]
-fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
+fn errors_in_a_source_name_the_field_and_repeat_no_secret() {
     let server = Server::start();
     let wrong = |more: Value| {
         let mut body =
@@ -290,7 +290,7 @@ fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
 }
 
 #[test]
-fn references_to_secrets_are_shown_and_values_are_not_there() {
+fn secret_references_are_shown_without_their_values() {
     let server = Server::on(Folder::with_catalog(), "");
     let seen = server.get("/api/sources/petstore").ok();
     assert_eq!(seen["auth"], json!({"kind": "bearer", "token": "sealed:petstore-token"}));

@@ -11,7 +11,7 @@ use super::server::{Ask, Server, signal};
 use crate::support::Folder;
 
 #[test]
-fn the_first_start_shows_a_key_and_the_next_does_not() {
+fn only_the_first_start_prints_an_admin_key() {
     let server = Server::start();
     let me = server.get("/api/whoami").ok();
     assert_eq!((&me["subject"], &me["is_admin"]), (&json!("key:first-admin"), &json!(true)));
@@ -20,7 +20,7 @@ fn the_first_start_shows_a_key_and_the_next_does_not() {
 }
 
 #[test]
-fn a_policy_that_nobody_can_match_does_not_keep_the_first_key_away() {
+fn an_unmatchable_admin_policy_does_not_suppress_the_admin_key() {
     let mut server = Server::start();
     let matchers = json!([{"claim": "role", "operator": "equals", "value": "root"}]);
     let policy = json!({"name": "Roots", "admin": true, "matchers": matchers});
@@ -31,7 +31,7 @@ fn a_policy_that_nobody_can_match_does_not_keep_the_first_key_away() {
 }
 
 #[test]
-fn whoever_lost_the_key_asks_for_another() {
+fn an_option_creates_another_admin_key() {
     let mut server = Server::start();
     server.stop();
     assert!(!greeting(&server.folder, "").contains("tcrib_"));
@@ -39,7 +39,7 @@ fn whoever_lost_the_key_asks_for_another() {
 }
 
 #[test]
-fn when_the_last_admin_key_is_revoked_the_next_start_makes_another() {
+fn a_start_without_any_admin_key_creates_one() {
     let mut server = Server::start();
     server.send(&server.ask("POST", "/api/keys/first-admin/revoke")).ok();
     assert_eq!(server.get("/api/keys").status, 401);
@@ -47,7 +47,7 @@ fn when_the_last_admin_key_is_revoked_the_next_start_makes_another() {
     assert!(greeting(&server.folder, "").contains("tcrib_first-admin-2_"));
 }
 
-/// What a server says when it starts.
+/// Startup message of a server.
 fn greeting(folder: &Folder, options: &str) -> String {
     let mut child = folder.start(&format!("serve --listen 127.0.0.1:0{options}"), &[]);
     let mut said = vec![0; 4096];
@@ -59,7 +59,7 @@ fn greeting(folder: &Folder, options: &str) -> String {
 }
 
 #[test]
-fn a_server_stops_in_good_order_and_answers_what_was_asked() {
+fn a_graceful_shutdown_answers_accepted_requests() {
     let mut server = Server::start();
     let mut stream = server.connect();
     let body = json!({"name": "late"}).to_string();
@@ -70,11 +70,11 @@ fn a_server_stops_in_good_order_and_answers_what_was_asked() {
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // Whoever came before us has been heard when we have been.
+    // Once this later request is answered, the server has also read the head of the earlier one.
     server.get("/api/groups").ok();
     let address = server.url("").replace("http://", "");
     let stopping = std::thread::spawn(move || server.stop());
-    // Once nobody new is let in, it is stopping.
+    // The server is stopping once it accepts no new connections.
     let deadline = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(&address).is_ok() {
         assert!(Instant::now() < deadline, "the server goes on");
@@ -89,7 +89,7 @@ fn a_server_stops_in_good_order_and_answers_what_was_asked() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_and_leaves_no_journal() {
+fn a_port_in_use_is_reported_and_no_journal_is_created() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let folder = Folder::empty();
     let run = folder.run(&format!("serve --listen {}", taken.local_addr().unwrap()));
@@ -103,7 +103,7 @@ fn a_port_that_is_taken_is_said_and_leaves_no_journal() {
 }
 
 #[test]
-fn a_server_that_nobody_could_use_does_not_start() {
+fn a_public_server_without_any_credential_does_not_start() {
     let folder = Folder::empty();
     let run = folder.run("serve --listen 0.0.0.0:0");
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
@@ -116,7 +116,7 @@ fn a_server_that_nobody_could_use_does_not_start() {
 }
 
 #[test]
-fn two_servers_do_not_share_a_file() {
+fn two_servers_cannot_share_a_journal_file() {
     let server = Server::start();
     let run = server.folder.run("serve --listen 127.0.0.1:0");
     assert_eq!(run.code, Some(1));

@@ -1,4 +1,4 @@
-//! What becomes of an agent's tools, as it is told while it listens and when it comes back (A2).
+//! The stream of changes to an agent's tools, live and after a reconnect (A2).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
@@ -17,13 +17,13 @@ fn open(world: &World, query: &str) -> Events {
     world.server.open(&Ask::new("GET", &format!("/api/agents/stream{query}")).bearer(&token))
 }
 
-/// With the id of the last event.
+/// Resumes a stream after this event.
 fn back(server: &Server, token: &str, id: &str) -> Events {
     let ask = Ask::new("GET", "/api/agents/stream").bearer(token);
     server.open(&ask.header("Last-Event-ID", id))
 }
 
-/// `tool_added listPets`, and the like.
+/// An event as text, for example `tool_added listPets`.
 fn line(event: &Event) -> String {
     let name = event.body["name"].as_str().map(|name| format!(" {name}"));
     format!("{}{}", event.name, name.unwrap_or_default())
@@ -35,7 +35,7 @@ fn told(events: &mut Events) -> (String, String) {
 }
 
 #[test]
-fn a_stream_begins_with_the_tools_and_tells_what_becomes_of_them() {
+fn a_stream_begins_with_all_tools_and_continues_with_changes() {
     let world = world();
     let server = &world.server;
     let token = world.token(json!({"role": "staff"}));
@@ -43,7 +43,7 @@ fn a_stream_begins_with_the_tools_and_tells_what_becomes_of_them() {
     let first = events.next().unwrap();
     assert_eq!(first.name, "snapshot");
     assert_eq!(first.body, server.get_as(&token, "/api/agents/tools").ok());
-    // Nothing for this agent: a label that nobody has, a group that it was not granted.
+    // Changes that do not affect this agent: an unused label, and a group that it is not granted.
     server.post("/api/labels", &json!({"name": "l"})).ok();
     server.act("/api/groups/pets-all/activate").ok();
     server.act("/api/tools/petstore:getOwner/disable").ok();
@@ -65,7 +65,7 @@ fn a_stream_begins_with_the_tools_and_tells_what_becomes_of_them() {
         (changed.name.as_str(), &changed.body["description"]),
         ("tool_updated", &json!("All pets"))
     );
-    // What one change does to many is told together, and only the last of it has an id.
+    // The events of one change are sent together, and only the last one has an id.
     server.act("/api/policies/staff-read/deactivate").ok();
     assert_eq!(told(&mut events), ("tool_removed getOwner".into(), String::new()));
     let (last, id) = told(&mut events);
@@ -74,7 +74,7 @@ fn a_stream_begins_with_the_tools_and_tells_what_becomes_of_them() {
 }
 
 #[test]
-fn a_stream_speaks_the_format_that_was_asked_for() {
+fn a_stream_uses_the_requested_format() {
     let world = world();
     let mut events = open(&world, "?format=anthropic");
     let first = events.next().unwrap();
@@ -89,7 +89,7 @@ fn a_stream_speaks_the_format_that_was_asked_for() {
         let ask = world.server.ask("PATCH", "/api/tools/petstore:listPets");
         world.server.send(&ask.json(&body)).ok();
     };
-    // A label is nothing that this format shows; a name is all that it knows a tool by.
+    // This format does not show labels, and a renamed tool counts as removed and added.
     world.server.put("/api/tools/petstore:listPets/labels", &json!({"labels": ["pii"]})).ok();
     patch(json!({"name": "pets"}));
     assert_eq!(told(&mut events).0, "tool_removed listPets");
@@ -111,12 +111,12 @@ fn a_stream_speaks_the_format_that_was_asked_for() {
 }
 
 #[test]
-fn who_comes_back_is_told_what_happened_since() {
+fn a_resumed_stream_sends_the_changes_since() {
     let world = world();
     let server = &world.server;
     let token = world.token(json!({"role": "staff"}));
     let id = open(&world, "").next().unwrap().id;
-    // Nothing for this agent happened: nothing is told before something does.
+    // Nothing changed for this agent, so no event is sent until something does.
     server.post("/api/labels", &json!({"name": "l"})).ok();
     let mut events = back(server, &token, &id);
     server.act("/api/tools/petstore:getOwner/disable").ok();
@@ -130,13 +130,13 @@ fn who_comes_back_is_told_what_happened_since() {
     let (added, newest) = told(&mut events);
     assert_eq!(added, "tool_added deletePet");
     assert_eq!(told(&mut back(server, &token, &later)), (added, newest.clone()));
-    // By a query where a header cannot be sent.
+    // The id can be a query parameter for clients that cannot set headers.
     server.act("/api/tools/petstore:deletePet/disable").ok();
     assert_eq!(
         told(&mut open(&world, &format!("?last_event_id={newest}"))).0,
         "tool_removed deletePet"
     );
-    // What is no id of ours, of later, or of somebody with other claims is no beginning.
+    // An id that is foreign, from the future, or from an agent with other claims is ignored.
     let (position, digest) = id.split_once('-').unwrap();
     let strange =
         ["7", "x", "0-0", &format!("999999-{digest}"), &format!("{position}-{}", "0".repeat(64))];
@@ -148,13 +148,13 @@ fn who_comes_back_is_told_what_happened_since() {
 }
 
 #[test]
-fn a_stream_ends_when_its_credential_does() {
+fn a_stream_ends_when_its_credential_is_revoked() {
     let server = Server::on(Folder::with_catalog(), "");
     let made = server.post("/api/keys", &json!({"name": "bot", "claims": {"role": "staff"}})).ok();
     let key = made["key"].as_str().unwrap();
     let mut events = server.open(&Ask::new("GET", "/api/agents/stream").bearer(key));
     assert_eq!(told(&mut events).0, "snapshot");
-    // The claims of a key are looked at again, too.
+    // A change of the key's claims takes effect on open streams too.
     server.put("/api/keys/bot", &json!({"name": "bot", "claims": {"role": "guest"}})).ok();
     assert_eq!(told(&mut events).0, "tool_removed getOwner");
     assert_eq!(told(&mut events).0, "tool_removed listPets");
@@ -165,7 +165,7 @@ fn a_stream_ends_when_its_credential_does() {
 }
 
 #[test]
-fn many_changes_at_once_are_told_as_a_whole() {
+fn many_changes_at_once_cause_a_resync_with_a_snapshot() {
     let server = Server::start();
     let matchers = json!([{"claim": "anonymous", "operator": "equals", "value": true}]);
     server.post("/api/groups", &json!({"name": "all", "selectors": [{"name": "*"}]})).ok();
@@ -187,7 +187,7 @@ fn many_changes_at_once_are_told_as_a_whole() {
 }
 
 #[test]
-fn a_stream_is_told_that_the_server_stops() {
+fn a_stream_is_notified_that_the_server_stops() {
     let mut server = Server::start();
     let ask = Ask::new("GET", "/api/agents/stream");
     let mut streams = [(); 3].map(|()| server.open(&ask));

@@ -1,4 +1,4 @@
-//! A server with TLS: what it speaks, how long it waits, and how its certificate changes.
+//! A server with TLS: protocols, handshake deadline and certificate reload.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 pub(crate) mod certificate;
@@ -24,14 +24,14 @@ fn write(folder: &Folder, certificate: &Certificate) {
     folder.write("crib.key", &certificate.key);
 }
 
-/// A server with this certificate.
+/// Server with this certificate.
 fn server(certificate: &Certificate, options: &str) -> Server {
     let folder = Folder::empty();
     write(&folder, certificate);
     Server::on(folder, &format!("{OPTIONS} {options}"))
 }
 
-/// What a client that trusts this certificate gets: the protocol they agree on, and the answer.
+/// Request by a client that trusts only this certificate; returns the negotiated protocol and the answer.
 fn ask(
     server: &Server,
     trusted: &Certificate,
@@ -53,14 +53,14 @@ fn ask(
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    // Without a word of parting it is an error, and the answer is there all the same.
+    // A connection closed without `close_notify` is an error, but the answer has been read.
     stream.read_to_end(&mut answer).ok();
     let agreed = stream.conn.alpn_protocol().unwrap_or_default().to_vec();
     Ok((String::from_utf8(agreed).unwrap(), String::from_utf8_lossy(&answer).into_owned()))
 }
 
 #[test]
-fn a_port_with_tls_speaks_nothing_else() {
+fn a_tls_port_accepts_only_tls() {
     let certificate = Certificate::new();
     let server = server(&certificate, "");
     let (agreed, answer) = ask(&server, &certificate, "http/1.1", "/api/whoami").unwrap();
@@ -76,7 +76,7 @@ fn a_port_with_tls_speaks_nothing_else() {
 }
 
 #[test]
-fn metadata_say_https() {
+fn resource_metadata_contains_https_urls() {
     let (certificate, folder) = (Certificate::new(), Folder::empty());
     write(&folder, &certificate);
     let server = trusting_on(folder, &[inline(&Signer::p256(), json!({}))], OPTIONS);
@@ -87,7 +87,7 @@ fn metadata_say_https() {
 }
 
 #[test]
-fn a_handshake_that_does_not_come_to_its_end_is_given_up() {
+fn an_unfinished_handshake_is_closed() {
     let (certificate, folder) = (Certificate::new(), Folder::empty());
     write(&folder, &certificate);
     folder.write("config.json", r#"{"limits": {"head_within": 1, "idle": 3600}}"#);
@@ -100,11 +100,11 @@ fn a_handshake_that_does_not_come_to_its_end_is_given_up() {
 }
 
 #[test]
-fn a_new_certificate_is_taken_without_a_restart_and_a_broken_one_is_not() {
+fn a_new_certificate_is_loaded_without_a_restart_unless_it_is_invalid() {
     let (first, second) = (Certificate::new(), Certificate::new());
     let mut server = server(&first, "");
     server.folder.write("crib.pem", "broken");
-    // What was there is served while the file is not good, and a whole pair when it is.
+    // An invalid file is ignored: the previous certificate stays until a complete pair is there.
     std::thread::sleep(Duration::from_millis(2500));
     assert!(ask(&server, &first, "http/1.1", "/").is_ok());
     write(&server.folder, &second);
@@ -122,7 +122,7 @@ fn a_new_certificate_is_taken_without_a_restart_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn a_server_does_not_start_with_a_pair_that_is_none() {
+fn a_server_does_not_start_with_an_invalid_certificate_or_key() {
     let (one, other) = (Certificate::new(), Certificate::new());
     let folder = Folder::empty();
     let refused = |expected: &str| {

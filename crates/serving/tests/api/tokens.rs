@@ -1,4 +1,4 @@
-//! Tokens at the door: whose are taken, and what becomes of all others (JWT-01 to JWT-26 of our security catalogue).
+//! Access tokens: which ones are accepted, and that all others are rejected (JWT-01 to JWT-26, security catalogue).
 
 mod claims;
 mod forged;
@@ -13,7 +13,7 @@ use super::server::Ask;
 use crate::signer::{RSA, Signer};
 
 #[test]
-fn a_good_token_gets_in_with_its_claims() {
+fn a_valid_token_authenticates_with_its_claims() {
     let world = World::new();
     let exp = now() + 600;
     let token = world.token(json!({"exp": exp, "realm_access": {"roles": ["staff"]}}));
@@ -30,7 +30,7 @@ fn a_good_token_gets_in_with_its_claims() {
 }
 
 #[test]
-fn every_usual_algorithm_is_taken() {
+fn every_common_algorithm_is_accepted() {
     let signers = [
         ("RS256", &*RSA),
         ("PS256", &*RSA),
@@ -48,7 +48,7 @@ fn every_usual_algorithm_is_taken() {
 }
 
 #[test]
-fn each_issuer_speaks_for_itself() {
+fn an_issuer_is_trusted_only_for_its_own_tokens() {
     let (one, two) = (Signer::p256(), Signer::p256());
     let other = "https://other.example";
     let issuers =
@@ -69,7 +69,7 @@ fn each_issuer_speaks_for_itself() {
 }
 
 #[test]
-fn whoever_shows_nothing_is_nobody_where_there_are_issuers() {
+fn a_credential_is_required_if_there_are_issuers() {
     let world = World::new();
     for path in ["/api/whoami", "/api/agents/tools", "/api/groups"] {
         let answer = world.server.send(&Ask::new("GET", path));
@@ -79,7 +79,7 @@ fn whoever_shows_nothing_is_nobody_where_there_are_issuers() {
 }
 
 #[test]
-fn a_subject_that_sounds_like_a_key_is_no_key() {
+fn a_subject_that_looks_like_an_api_key_gives_no_access() {
     let world = World::new();
     let token = world.token(json!({"sub": "key:first-admin", "admin": true, "is_admin": true}));
     assert_eq!(world.takes(&token), "key:first-admin");
@@ -88,7 +88,7 @@ fn a_subject_that_sounds_like_a_key_is_no_key() {
 }
 
 #[test]
-fn nothing_of_a_token_is_in_the_log() {
+fn the_log_contains_no_part_of_a_token() {
     let mut world = World::on(crate::support::Folder::empty(), "-vvv");
     let claims = json!({"sub": "a-subject-like-no-other", "exp": 1, "nonce": "a-nonce-like-none"});
     let tokens = [

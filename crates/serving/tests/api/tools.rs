@@ -1,4 +1,4 @@
-//! Tools: what admins say of them, and what waits for their decision.
+//! Tools: overrides by admins, and versions that wait for review.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::sources::{body, changing, specification};
 use crate::support::Folder;
 
 #[test]
-fn tools_are_found_by_what_is_said_of_them() {
+fn tools_can_be_filtered() {
     let server = Server::on(Folder::with_catalog(), "");
     let ids = |query: &str| {
         let page = server.get(&format!("/api/tools{query}")).ok();
@@ -30,7 +30,7 @@ fn tools_are_found_by_what_is_said_of_them() {
 }
 
 #[test]
-fn a_tool_is_described_anew_labelled_and_switched() {
+fn a_tool_can_be_overridden_labelled_and_disabled() {
     let server = Server::on(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";
     let patch = |body| server.send(&server.ask("PATCH", path).json(&body));
@@ -70,7 +70,7 @@ fn a_tool_is_described_anew_labelled_and_switched() {
 }
 
 #[test]
-fn a_patch_of_what_was_not_seen_is_refused() {
+fn a_patch_with_a_stale_entity_tag_is_rejected() {
     let server = Server::on(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";
     let tag = server.get(path).header("etag").to_owned();
@@ -84,7 +84,7 @@ fn a_patch_of_what_was_not_seen_is_refused() {
 }
 
 #[test]
-fn a_patch_that_is_repeated_is_the_same_whatever_happened_since() {
+fn a_repeated_patch_succeeds_and_undoes_no_later_change() {
     let server = Server::on(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:listPets";
     let patch = |key: &str, body: serde_json::Value| {
@@ -98,7 +98,7 @@ fn a_patch_that_is_repeated_is_the_same_whatever_happened_since() {
 }
 
 #[test]
-fn patches_of_different_members_at_once_lose_none() {
+fn concurrent_patches_of_different_fields_are_all_kept() {
     let server = Server::on(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";
     let patch = |member: &str| {
@@ -137,7 +137,7 @@ fn an_id_with_a_slash_is_percent_encoded() {
 }
 
 #[test]
-fn what_is_new_or_changed_waits_for_review() {
+fn new_and_changed_tools_wait_for_review() {
     let server = Server::start();
     let (upstream, text) = changing(specification(&["cats"]));
     let mut source = body(&upstream);
@@ -187,7 +187,7 @@ fn what_is_new_or_changed_waits_for_review() {
 }
 
 #[test]
-fn a_tool_that_is_gone_cannot_be_enabled() {
+fn a_deprecated_tool_cannot_be_enabled() {
     let server = Server::start();
     let (upstream, text) = changing(specification(&["cats", "dogs", "fish"]));
     server.post("/api/sources", &body(&upstream)).ok();

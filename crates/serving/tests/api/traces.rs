@@ -1,4 +1,4 @@
-//! A trace goes on from the agent to what is called for it, by whatever way it comes; what is no trace does not.
+//! Traces are propagated from the agent to the upstream at every endpoint; invalid trace context is dropped.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-00";
 
-/// A shop, and an MCP server with one tool beside it.
+/// Shop, and an MCP server with one tool as a second source.
 fn open() -> (Shop, Upstream) {
     let server = serving(|_| json!({"content": []}));
     let shop = Shop::open();
@@ -29,7 +29,7 @@ fn open() -> (Shop, Upstream) {
     (shop, server)
 }
 
-/// What a request says in a header.
+/// Values of a header of a request.
 fn header<'a>(request: &'a str, name: &str) -> Vec<&'a str> {
     let (head, _) = request.split_once("\r\n\r\n").unwrap();
     let lines = head.lines().filter_map(|line| line.split_once(": "));
@@ -47,7 +47,7 @@ fn message(tool: &str, meta: Value) -> Value {
 }
 
 #[test]
-fn a_trace_goes_on_from_every_door_to_every_kind_of_upstream() {
+fn a_trace_is_propagated_from_every_endpoint_to_every_kind_of_upstream() {
     let (shop, server) = open();
     let post = |path: &str| {
         let ask = Ask::new("POST", path).bearer(&shop.key).header("traceparent", PARENT);
@@ -86,7 +86,7 @@ fn a_trace_goes_on_from_every_door_to_every_kind_of_upstream() {
 }
 
 #[test]
-fn a_message_that_names_its_trace_knows_better_than_what_carries_it() {
+fn trace_context_in_the_message_overrides_the_header() {
     let (shop, server) = open();
     let meta = json!({"traceparent": PARENT, "tracestate": "a=1", "baggage": "user=canary"});
     for tool in ["get_pet", "clean"] {
@@ -101,7 +101,7 @@ fn a_message_that_names_its_trace_knows_better_than_what_carries_it() {
 }
 
 #[test]
-fn what_is_no_trace_is_passed_on_to_nobody() {
+fn invalid_trace_context_is_not_propagated() {
     let (shop, server) = open();
     let many: Vec<String> = (0..1_000).map(|n| format!("k{n}=v")).collect();
     let (long, many) = (format!("{PARENT}{}", "0".repeat(8_000)), many.join(","));

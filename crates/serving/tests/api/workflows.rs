@@ -1,4 +1,4 @@
-//! Workflows over the API: registered, refused, called.
+//! Workflows over the API: registered, rejected, called.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn source(tasks: &Value) -> Value {
     json!({"name": "flows", "settings": {"kind": "workflow", "documents": [document]}})
 }
 
-/// Has the staff call it.
+/// Registers a workflow with these tasks and grants it to the role `staff`.
 pub(super) fn grant(shop: &Shop, tasks: &Value) {
     shop.server.post("/api/sources", &source(tasks)).ok();
     shop.server.wait_for("/api/sources/flows", |source| !source["inventory"].is_null());
@@ -40,7 +40,7 @@ fn a_workflow_is_registered_granted_and_called() {
 }
 
 #[test]
-fn a_step_that_does_not_fit_does_not_say_that_nothing_was_sent() {
+fn invalid_arguments_of_a_later_step_are_a_failed_call() {
     let shop = Shop::open();
     let tasks = json!([
         {"add": {"call": "pets__add_pet", "with": {"name": "Rex"}}},
@@ -57,7 +57,7 @@ fn a_step_that_does_not_fit_does_not_say_that_nothing_was_sent() {
 }
 
 #[test]
-fn a_document_that_is_wrong_is_refused_with_its_place() {
+fn an_invalid_document_is_rejected_with_the_error_location() {
     let shop = Shop::open();
     let wrong = source(&json!([{"a": {"call": "http"}}, {"b": {"run": {}}}]));
     let refused = shop.server.post("/api/sources", &wrong);

@@ -1,8 +1,8 @@
-//! Whether what was said is what a page shows.
+//! Compares the output of a command with the output that a page shows.
 //!
-//! `…` in a line stands for any part of it, a line that is nothing but `…` for any lines. JSON may be broken over lines.
+//! `…` in a line stands for any part of it; a line of only `…` for any number of lines. JSON may span several lines.
 
-/// Compares all that was said.
+/// Compares complete output.
 pub(crate) fn is_like(shown: &[String], said: &str) -> bool {
     let shown = joined(shown);
     let shown: Vec<&str> = shown.iter().map(|line| line.trim_end()).collect();
@@ -10,7 +10,7 @@ pub(crate) fn is_like(shown: &[String], said: &str) -> bool {
     lines_are_like(without_last_blank(&shown), &said)
 }
 
-/// Compares the beginning of what is still being said.
+/// Compares the beginning of output that is still being written.
 pub(crate) fn begins_like(shown: &[String], said: &str) -> bool {
     let mut shown = shown.to_owned();
     shown.push("…".to_owned());
@@ -24,7 +24,7 @@ fn without_last_blank<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
     }
 }
 
-/// A line that opens more brackets than it closes goes on in the next one.
+/// Joins a line with more opening than closing brackets with the lines after it.
 fn joined(shown: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in shown {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_stand_for_parts_of_a_line_or_for_lines() {
+    fn ellipses_stand_for_parts_of_lines_or_for_lines() {
         for (page, said) in [
             ("one\ntwo", "one\ntwo\n"),
             ("id …, at …", "id 7, at noon"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_compared_as_far_as_it_is_shown() {
+    fn unfinished_output_is_compared_as_far_as_it_is_shown() {
         assert!(begins_like(&shown("one"), "one\ntwo"));
         assert!(!begins_like(&shown("one\ntwo"), "one\n"));
     }

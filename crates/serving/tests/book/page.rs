@@ -1,33 +1,33 @@
-//! The pages of the documentation, and the commands on them.
+//! The pages of the documentation and the commands on them.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-/// Where the documentation is.
+/// Root folder of the repository.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A page with at least one command.
+/// Page with at least one command.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) name: String,
     pub(crate) commands: Vec<Command>,
-    /// Blocks for a shell in which there is nothing that this test sees.
+    /// Shell blocks that are not marked `console` or contain no command.
     pub(crate) odd_blocks: Vec<String>,
 }
 
-/// What is typed, and what is then seen.
+/// A command and the output shown for it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) line: usize,
     pub(crate) heading: String,
     pub(crate) text: String,
-    /// Nothing, if the page does not show it.
+    /// Empty if the page does not show the output.
     pub(crate) output: Vec<String>,
 }
 
-/// `README.md`, `CONTRIBUTING.md`, and everything below `docs/`.
+/// `README.md`, `CONTRIBUTING.md`, and all pages below `docs/`.
 pub(crate) fn pages() -> Vec<Page> {
     let root = Path::new(ROOT);
     let mut files = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
@@ -80,7 +80,7 @@ impl Page {
     }
 }
 
-/// Behind each `$ ` one command; lines that follow are part of it until the shell finds it whole, and then its output.
+/// A `$ ` starts a command. Following lines belong to it until the shell can parse it; the rest is its output.
 fn commands(heading: &str, block: &[(&str, usize)]) -> Vec<Command> {
     let mut commands: Vec<Command> = Vec::new();
     for (line, number) in block {
@@ -109,7 +109,7 @@ fn is_whole(command: &str) -> bool {
 }
 
 #[test]
-fn a_command_goes_on_until_it_is_whole() {
+fn a_command_continues_until_it_is_complete() {
     let block = "```console\n$ curl a |\n    jq \\\n  '{b:\n c}'\n{\"b\":\n$ true  # yes\n```\n";
     let text = format!("## One\n\n{block}\n```console\nsaid\n```\n```sh\n$ ls\n```\n");
     let page = Page::read("page.md", &text);

@@ -1,4 +1,4 @@
-//! Somebody who types what a page says, and looks whether the page is right.
+//! A reader that types the commands of a page and checks their output.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::fs;
@@ -11,21 +11,21 @@ use crate::likeness::{begins_like, is_like};
 use crate::page::{Command, ROOT};
 use crate::shell::{PATIENCE, Shell};
 
-/// A request that is refused is a mistake on the page; curl says what came all the same.
+/// A failed request is an error on the page; curl shows the response body anyway.
 const CURLRC: &str = "fail-with-body\nno-progress-meter\nmax-time = 30\n";
 
-/// A server that says so takes requests.
+/// A server that has printed this accepts requests.
 const GREETING: &str = "toolcrib serves on ";
 
-/// What a request leads to is there by then.
+/// Time within which asynchronous effects of a request must be visible.
 const A_MOMENT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Reader {
     shell: Shell,
     folder: tempfile::TempDir,
-    /// What goes on in other terminals.
+    /// Commands that still run, as in other terminals.
     lasting: Vec<Lasting>,
-    /// All that was printed until now.
+    /// Everything printed so far.
     heard: String,
     number: usize,
     mistakes: Vec<String>,
@@ -54,7 +54,7 @@ impl Reader {
         Self { shell, folder, lasting: Vec::new(), heard, number: 0, mistakes }
     }
 
-    /// Types one command.
+    /// Runs one command.
     pub(crate) fn read(&mut self, page: &str, command: &Command) {
         self.number += 1;
         let place = format!("{page}:{}", command.line);
@@ -68,7 +68,7 @@ impl Reader {
         }
     }
 
-    /// Stops what still runs, and tells what was wrong.
+    /// Stops all running commands and returns the errors.
     pub(crate) fn end(mut self, page: &str) -> Vec<String> {
         while let Some(lasting) = self.lasting.pop() {
             let stopped = self.stop(&lasting);
@@ -77,7 +77,7 @@ impl Reader {
         self.mistakes
     }
 
-    /// Runs it; what comes a moment later, as tools of a new source do, is looked for again until then.
+    /// Runs a command. A read-only one is repeated until its output matches: tools of a new source appear later.
     fn run(&mut self, text: &str, command: &Command, deadline: Instant) -> Result<(), String> {
         self.write_what_is_shown(text, command);
         let code = self.shell.run(text, &self.output_file());
@@ -96,7 +96,7 @@ impl Reader {
         Err(format!("said:\n{said}"))
     }
 
-    /// Where a page shows a file of its own, with `cat`, the reader has written it.
+    /// If a page shows a file with `cat`, the reader writes that file first.
     fn write_what_is_shown(&self, text: &str, command: &Command) {
         let Some(name) = text.strip_prefix("cat ") else {
             return;
@@ -107,7 +107,7 @@ impl Reader {
         }
     }
 
-    /// Starts it, and waits until it has said what is shown, or anything.
+    /// Starts a command and waits until its output matches; without expected output, until it prints anything.
     fn start(&mut self, text: &str, command: &Command) -> Result<(), String> {
         let is_server = is_server(text);
         let stopped = if is_server { self.stop_servers() } else { Ok(()) };
@@ -127,7 +127,7 @@ impl Reader {
         Err(format!("said:\n{}", self.hear()))
     }
 
-    /// They would have the same port: a reader ends one before starting the next.
+    /// Stops running servers before the next one starts, because all use the same port.
     fn stop_servers(&mut self) -> Result<(), String> {
         let servers = self.lasting.extract_if(.., |lasting| lasting.is_server);
         for server in servers.collect::<Vec<_>>() {
@@ -156,14 +156,14 @@ impl Reader {
     }
 }
 
-/// `toolcrib serve …`, perhaps with options before `serve`.
+/// Matches `toolcrib serve …`, possibly with options before `serve`.
 fn is_server(text: &str) -> bool {
     let mut words = text.split_whitespace();
     words.next().is_some_and(|program| program.ends_with("toolcrib"))
         && words.any(|word| word == "serve")
 }
 
-/// A request that changes nothing, however often it is made.
+/// Whether the command is a request that changes nothing, so that it can be repeated.
 fn only_looks(text: &str) -> bool {
     ["admin ", "agent ", "cook ", "curl "].iter().any(|asks| text.starts_with(asks))
         && ![" -d ", " -X "].iter().any(|option| text.contains(option))
@@ -173,15 +173,15 @@ fn is_lasting(text: &str) -> bool {
     is_server(text) || text.contains(" --follow") || text.contains("curl -N")
 }
 
-/// 0, or what a comment says: `# exit code 3: …`.
+/// Expected exit code: 0, or the one in a comment such as `# exit code 3: …`.
 fn wanted_code(text: &str) -> i32 {
     let said = text.split_once('#').and_then(|(_, comment)| comment.split_once("exit code "));
     let digit = said.and_then(|(_, rest)| rest.chars().next()?.to_digit(10));
     digit.and_then(|digit| digit.try_into().ok()).unwrap_or(0)
 }
 
-/// Puts in what stands for something that was printed before: of `tcrib_cook_…`, the last word that begins so. `…` alone
-/// is whatever a reader has, and stays.
+/// Replaces a placeholder by earlier output: `tcrib_cook_…` by the last word that begins with `tcrib_cook_`.
+/// A lone `…` stays.
 fn completed(text: &str, heard: &str) -> Result<String, String> {
     let is_of_word = |character: char| character.is_alphanumeric() || "_-".contains(character);
     let mut parts = text.split('…').peekable();
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_printed_is_put_in_where_dots_are() {
+    fn placeholders_are_filled_with_earlier_output() {
         let heard = "key: tcrib_a_old\nkey: tcrib_a_1Xy-z_9\nand tcrib_a_…";
         assert_eq!(completed("A=tcrib_a_… b", heard).unwrap(), "A=tcrib_a_1Xy-z_9 b");
         assert_eq!(completed("A=… b", heard).unwrap(), "A=… b");
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_says_how_a_command_ends() {
+    fn a_comment_states_the_exit_code() {
         assert_eq!(wanted_code("a b  # nothing; exit code 2: something would change"), 2);
         assert_eq!(wanted_code("a b  # what it does"), 0);
     }
 
     #[test]
-    fn a_page_that_is_wrong_is_found_out() {
+    fn a_wrong_page_is_detected() {
         let command = |text: &str, output: &[&str]| Command {
             line: 1,
             heading: String::new(),

@@ -1,7 +1,7 @@
-//! A shell in which commands are typed one after the other, with a network and processes that nobody else has.
+//! A shell for typing commands one after the other, in network and process namespaces of its own.
 //!
-//! Only `lo` is in the network: every port is free, and nothing outside is reached. When the shell ends, the kernel ends
-//! all that it started.
+//! The network has only `lo`: every port is free, and nothing outside can be reached. When the shell ends, the kernel
+//! kills all processes that it started.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 #![expect(clippy::disallowed_methods, reason = "readers type commands into a shell")]
 
@@ -12,10 +12,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// A command that takes longer hangs.
+/// A command that takes longer counts as hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Without `-r` for root: not everywhere may it make a world of its own in which it is nobody else.
+/// Options of `unshare`; first those for root, because root may not be allowed to create a user namespace.
 const NAMESPACES: [&str; 2] = ["-npf", "-Urnpf"];
 
 const START: &str = "ip link set lo up && exec bash";
@@ -27,7 +27,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// In a folder, with programs found there first, and nothing else in its environment.
+    /// Starts in a folder, with these programs first in `PATH` and an otherwise empty environment.
     pub(crate) fn start(folder: &Path, programs: &Path, home: &Path) -> Self {
         let works = |namespaces: &&&str| {
             let tried = Command::new("unshare").args([namespaces, "true"]).output();
@@ -46,7 +46,7 @@ impl Shell {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let mut shell = Self { child, stdin, answers };
-        // `-m`: what is in the background is a process group, which is ended as a whole; nobody wants to hear of jobs.
+        // `-m` gives each background command a process group, to stop it as a whole; stderr would show job messages.
         assert_eq!(
             shell.ask("set -m -o pipefail; exec 2> /dev/null; echo $?").as_deref(),
             Some("0")
@@ -54,18 +54,18 @@ impl Shell {
         shell
     }
 
-    /// Has a command done; its exit code, unless it hangs.
+    /// Runs a command; returns its exit code, or `None` if it hangs.
     pub(crate) fn run(&mut self, command: &str, output: &str) -> Option<i32> {
         self.ask(&format!("{{ {command}\n}} < /dev/null > {output} 2>&1; echo $?"))?.parse().ok()
     }
 
-    /// Starts what does not end by itself; the number of its process group.
+    /// Starts a command that does not end by itself; returns the id of its process group.
     pub(crate) fn start_lasting(&mut self, command: &str, output: &str) -> Option<String> {
-        // The signal is for all of the group: the shell around the command stays, and tells how it ended.
+        // The signal goes to the whole group. The shell around the command ignores it and reports the exit code.
         self.ask(&format!("{{ trap : TERM; {command}\n}} < /dev/null > {output} 2>&1 & echo $!"))
     }
 
-    /// Ends it as Ctrl-C does, or rather as a service manager; its exit code, unless it hangs.
+    /// Ends a process group with SIGTERM; returns the exit code, or `None` if it hangs.
     pub(crate) fn stop(&mut self, group: &str) -> Option<i32> {
         self.ask(&format!("kill -TERM -- -{group}; wait {group}; echo $?"))?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! A browser of its own for each test, driven over `WebDriver` (W3C): a small client, and nothing but keys and looks.
+//! A small `WebDriver` (W3C) client with one browser per test; tests send keys and read the page, nothing else.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -14,11 +14,11 @@ pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
 const CONTROL: &str = "\u{e009}";
 
-/// How long something may take to appear.
+/// Longest time until something appears.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A running browser. It is gone with the test.
+/// Running browser; closed at the end of the test.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -84,12 +84,12 @@ impl Browser {
         self.told("/url", &json!({"url": url}));
     }
 
-    /// What an expression of the page gives. It only looks: nothing is clicked from here.
+    /// Value of a JavaScript expression. For reading only: tests act through the keyboard.
     pub(crate) fn look(&self, expression: &str) -> Value {
         self.told("/execute/sync", &json!({"script": format!("return {expression}"), "args": []}))
     }
 
-    /// Waits until an expression is true.
+    /// Waits until a JavaScript expression is true.
     pub(crate) fn wait(&self, expression: &str) {
         let end = Instant::now() + PATIENCE;
         while self.look(&format!("!!({expression})")) != json!(true) {
@@ -100,12 +100,12 @@ impl Browser {
         }
     }
 
-    /// Waits until a text is there to read.
+    /// Waits until the page shows a text.
     pub(crate) fn wait_for(&self, text: &str) {
         self.wait(&format!("document.body.innerText.includes({})", json!(text)));
     }
 
-    /// Waits until a text is there no more.
+    /// Waits until the page no longer shows a text.
     pub(crate) fn wait_without(&self, text: &str) {
         self.wait(&format!("!document.querySelector('main').innerText.includes({})", json!(text)));
     }
@@ -115,7 +115,7 @@ impl Browser {
         found.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Types, wherever the focus is.
+    /// Types into the focused element.
     pub(crate) fn keys(&self, text: &str) {
         let actions: Vec<Value> = text
             .chars()
@@ -124,7 +124,7 @@ impl Browser {
         self.act(&actions);
     }
 
-    /// Saves what is being edited.
+    /// Saves the open form.
     pub(crate) fn save(&self) {
         let key = |kind: &str, value: &str| json!({"type": kind, "value": value});
         self.act(&[
@@ -140,7 +140,7 @@ impl Browser {
         self.told("/actions", &json!({"actions": [keyboard]}));
     }
 
-    /// Goes on with Tab until the focus is on what has this label or text.
+    /// Presses Tab until the element with this label or text has the focus.
     pub(crate) fn tab_to(&self, label: &str) {
         for _ in 0..120 {
             self.keys(TAB);
@@ -156,7 +156,7 @@ impl Browser {
         panic!("Tab does not lead to `{label}`:\n{}", self.text("body"));
     }
 
-    /// Goes there with Tab and presses it.
+    /// Moves the focus to an element with Tab and presses it.
     pub(crate) fn press(&self, label: &str) {
         self.tab_to(label);
         self.keys(ENTER);
@@ -166,12 +166,12 @@ impl Browser {
         self.told("/se/log", &json!({"type": kind})).as_array().unwrap().clone()
     }
 
-    /// The addresses of everything that the page has asked for.
+    /// URLs of all requests of the page.
     pub(crate) fn requests(&self) -> Vec<String> {
         let messages = self.log("performance").into_iter().filter_map(|entry| {
             let entry: Value = serde_json::from_str(entry["message"].as_str()?).ok()?;
             let message = &entry["message"];
-            // The browser begins with a page of its own.
+            // The browser starts with a page of its own.
             let page = message["params"]["documentURL"].as_str().unwrap_or_default();
             let is_request =
                 message["method"] == "Network.requestWillBeSent" && !page.starts_with("chrome");
@@ -181,7 +181,7 @@ impl Browser {
         messages.collect()
     }
 
-    /// What the browser complained of, but for answers of the server that are no success.
+    /// Errors in the browser's console, except for unsuccessful responses of the server.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let messages = self.log("browser").into_iter();
         let messages = messages.filter(|entry| entry["source"] != "network");
@@ -193,7 +193,7 @@ impl Browser {
     }
 }
 
-/// One request of `WebDriver`. The driver does not hang up after its answer, which is as long as it says.
+/// One `WebDriver` request. The driver keeps the connection open, so the response ends with its content length.
 fn exchange(port: u16, method: &str, path: &str, body: Option<&Value>) -> io::Result<(u16, Value)> {
     let body = body.map_or_else(String::new, Value::to_string);
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -224,7 +224,7 @@ fn exchange(port: u16, method: &str, path: &str, body: Option<&Value>) -> io::Re
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends what it has started, if it is told.
+        // A driver that is asked to quit closes its browser too.
         drop(exchange(self.port, "DELETE", &self.session, None));
         drop(self.driver.kill());
         drop(self.driver.wait());

@@ -1,4 +1,4 @@
-//! `examples/agent`: what it does with a toolcrib and a model, and what it does when one of them fails.
+//! Tests of `examples/agent`: with toolcrib and a model, and with failures of either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::agent::toolbox::Toolbox;
 use crate::agent::tools::{Route, Tools};
 use crate::world::{ScriptedModel, Server, says, wants};
 
-/// In a hurry, as tests are.
+/// Short intervals for tests.
 const PACE: Pace = Pace {
     poll: Duration::from_millis(20),
     first: Duration::from_millis(5),
     longest: Duration::from_millis(20),
     tries: 4,
 };
-/// Does not look by itself.
+/// Polls too rarely to matter in a test.
 const SLOW: Pace = Pace { poll: Duration::from_secs(3600), ..PACE };
 
 fn client() -> HttpClient {
@@ -37,7 +37,7 @@ fn remote(url: &str) -> Remote {
     Remote::new(&client(), url, None).unwrap()
 }
 
-/// An agent, and what looks after its tools.
+/// Agent with the background task that refreshes its tools.
 struct Talking {
     conversation: Conversation,
     toolbox: Arc<Toolbox>,
@@ -45,12 +45,12 @@ struct Talking {
 }
 
 impl Talking {
-    /// One that finds its tools at `GET /tools`.
+    /// Agent that gets its tools from `GET /tools`.
     async fn to(server: &Server, model: &ScriptedModel, pace: Pace) -> Self {
         Self::with(Has::Manifest(remote(&server.url)), model, pace).await
     }
 
-    /// One that finds them over MCP.
+    /// Agent that gets its tools over MCP.
     async fn over_mcp(server: &Server, model: &ScriptedModel, pace: Pace) -> Self {
         let mcp = McpServer::new(&client(), &format!("{}/mcp", server.url), None, PACE).unwrap();
         Self::with(Has::Mcp(mcp), model, pace).await
@@ -69,7 +69,7 @@ impl Talking {
         self.conversation.ask(question).await.map_err(|error| error.to_string())
     }
 
-    /// Waits until the agent knows this tool, or no longer does.
+    /// Waits until the agent has this tool, or no longer has it.
     async fn wait_until(&self, name: &str, is_there: bool) {
         let mut changes = self.toolbox.tools.subscribe();
         let known = changes.wait_for(|tools| tools.route(name).is_some() == is_there);
@@ -83,13 +83,13 @@ impl Drop for Talking {
     }
 }
 
-/// The names of the functions that a model was offered.
+/// Names of the functions offered to the model.
 fn offered(request: &Value) -> Vec<&str> {
     let tools = request["tools"].as_array().into_iter().flatten();
     tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
 }
 
-/// What a model was told of its calls last.
+/// Tool results sent to the model.
 fn told(request: &Value) -> Vec<&str> {
     let messages = request["messages"].as_array().unwrap().iter();
     let results = messages.filter(|message| message["role"] == "tool");
@@ -97,7 +97,7 @@ fn told(request: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_model_is_offered_the_tools_and_told_what_they_answered() {
+async fn the_model_gets_the_tools_and_their_results() {
     let (server, _crib) = Server::up().await;
     let sum = ("calculate", json!({"expression": "0.1 + 0.2"}));
     let abc = ("hash", json!({"text": "abc"}));
@@ -122,7 +122,7 @@ async fn a_model_is_offered_the_tools_and_told_what_they_answered() {
 }
 
 #[tokio::test]
-async fn it_answers_without_tools_while_discovery_is_down_and_has_them_once_it_is_up() {
+async fn the_agent_works_without_tools_until_the_server_is_up() {
     let server = Server::down().await;
     let model = ScriptedModel::saying(vec![says("Without tools."), says("With tools.")]).await;
     let mut agent = Talking::to(&server, &model, PACE).await;
@@ -141,7 +141,7 @@ async fn it_answers_without_tools_while_discovery_is_down_and_has_them_once_it_i
 }
 
 #[tokio::test]
-async fn a_changed_list_is_noticed_and_an_unchanged_one_is_not_sent_again() {
+async fn a_changed_list_is_noticed_and_an_unchanged_one_is_not_resent() {
     let (server, crib) = Server::up().await;
     let model = ScriptedModel::saying(vec![says("Yes.")]).await;
     let mut agent = Talking::to(&server, &model, PACE).await;
@@ -160,7 +160,7 @@ async fn a_changed_list_is_noticed_and_an_unchanged_one_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
+async fn a_missing_tool_is_reported_and_triggers_a_refresh() {
     let (server, crib) = Server::up().await;
     let own = toolcrib::Registry::new();
     let tool = ProvidedTool::new("bake", "Bakes bread");
@@ -180,7 +180,7 @@ async fn a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
 }
 
 #[tokio::test]
-async fn over_mcp_a_model_is_offered_the_tools_and_told_what_they_answered() {
+async fn over_mcp_the_model_gets_the_tools_and_their_results() {
     let (server, _crib) = Server::up().await;
     let script = vec![
         wants(&[
@@ -205,7 +205,7 @@ async fn over_mcp_a_model_is_offered_the_tools_and_told_what_they_answered() {
 }
 
 #[tokio::test]
-async fn over_mcp_it_answers_without_tools_while_discovery_is_down_and_has_them_once_it_is_up() {
+async fn over_mcp_the_agent_works_without_tools_until_the_server_is_up() {
     let server = Server::down().await;
     let model = ScriptedModel::saying(vec![says("Without tools."), says("With tools.")]).await;
     let mut agent = Talking::over_mcp(&server, &model, PACE).await;
@@ -217,14 +217,14 @@ async fn over_mcp_it_answers_without_tools_while_discovery_is_down_and_has_them_
 }
 
 #[tokio::test]
-async fn over_mcp_the_server_says_that_its_tools_are_others() {
+async fn over_mcp_the_server_announces_changed_tools() {
     let (server, crib) = Server::up().await;
     let model = ScriptedModel::saying(vec![says("Yes.")]).await;
-    // It does not look by itself.
+    // Without polling.
     let agent = Talking::over_mcp(&server, &model, SLOW).await;
     agent.wait_until("calculate", true).await;
     let listens = async {
-        // What the server can do, its tools, and the stream of changes.
+        // Requests so far: `server/discover`, `tools/list`, and the notification stream.
         while server.count("/mcp", 200) < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -236,7 +236,7 @@ async fn over_mcp_the_server_says_that_its_tools_are_others() {
 }
 
 #[tokio::test]
-async fn over_mcp_a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
+async fn over_mcp_a_missing_tool_is_reported_and_triggers_a_refresh() {
     let (server, crib) = Server::up().await;
     let own = toolcrib::Registry::new();
     let tool = ProvidedTool::new("bake", "Bakes bread");
@@ -255,7 +255,7 @@ async fn over_mcp_a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_twice_is_asked_again_and_one_that_refuses_is_not() {
+async fn temporary_model_errors_are_retried_and_rejections_are_not() {
     let (server, _crib) = Server::up().await;
     let busy = |status| (status, json!({"error": {"message": "busy"}}));
     let script = vec![busy(503), busy(429), says("At last."), busy(400)];
@@ -269,7 +269,7 @@ async fn a_model_that_fails_twice_is_asked_again_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_answers_is_asked_as_often_as_is_allowed() {
+async fn an_unavailable_model_is_tried_a_limited_number_of_times() {
     let (server, _crib) = Server::up().await;
     let model = ScriptedModel::saying(vec![(500, json!({}))]).await;
     let mut agent = Talking::to(&server, &model, SLOW).await;
@@ -279,7 +279,7 @@ async fn a_model_that_never_answers_is_asked_as_often_as_is_allowed() {
 }
 
 #[tokio::test]
-async fn what_a_tool_cannot_do_and_what_is_no_tool_is_told_to_the_model() {
+async fn tool_errors_and_unknown_tools_are_reported_to_the_model() {
     let (server, _crib) = Server::up().await;
     let script = vec![
         wants(&[
@@ -302,7 +302,7 @@ async fn what_a_tool_cannot_do_and_what_is_no_tool_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_model_that_wants_calls_without_end_is_stopped_and_the_next_question_begins_anew() {
+async fn endless_calls_are_stopped_and_the_next_question_starts_fresh() {
     let (server, _crib) = Server::up().await;
     let model = ScriptedModel::saying(vec![wants(&[("uuid", json!({}))])]).await;
     let mut agent = Talking::to(&server, &model, SLOW).await;
@@ -314,7 +314,7 @@ async fn a_model_that_wants_calls_without_end_is_stopped_and_the_next_question_b
 }
 
 #[test]
-fn a_list_of_any_server_of_the_convention_is_read() {
+fn a_list_of_any_server_with_the_manifest_convention_is_read() {
     let server = remote("https://travel.example/api");
     let list = json!([
         {"name": "get_weather_forecast", "description": "Weather"},
@@ -334,7 +334,7 @@ fn a_list_of_any_server_of_the_convention_is_read() {
         assert_eq!(route("get_weather_forecast").unwrap(), weather);
         assert_eq!(route("time").unwrap(), "GET https://travel.example/api/clock?zone=utc");
         assert_eq!(route("odd_name_x").unwrap(), "POST https://travel.example/api/odd");
-        // Whatever an endpoint says, it stays on the server that published it.
+        // Whatever its endpoint says, a tool is called on the server that published it.
         assert!(route("evil").unwrap().starts_with("POST https://travel.example/api/"));
         assert_eq!(tools.functions.len(), 4);
         let parameters = &tools.functions[0]["function"]["parameters"];

@@ -1,4 +1,4 @@
-//! `examples/openapi_and_custom.rs`: an API's operations and a program's own tools, prompts and resources at one endpoint.
+//! Tests of `examples/openapi_and_custom.rs`: an API and a program's own tools, prompts and resources at one endpoint.
 
 use axum::Router;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use crate::{Agent, openapi_and_custom, text};
 
-/// MCP, and the API behind it on a port of its own.
+/// The example's MCP endpoint, with its API on a separate port.
 async fn app() -> Router {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let api = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -19,7 +19,7 @@ async fn call(agent: &Agent<'_>, name: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn one_list_has_the_tools_of_the_api_and_those_of_the_program() {
+async fn one_list_contains_the_tools_of_the_api_and_of_the_program() {
     let app = app().await;
     let agent = Agent { app: &app, user: "" };
     let mut names = agent.list().await;
@@ -48,7 +48,7 @@ async fn operations_of_the_api_are_called_with_its_credential() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_at_the_api_is_told_with_a_code_and_arguments_are_checked_before() {
+async fn api_errors_have_a_code_and_arguments_are_validated_first() {
     let app = app().await;
     let agent = Agent { app: &app, user: "" };
     let missing = call(&agent, "get_order", json!({"order_id": 1_000_000})).await;
@@ -61,7 +61,7 @@ async fn what_goes_wrong_at_the_api_is_told_with_a_code_and_arguments_are_checke
 }
 
 #[tokio::test]
-async fn the_program_s_own_tool_answers_beside_them_and_its_error_is_for_the_model() {
+async fn the_tool_of_the_program_works_and_its_error_reaches_the_model() {
     let app = app().await;
     let agent = Agent { app: &app, user: "" };
     let split = call(&agent, "split_bill", json!({"cents": 1000, "guests": 3})).await;
@@ -74,7 +74,7 @@ async fn the_program_s_own_tool_answers_beside_them_and_its_error_is_for_the_mod
 }
 
 #[tokio::test]
-async fn its_prompt_and_its_resources_are_there_too() {
+async fn the_prompt_and_resources_of_the_program_are_served() {
     let app = app().await;
     let agent = Agent { app: &app, user: "" };
     let wanted = json!({"name": "plan_party", "arguments": {"guests": "12"}});

@@ -1,11 +1,11 @@
-//! `examples/tool_discovery.rs`: tools that are found, and tools of users.
+//! Tests of `examples/tool_discovery.rs`: tools found by search, and tools of single users.
 
 use serde_json::json;
 
 use crate::{Agent, text, tool_discovery};
 
 #[tokio::test]
-async fn it_shows_two_tools_and_finds_those_of_three_domains() {
+async fn only_the_search_tools_are_listed_and_they_find_tools_of_three_domains() {
     let app = tool_discovery::app().await.unwrap();
     let agent = Agent { app: &app, user: "" };
     assert_eq!(agent.list().await, ["tool_search", "execute_tool"]);
@@ -31,7 +31,7 @@ async fn it_shows_two_tools_and_finds_those_of_three_domains() {
 }
 
 #[tokio::test]
-async fn it_gives_each_user_tools_of_their_own() {
+async fn each_user_has_their_own_tools() {
     let app = tool_discovery::app().await.unwrap();
     for (user, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
         let agent = Agent { app: &app, user };

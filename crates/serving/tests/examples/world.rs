@@ -1,4 +1,4 @@
-//! What an agent meets: a toolcrib with its built-in tools, which may be down, and a model that says what it is told to.
+//! The environment of an agent: a toolcrib server with its built-in tools, which may be down, and a scripted model.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +19,7 @@ use toolcrib::{
 };
 use tower::ServiceExt as _;
 
-/// A toolcrib on a port of its own. Until it is up, it answers 503.
+/// Toolcrib server on its own port. Until it is started, it answers 503.
 pub(crate) struct Server {
     pub(crate) url: String,
     up: Arc<OnceLock<Doors>>,
@@ -30,7 +30,7 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_str(&value.to_string()).unwrap()
 }
 
-/// Everybody has the built-in tools.
+/// Grants the built-in tools to all callers.
 async fn crib() -> Toolcrib {
     let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
@@ -57,7 +57,7 @@ async fn crib() -> Toolcrib {
 }
 
 impl Server {
-    /// One that is not up yet.
+    /// Server that has not been started.
     pub(crate) async fn down() -> Self {
         let (up, answered) = (Arc::new(OnceLock::<Doors>::new()), Arc::default());
         let (doors, record) = (Arc::clone(&up), Arc::clone(&answered));
@@ -83,7 +83,7 @@ impl Server {
         (server, crib)
     }
 
-    /// Starts to answer.
+    /// Starts answering requests.
     pub(crate) async fn start(&self) -> Toolcrib {
         let crib = crib().await;
         let (doors, _) = serving::doors(crib.clone(), serving::Options::local());
@@ -91,14 +91,14 @@ impl Server {
         crib
     }
 
-    /// How often a path was answered with this status.
+    /// Number of responses with this status at a path.
     pub(crate) fn count(&self, path: &str, status: u16) -> usize {
         let answered = self.answered.lock().unwrap();
         answered.iter().filter(|it| **it == (path.to_owned(), status)).count()
     }
 }
 
-/// A model that says what it is told to, the last again and again; and what it heard.
+/// Model that returns scripted answers in order and repeats the last one; it records the requests.
 pub(crate) struct ScriptedModel {
     pub(crate) url: String,
     heard: Arc<Mutex<Vec<Value>>>,
@@ -128,19 +128,19 @@ impl ScriptedModel {
         Self { url: format!("{}/v1", listen(app).await), heard }
     }
 
-    /// The requests so far.
+    /// Requests so far.
     pub(crate) fn heard(&self) -> Vec<Value> {
         self.heard.lock().unwrap().clone()
     }
 }
 
-/// A model answers.
+/// Answer in text.
 pub(crate) fn says(content: &str) -> (u16, Value) {
     let message = json!({"role": "assistant", "content": content});
     (200, json!({"choices": [{"message": message}]}))
 }
 
-/// A model wants calls.
+/// Answer with tool calls.
 pub(crate) fn wants(calls: &[(&str, Value)]) -> (u16, Value) {
     let calls = calls.iter().enumerate().map(|(number, (name, arguments))| {
         let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);

@@ -1,4 +1,4 @@
-//! Files that are cut off, overwritten, or from a newer program: said in one line, and left as they are.
+//! Truncated, overwritten and too new journal files: one line reports the error, and the file stays unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::world::make_journal;
 const READING: [&str; 4] = ["journal show", "journal tail", "journal verify", "journal export"];
 const WRITING: [&str; 3] = ["journal collect", "journal import export.jsonl", "secret remove x"];
 
-/// A folder with a whole journal and an export of it.
+/// Folder with an intact journal and an export of it; also the bytes of the journal.
 fn folder() -> (tempfile::TempDir, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     make_journal(&folder.path().join("toolcrib.db"), 200);
@@ -18,7 +18,7 @@ fn folder() -> (tempfile::TempDir, Vec<u8>) {
     (folder, whole)
 }
 
-/// Puts a broken file in place of the journal, with nothing beside it.
+/// Replaces the journal by these bytes, without its side files.
 fn put(folder: &Path, bytes: &[u8]) {
     for beside in ["-wal", "-shm", ".lock"] {
         fs::remove_file(folder.join(format!("toolcrib.db{beside}"))).ok();
@@ -26,13 +26,13 @@ fn put(folder: &Path, bytes: &[u8]) {
     fs::write(folder.join("toolcrib.db"), bytes).unwrap();
 }
 
-/// Every verb says in one line what is wrong, and the file stays as it is.
+/// Every verb reports the error in one line and leaves the file unchanged.
 fn assert_refused_and_untouched(folder: &Path, bytes: &[u8], what: &str) {
     put(folder, bytes);
     for verb in READING.into_iter().chain(WRITING) {
         let what = format!("{verb} with {what}");
         let ended = run(&mut toolcrib(folder, verb));
-        // A verification that finds damage has done its work.
+        // `verify` succeeds in its own way when it reports damage: exit code 3.
         if verb == "journal verify" && ended.code == Some(3) {
             assert!(ended.stdout.contains("problem"), "{what}: {}", ended.stdout);
         } else {
@@ -54,10 +54,10 @@ fn random(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_truncated_journal_is_refused_at_any_length() {
+fn a_truncated_journal_is_rejected_at_any_length() {
     let (folder, whole) = folder();
     let pages = whole.len() / 4096;
-    // SQLite takes a single byte for an empty file.
+    // SQLite treats a file of one byte as empty.
     let lengths = [2, 15, 16, 99, 100, 512, 4095, 4096, 4097, 8192, pages / 2 * 4096];
     for length in lengths.into_iter().chain([whole.len() - 4096, whole.len() - 1]) {
         let what = format!("{length} of {} bytes", whole.len());
@@ -77,7 +77,7 @@ fn random_bytes_are_no_journal() {
 }
 
 #[test]
-fn a_journal_overwritten_behind_its_header_is_refused() {
+fn a_journal_overwritten_behind_its_header_is_rejected() {
     let (folder, whole) = folder();
     for kept in [100, 4096] {
         let mut bytes = whole.clone();
@@ -87,14 +87,14 @@ fn a_journal_overwritten_behind_its_header_is_refused() {
         for verb in READING {
             let ended = run(&mut toolcrib(folder.path(), verb));
             let what = format!("{verb} with {kept} bytes left:\n{}{}", ended.stdout, ended.stderr);
-            // No panic, and no word of a journal that is well.
+            // Neither a panic nor a report that the journal is intact.
             assert!(matches!(ended.code, Some(1 | 3)), "{:?} {what}", ended.code);
         }
     }
 }
 
 #[test]
-fn a_journal_of_a_newer_program_is_refused_by_every_verb() {
+fn a_journal_of_a_newer_version_is_rejected_by_every_verb() {
     let (folder, _) = folder();
     let path = folder.path().join("toolcrib.db");
     let connection = rusqlite::Connection::open(&path).unwrap();

@@ -1,6 +1,6 @@
-//! A flush that fails: nothing is acknowledged after it, writing stops for good, and a restart is clean.
+//! A failed flush: no write is acknowledged afterwards, writing stops permanently, and a restart recovers cleanly.
 //!
-//! The kernel forgets which pages failed, so a second flush that succeeds proves nothing.
+//! The kernel drops the pages whose flush failed, so a second flush that succeeds proves nothing.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use toolcrib::SystemClock;
 use crate::program::{again, command, inside, run};
 use crate::world::{assert_sound, event, open, runtime, texts};
 
-/// The process whose flush fails: tells line by line what came of each append.
+/// Child process whose flush fails; prints the outcome of each append, one per line.
 async fn write(path: &Path) {
     let mut out = std::io::stdout();
     let mut say = |line: String| {
@@ -32,7 +32,7 @@ async fn write(path: &Path) {
             }
             Err(JournalError::Stopped { cause, .. }) => {
                 say(format!("stopped {cause}"));
-                // Whoever asks whether it can be written is told so.
+                // Checking whether the journal is writable fails too.
                 assert!(journal.append(Append::default()).await.is_err());
                 refused += 1;
             }
@@ -41,17 +41,17 @@ async fn write(path: &Path) {
                 refused += 1;
             }
         }
-        // Reading goes on.
+        // Reading still works.
         let there = journal.read_after(catalog::journal::Position(0), 1000).await.unwrap();
         assert!(version <= there.len() as u64);
     }
 }
 
-/// Runs the process with its n-th flush failing, and then as if nothing had been. Says how many were acknowledged.
+/// Runs the child with its n-th flush failing, then reopens the journal. Returns the number of acknowledged appends.
 fn fail(when: &str, test: &str) -> Option<usize> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("toolcrib.db");
-    // Tables and the first event are there already, so that opening flushes little.
+    // Create the tables and the first event beforehand, so that opening needs few flushes.
     runtime().block_on(open(&path).append(event("diary", 0, "0"))).unwrap();
     crate::world::wait_until_closed(&path);
     let inject = format!("inject=fdatasync,fsync:error=EIO:when={when}");
@@ -71,7 +71,7 @@ fn fail(when: &str, test: &str) -> Option<usize> {
         assert_eq!(said("stopped "), 5, "{when}: {}", ended.stdout);
     }
 
-    // A restart is clean: everything acknowledged is there, at most the one that failed came after it.
+    // After the restart every acknowledged event is there, followed by at most the one whose flush failed.
     let expected: Vec<_> = (0..=acknowledged).map(|number| number.to_string()).collect();
     runtime().block_on(async {
         let journal: Arc<dyn Journal> = open(&path);

@@ -1,4 +1,4 @@
-//! A full disk: writes fail at once and say why, reads go on, and writes resume by themselves when there is space.
+//! A full disk: writes fail at once with the reason, reads continue, and writes resume once there is space again.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -21,7 +21,7 @@ fn writes_fail_while_the_disk_is_full_and_then_resume() {
     }
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().to_str().unwrap();
-    // A small disk of our own, seen by nobody else. An ordinary user may mount one in a world where it is root.
+    // A small disk in a mount namespace; an ordinary user needs a user namespace for it.
     let as_root = run(command("unshare").args(["-m", "true"])).code == Some(0);
     let namespaces = if as_root { "-m" } else { "-Urm" };
     let mount = format!("mount -t tmpfs -o size=6m tmpfs '{disk}' && exec \"$@\"");
@@ -31,7 +31,7 @@ fn writes_fail_while_the_disk_is_full_and_then_resume() {
     assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
 }
 
-/// Everything that was acknowledged, in order.
+/// Writer of a stream, with all acknowledged texts in order.
 struct Diary {
     journal: Arc<dyn Journal>,
     acknowledged: Vec<String>,
@@ -54,7 +54,7 @@ impl Diary {
     }
 }
 
-/// Takes all the space there is.
+/// Fills the disk completely.
 fn fill(ballast: &Path) {
     let mut file = File::create(ballast).unwrap();
     for size in [1 << 20, 1 << 16, 1 << 12, 1] {
@@ -74,7 +74,7 @@ async fn live_on(folder: &Path) {
             diary.write(2_000).await.unwrap();
         }
         fill(&ballast);
-        // What is left in the log's own file may still be used up.
+        // Space already allocated to the write-ahead log may still be used.
         let mut left = 0;
         while diary.write(20_000).await.is_ok() {
             left += 1;
@@ -125,7 +125,7 @@ async fn look_on(catalog: &Catalog, diary: &mut Diary, round: usize) {
         assert_eq!(catalog.snapshot().groups().len(), round + 1);
         assert_eq!(journal.checkpoints().await.unwrap(), []);
     }
-    // Many readers at once need connections of their own.
+    // Concurrent readers each need a connection of their own.
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let journal = Arc::clone(&diary.journal);
@@ -134,7 +134,7 @@ async fn look_on(catalog: &Catalog, diary: &mut Diary, round: usize) {
     let counts = readers.join_all().await;
     assert!(counts.iter().all(|count| *count == counts[0]));
 
-    // Commands that are large enough to need space say the same.
+    // A command too large for the remaining space fails with the same error.
     let mut description = create_group("too-much");
     if let catalog::Command::Group(_, catalog::group::GroupCommand::Create(new)) = &mut description
     {

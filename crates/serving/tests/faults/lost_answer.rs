@@ -1,4 +1,4 @@
-//! An append that is stored while its answer is lost: repeated under its key, it is there once.
+//! An append that is stored while its response is lost: retried with its idempotency key, it is stored once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ fn once(append: Append, key: &str) -> Append {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_append_whose_answer_is_lost_is_stored_once_under_its_key() {
+async fn an_append_with_a_lost_response_is_stored_once_under_its_key() {
     const TIMES: u64 = 40;
     let url = database("faults_answer").await;
     let proxy = Proxy::start().await;
     let (journal, direct) = (connect(&proxy.by_way(&url)).await, connect(&url).await);
     for number in 0..TIMES {
         let deadline = Deadline::after(Duration::from_secs(10));
-        // A connection that is ready, so that the next answer on it is the one to this append.
+        // Establish a connection first, so that the lost response is the one to the append.
         while journal.append(event("warm-up", number, "x")).await.is_err() {
             deadline.not_over("reconnecting").await;
         }
@@ -43,7 +43,7 @@ async fn an_append_whose_answer_is_lost_is_stored_once_under_its_key() {
         let position = Position(2 * number + 2);
         let stored = direct.answer(key.clone()).await.unwrap().expect("the server stored it");
         assert_eq!(stored.position, position);
-        // Asked again, it tells what it told before.
+        // Retried, it returns the original answer.
         let again = loop {
             match journal.append(append.clone()).await {
                 Ok(again) => break again,
@@ -57,9 +57,9 @@ async fn an_append_whose_answer_is_lost_is_stored_once_under_its_key() {
     assert_sound(&direct).await;
 }
 
-/// Nobody else touched the stream. Called a conflict, the change would be decided and stored again.
+/// No other writer touched the stream. If this were reported as a conflict, the change would be stored a second time.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_append_whose_answer_is_lost_is_not_called_a_conflict() {
+async fn an_append_with_a_lost_response_is_not_reported_as_a_conflict() {
     let url = database("faults_no_conflict").await;
     let proxy = Proxy::start().await;
     let (journal, direct) = (connect(&proxy.by_way(&url)).await, connect(&url).await);
@@ -79,9 +79,9 @@ async fn an_append_whose_answer_is_lost_is_not_called_a_conflict() {
     }
 }
 
-/// A failure that is counted must not be counted twice because an answer was lost.
+/// A counted failure must not be counted twice because a response was lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_without_a_key_is_never_carried_out_twice() {
+async fn a_command_without_a_key_is_never_executed_twice() {
     let url = database("faults_no_key").await;
     let proxy = Proxy::start().await;
     let cut_off = Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap();
@@ -116,9 +116,9 @@ async fn a_command_without_a_key_is_never_carried_out_twice() {
     assert_sound(other.journal()).await;
 }
 
-/// Commands under keys, while the way is cut and mended at any moment: each is carried out once.
+/// Commands with idempotency keys while the connection is cut and restored at random: each is executed once.
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_under_keys_are_carried_out_once_however_often_they_are_repeated() {
+async fn commands_with_keys_are_executed_once_however_often_they_are_retried() {
     let url = database("faults_repeated").await;
     let proxy = Arc::new(Proxy::start().await);
     let catalog = Arc::new(Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap());
@@ -134,7 +134,7 @@ async fn commands_under_keys_are_carried_out_once_however_often_they_are_repeate
                     match catalog.execute(create_group(&id), context, Some(&id)).await {
                         Ok(done) => break assert_eq!(done.answer["changed"], true, "{id}"),
                         Err(CommandError::Journal(error)) if error.is_retryable() => {}
-                        // Stored, but the way of reading was cut as well.
+                        // Stored, but the connection for reading was cut as well.
                         Err(CommandError::NotShown { .. }) => {}
                         Err(error) => panic!("{id}: {error}"),
                     }

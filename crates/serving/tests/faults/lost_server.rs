@@ -1,4 +1,4 @@
-//! A PostgreSQL server that is lost and comes back: reads from memory go on, writes fail soon, everything resumes.
+//! A PostgreSQL server that fails and returns: reads from memory continue, writes fail fast, and everything resumes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use crate::proxy::{Proxy, Way};
 use crate::server::{client, connect, database};
 use crate::world::{Deadline, assert_sound, create_group, event};
 
-/// A write that cannot be made says so within this time.
+/// Longest time until an impossible write fails.
 const SOON: Duration = Duration::from_secs(8);
 
 async fn converge(one: &Catalog, two: &Catalog) {
@@ -26,7 +26,7 @@ async fn converge(one: &Catalog, two: &Catalog) {
     assert_eq!(one.snapshot().digest(), two.snapshot().digest());
 }
 
-/// What a server says to whether it is ready: the status, and the whole answer.
+/// Status and whole response of the readiness endpoint.
 async fn ready(address: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let ask = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -37,7 +37,7 @@ async fn ready(address: &str) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_its_journal_is_not_ready_and_becomes_so_by_itself() {
+async fn a_node_without_its_journal_is_not_ready_until_it_reconnects() {
     let url = database("faults_ready").await;
     let proxy = Proxy::start().await;
     let folder = tempfile::tempdir().unwrap();
@@ -49,7 +49,7 @@ async fn a_node_without_its_journal_is_not_ready_and_becomes_so_by_itself() {
     assert_eq!(ready(&address).await.0, "200");
     proxy.set(Way::Cut);
     let deadline = Deadline::after(Duration::from_secs(20));
-    // First it cannot be written, and after some seconds nobody knows what else happened.
+    // First writing fails; after some seconds the catalog also counts as behind.
     loop {
         let (status, answer) = ready(&address).await;
         if answer.contains("[\"journal_unavailable\",\"catalog_behind\"]") {
@@ -67,7 +67,7 @@ async fn a_node_without_its_journal_is_not_ready_and_becomes_so_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_server_is_lost_reads_go_on_and_afterwards_everything_resumes() {
+async fn reads_continue_while_the_server_is_lost_and_writes_resume_afterwards() {
     let url = database("faults_lost").await;
     let proxy = Proxy::start().await;
     let journal = connect(&proxy.by_way(&url)).await;
@@ -97,7 +97,7 @@ async fn while_the_server_is_lost_reads_go_on_and_afterwards_everything_resumes(
             assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
             assert_eq!(cut_off.snapshot().digest(), known, "the last snapshot stays in service");
         }
-        // Life goes on elsewhere.
+        // Another node still writes.
         other.execute(create("elsewhere"), Context::by("ada"), None).await.unwrap();
         assert_eq!(cut_off.snapshot().digest(), known);
         proxy.set(Way::Open);
@@ -118,9 +118,9 @@ async fn while_the_server_is_lost_reads_go_on_and_afterwards_everything_resumes(
     assert_sound(&journal).await;
 }
 
-/// The server ends all our sessions, again and again, while both nodes write.
+/// The server repeatedly terminates all sessions while both nodes write.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_whose_sessions_are_ended_lose_and_repeat_nothing() {
+async fn nodes_with_terminated_sessions_lose_and_duplicate_nothing() {
     let url = database("faults_terminated").await;
     let nodes = [
         Arc::new(Catalog::open(connect(&url).await).await.unwrap()),
@@ -163,9 +163,9 @@ async fn nodes_whose_sessions_are_ended_lose_and_repeat_nothing() {
     assert_sound(nodes[0].journal()).await;
 }
 
-/// Nobody listens, so nobody hears: only the timer is left, and it is enough.
+/// No notification arrives, because the connection was down at the time: the poll timer must be enough.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_was_cut_off_while_nothing_was_written_hears_again() {
+async fn a_node_that_missed_a_notification_catches_up() {
     let url = database("faults_deaf").await;
     let proxy = Proxy::start().await;
     let deaf = Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap();
@@ -176,10 +176,10 @@ async fn a_node_that_was_cut_off_while_nothing_was_written_hears_again() {
     converge(&deaf, &other).await;
 }
 
-/// The connection is there, but nothing comes: a stopped server, or something in between that has forgotten us. The
-/// clock of this test jumps from timer to timer, so that nobody has to wait.
+/// The connection stays open but no data arrives, as with a stopped server or a proxy that dropped the connection. The
+/// test's clock jumps from timer to timer, so the test does not wait.
 #[tokio::test]
-async fn a_server_that_falls_silent_is_given_up_and_found_again() {
+async fn an_unresponsive_server_times_out_and_is_reconnected() {
     const LONG: Duration = Duration::from_secs(300);
     let url = database("faults_silent").await;
     let proxy = Proxy::start().await;
@@ -207,7 +207,7 @@ async fn a_server_that_falls_silent_is_given_up_and_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_be_reached_at_a_start_is_said_soon() {
+async fn an_unreachable_server_at_startup_is_reported_quickly() {
     let url = database("faults_start").await;
     let proxy = Proxy::start().await;
     let by_way = proxy.by_way(&url);
@@ -234,7 +234,7 @@ async fn a_server_that_cannot_be_reached_at_a_start_is_said_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_a_newer_program_is_refused_by_every_verb() {
+async fn a_database_of_a_newer_version_is_rejected_by_every_verb() {
     let url = database("faults_newer").await;
     drop(connect(&url).await);
     let admin = client(&url).await;

@@ -1,4 +1,4 @@
-//! One process writes a file; a second is told so, and may look.
+//! One process writes a journal file; a second one gets an error and can only read.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::world::{Deadline, create_group, make_journal, open, runtime};
 
 const TEST: &str = "one_writer::a_second_process_is_refused_until_the_first_is_gone";
 
-/// The first process: writes something, says so, and stays until it is killed.
+/// First process: writes an event, prints `holding`, and stays until it is killed.
 fn hold(path: &std::path::Path) {
     let runtime = runtime();
     let catalog = runtime.block_on(Catalog::open(open(path))).unwrap();
@@ -63,7 +63,7 @@ fn a_second_process_is_refused_until_the_first_is_gone() {
     let second = SqliteJournal::open(&path, Arc::new(SystemClock));
     assert!(matches!(second.err(), Some(JournalError::InUse { .. })));
 
-    // Killed, it leaves nothing that would have to be cleaned up.
+    // A killed process leaves nothing that would need manual cleanup.
     first.0.kill().unwrap();
     first.0.wait().unwrap();
     run(&mut toolcrib(folder.path(), "journal collect")).assert_fine("after the first is gone");
@@ -71,7 +71,7 @@ fn a_second_process_is_refused_until_the_first_is_gone() {
     assert!(tail.stdout.contains("tool_group-held"), "{}", tail.stdout);
 }
 
-/// Within one process too.
+/// The same within one process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_was_closed_can_be_opened_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,18 +1,18 @@
-//! Starting programs: the real one, others around it, and this test again inside something.
+//! Starts programs: `toolcrib`, other programs around it, and this test binary again inside another program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run of a program left.
+/// Exit code and output of a program.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// A program takes longer than this only if it hangs.
+/// A program that takes longer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[expect(clippy::disallowed_methods, reason = "programs are what these tests are about")]
@@ -22,24 +22,24 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// What the environment says, if it says anything.
+/// Value of an environment variable, if set.
 #[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The `toolcrib` program, with nothing but its arguments.
+/// Command for the `toolcrib` program, with an empty environment.
 pub(crate) fn toolcrib(folder: &Path, arguments: &str) -> Command {
     let mut command = command(env!("CARGO_BIN_EXE_toolcrib"));
     command.args(arguments.split_whitespace()).current_dir(folder).env_clear();
     command
 }
 
-/// Runs it to its end.
+/// Runs a command until it exits.
 pub(crate) fn run(command: &mut Command) -> Run {
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let start = Instant::now();
-    // Their output is small: no pipe is ever full.
+    // The output is small, so no pipe can fill up.
     while child.try_wait().unwrap().is_none() {
         if PATIENCE < start.elapsed() {
             child.kill().unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn run(command: &mut Command) -> Run {
 }
 
 impl Run {
-    /// One line that says what is wrong, and no panic.
+    /// Checks for one line with an error message, and no panic.
     pub(crate) fn assert_refused(&self, what: &str) {
         let whole = format!("{what}: {:?}\n{}{}", self.code, self.stdout, self.stderr);
         assert_eq!(self.code, Some(1), "{whole}");
@@ -66,15 +66,15 @@ impl Run {
     }
 }
 
-/// Says to this program, started again, which folder it works in.
+/// Environment variable with the folder that this program, started again, works in.
 const INSIDE: &str = "TOOLCRIB_FAULTS_INSIDE";
 
-/// The folder to work in, when this is the program started again.
+/// The folder to work in, if this program was started by a test.
 pub(crate) fn inside() -> Option<PathBuf> {
     variable(INSIDE).map(PathBuf::from)
 }
 
-/// One test of this program, to be started again in a folder by `around`, a program and its arguments.
+/// Command that runs one test of this binary in a folder, wrapped in `around`: a program and its arguments.
 pub(crate) fn again(around: &[&str], test: &str, folder: &Path) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut command = match around {
@@ -89,7 +89,7 @@ pub(crate) fn again(around: &[&str], test: &str, folder: &Path) -> Command {
     command
 }
 
-/// Ends with the test.
+/// Child process; killed at the end of the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {

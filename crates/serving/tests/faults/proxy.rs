@@ -1,4 +1,4 @@
-//! A way to the server that can be cut, can be silent, and can lose answers.
+//! TCP proxy to the database server that can cut connections, stall them, or lose responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 
 use crate::server;
 
-/// What becomes of connections.
+/// Treatment of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Open,
-    /// Connections are closed, new ones too.
+    /// Connections are closed, including new ones.
     Cut,
-    /// What the server answers is lost, and the connection with it. New connections are good.
+    /// Existing connections lose the next response and are closed. New connections work.
     LosesAnswers,
-    /// Connections stay, and nothing comes back on them until this is over.
+    /// Connections stay open, but responses are held back until the mode changes.
     Silent,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Proxy {
     lost: Arc<AtomicUsize>,
 }
 
-/// How the way is, and how often it changed before: a connection made during a bad stretch is good until the next.
+/// Mode and the number of changes before it: a connection made during a fault works until the next fault.
 #[derive(Clone, Copy)]
 struct Stretch {
     way: Way,
@@ -49,12 +49,12 @@ impl Proxy {
         self.way.send_modify(|now| *now = Stretch { way, number: now.number + 1 });
     }
 
-    /// How many connections were given up because an answer was to be lost.
+    /// Number of connections closed because their response had to be lost.
     pub(crate) fn lost(&self) -> usize {
         self.lost.load(Ordering::SeqCst)
     }
 
-    /// The same database by this way.
+    /// URL of the same database through this proxy.
     pub(crate) fn by_way(&self, url: &str) -> String {
         url.replace(&server::address(), &format!("127.0.0.1:{}", self.port))
     }
@@ -69,7 +69,7 @@ async fn accept(listener: TcpListener, way: watch::Receiver<Stretch>, lost: Arc<
     }
 }
 
-/// Until one side ends, or the way is cut.
+/// Forwards until one side closes or the proxy is cut.
 async fn carry(near: TcpStream, mut way: watch::Receiver<Stretch>, lost: Arc<AtomicUsize>) {
     let Ok(far) = TcpStream::connect(server::address()).await else { return };
     let (near_read, near_write) = near.into_split();

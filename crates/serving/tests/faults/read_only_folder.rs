@@ -1,4 +1,4 @@
-//! A folder that cannot be written: one can look, and is told why one cannot change.
+//! A read-only folder: the journal can be read, and every write is rejected with the reason.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -14,9 +14,9 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// The program as somebody who has no rights beyond those on the files. Root may write anywhere, so root lends itself.
+/// Runs the program without privileges beyond file permissions. Root can write anywhere, so it switches its user.
 fn toolcrib(folder: &Path, arguments: &str) -> Run {
-    // Nobody may look into the folder of the build.
+    // The unprivileged user may have no access to the build folder.
     let program = folder.join("toolcrib");
     let mut command = match is_root() {
         false => command(&program),
@@ -31,7 +31,7 @@ fn as_nobody(program: &Path) -> Command {
     setpriv
 }
 
-/// A folder with a journal that can be read and nothing that can be written.
+/// Folder with a journal that is readable and not writable.
 fn folder(files: impl FnOnce(&Path)) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     make_journal(&folder.path().join("toolcrib.db"), 3);
@@ -49,7 +49,7 @@ fn folder(files: impl FnOnce(&Path)) -> tempfile::TempDir {
     folder
 }
 
-/// Or it could not be removed.
+/// Makes the folder writable again, so that it can be removed.
 fn give_back(folder: tempfile::TempDir) {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     folder.close().unwrap();
@@ -71,22 +71,22 @@ fn assert_look_but_not_change(folder: &Path) {
 }
 
 #[test]
-fn in_a_read_only_folder_one_can_look_but_not_change() {
+fn a_journal_in_a_read_only_folder_can_only_be_read() {
     let folder = folder(|_| {});
     assert_look_but_not_change(folder.path());
     give_back(folder);
 }
 
 #[test]
-fn also_where_no_lock_was_ever_left() {
+fn a_journal_in_a_read_only_folder_without_a_lock_file_can_only_be_read() {
     let folder = folder(|folder| fs::remove_file(folder.join("toolcrib.db.lock")).unwrap());
     assert_look_but_not_change(folder.path());
     give_back(folder);
 }
 
-/// A process that was killed left a log, which cannot be put in order here. Half the truth would be a lie.
+/// The write-ahead log of a killed process cannot be merged here, and reading without it would omit events.
 #[test]
-fn a_log_that_cannot_be_put_in_order_is_said_and_not_overlooked() {
+fn a_log_that_cannot_be_merged_is_read_or_reported() {
     let folder = folder(|folder| {
         let copy = tempfile::tempdir().unwrap();
         let names = ["toolcrib.db", "toolcrib.db-wal"];

@@ -1,4 +1,4 @@
-//! The throw-away PostgreSQL server of the test command, and databases on it.
+//! The temporary PostgreSQL server of the test command, and databases on it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn url() -> String {
     )
 }
 
-/// `host:port`
+/// Address as `host:port`.
 pub(crate) fn address() -> String {
     let url = url();
     let (_, rest) = url.rsplit_once('@').unwrap();
@@ -26,7 +26,7 @@ pub(crate) async fn client(url: &str) -> Client {
     client
 }
 
-/// The URL of an empty database.
+/// Creates an empty database and returns its URL.
 pub(crate) async fn database(name: &str) -> String {
     let server = url();
     let client = client(&server).await;

@@ -1,4 +1,4 @@
-//! A small catalog, and short words for what is done to it.
+//! A small catalog, and short functions for changing and checking it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) fn create_group(id: &str) -> Command {
     Command::Group(id.parse().unwrap(), GroupCommand::Create(Box::new(new)))
 }
 
-/// A journal in a file, closed again, so that everything is in the one file.
+/// Creates a journal file and closes it, so that all data is in the one file.
 pub(crate) fn make_journal(path: &Path, groups: usize) {
     runtime().block_on(async {
         let journal = open(path);
@@ -37,7 +37,7 @@ pub(crate) fn make_journal(path: &Path, groups: usize) {
     wait_until_closed(path);
 }
 
-/// The writer lets go a moment after the journal.
+/// The writer releases its lock shortly after the journal is dropped.
 pub(crate) fn wait_until_closed(path: &Path) {
     std::fs::File::open(format!("{}.lock", path.display())).unwrap().lock().unwrap();
 }
@@ -46,7 +46,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// One event for a stream; the text is its data.
+/// Append of one event to a stream; the event's data is the text.
 pub(crate) fn event(stream: &str, expected: u64, text: &str) -> Append {
     let data = json!({ "text": text }).to_string().into();
     let events = vec![NewEvent { kind: "Tested".into(), data }];
@@ -58,7 +58,7 @@ pub(crate) async fn events(journal: &dyn Journal) -> Vec<Recorded> {
     journal.read_after(Position(0), 100_000).await.unwrap()
 }
 
-/// The texts of the events of one stream.
+/// Texts of the events of one stream.
 pub(crate) async fn texts(journal: &dyn Journal, stream: &str) -> Vec<String> {
     let events = events(journal).await;
     let of_stream = events.iter().filter(|event| event.stream.as_str() == stream);
@@ -69,17 +69,17 @@ pub(crate) async fn texts(journal: &dyn Journal, stream: &str) -> Vec<String> {
     of_stream.map(text).collect()
 }
 
-/// What is in service is what the journal says, and the storage is sound.
+/// Checks that the journal can be loaded and passes verification.
 pub(crate) async fn assert_sound(journal: &Arc<dyn Journal>) {
     let catalog = Catalog::open(Arc::clone(journal)).await.unwrap();
     let verified = verify(&**journal, &catalog.snapshot(), |_| {}).await.unwrap();
-    // The throw-away server of the tests may be told not to flush, and then says so.
+    // The temporary test server may run with flushing turned off, which `verify` reports.
     let problems: Vec<_> =
         verified.problems.iter().filter(|problem| !problem.contains("= off")).collect();
     assert_eq!(problems, [""; 0]);
 }
 
-/// Fails when something takes longer than it may.
+/// Panics if something takes longer than allowed.
 pub(crate) struct Deadline(Instant, Duration);
 
 impl Deadline {
@@ -87,7 +87,7 @@ impl Deadline {
         Self(Instant::now(), time)
     }
 
-    /// To be asked in a loop; waits a moment.
+    /// Call this in a loop: panics after the deadline, otherwise waits a moment.
     pub(crate) async fn not_over(&self, what: &str) {
         assert!(self.0.elapsed() < self.1, "{what}: not within {:?}", self.1);
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,9 +1,9 @@
-//! `toolcrib serve --demo`: every command that it prints does what it says.
+//! `toolcrib serve --demo`: every command that it prints works as announced.
 
 use super::running::{Running, pasted};
 use crate::support::Folder;
 
-/// What each line that is printed must say, and how it ends.
+/// For each printed command: a word in it, parts of its output, and its exit code.
 const EXPECTED: [(&str, &[&str], i32); 7] = [
     ("discover", &["3 tools", "bake_order", "list_orders", "list_pizzas"], 0),
     ("discover", &["3 tools", "get_order", "list_pizzas", "place_order"], 0),
@@ -19,7 +19,7 @@ const EXPECTED: [(&str, &[&str], i32); 7] = [
 ];
 
 #[test]
-fn every_command_of_the_demo_does_what_it_says() {
+fn every_command_of_the_demo_works_as_announced() {
     let folder = Folder::empty();
     let running = Running::start(&folder, "--demo", "  # Done");
     let lines = running.said.lines().skip_while(|line| !line.contains("export COOK="));
@@ -37,7 +37,7 @@ fn every_command_of_the_demo_does_what_it_says() {
 }
 
 #[test]
-fn the_demo_is_not_put_into_a_journal() {
+fn the_demo_cannot_be_combined_with_a_journal() {
     let run = Folder::empty().run("serve --demo --journal crib.db");
     insta::assert_snapshot!(run.seen(), @"
     stderr: error: nothing of the demo is kept: leave --journal away, and the variable TOOLCRIB_JOURNAL empty

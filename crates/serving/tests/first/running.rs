@@ -1,4 +1,4 @@
-//! A server that somebody has started in a terminal, and what they paste from its greeting.
+//! A server as started in a terminal, and commands pasted from its startup message.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -6,15 +6,15 @@ use std::process::{Child, Command};
 
 use crate::support::Folder;
 
-/// A server with everything that it said at its start. It is ended with the test.
+/// Running server with its startup message; killed at the end of the test.
 pub(super) struct Running {
     child: Child,
     pub(super) said: String,
 }
 
 impl Running {
-    /// Starts it on a free port, with nothing but where programs are found in its environment, and reads up to a line
-    /// that begins so.
+    /// Starts the server on a free port with only `PATH` in its environment, and reads its output up to a line that
+    /// begins with `last`.
     pub(super) fn start(folder: &Folder, arguments: &str, last: &str) -> Self {
         let (options, command) = match arguments.split_once(" -- ") {
             Some((options, command)) => (options, format!(" -- {command}")),
@@ -36,18 +36,18 @@ impl Running {
         panic!("it did not start: {}{error}", running.said);
     }
 
-    /// Where it is.
+    /// URL of the server.
     pub(super) fn url(&self) -> &str {
         self.said.lines().next().unwrap().strip_prefix("toolcrib serves on ").unwrap()
     }
 
-    /// The lines below one, as far as they are indented.
+    /// Indented lines below a title.
     pub(super) fn below(&self, title: &str) -> Vec<&str> {
         let lines = self.said.lines().skip_while(|line| !line.starts_with(title)).skip(1);
         lines.take_while(|line| line.starts_with("  ")).map(str::trim).collect()
     }
 
-    /// What it said, without what is another each time.
+    /// Startup message without values that differ between runs.
     pub(super) fn greeting(&self) -> String {
         let said = self.said.replace(self.url(), "URL");
         let said = said.replace(env!("CARGO_BIN_EXE_toolcrib"), "toolcrib");
@@ -66,7 +66,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs lines as a shell does, in an environment without anything.
+/// Runs lines in a shell with an empty environment.
 #[expect(clippy::disallowed_methods, reason = "people paste commands into a shell")]
 pub(super) fn pasted(folder: &Folder, lines: &str) -> (Option<i32>, String) {
     let mut shell = Command::new("/bin/sh");

@@ -1,4 +1,4 @@
-//! `toolcrib stdio TARGET`: the same for programs that start their servers.
+//! `toolcrib stdio TARGET`: for clients that start their servers themselves.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::{Folder, ok};
 use crate::upstream::Upstream;
 
 #[test]
-fn all_tools_of_the_targets_are_there_without_a_journal() {
+fn all_tools_of_the_targets_are_served_without_a_journal() {
     let specification = r#"{"openapi": "3.1.0", "info": {"title": "a", "version": "1"}, "servers": [{"url": "/"}],
         "paths": {"/now": {"get": {"operationId": "now", "responses": {}}}}}"#;
     let upstream = Upstream::replying(move |request| match request.contains("GET /now") {

@@ -7,7 +7,7 @@ use super::running::{Running, pasted};
 use crate::support::{Folder, ok};
 use crate::upstream::{Upstream, answer};
 
-/// The last line of a greeting.
+/// Beginning of the last line of the startup message.
 const LAST: &str = "Nothing is kept";
 
 const PETS: &str = r#"
@@ -27,7 +27,7 @@ paths:
       responses: {}
 "#;
 
-/// An API that says itself what it is.
+/// API that serves its own specification.
 fn pets() -> Upstream {
     Upstream::replying(|request| match request.split(' ').nth(1).unwrap() {
         "/openapi.yaml" => ok("application/yaml", &PETS.replace("SERVER", "/")),
@@ -37,7 +37,7 @@ fn pets() -> Upstream {
 }
 
 #[test]
-fn two_commands_lead_to_the_first_call() {
+fn two_commands_are_enough_for_the_first_call() {
     let (folder, pets) = (Folder::empty(), pets());
     let running = Running::start(&folder, &pets.url("/openapi.yaml"), LAST);
     insta::assert_snapshot!(running.greeting().replace(&pets.url(""), "PETS"), @r#"
@@ -73,7 +73,7 @@ fn two_commands_lead_to_the_first_call() {
 }
 
 #[test]
-fn what_a_specification_names_is_reached_only_if_it_is_public_or_allowed() {
+fn a_server_url_in_a_specification_must_be_public_or_allowed() {
     let (folder, pets) = (Folder::empty(), pets());
     folder.write("pets.yaml", PETS.replace("SERVER", &pets.url("")));
     let running = Running::start(&folder, "pets.yaml", LAST);
@@ -92,7 +92,7 @@ fn what_a_specification_names_is_reached_only_if_it_is_public_or_allowed() {
 }
 
 #[test]
-fn a_redirect_from_what_was_typed_leads_nowhere_else() {
+fn a_redirect_to_a_private_address_is_not_followed() {
     let elsewhere = Upstream::replying(|_| ok("application/yaml", PETS));
     let moved = format!("Location: {}\r\n", elsewhere.url("/openapi.yaml"));
     let typed = Upstream::replying(move |_| answer("302 Found", &moved, b""));
@@ -104,7 +104,7 @@ fn a_redirect_from_what_was_typed_leads_nowhere_else() {
     assert_eq!(elsewhere.requests(), [""; 0]);
 }
 
-/// Says again what it is told.
+/// MCP server that repeats its arguments.
 const ECHO: &str = r#"import json, sys
 TOOL = {"name": "echo", "inputSchema": {"type": "object", "required": ["word"], "properties": {"word": {"type": "string", "default": "hello"}}}}
 for line in sys.stdin:
@@ -119,7 +119,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn a_program_is_started_because_it_was_named_and_no_other_can_be_registered() {
+fn only_a_program_named_on_the_command_line_can_be_started() {
     let folder = Folder::empty();
     folder.write("echo.py", ECHO);
     let running = Running::start(&folder, "--allow-anonymous -- python3 echo.py", LAST);
@@ -134,7 +134,7 @@ fn a_program_is_started_because_it_was_named_and_no_other_can_be_registered() {
 }
 
 #[test]
-fn with_a_journal_a_second_start_changes_nothing() {
+fn a_second_start_with_a_journal_changes_nothing() {
     let (folder, pets) = (Folder::empty(), pets());
     folder.write("pets.yaml", PETS.replace("SERVER", "https://pets.example"));
     let arguments = format!("--journal crib.db {} pets.yaml", pets.url("/openapi.yaml"));
@@ -155,7 +155,7 @@ fn with_a_journal_a_second_start_changes_nothing() {
 }
 
 #[test]
-fn a_target_that_cannot_be_read_is_said_and_the_others_are_served() {
+fn an_unreadable_target_is_reported_and_the_others_are_served() {
     let (folder, pets) = (Folder::empty(), pets());
     folder.write("pets.yaml", PETS);
     folder.write("notes.txt", "milk");
@@ -176,7 +176,7 @@ fn a_target_that_cannot_be_read_is_said_and_the_others_are_served() {
 }
 
 #[test]
-fn nothing_is_left_of_a_start_with_targets_that_cannot_be_read() {
+fn a_start_without_any_readable_target_leaves_nothing_behind() {
     let folder = Folder::empty();
     folder.write("notes.txt", "milk");
     let run = folder.run("serve --listen 127.0.0.1:0 --journal crib.db notes.txt missing.yaml");
@@ -197,7 +197,7 @@ fn nothing_is_left_of_a_start_with_targets_that_cannot_be_read() {
 }
 
 #[test]
-fn a_program_that_ends_at_once_is_heard() {
+fn the_stderr_of_a_program_that_exits_at_once_is_shown() {
     let folder = Folder::empty();
     folder.write("server.py", "import sys\nsys.exit('no token: set \\x1b[31mTOKEN')\n");
     let run = folder.run("serve --listen 127.0.0.1:0 -- /usr/bin/python3 server.py");
@@ -206,7 +206,7 @@ fn a_program_that_ends_at_once_is_heard() {
 }
 
 #[test]
-fn clients_are_told_in_their_own_words() {
+fn configuration_snippets_for_clients_are_printed() {
     let said = Folder::empty().run("client --url https://crib.example/mcp").output();
     let program = env!("CARGO_BIN_EXE_toolcrib");
     insta::assert_snapshot!(said.replace(program, "toolcrib"), @r#"

@@ -1,4 +1,4 @@
-//! The verbs of configuration files.
+//! Help of the verbs for configuration files.
 
 use super::help;
 

@@ -1,9 +1,9 @@
-//! The help of `execution`.
+//! Help of `execution` and its verbs.
 
 use super::help;
 
 #[test]
-fn all_of_it() {
+fn execution_itself() {
     insta::assert_snapshot!(help("execution"), @"
     List, show, count and write out the calls that were made, and check their record
 

@@ -1,9 +1,9 @@
-//! The help of `journal`.
+//! Help of `journal` and its verbs.
 
 use super::help;
 
 #[test]
-fn all_of_it() {
+fn journal_itself() {
     insta::assert_snapshot!(help("journal"), @"
     Look into the journal, check it, move it
 

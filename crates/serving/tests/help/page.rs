@@ -37,7 +37,7 @@ fn the_page_of_the_command_line_has_every_verb() {
     assert_page("cli.md", &page);
 }
 
-/// The verbs that a help lists: two spaces and a word, where what they do goes on is further in.
+/// Verbs listed in a help text: indented by two spaces; continuation lines are indented further.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());

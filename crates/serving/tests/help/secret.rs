@@ -1,9 +1,9 @@
-//! The help of `secret`.
+//! Help of `secret` and its verbs.
 
 use super::help;
 
 #[test]
-fn all_of_it() {
+fn secret_itself() {
     insta::assert_snapshot!(help("secret"), @"
     Keep the secrets that sources need
 

@@ -1,4 +1,4 @@
-//! Of the verbs for beginners, and for whoever looks after a server.
+//! Help of the verbs for beginners and for operators.
 
 use super::help;
 

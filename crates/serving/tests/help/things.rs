@@ -1,4 +1,4 @@
-//! The help of the verbs that admins use on sources, tools, groups, policies, labels and keys.
+//! Help of the verbs for sources, tools, groups, policies, labels and keys.
 
 mod group;
 mod key;
@@ -9,7 +9,7 @@ mod tool;
 
 use super::help;
 
-/// The help of a thing, and of all that can be done with it; what is the same everywhere is left out.
+/// Help of a resource and all of its verbs, without the options that are the same everywhere.
 fn all_of(thing: &str) -> String {
     let whole = help(thing);
     let (_, verbs) = whole.split_once("Commands:\n").unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The help of `workflow`.
+//! Help of `workflow` and its verbs.
 
 use super::help;
 
 #[test]
-fn all_of_it() {
+fn workflow_itself() {
     insta::assert_snapshot!(help("workflow"), @r##"
     Look at a tool of several steps, and check it
 

@@ -1,4 +1,4 @@
-//! What an admin writes about an issuer.
+//! The configuration of a trusted issuer, as an admin writes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub struct IssuerConfig {
     pub allow: Vec<Allowed>,
 }
 
-/// What each scope includes, by its name.
+/// The scopes that each scope includes, by its name.
 pub(super) type ScopeIncludes = BTreeMap<Box<str>, BTreeSet<Box<str>>>;
 
 /// One or several: any of them will do.
@@ -78,19 +78,19 @@ pub enum KeySource {
     Secret(SecretRef),
 }
 
-/// Why an issuer cannot be trusted as it is written.
+/// Why an issuer cannot be trusted as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum IssuerError {
-    /// A rule on issuers.
+    /// The issuer violates a rule.
     #[error(transparent)]
     Rule(#[from] InvalidIssuer),
-    /// It would not be clear which of them is meant.
+    /// Two entries for one issuer are ambiguous.
     #[error("issuer `{issuer}` is there twice: name all audiences in one place")]
     Twice {
         /// The issuer.
         issuer: String,
     },
-    /// Secrets are for one kind of algorithm, public keys for the other.
+    /// Secrets work only with symmetric algorithms, and public keys only with asymmetric ones.
     #[error(
         "issuer `{issuer}` has a `secret` and no algorithm for it, or the other way round: `HS256`, `HS384` and `HS512` need a secret, and nothing else does"
     )]
@@ -98,7 +98,7 @@ pub enum IssuerError {
         /// The issuer.
         issuer: String,
     },
-    /// A text that no token has as a scope.
+    /// The text is not valid as a scope.
     #[error(
         "`scope_includes` of issuer `{issuer}` has `{scope}`, which is no scope: name each one by itself, without spaces"
     )]
@@ -108,13 +108,13 @@ pub enum IssuerError {
         /// The text.
         scope: String,
     },
-    /// Nowhere to ask for its keys.
+    /// There is no URL to fetch its keys from.
     #[error("issuer `{issuer}` is not a url, so say where its keys are: `keys: {{jwks_url: …}}`")]
     NoUrl {
         /// The issuer.
         issuer: String,
     },
-    /// Anybody on the way could hand out keys.
+    /// Anyone on the network path could substitute keys.
     #[error(
         "the keys of issuer `{issuer}` would come over `http`: use `https`, or name the host in `allow` if the way to it is your own"
     )]
@@ -122,15 +122,15 @@ pub enum IssuerError {
         /// The issuer.
         issuer: String,
     },
-    /// The keys are not keys.
+    /// The keys are malformed.
     #[error("the keys of issuer `{issuer}` cannot be used")]
     Keys {
         /// The issuer.
         issuer: String,
-        /// Why.
+        /// The cause.
         source: InvalidKeys,
     },
-    /// No token could be verified.
+    /// No key suits the algorithms, so no token could be verified.
     #[error(
         "no key of issuer `{issuer}` is for its algorithms, or its secret is too short for them"
     )]
@@ -138,26 +138,26 @@ pub enum IssuerError {
         /// The issuer.
         issuer: String,
     },
-    /// The file with its keys.
+    /// The key file cannot be read.
     #[error("the keys of issuer `{issuer}` cannot be read")]
     File {
         /// The issuer.
         issuer: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Its secret.
+    /// The secret cannot be read.
     #[error("the secret of issuer `{issuer}` cannot be had")]
     Secret {
         /// The issuer.
         issuer: String,
-        /// Why.
+        /// The cause.
         source: SecretError,
     },
 }
 
 impl IssuerConfig {
-    /// What its tokens must say.
+    /// The rules that its tokens must satisfy.
     pub(super) fn rules(&self) -> Result<Issuer, IssuerError> {
         let audiences = match &self.audience {
             Audience::One(audience) => vec![audience.clone()],

@@ -1,4 +1,4 @@
-//! The keys of an issuer, read from where they are: whole and within limits, or not at all.
+//! Reads the keys of an issuer from their location: completely and within limits, or not at all.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use upstream::limits::{self, LimitError};
 
 use super::config::IssuerError;
 
-/// The largest key set or document about an issuer, in bytes.
+/// The largest key set or metadata document of an issuer, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Where keys are.
+/// The location of an issuer's keys.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// Wherever the issuer says.
+    /// The `jwks_uri` in the issuer's metadata.
     Discovery {
         issuer: Box<str>,
         url: Url,
@@ -47,7 +47,7 @@ pub(super) enum FetchError {
     Keys(#[from] InvalidKeys),
 }
 
-/// What an issuer says about itself (OpenID Connect Discovery 1.0, section 3; RFC 8414, section 2).
+/// The metadata of an issuer (OpenID Connect Discovery 1.0, section 3; RFC 8414, section 2).
 #[derive(Deserialize)]
 struct Document {
     issuer: String,
@@ -62,7 +62,7 @@ impl Place {
         Ok(Self::Discovery { issuer: issuer.into(), url })
     }
 
-    /// The address, if somebody on the way could change what is read. Nobody is on the way to this machine.
+    /// The URL, if an attacker on the network path could change the keys. Loopback has no network path.
     pub(super) fn plain_http(&self) -> Option<&Url> {
         let (Self::Discovery { url, .. } | Self::Jwks(url)) = self else { return None };
         let here = match url.host() {
@@ -74,7 +74,7 @@ impl Place {
         (url.scheme() != "https" && !here).then_some(url)
     }
 
-    /// All of it before the deadline.
+    /// Reads the keys; the deadline covers all requests together.
     pub(super) async fn read(
         &self,
         client: &HttpClient,
@@ -116,12 +116,12 @@ async fn get(client: &HttpClient, url: &Url, deadline: Duration) -> Result<Vec<u
     }
 }
 
-/// Without the query, which may hold secrets.
+/// The URL without its query, which may contain secrets.
 fn shown(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// Where the issuer says its keys are. It must be itself that says so, or anyone could speak for it.
+/// The `jwks_uri` that the issuer publishes. The document must be the issuer's own, or anyone could speak for it.
 async fn discover(
     issuer: &str,
     url: &Url,
@@ -130,18 +130,18 @@ async fn discover(
 ) -> Result<Url, FetchError> {
     let [openid, oauth] = well_known(url);
     let document = match about(issuer, &openid, client, deadline).await {
-        // Nobody is there, at all.
+        // The host is unreachable, so the second URL is too.
         Err(
             error @ FetchError::Http(
                 HttpError::Connect { .. } | HttpError::Timeout { .. } | HttpError::Refused(_),
             ),
         ) => return Err(error),
-        // What is in the way matters if there is none elsewhere.
+        // Report the first error if the second URL has no document either.
         Err(error) => about(issuer, &oauth, client, deadline).await.map_err(|_| error)?,
         Ok(document) => document,
     };
     let keys = document.jwks_uri;
-    // An issuer without TLS, which only a private one is, has its keys beside it.
+    // An issuer without TLS, which is always a private one, has its keys on the same host.
     let beside = url.scheme() == "http" && keys.scheme() == "http" && keys.host() == url.host();
     if keys.scheme() != "https" && !beside {
         return Err(FetchError::NotSecure);
@@ -164,7 +164,7 @@ async fn about(
     }
 }
 
-/// OpenID Connect writes it after the path, RFC 8414 before.
+/// The metadata URLs: OpenID Connect appends the well-known part to the path, RFC 8414 inserts it before.
 fn well_known(issuer: &Url) -> [Url; 2] {
     let path = issuer.path().trim_end_matches('/');
     let at = |path: String| {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_issuer_is_asked_at_two_well_known_places() {
+    fn an_issuer_is_queried_at_two_well_known_urls() {
         let places = |url: &str| well_known(&url.parse().unwrap()).map(String::from);
         let root = [
             "https://id.example/.well-known/openid-configuration",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_url_of_the_web_can_be_asked() {
+    fn only_an_http_url_can_be_queried() {
         for issuer in ["accounts.example", "urn:example:id", "file:///etc/passwd", ""] {
             assert!(matches!(Place::discovery(issuer), Err(IssuerError::NoUrl { .. })), "{issuer}");
         }

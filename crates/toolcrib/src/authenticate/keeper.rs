@@ -1,9 +1,10 @@
-//! Keeps the keys of one issuer fresh. Keys that are getting old are fetched again meanwhile; with keys that are old,
-//! after a while without tokens, a token waits for newer ones. Only if these cannot be had, the old are used for a day.
+//! Keeps the keys of one issuer fresh. Ageing keys are fetched again in the background. If keys are stale, after a time
+//! without tokens, the next token waits for newer keys. Stale keys are used, for a day, only if newer ones cannot be
+//! fetched.
 //!
-//! Whoever holds the turn fetches; there is one fetch at a time, and one in every cool-down, failed ones counted. So a
-//! flood of tokens with made-up keys costs their issuer one request in 30 seconds, and tokens with known keys never
-//! wait. A fetch runs in a task of its own: an agent that hangs up does not end it.
+//! The holder of the turn fetches; there is one fetch at a time, and one in every cool-down, including failed ones. So
+//! a flood of tokens with made-up keys costs their issuer one request in 30 seconds, and tokens with known keys never
+//! wait. A fetch runs in its own task: an agent that disconnects does not cancel it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,20 +21,20 @@ use upstream::http::HttpClient;
 
 use super::fetch::Place;
 
-/// How long things last.
+/// Time limits for keys and verified tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// After this, keys are fetched again.
+    /// After this time, keys are fetched again.
     pub fresh: SignedDuration,
-    /// After this without a fetch that succeeded, keys are not used any more.
+    /// After this time without a successful fetch, keys are no longer used.
     pub max_stale: SignedDuration,
-    /// Between two fetches.
+    /// The least time between two fetches.
     pub cool_down: SignedDuration,
-    /// Between two fetches that an admin asks for.
+    /// The least time between two fetches that an admin requests.
     pub asked: SignedDuration,
-    /// For a whole fetch.
+    /// The time limit of a whole fetch.
     pub deadline: Duration,
-    /// For which a verified token is remembered, if it does not expire before.
+    /// How long a verified token is cached, if it does not expire before.
     pub remember: SignedDuration,
 }
 
@@ -69,7 +70,7 @@ pub struct IssuerState {
 
 pub(super) struct Keeper {
     issuer: Box<str>,
-    /// If there is none, the keys are in the configuration and stay as they are.
+    /// `None` if the keys are in the configuration and never change.
     place: Option<Place>,
     client: HttpClient,
     clock: Arc<dyn Clock>,
@@ -79,7 +80,7 @@ pub(super) struct Keeper {
     notes: Mutex<Notes>,
 }
 
-/// A set of keys. The generation changes only if the keys do.
+/// A set of keys. The generation changes only when the keys change.
 pub(super) struct Held {
     pub(super) keys: Arc<KeySet>,
     pub(super) generation: u64,
@@ -105,14 +106,14 @@ impl Keeper {
         Self { issuer, place, client, clock, timing, held, turn, notes }
     }
 
-    /// Keys that may be used without waiting. If they are getting old, newer ones are fetched meanwhile.
+    /// Keys that may be used without waiting. If they are ageing, newer ones are fetched in the background.
     pub(super) fn usable(self: &Arc<Self>, now: Timestamp) -> Option<Arc<Held>> {
         let held = self.held.load_full()?;
         let age = now.duration_since(held.fetched_at);
         if self.place.is_none() || age < self.timing.fresh / 2 {
             return Some(held);
         }
-        // A key that was removed must not be used because nobody asked; but an issuer that is down keeps nobody out.
+        // A removed key must not stay valid for lack of tokens; but an unreachable issuer must not lock callers out.
         let is_down = self.notes().error.is_some();
         let until = if is_down { self.timing.max_stale } else { self.timing.fresh };
         if until <= age {
@@ -134,7 +135,7 @@ impl Keeper {
         }
     }
 
-    /// For a token whose key is not in the set: a newer one, if there is one or it is time to ask.
+    /// Keys for a token whose key is not in the set: newer ones, if there are any or a fetch is due.
     pub(super) async fn newer_than(self: &Arc<Self>, known: &Arc<Held>) -> Option<Arc<Held>> {
         self.place.as_ref()?;
         self.other_than(Some(known)).await
@@ -145,7 +146,7 @@ impl Keeper {
             let held = self.usable(self.clock.now())?;
             known.is_none_or(|known| !Arc::ptr_eq(known, &held)).then_some(held)
         };
-        // Whoever waits here waits for a fetch that is on its way.
+        // Waits for a fetch that is already running.
         let turn = Arc::clone(&self.turn).lock_owned().await;
         if let Some(held) = other() {
             return Some(held);
@@ -157,7 +158,7 @@ impl Keeper {
         other()
     }
 
-    /// Fetches because someone asks for it, who may do so once a second.
+    /// Fetches on an admin's request, at most once a second.
     pub(super) async fn refresh(self: Arc<Self>) {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let now = self.clock.now();
@@ -192,7 +193,7 @@ impl Keeper {
         }
     }
 
-    /// Only whoever has the turn puts keys, or nobody else is there yet.
+    /// Stores keys. The caller holds the turn, or no other task has access yet.
     pub(super) fn put(&self, keys: KeySet) {
         let fetched_at = self.clock.now();
         let held = match self.held.load_full() {
@@ -231,7 +232,7 @@ impl Keeper {
     }
 }
 
-/// A time that is still to come was noted before the clock was set back, and says nothing.
+/// Whether the time span has passed. A start in the future was noted before the clock was set back and does not count.
 fn is_over(since: Timestamp, now: Timestamp, span: SignedDuration) -> bool {
     let passed = now.duration_since(since);
     passed.is_negative() || span <= passed

@@ -1,7 +1,7 @@
-//! Tokens that were verified a moment ago, so that the same one is not verified at every request.
+//! A cache of recently verified tokens, so that the same token is not verified at every request.
 //!
-//! A token is known by the digest of all of it: one that shares its beginning or its end, or differs in its signature
-//! only, is another token. Only what was verified is kept; what was refused would let strangers fill the memory.
+//! The key is the digest of the whole token: one that shares a prefix or suffix, or differs only in its signature, is a
+//! different token. Only verified tokens are cached; rejected ones would let strangers fill the memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use jiff::Timestamp;
 use model::{Agent, Cache};
 use serde_json::Value;
 
-/// The most memory that is remembered in, in bytes, about.
+/// The approximate memory limit of the cache, in bytes.
 const LIMIT: u64 = 64 << 20;
-/// What a value takes beside its text, in bytes, about.
+/// The approximate overhead of a value beside its text, in bytes.
 const VALUE: usize = 80;
 
 pub(super) type Digest = [u8; 32];
 
 pub(super) struct Seen(Cache<Digest, Arc<SeenToken>>);
 
-/// A token that was verified.
+/// The cached result of verifying a token.
 pub(super) struct SeenToken {
     pub(super) agent: Agent,
-    /// Not longer than the token is valid.
+    /// At most until the token expires.
     pub(super) until: Timestamp,
-    /// Which of the issuers it is from.
+    /// The index of its issuer.
     pub(super) issuer: usize,
-    /// Which of its keys it was verified with.
+    /// The generation of the issuer's keys that verified it.
     pub(super) generation: u64,
 }
 
 impl Seen {
-    /// Remembers each for this long at most, by the machine's own clock.
+    /// Keeps each entry for at most this long, measured by the machine's monotonic clock.
     pub(super) fn new(time_to_live: Duration) -> Self {
         let weight = |_: &Digest, token: &Arc<SeenToken>| {
             let claims = token.agent.claims.iter().map(|(name, value)| name.len() + size(value));
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_are_remembered_than_there_is_room_for() {
+    fn the_cache_is_bounded_by_memory() {
         let seen = Seen::new(Duration::from_secs(60));
         let many = serde_json::json!({"groups": vec![0; 8_000]});
         let claims: Arc<model::Claims> = Arc::new(serde_json::from_value(many).unwrap());

@@ -1,25 +1,25 @@
-//! What a caller can do for a tool, in the shape of MCP's client capabilities.
+//! Capabilities of a caller, parsed from MCP's client capabilities.
 
 use model::strict_json::{Members, Object};
 use serde::de::{DeserializeSeed as _, MapAccess};
 use serde_json::{Value, json};
 
-/// What a caller can do for a tool.
+/// What a caller supports when a tool needs input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Fill in a form.
+    /// The user can fill in a form.
     pub elicitation: bool,
-    /// Open an address for the user.
+    /// The user can open a URL.
     pub elicitation_by_url: bool,
-    /// Let its model say something.
+    /// The caller's model can generate a completion.
     pub sampling: bool,
-    /// Tell its folders.
+    /// The caller can list its folders.
     pub roots: bool,
-    /// Come back for the result of a call that goes on.
+    /// The caller can fetch the result of a detached call later.
     pub tasks: bool,
 }
 
-/// Something a caller can do or not.
+/// One capability of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the words are the documentation")]
 pub enum Ability {
@@ -31,12 +31,12 @@ pub enum Ability {
 }
 
 impl Abilities {
-    /// What a client says of itself: the `capabilities` of MCP; none if they are no object.
+    /// Parses the `capabilities` of an MCP client; `None` if they are not an object.
     pub fn of(capabilities: &Value) -> Option<Self> {
         Object::default().deserialize(capabilities).ok()?
     }
 
-    /// Whether it is among them.
+    /// Whether the caller has this capability.
     pub fn have(self, ability: Ability) -> bool {
         match ability {
             Ability::Elicitation => self.elicitation,
@@ -48,13 +48,13 @@ impl Abilities {
     }
 }
 
-/// The `capabilities` of MCP.
+/// Reads the `capabilities` object of MCP.
 impl<'de> Members<'de> for Abilities {
     fn take<A: MapAccess<'de>>(&mut self, name: &str, said: &mut A) -> Result<bool, A::Error> {
         match name {
             "elicitation" => {
                 let modes: Option<Modes> = said.next_value_seed(Object::default())?;
-                // An empty object is the form, as it was before there was anything else.
+                // An empty object means forms: the only mode before others were introduced.
                 self.elicitation = modes.as_ref().is_some_and(|modes| modes.form || !modes.any);
                 self.elicitation_by_url = modes.is_some_and(|modes| modes.url);
             }
@@ -74,7 +74,7 @@ fn is_object<'de, A: MapAccess<'de>>(said: &mut A) -> Result<bool, A::Error> {
     said.next_value_seed(Object::<()>::default()).map(|object| object.is_some())
 }
 
-/// How a client lets itself be asked.
+/// The elicitation modes of a client.
 #[derive(Default)]
 struct Modes {
     any: bool,
@@ -91,7 +91,7 @@ impl<'de> Members<'de> for Modes {
     }
 }
 
-/// The extensions a client has.
+/// The MCP extensions of a client.
 #[derive(Default)]
 struct Extensions {
     tasks: bool,
@@ -107,7 +107,7 @@ impl<'de> Members<'de> for Extensions {
     }
 }
 
-/// The extension of MCP for calls that go on.
+/// The MCP extension for tasks: calls that continue after the response.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 impl Ability {
@@ -121,7 +121,7 @@ impl Ability {
         }
     }
 
-    /// In the shape of MCP's client capabilities.
+    /// The capability in the shape of MCP's client capabilities.
     pub fn to_capabilities(self) -> Value {
         match self {
             Self::Elicitation => json!({"elicitation": {}}),

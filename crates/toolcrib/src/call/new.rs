@@ -1,4 +1,4 @@
-//! A call before it begins: what is told of whoever makes it.
+//! Builder of a call context: the capabilities, subscriptions and earlier answers of the caller.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 
 use super::{Abilities, CallContext, Inner, Level, Memory, Said};
 
-/// How much may be said that nobody has taken yet; further progress and log lines are left out.
+/// Capacity of the update channel; when it is full, progress and log lines are dropped.
 const UNHEARD: usize = 64;
 
-/// A call before it begins: what its caller can do, wants to hear and has answered.
+/// A call before it starts: what its caller supports, subscribes to and has answered.
 ///
 /// ```
 /// use toolcrib::{Abilities, NewCall};
@@ -25,45 +25,45 @@ pub struct NewCall {
     pub(super) abilities: Abilities,
     pub(super) wants_progress: bool,
     pub(super) log_from: Option<Level>,
-    /// Of a caller that answers by making the call again.
+    /// Set for a caller that answers by repeating the call.
     pub(super) answers: Option<Map<String, Value>>,
     pub(super) remembered: Memory,
 }
 
 impl NewCall {
-    /// By a caller that can do this.
+    /// A call by a caller with these capabilities.
     pub fn by(abilities: Abilities) -> Self {
         Self { abilities, ..Self::default() }
     }
 
-    /// The caller wants to know how far the call is.
+    /// The caller wants progress.
     pub fn wanting_progress(self) -> Self {
         Self { wants_progress: true, ..self }
     }
 
-    /// The caller wants log lines of this gravity and above.
+    /// The caller wants log lines of this level and above.
     pub fn logging(self, from: Option<Level>) -> Self {
         Self { log_from: from, ..self }
     }
 
-    /// The caller answers by making the call again; these are the answers so far.
+    /// The caller answers by repeating the call; these are the answers so far.
     pub fn answering(self, answers: Map<String, Value>) -> Self {
         Self { answers: Some(answers), ..self }
     }
 
-    /// What the call before this one left to remember ([`CallContext::take_memory`]).
+    /// The state that the previous round of this call left ([`CallContext::take_memory`]).
     pub fn remembering(self, remembered: Option<String>) -> Self {
         let remembered = remembered.and_then(|text| serde_json::from_str(&text).ok());
         Self { remembered: remembered.unwrap_or_default(), ..self }
     }
 
-    /// Begins, and is listened to.
+    /// Starts the call and returns its update channel.
     pub fn heard(self) -> (CallContext, mpsc::Receiver<Said>) {
         let (said, heard) = mpsc::channel(UNHEARD);
         (self.begins(Some(said)), heard)
     }
 
-    /// Begins without being listened to.
+    /// Starts the call without an update channel.
     pub fn unheard(self) -> CallContext {
         self.begins(None)
     }

@@ -1,4 +1,4 @@
-//! Asking for a token: where an admin says, or whom an MCP server names.
+//! Fetching a token: from the configured authorization server, or from the one that an MCP server names.
 
 use model::{Digest, McpClient, SourceId, SourceUrl, TokenClient};
 use secrecy::ExposeSecret as _;
@@ -12,7 +12,7 @@ use upstream::mcp::oauth::{
 use super::tokens::Tokens;
 use super::wish::{Giver, Kinds, Proofs, Whom, Wish};
 
-/// All that one question needs.
+/// Everything that one token request needs.
 pub(super) struct Asking<'a> {
     pub(super) tokens: &'a Tokens,
     pub(super) source: &'a SourceId,
@@ -43,7 +43,7 @@ impl Asking<'_> {
         }
     }
 
-    /// The agent's token, if it is for an agent.
+    /// Offers the agent's token for exchange, if the request is for an agent.
     fn exchanged<'a>(&'a self, Kinds { given, requested }: Kinds<'a>) -> Option<Offered<'a>> {
         let (_, token) = self.wish.subject?;
         Some(Offered::Token { token: token.expose_secret(), given, requested })
@@ -61,8 +61,9 @@ impl Asking<'_> {
         granted.inspect_err(|error| self.may_be_elsewhere(issuer, error))
     }
 
-    /// From one of those that the MCP server names. The agent's token goes to whoever vouches for the agent and nowhere
-    /// else: the authorization server gets the assertion, and the MCP server the token for that.
+    /// Fetches a token from an authorization server that the MCP server names. The agent's token goes only to the
+    /// identity provider; the authorization server gets the provider's assertion, and the MCP server the token for
+    /// that.
     async fn of_server(
         &self,
         url: &Url,
@@ -118,7 +119,7 @@ impl Asking<'_> {
         }
     }
 
-    /// To a host that is allowed by name, the way is the admin's own.
+    /// Plain HTTP is trusted to hosts that an admin allowed by name: the network there is the admin's own.
     fn grants(&self, to: Option<Url>) -> Grants {
         let trusts = |url: &Url| self.allowed.iter().any(|allowed| allowed.names(url));
         Grants {
@@ -129,8 +130,8 @@ impl Asking<'_> {
     }
 }
 
-/// What is said of the token of one agent, or of what is asked for it: whoever says so is where it was thought to be. What
-/// is known of it is for all agents, and none of them can have it forgotten.
+/// Errors about one agent's token or request. They do not show that the authorization server has moved. Its metadata is
+/// shared by all agents, so no single agent may cause it to be forgotten.
 const OF_ONE_AGENT: [&str; 8] = [
     "access_denied",
     "consent_required",
@@ -145,13 +146,13 @@ const OF_ONE_AGENT: [&str; 8] = [
 fn may_have_moved(error: &OAuthError) -> bool {
     match error {
         OAuthError::Refused { code, .. } => !OF_ONE_AGENT.contains(&&**code),
-        // It is there, and has too much to do.
+        // The server exists and is overloaded.
         OAuthError::InTrouble { status: 408 | 425 | 429, .. } => false,
         _ => true,
     }
 }
 
-/// By this client, without its secret.
+/// A grant for this client, without its secret.
 fn by<'a>(client: &'a TokenClient, offered: Offered<'a>) -> Grant<'a> {
     Grant {
         client_id: &client.client_id,

@@ -1,4 +1,4 @@
-//! Tokens that were asked for, kept until shortly before they end. One at a time asks for each.
+//! A cache of upstream tokens, kept until shortly before they expire. For each token one request runs at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,45 +11,45 @@ use tokio::sync::Mutex;
 use upstream::http::Url;
 use upstream::mcp::oauth::{Granted, Grants, OAuthError, Protected, TokenPlace};
 
-/// How many are kept, and for how long without use.
+/// The most tokens to keep, and how long to keep an unused one.
 const KEPT: u64 = 100_000;
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
-/// How long before its end a token is no longer used.
+/// How long before its expiry a token is no longer used.
 const EARLY: SignedDuration = SignedDuration::from_secs(60);
-/// How long one is used that does not say how long it holds.
+/// How long to use a token without a stated lifetime.
 const UNSAID: SignedDuration = SignedDuration::from_mins(5);
-/// How long nobody asks again after a failure, so that those who wait do not ask one after the other.
+/// The backoff after a failed request, so that waiting callers do not repeat it one after the other.
 const REST: SignedDuration = SignedDuration::from_secs(1);
-/// How long a new token is kept although an upstream refuses it: that says something of the call, and an agent who repeats
-/// it would have everybody's token asked for again each time.
+/// How long to keep a new token although an upstream rejects it. The rejection may be about the call, and an agent that
+/// repeats the call would otherwise force a new token on all agents each time.
 const PROVEN: SignedDuration = SignedDuration::from_secs(30);
-/// How many issuers are known, and for how long it is believed where they give tokens.
+/// The most issuers, and clients bound to an issuer, to remember; and how long to trust an issuer's token endpoint.
 const PLACES: u64 = 1_000;
 const BOUND: u64 = 10_000;
 const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Tokens {
     kept: Cache<Digest, KnownAt>,
-    /// Of those that were found in the open, and the others.
+    /// Token endpoints; the key says whether they were discovered over plain HTTP.
     places: Cache<(bool, Box<str>), TokenPlace>,
-    /// What MCP servers say of the tokens they take, by their urls.
+    /// Protected-resource metadata of MCP servers, by their URLs.
     servers: Cache<Box<str>, Protected>,
-    /// Which issuer a client was shown to, where nobody says whose it is: no other gets to see its secret.
+    /// The issuer that a client was first used with, where none is configured: no other issuer gets to see its secret.
     bound: Cache<Digest, Box<str>>,
     clock: Arc<dyn Clock>,
 }
 
-/// Where what is known of one token is kept. Whoever holds it asks for the token.
+/// The slot of one token. The request for the token holds the lock.
 type KnownAt = Arc<Mutex<Option<Known>>>;
 
-/// What is known of one token, since when and until when.
+/// A token or the error of its request, and how long the entry is valid.
 struct Known {
     what: Result<SecretString, OAuthError>,
     since: Timestamp,
     until: Timestamp,
-    /// When it really ends.
+    /// When the token expires.
     end: Timestamp,
-    /// When the answer was there. Whoever waited for it has asked for it too, however short it holds.
+    /// When the answer arrived. A caller that waited for it may use the token, however short its lifetime is.
     answered: Instant,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Held {
     key: Digest,
     token: SecretString,
     is_new: bool,
-    /// What it was got with.
+    /// The client secret that was used to request it.
     proof: Option<SecretString>,
-    /// The url of the MCP server that said who gives it.
+    /// The URL of the MCP server that named the issuer.
     server: Option<Box<str>>,
 }
 
@@ -80,7 +80,7 @@ impl Held {
         self.proof.as_ref()
     }
 
-    /// What nobody else may learn.
+    /// The values that must not be disclosed.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &SecretString> {
         [&self.token].into_iter().chain(&self.proof)
     }
@@ -101,7 +101,7 @@ impl Tokens {
         }
     }
 
-    /// The token under this key; if there is none that still holds, it is asked for. Whoever comes meanwhile waits.
+    /// The token under this key; if none is usable, `ask` requests it while concurrent callers wait.
     pub(super) async fn get(
         &self,
         key: Digest,
@@ -120,7 +120,7 @@ impl Tokens {
             Ok(granted) => {
                 let seconds = granted.expires_in.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
                 let holds = seconds.map_or(UNSAID + EARLY, SignedDuration::from_secs);
-                // Of a short one, a moment that has gone by already.
+                // For a short-lived token this is already in the past.
                 (Ok(SecretString::from(granted.token)), after(holds - EARLY), after(holds))
             }
             Err(error) => (Err(error), after(REST), Timestamp::MAX),
@@ -130,8 +130,9 @@ impl Tokens {
         what.map(|token| held(token, true))
     }
 
-    /// An upstream does not take it: whether there is another, or will be. One that is new stays, and so does one that took
-    /// its place meanwhile. An MCP server may name somebody else by now.
+    /// Removes a token that an upstream rejected; returns whether another token may be obtained. A new token stays, and
+    /// so does one that replaced it meanwhile. The MCP server may name another issuer by now, so its metadata is
+    /// removed too.
     pub(super) async fn forget(&self, held: &Held) -> bool {
         if held.is_new {
             return false;
@@ -154,7 +155,7 @@ impl Tokens {
         true
     }
 
-    /// Where an issuer gives tokens.
+    /// The token endpoint of an issuer.
     pub(super) async fn place(
         &self,
         issuer: &str,
@@ -169,14 +170,14 @@ impl Tokens {
         Ok(place)
     }
 
-    /// It may have moved.
+    /// Forgets the token endpoint of an issuer, which may have moved.
     pub(super) fn look_again(&self, issuer: &str) {
         for trusts in [false, true] {
             self.places.remove(&(trusts, issuer.into()));
         }
     }
 
-    /// What an MCP server says of the tokens it takes.
+    /// The protected-resource metadata of an MCP server: which tokens it accepts.
     pub(super) async fn protected(
         &self,
         url: &Url,
@@ -190,17 +191,17 @@ impl Tokens {
         Ok(protected)
     }
 
-    /// It may say something else by now.
+    /// Forgets the metadata of an MCP server, which may have changed.
     pub(super) fn look_at_server_again(&self, url: &Url) {
         self.servers.remove(url.as_str());
     }
 
-    /// The issuer that a client was shown to before.
+    /// The issuer that a client was used with before.
     pub(super) fn bound(&self, client: &Digest) -> Option<Box<str>> {
         self.bound.get(client)
     }
 
-    /// The client is about to be shown to this issuer.
+    /// Binds a client to the issuer that is about to see its secret.
     pub(super) fn bind(&self, client: Digest, issuer: &str) {
         self.bound.insert(client, issuer.into());
     }
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_used_until_a_minute_before_its_end() {
+    async fn a_token_is_used_until_a_minute_before_its_expiry() {
         let world = World::new();
         assert_eq!(text(&world.get("a", Some(300)).await), "token-0");
         world.clock.advance(SignedDuration::from_secs(239));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_come_at_once_share_one_question() {
+    async fn concurrent_callers_share_one_request() {
         let world = World::new();
         let (one, two, other) =
             tokio::join!(world.get("a", Some(300)), world.get("a", None), world.get("b", None));
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_short_one_has_it_too_and_whoever_comes_later_has_not() {
+    async fn a_short_lived_token_serves_waiting_callers_but_no_later_ones() {
         let world = World::new();
         let all = join_all((0..50).map(|_| world.get("a", Some(30)))).await;
         assert!(all.iter().all(|held| text(held) == "token-0"));
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_failure_has_it_too_however_long_it_took() {
+    async fn a_failure_serves_waiting_callers_however_long_it_took() {
         let world = World::new();
         let ask = async || {
             world.asked.fetch_add(1, Ordering::Relaxed);
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_refused_after_a_while_is_forgotten_but_not_its_successor() {
+    async fn a_token_rejected_after_a_while_is_forgotten_but_not_its_successor() {
         let world = World::new();
         world.get("a", Some(300)).await;
         let first = world.get("a", Some(300)).await;
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_new_stays_although_it_is_refused() {
+    async fn a_new_token_stays_although_it_is_rejected() {
         let world = World::new();
         for _ in 0..10 {
             let held = world.get("a", Some(300)).await;
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_failure_nobody_asks_for_a_moment() {
+    async fn after_a_failure_requests_back_off() {
         let world = World::new();
         let fail = || async { Err(OAuthError::NoConsent) };
         assert!(world.tokens.get(Digest::of("a"), fail()).await.is_err());

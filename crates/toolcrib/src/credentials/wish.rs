@@ -1,4 +1,4 @@
-//! A token that is wished for: from whom, for whom, and what to say if there is none.
+//! A token request: from which server, for which audience, and the failure to report if it fails.
 
 use model::{
     Agent, Auth, Digest, ErrorCode, Failure, McpClient, Name, SecretRef, Settings, SourceId,
@@ -13,42 +13,43 @@ use super::{Certificate, read};
 use crate::secrets::Secrets;
 use crate::upstreams::whose;
 
-/// A token that is wished for.
+/// A token to request.
 pub(super) struct Wish<'a> {
     auth: &'a Auth,
     pub(super) giver: Giver<'a>,
-    /// Whose token is exchanged. Without one, the token is our own: also where others are exchanged, to ask an MCP server
-    /// what it offers.
+    /// The agent whose token is exchanged. Without one, the token is toolcrib's own, even where others are exchanged:
+    /// discovery at an MCP server needs it.
     pub(super) subject: Option<(&'a Agent, &'a SecretString)>,
 }
 
-/// From whom it is, and what it is asked for with.
+/// The server that issues the token, and the parameters of the request.
 pub(super) enum Giver<'a> {
-    /// Whom an admin says.
+    /// The configured authorization server.
     Named { client: &'a TokenClient, whom: Whom<'a>, kinds: Kinds<'a> },
-    /// Whom the MCP server at this url names; with who vouches for agents there, and the kind of token it takes.
+    /// The one that the MCP server at this URL names; with the identity provider for agents, and the token type it
+    /// accepts.
     OfServer { url: &'a Url, client: &'a McpClient, vouching: Option<(&'a TokenClient, &'a str)> },
 }
 
-/// For whom a token is.
+/// The audience or resource of a token.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Whom<'a> {
     pub(super) audience: Option<&'a str>,
     pub(super) resource: Option<&'a str>,
 }
 
-/// Which kind of token is given for which.
+/// The type of the offered token and of the requested one.
 #[derive(Clone, Copy)]
 pub(super) struct Kinds<'a> {
     pub(super) given: &'a str,
     pub(super) requested: &'a str,
 }
 
-/// How we prove who we are.
+/// The client secrets with which toolcrib authenticates.
 pub(super) struct Proofs {
-    /// None where a certificate does.
+    /// `None` where a certificate authenticates instead.
     pub(super) own: Option<SecretString>,
-    /// To whom vouches for agents.
+    /// For the identity provider that asserts the agent's identity.
     pub(super) vouching: Option<SecretString>,
 }
 
@@ -111,8 +112,8 @@ impl<'a> Wish<'a> {
         Ok(Proofs { own: read(own).await?, vouching: read(vouching).await? })
     }
 
-    /// Everything that the token depends on. Two tokens of one agent may allow different things, and a secret or a
-    /// certificate that was replaced was replaced for a reason: all are in it, as a digest that says nothing about them.
+    /// A digest of everything the token depends on. Two tokens of one agent may allow different things, and a replaced
+    /// secret or certificate was replaced for a reason: the digest covers all of them and reveals none.
     pub(super) fn key(
         &self,
         source: &SourceId,
@@ -125,7 +126,7 @@ impl<'a> Wish<'a> {
         Digest::of(parts.to_string())
     }
 
-    /// The MCP server that says who gives it.
+    /// The MCP server that names the issuer.
     pub(super) fn server(&self) -> Option<&'a Url> {
         match self.giver {
             Giver::Named { .. } => None,
@@ -147,7 +148,8 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// Whether we asked for a token of our own where tokens are exchanged, and there is no other way to get one.
+    /// Whether toolcrib requested a token of its own where tokens are exchanged, and the server supports no other
+    /// grant.
     pub(super) fn is_for_agents_alone(&self, error: &OAuthError) -> bool {
         let is_exchange = matches!(self.auth, Auth::TokenExchange { .. });
         let is_refused = matches!(error, OAuthError::Refused { code, .. }
@@ -155,7 +157,7 @@ impl<'a> Wish<'a> {
         is_exchange && self.subject.is_none() && is_refused
     }
 
-    /// The cause is for admins.
+    /// The cause is only for admins.
     pub(super) fn failed(&self, source: &SourceId, cause: &dyn std::error::Error) -> Failure {
         let cause = model::plain_line(&model::sentence(cause));
         tracing::warn!(%source, "{} `{source}`: {cause}", self.what());

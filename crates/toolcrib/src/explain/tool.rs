@@ -1,4 +1,4 @@
-//! Why an agent has one tool, or has it not.
+//! Why an agent has one tool, or does not have it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub struct GroupOfTool {
     pub membership: Membership,
 }
 
-/// The tools that may be meant: by id, or by any form of the name.
+/// Explains the tool with this id, or else every tool that has this text as a form of its name.
 pub(super) fn explain(
     snapshot: &Snapshot,
     toolset: &Toolset,
@@ -168,7 +168,7 @@ fn by(group: &GroupOfTool) -> &'static str {
     }
 }
 
-/// What stops the tool whoever asks.
+/// Blockers that apply to every agent.
 fn switches(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<Stop> {
     let tool = &entry.tool;
     let source = snapshot.source(&tool.source).map(|entry| &entry.source);
@@ -199,7 +199,7 @@ fn switches(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<Stop> {
     stops
 }
 
-/// What keeps the tool from this agent, as far as groups and policies go.
+/// The group or policy rule that withholds the tool from this agent.
 fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option<Stop> {
     if groups.iter().any(gives) {
         return None;
@@ -242,7 +242,7 @@ fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option
     Some(stop(StopCode::NoPolicyMatches, message))
 }
 
-/// What each group says that has the tool, keeps it out, or is granted.
+/// Every group that contains the tool, excludes it, or is granted to the agent.
 fn groups(
     snapshot: &Snapshot,
     policies: &[PolicyExplanation],

@@ -1,44 +1,45 @@
-//! A circuit breaker: a source that fails again and again is left alone for a while, and its callers are told at once.
+//! A circuit breaker: after repeated failures a source is not called for a while, and its callers get an error at once.
 //!
-//! What counts is whether the source works, not whether a caller is pleased: a refused token or wrong arguments say nothing
-//! about it. Nobody can break it for others, and nobody can keep it broken: while one caller alone sees failures, that one
-//! alone is not let through, whoever found out leaves the next turn to somebody else, and what was asked before the source was
-//! left alone says nothing about how it is now.
+//! The breaker measures whether the source works, not whether a caller is satisfied: a rejected token or invalid
+//! arguments tell nothing. No caller can open it for others, and none can keep it open. While only one caller sees
+//! failures, only that caller is blocked. A caller whose probe was inconclusive leaves the next probe to another. Calls
+//! from before the breaker opened tell nothing about the source's present state.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many failures in a row, so many of them of others than who failed most; or half of at least so many calls in a while, of
-/// which one caller's failures count no more than those of all others together.
+/// The breaker opens after this many consecutive failures, at least `FROM_OTHER_CALLERS` of them not from the worst
+/// caller; or at a failure rate of 50 % over at least `MIN_CALLS` calls within `RATE_WINDOW`, where one caller's
+/// failures count no more than those of all others together.
 pub(super) const FAILURES: u32 = 5;
 const OF_OTHERS: usize = 2;
 const FEWEST: u32 = 20;
 const WHILE: Duration = Duration::from_secs(10);
-/// What failed before that is no part of a row. A caller who waits two minutes for each of five answers is in time.
+/// Older failures are not consecutive. A caller that waits two minutes for each of five answers is still counted.
 const ROW: Duration = Duration::from_secs(10 * 60);
-/// How long it is left alone.
+/// How long the breaker stays open.
 pub(super) const REST: Duration = Duration::from_secs(30);
-/// A call that finds out whether it works again is waited for so long; then another may.
+/// How long the breaker waits for a probe; then another call may probe.
 const PROBE: Duration = Duration::from_secs(10);
-/// Of how many it is remembered that they alone are left out, or what came of their calls in a while.
+/// The most callers whose individual state, or recent results, are remembered.
 const ALONE: usize = 1_000;
 
-/// What a call says about its source.
+/// What the result of a call tells about its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It answered.
+    /// The source answered.
     Works,
-    /// It did not answer, or said itself that it is broken.
+    /// The source did not answer, or reported that it is broken.
     Fails,
-    /// It answered, and refused whoever called: that says nothing about whether it works for others.
+    /// The source answered, but rejected the caller: that does not show whether it works for others.
     Answers,
-    /// It says nothing: whoever called was told so here, or went away.
+    /// Nothing is known: the call failed before the source, or the caller went away.
     Nothing,
 }
 
-/// Whose call it is, and when it was let through.
+/// The caller of an admitted call, and the time of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) whose: u64,
@@ -47,16 +48,16 @@ pub(super) struct Call {
 
 #[derive(Debug)]
 pub(super) struct Breaker {
-    /// For everybody.
+    /// The state for all callers.
     all: State,
-    /// Beside that, for those who alone see failures.
+    /// Additional states of callers that alone see failures.
     alone: HashMap<u64, State>,
-    /// Who found out last for everybody, and until when it leaves that to others.
+    /// The last caller that probed for all, and until when it must leave the probe to others.
     last: Option<(u64, Instant)>,
-    /// Failures since something last succeeded, or since it was left alone.
+    /// Failures since the last success, or since the breaker opened.
     row: Row,
     seen: Seen,
-    /// When it last answered anybody.
+    /// When the source last answered any caller.
     answered: Option<Instant>,
 }
 
@@ -66,8 +67,8 @@ enum State {
     Open {
         until: Instant,
     },
-    /// One call at a time finds out, and all that were let through since then do. Who may go away before that is known does
-    /// so only now and then.
+    /// One call at a time probes; every call admitted since then counts as a probe. Calls with a short deadline, which
+    /// may end before the source answers, probe only once in a while.
     HalfOpen {
         since: Instant,
         probe: Option<Call>,
@@ -80,7 +81,7 @@ impl State {
         Self::Open { until: now + REST }
     }
 
-    /// How long nobody is let through, if so.
+    /// How long no call is admitted; `None` if one may be now.
     fn wait(self, is_brief: bool, now: Instant) -> Option<Duration> {
         let until = match self {
             Self::Closed => return None,
@@ -91,7 +92,7 @@ impl State {
         until.checked_duration_since(now).filter(|wait| !wait.is_zero())
     }
 
-    /// Lets one through. Says whether that one finds out.
+    /// Admits a call and returns whether it is a probe.
     fn enter(&mut self, whose: u64, is_brief: bool, now: Instant) -> bool {
         let (since, next_brief) = match *self {
             Self::Closed => return false,
@@ -103,7 +104,7 @@ impl State {
         true
     }
 
-    /// Makes room for the next to find out, if it is this call that does.
+    /// If this call is the probe, lets the next call probe.
     fn give_up(&mut self, call: Call) -> bool {
         match self {
             Self::HalfOpen { probe, .. } if *probe == Some(call) => {
@@ -114,17 +115,17 @@ impl State {
         }
     }
 
-    /// Whether this call was let through to find out.
+    /// Whether this call was admitted as a probe.
     fn is_found_out_by(self, call: Call) -> bool {
         matches!(self, Self::HalfOpen { since, .. } if since <= call.since)
     }
 
-    /// How long it is left alone yet, if it is.
+    /// How long the breaker stays open, if it is open.
     fn left(self, now: Instant) -> Option<Duration> {
         if let Self::Open { .. } = self { self.wait(false, now) } else { None }
     }
 
-    /// For people.
+    /// The state as published: `closed`, `open` or `half_open`.
     fn word(self, now: Instant) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -133,7 +134,7 @@ impl State {
         }
     }
 
-    /// Whether it is so long over that it says nothing any more.
+    /// Whether the state is too old to matter.
     fn is_old(self, now: Instant) -> bool {
         match self {
             Self::Closed => true,
@@ -142,7 +143,7 @@ impl State {
     }
 }
 
-/// The last failures, and whose.
+/// The last failures, each with its caller.
 #[derive(Debug, Default)]
 struct Row(VecDeque<(u64, Instant)>);
 
@@ -167,19 +168,19 @@ impl Row {
         self.callers().filter(|whose| *whose == wanted).count()
     }
 
-    /// How many are of others than who failed most.
+    /// How many failures are not from the worst caller.
     fn of_others(&self) -> usize {
         let most = self.callers().map(|whose| self.of(whose)).max();
         self.0.len() - most.unwrap_or_default()
     }
 
-    /// Whether it is long, and most of it is of this caller.
+    /// Whether the list is full, and more than half of it is from this caller.
     fn is_mostly_of(&self, whose: u64) -> bool {
         self.is_long() && self.0.len() < 2 * self.of(whose)
     }
 }
 
-/// What happened in a while.
+/// Results within the current window, for the failure rate.
 #[derive(Debug)]
 struct Seen {
     since: Instant,
@@ -229,7 +230,7 @@ impl Seen {
 
     fn is_broken(&self) -> bool {
         let Tally { calls, failed } = self.all;
-        // Nobody's failures weigh more than those of all others together.
+        // One caller's failures count no more than those of all others together.
         let most = self.by.values().map(|tally| tally.failed).max().unwrap_or_default();
         let others = failed - most;
         Tally { calls, failed: others + most.min(others) }.is_half_failed()
@@ -240,14 +241,14 @@ impl Seen {
     }
 }
 
-/// How it stands, for people.
+/// The status of the breaker, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// For all who are known to have called: `closed`, `open` or `half_open`.
+    /// For all known callers together: `closed`, `open` or `half_open`.
     pub(super) word: &'static str,
-    /// How many alone are left out.
+    /// How many callers are blocked individually.
     pub(super) alone: usize,
-    /// Until nobody is left out any more, if anybody is.
+    /// The time until no caller is blocked any more; `None` if none is.
     pub(super) left: Option<Duration>,
 }
 
@@ -257,23 +258,23 @@ impl Breaker {
         Self { all, alone, last, row: Row::default(), seen: Seen::new(now), answered: None }
     }
 
-    /// Whether it has answered anybody since then.
+    /// Whether the source has answered any caller since then.
     pub(super) fn has_answered_since(&self, then: Instant) -> bool {
         self.answered.is_some_and(|at| then <= at)
     }
 
-    /// Whether a call may go through, or how long this caller may not.
+    /// Admits a call, or returns how long this caller has to wait.
     pub(super) fn enter(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
         self.let_in(whose, false, now)
     }
 
-    /// The same for a caller who waits less than the source may take, and would find out nothing of one that is slow. Such
-    /// callers leave room for others to find out, or nobody ever would.
+    /// Admits a caller whose deadline is shorter than the source's timeout, so that its probe of a slow source would be
+    /// inconclusive. Such callers leave probes to others; otherwise no probe might ever succeed.
     pub(super) fn enter_briefly(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
         self.let_in(whose, true, now)
     }
 
-    /// How long this caller may not, if so, without going through.
+    /// How long this caller has to wait, without admitting a call; `None` if it need not.
     pub(super) fn wait(&self, whose: u64, is_brief: bool, now: Instant) -> Option<Duration> {
         let own = self.alone.get(&whose).copied().unwrap_or(State::Closed);
         let last = self.last.filter(|(last, until)| *last == whose && now < *until);
@@ -293,13 +294,13 @@ impl Breaker {
             own.enter(whose, is_brief, now);
         }
         if self.all.enter(whose, is_brief, now) {
-            // Also one that hangs leaves time for another after that.
+            // A probe that hangs also leaves time for another caller's probe.
             self.last = Some((whose, now + PROBE + PROBE));
         }
         Ok(())
     }
 
-    /// Takes what a call says, and whether somebody is left out from now on who was not before.
+    /// Records the verdict of a call; returns whether a caller is blocked from now on that was not before.
     pub(super) fn end(&mut self, verdict: Verdict, call: Call, now: Instant) -> bool {
         match verdict {
             Verdict::Answers | Verdict::Nothing => {
@@ -323,7 +324,7 @@ impl Breaker {
     fn works(&mut self, call: Call, now: Instant) {
         self.answered = Some(now);
         let finds_out = self.all.is_found_out_by(call);
-        // Nor do they end it.
+        // Calls that were admitted before the breaker opened do not close it.
         if self.all != State::Closed && !finds_out {
             return;
         }
@@ -340,7 +341,7 @@ impl Breaker {
     fn fails(&mut self, call: Call, now: Instant) -> bool {
         let whose = call.whose;
         let finds_out = self.all.is_found_out_by(call);
-        // Calls that were let through before do not prolong it.
+        // Calls that were admitted before the breaker opened do not prolong the cooldown.
         if self.all != State::Closed && !finds_out {
             return false;
         }
@@ -367,7 +368,7 @@ impl Breaker {
         is_alone && self.leave_out(whose, now)
     }
 
-    /// Whoever found out nothing for the others leaves it to one of them.
+    /// A caller with an inconclusive probe leaves the next probe to another caller.
     fn give_up(&mut self, call: Call, now: Instant) {
         if self.all.give_up(call) {
             self.last = Some((call.whose, now + PROBE));
@@ -383,7 +384,8 @@ impl Breaker {
         has_room
     }
 
-    /// For people. Where nobody has had an answer since those failed who are left out, nobody is known to whom it is closed.
+    /// The status for display. If no caller had an answer since the blocked callers failed, no caller is known for whom
+    /// the breaker is closed.
     pub(super) fn standing(&self, now: Instant) -> Standing {
         let of_alone = |whose: u64| self.alone.get(&whose).map_or("closed", |own| own.word(now));
         let words = || self.row.callers().map(of_alone);

@@ -1,11 +1,11 @@
-//! How many jobs are followed at once: they wait much and send little, and each is kept in memory.
+//! Limits on concurrent jobs: a job mostly waits and sends little, but stays in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use model::SourceId;
 
-/// Of one source, and of one agent.
+/// The most jobs of one source, and of one agent.
 const OF_SOURCE: u32 = 1_000;
 const OF_AGENT: u32 = 100;
 
@@ -18,7 +18,7 @@ enum Whose {
     Agent(u64),
 }
 
-/// A job that is followed.
+/// A job that counts against both limits until it is dropped.
 pub(crate) struct Followed {
     jobs: Arc<Jobs>,
     whose: [Whose; 2],
@@ -29,7 +29,7 @@ impl Jobs {
         self.0.lock().expect("no one panics while counting")
     }
 
-    /// Counts a job, or says who has too many.
+    /// Counts a job, or returns which of the two limits is reached.
     pub(super) fn begin(
         self: &Arc<Self>,
         source: &SourceId,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_and_a_source_have_only_so_many_and_what_ends_makes_room() {
+    fn jobs_are_limited_by_agent_and_by_source_and_finished_ones_free_their_slot() {
         let jobs = Arc::new(Jobs::default());
         let source = |name: &str| name.parse::<SourceId>().unwrap();
         let begin = |name: &str, agent| jobs.begin(&source(name), agent);

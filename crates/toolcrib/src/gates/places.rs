@@ -1,4 +1,4 @@
-//! Places for calls under way, and who waits for one.
+//! Concurrency permits with a limit that may change, and a bounded queue for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// How long one waits.
+/// The longest wait for a permit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -16,10 +16,10 @@ pub(super) struct Places {
     waiting: AtomicUsize,
 }
 
-/// How many places there are, and which of them are free.
+/// How many permits exist, and which of them are free.
 struct Free {
     most: usize,
-    /// Taken under a higher limit, and gone when they are given back.
+    /// Permits above the current limit that are still in use; they are destroyed when they are released.
     owed: usize,
     places: Arc<Semaphore>,
 }
@@ -50,7 +50,7 @@ impl Free {
     }
 }
 
-/// One that is taken. If there are fewer by now, it is gone when it is given back, even if somebody waits for it.
+/// An acquired permit. If the limit was lowered meanwhile, its release destroys it, even if a call waits for it.
 pub(super) struct Place {
     permit: Option<OwnedSemaphorePermit>,
     of: Arc<Mutex<Free>>,
@@ -74,7 +74,7 @@ impl Drop for Place {
     }
 }
 
-/// A place of these, of which there are so many, and so many may wait.
+/// A request for a permit of a pool, with the pool's limit and the length of its queue.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) of: &'a Places,
@@ -82,7 +82,8 @@ pub(super) struct Asked<'a> {
     pub(super) waiting: usize,
 }
 
-/// A place of each; none if too many wait, or it takes too long. Who waits for the first has none of the second.
+/// Acquires one permit of each pool; `None` if a queue is full or the wait is too long. A call that waits for the first
+/// permit does not hold the second.
 pub(super) async fn of_both(asked: [Asked<'_>; 2], until: Option<Instant>) -> Option<[Place; 2]> {
     let [one, two] = asked.map(Asked::free);
     if let Ok(first) = Arc::clone(&one).try_acquire_owned()
@@ -112,17 +113,17 @@ impl Asked<'_> {
 }
 
 impl Places {
-    /// How many are taken, and how many wait.
+    /// How many permits are in use, and how many calls wait.
     pub(super) fn taken(&self) -> (usize, usize) {
         let free = self.free.lock().expect("no one panics while holding it");
         (free.taken(), self.waiting.load(Ordering::Relaxed))
     }
 }
 
-/// One who waits.
+/// An entry in the queue.
 struct Waits<'a> {
     waiting: &'a AtomicUsize,
-    /// The how manieth.
+    /// 1-based position in the queue.
     number: usize,
 }
 
@@ -143,12 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_that_is_lowered_counts_those_who_are_through() {
+    fn a_lowered_limit_counts_permits_that_are_in_use() {
         let mut free = Free::default();
         free.limit(4);
         let mut through: Vec<_> =
             (0..4).map(|_| Arc::clone(&free.places).try_acquire_owned().unwrap()).collect();
-        // Whoever still speaks of the old limit does not bring new places with it.
+        // A caller that still uses the old limit does not create new permits.
         for most in [1, 4, 1, 4, 1] {
             free.limit(most);
             assert!(free.places.try_acquire().is_err());
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_gets_no_place_that_is_there_no_more() {
+    async fn a_waiting_call_gets_no_permit_that_was_destroyed() {
         let (all, own) = (Places::default(), Places::default());
         let ask = |most| {
             let asked = |of| Asked { of, most, waiting: 8 };

@@ -1,7 +1,7 @@
-//! How many calls one agent, one tool or one source may make: so many in a minute, and so many at the same time.
+//! Rate and concurrency limits of one agent, one tool or one source: calls per minute, and calls at the same time.
 //!
-//! The rate is kept as the moment at which all that was let through would have been earned (the generic cell rate
-//! algorithm): one number, no timer, and exact.
+//! The rate is stored as the time at which all admitted calls would be earned (generic cell rate algorithm): one
+//! number, no timer, and exact.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,19 +20,20 @@ struct State {
     running: u32,
 }
 
-/// A call under way. One that was let through here and refused elsewhere costs nothing.
+/// The charge of a running call. Until it is committed, dropping it refunds the rate: a call that was rejected
+/// elsewhere costs nothing.
 pub(crate) struct Counted {
     quota: Arc<Quota>,
-    /// What it takes of the rate, and when that is earned again; until then it can be given back.
+    /// The cost, and when it is earned again; until then it can be refunded. `None` once it is committed.
     cost: Option<(Duration, Instant)>,
 }
 
-/// Why a call may not begin.
+/// Why a call is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exceeded {
-    /// Too many in a minute: how long until the next one may.
+    /// Too many calls in a minute; the next one may start after this time.
     Rate(Duration),
-    /// Too many at the same time.
+    /// Too many calls at the same time.
     Concurrent,
 }
 
@@ -41,7 +42,7 @@ impl Quota {
         self.0.lock().expect("no one panics while counting")
     }
 
-    /// Counts a call, if it may begin now.
+    /// Charges a call, if it may start now.
     pub(super) fn enter(
         self: &Arc<Self>,
         limit: &Limit,
@@ -54,7 +55,7 @@ impl Quota {
         let mut cost = None;
         if let Some(per_minute) = limit.per_minute {
             let each = MINUTE / per_minute.get();
-            // Who says no more than how many a minute may mean all of them at once.
+            // Without an explicit burst, all calls of a minute may come at once.
             let burst = limit.burst.unwrap_or(per_minute).get();
             let earned_at = state.earned_at.map_or(now, |earned| earned.max(now)) + each;
             let ahead = earned_at - now;
@@ -71,7 +72,7 @@ impl Quota {
 }
 
 impl Counted {
-    /// It is made: what it costs is not given back.
+    /// Commits the charge: the call is made, so its cost is not refunded.
     pub(super) fn spend(&mut self) {
         self.cost = None;
     }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_burst_is_let_through_and_then_so_many_in_a_minute() {
+    async fn a_burst_is_admitted_and_then_calls_at_the_rate() {
         let (quota, start) = (Arc::<Quota>::default(), Instant::now());
         let limit = limit(60, 3, 0);
         let mut counted = Vec::new();
@@ -119,14 +120,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_says_no_burst_lets_all_of_a_minute_through_at_once() {
+    async fn without_a_burst_all_calls_of_a_minute_are_admitted_at_once() {
         let (quota, start) = (Arc::<Quota>::default(), Instant::now());
         let counted: Vec<_> = (0..7).map(|_| quota.enter(&limit(6, 0, 0), start)).collect();
         assert_eq!(counted.iter().filter(|counted| counted.is_ok()).count(), 6);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_refused_elsewhere_is_given_back_unless_it_was_earned_again() {
+    async fn a_call_rejected_elsewhere_is_refunded_unless_it_was_earned_again() {
         let quota = Arc::<Quota>::default();
         let limit = limit(60, 1, 0);
         let enter = || quota.enter(&limit, Instant::now());
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_at_the_same_time_and_a_refused_one_costs_nothing() {
+    async fn concurrency_is_limited_and_a_rejected_call_costs_nothing() {
         let (quota, now) = (Arc::<Quota>::default(), Instant::now());
         let limit = limit(0, 0, 1);
         let first = quota.enter(&limit, now).unwrap();
@@ -152,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_the_rate_and_the_burst(
+        fn admitted_calls_never_exceed_the_rate_and_the_burst(
             per_minute in 1_u32..10_000,
             burst in 1_u32..100,
             steps in prop::collection::vec(0_u64..2_000, 1..200),

@@ -1,10 +1,9 @@
-//! How many tries may follow a first one: a fifth of all calls, and three for a start. However many callers have reason to
-//! try again, a source that does not work is not asked more than a fifth more often for it. The same holds for each agent
-//! alone.
+//! A retry budget: retries may be a fifth of all calls, plus three at the start. So a source that fails receives at
+//! most a fifth more requests, however many callers have reason to retry. Each agent has a budget of its own as well.
 
-/// What a try costs. A call earns one.
+/// The cost of a retry; each call earns 1.
 const TRY: u32 = 5;
-/// What there is at the start, and at most: that of the last hundred calls.
+/// The budget at the start, and its maximum: the earnings of the last hundred calls.
 const FIRST: u32 = 3 * TRY;
 const MOST: u32 = 20 * TRY;
 
@@ -21,17 +20,17 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// A call begins.
+    /// Adds the earnings of one call.
     pub(super) fn earn(&mut self) {
         self.earned = (self.earned + 1).min(MOST);
     }
 
-    /// Whether there is enough for a try.
+    /// Whether the budget allows a retry.
     pub(super) fn is_enough(&self) -> bool {
         TRY <= self.earned
     }
 
-    /// Whether a call may be tried once more.
+    /// Spends one retry; returns `false` if the budget does not allow it.
     pub(super) fn spend(&mut self) -> bool {
         let Some(left) = self.earned.checked_sub(TRY) else { return false };
         self.earned = left;
@@ -39,7 +38,7 @@ impl Retries {
         true
     }
 
-    /// How many there were.
+    /// How many retries were made.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
@@ -52,16 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_good_time_is_not_saved_up_for_ever() {
+    fn the_budget_has_a_maximum() {
         let mut retries = Retries::default();
         (0..10_000).for_each(|_| retries.earn());
         assert_eq!((0..100).filter(|_| retries.spend()).count(), 20);
     }
 
     proptest! {
-        /// However calls and wishes to try again follow each other.
+        /// Holds for any sequence of calls and retries.
         #[test]
-        fn there_are_never_more_than_a_fifth_and_three(steps in prop::collection::vec(0..4_u8, 0..2_000)) {
+        fn retries_never_exceed_a_fifth_of_calls_plus_three(steps in prop::collection::vec(0..4_u8, 0..2_000)) {
             let (mut retries, mut calls) = (Retries::default(), 0_u64);
             for step in steps {
                 match step {

@@ -1,5 +1,5 @@
-//! The stay of a call at its source. While it waits for people, or goes on as a task of the source, its place is for
-//! others: it is counted as a job, like those that are followed over HTTP.
+//! The permit of a call at its source. While the call waits for people, or runs as a task of the source, it releases
+//! its permit for other calls and counts as a job instead, like jobs that are polled over HTTP.
 
 use model::Failure;
 
@@ -18,7 +18,7 @@ impl<'a> Stay<'a> {
         Self { gates, wish, pass, aside: None }
     }
 
-    /// Makes room for others, if there are not too many jobs already.
+    /// Releases the permit for other calls, unless too many jobs run already.
     pub(crate) fn step_aside(&mut self) -> Result<(), Failure> {
         if self.aside.is_none() {
             self.aside = Some(self.gates.follow(self.wish.source, self.wish.agent)?);
@@ -27,7 +27,7 @@ impl<'a> Stay<'a> {
         Ok(())
     }
 
-    /// Takes a place again. It has begun and cannot be refused: where there is none, it goes on as a job.
+    /// Reacquires the permit. A call that already runs cannot be rejected: if no permit is free, it continues as a job.
     pub(crate) async fn come_back(&mut self) {
         if self.aside.is_some()
             && let Ok(taken) = self.gates.take_again(self.wish).await
@@ -36,7 +36,7 @@ impl<'a> Stay<'a> {
         }
     }
 
-    /// What the call says about its source.
+    /// Ends the call with its verdict on the source.
     pub(crate) fn end(self, verdict: Verdict) {
         self.pass.end(verdict);
     }

@@ -24,7 +24,7 @@ fn wish<'a>(
     Wish { source, limits, tool, of_tool, agent, subject, until, is_a_look, is_hurried }
 }
 
-/// Has an agent take all it can: those that are through, and those that wait.
+/// Lets an agent take all it can: running calls and waiting calls.
 async fn taken(
     gates: &Arc<Gates>,
     agent: u64,
@@ -46,7 +46,7 @@ async fn taken(
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_go_through_and_so_many_wait() {
+async fn running_and_waiting_calls_are_limited() {
     let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
     let (mut passes, mut waiting) = taken(&gates, 1).await;
     let (others, more) = taken(&gates, 2).await;
@@ -69,7 +69,7 @@ async fn so_many_go_through_and_so_many_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_agent_leaves_places_for_the_others() {
+async fn one_agent_leaves_permits_for_the_others() {
     let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
     let (_passes, _waiting) = taken(&gates, 1).await;
     let start = Instant::now();
@@ -82,7 +82,7 @@ async fn one_agent_leaves_places_for_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_each_agent_counts_instead_of_half() {
+async fn a_limit_per_agent_replaces_the_default_half() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let (source, mut passes) = (id("a"), Vec::new());
     let limits = json!({"all": {"concurrent": 4}, "per_agent": {"concurrent": 4}});
@@ -94,7 +94,7 @@ async fn what_is_said_of_each_agent_counts_instead_of_half() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_people_has_no_place_and_is_counted_as_a_job() {
+async fn a_call_that_waits_for_people_holds_no_permit_and_counts_as_a_job() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let limits = json!({"all": {"concurrent": 1}, "per_agent": {"per_minute": 1, "burst": 1}});
     let (source, limits) = (id("a"), serde_json::from_value(limits).unwrap());
@@ -104,11 +104,11 @@ async fn who_waits_for_people_has_no_place_and_is_counted_as_a_job() {
     stay.step_aside().unwrap();
     assert_eq!(running(), 0);
     let other = gates.enter(wish(&source, &limits, None, 2)).await.unwrap();
-    // There is no place to come back to, and what has begun goes on all the same.
+    // No permit is free to reacquire, and a running call continues nevertheless.
     stay.come_back().await;
     assert!(stay.aside.is_some());
     drop(other);
-    // It is no second call of this minute.
+    // It does not count as a second call of this minute.
     stay.come_back().await;
     assert_eq!((running(), stay.aside.is_none()), (1, true));
     let jobs: Vec<_> = (0..100).map(|_| gates.follow(&source, 1).ok().unwrap()).collect();
@@ -120,7 +120,7 @@ async fn who_waits_for_people_has_no_place_and_is_counted_as_a_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_dropped_says_nothing_and_a_reset_forgets() {
+async fn a_dropped_call_has_no_verdict_and_a_reset_closes_the_breaker() {
     let gates = Gates::new(Arc::default(), Limit::default());
     for _ in 0..breaker::FAILURES {
         drop(enter(&gates, "a", 1).await.unwrap());
@@ -143,7 +143,7 @@ async fn one_that_is_dropped_says_nothing_and_a_reset_forgets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_clients_of_one_subject_break_it_for_nobody_else() {
+async fn two_clients_of_one_subject_do_not_open_the_breaker_for_others() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let (source, limits) = (id("a"), SourceLimits::default());
     for client in 0..u64::from(breaker::FAILURES) {
@@ -164,7 +164,7 @@ fn an_upstream_that_answers_too_much_is_not_broken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hurried_callers_do_not_keep_others_from_finding_out() {
+async fn callers_with_a_short_deadline_do_not_keep_others_from_probing() {
     let gates = Gates::new(Arc::default(), Limit::default());
     for agent in 0..u64::from(breaker::FAILURES) {
         enter(&gates, "a", agent).await.unwrap().end(Verdict::Fails);
@@ -180,7 +180,7 @@ async fn hurried_callers_do_not_keep_others_from_finding_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_agent_and_each_tool_has_its_own_limit_and_the_source_one_for_all() {
+async fn agents_and_tools_have_their_own_limits_and_the_source_has_one_for_all() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let limits = json!({"per_agent": {"per_minute": 60, "burst": 2},
         "per_tool": {"concurrent": 1}, "all": {"per_minute": 600, "burst": 4}});
@@ -202,7 +202,7 @@ async fn each_agent_and_each_tool_has_its_own_limit_and_the_source_one_for_all()
     assert!(second.message.contains("calls of this tool are under way"), "{}", second.message);
     drop(first);
     assert!(gates.enter(wish(&source, &limits, Some(&tool), 7)).await.is_ok());
-    // What is said of one tool counts instead.
+    // The tool's own limit replaces the source's limit per tool.
     let said = serde_json::from_value(json!({"per_minute": 60, "burst": 2})).unwrap();
     let enter = |agent| {
         gates.enter(Wish { of_tool: Some(said), ..wish(&source, &limits, Some(&tool), agent) })
@@ -228,7 +228,7 @@ async fn an_agent_has_a_limit_over_all_sources() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_refused_for_one_reason_has_used_up_nothing_else() {
+async fn a_call_rejected_for_one_reason_uses_up_nothing_else() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let limits = json!({"all": {"per_minute": 60, "burst": 5, "concurrent": 1},
         "per_agent": {"per_minute": 60, "burst": 5}, "per_tool": {"concurrent": 1}});
@@ -258,7 +258,7 @@ async fn who_is_refused_for_one_reason_has_used_up_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_at_work_have_places_of_their_own() {
+async fn status_polls_have_their_own_permits() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let limits: SourceLimits =
         serde_json::from_value(json!({"per_agent": {"concurrent": 1}})).unwrap();
@@ -271,13 +271,13 @@ async fn looks_at_work_have_places_of_their_own() {
         looks.push(gates.enter(look).await.unwrap());
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
-    // One agent takes no more of them than others need.
+    // One agent cannot take the permits that other agents need.
     assert!(gates.enter(look).await.is_err());
     drop(gates.enter(wish(&source, &limits, None, 2)).await.unwrap());
 }
 
 #[tokio::test]
-async fn nobody_spends_the_tries_that_others_earned() {
+async fn an_agent_cannot_spend_retries_that_others_earned() {
     let gates = Gates::new(Arc::default(), Limit::default());
     let (source, limits) = (id("a"), SourceLimits::default());
     let [one, other] = [1, 2].map(|agent| wish(&source, &limits, None, agent));
@@ -289,7 +289,7 @@ async fn nobody_spends_the_tries_that_others_earned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_wait_while_there_is_no_time_for_all() {
+async fn more_calls_wait_while_the_machine_is_overloaded() {
     let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
     let (passes, mut waiting) = taken(&gates, 1).await;
     let refused = enter(&gates, "a", 1).await.err().unwrap();

@@ -1,4 +1,5 @@
-//! An endpoint that makes vectors of texts, as `/v1/embeddings` of `OpenAI` does. Whatever it says is within limits.
+//! Client of an embedding endpoint that is compatible with `/v1/embeddings` of `OpenAI`. Its responses are
+//! size-limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use upstream::http::{HttpClient, Limits, Method, Request, Url};
 use super::maker::NoVectors;
 use crate::secrets::Secrets;
 
-/// More than any vector takes.
+/// Maximum response size per text, in bytes: more than any vector takes.
 const ANSWER: u64 = 128 << 10;
 
 pub(super) struct Endpoint {
@@ -37,7 +38,8 @@ struct Embedding {
 }
 
 impl Endpoint {
-    /// Its own address may be reached wherever it is, since an operator has named it; nothing else may.
+    /// The endpoint may be at a non-public address, because an operator configured it. Redirects elsewhere stay
+    /// forbidden.
     pub(super) fn new(
         url: Url,
         model: Box<str>,
@@ -55,7 +57,7 @@ impl Endpoint {
         format!("{}\n{}", self.url, self.model)
     }
 
-    /// One for each text, in their order.
+    /// Requests one vector for each text, in their order.
     pub(super) async fn vectors(
         &self,
         texts: &[String],

@@ -1,8 +1,8 @@
-//! Vectors that were got before, under the digest of model and text: in memory, and in a file that is written anew when most
-//! of it is of no use any more.
+//! Stores computed vectors under the digest of model and text: in memory, and in a file that is compacted when most of
+//! it is unused.
 //!
-//! A record is a digest, a length, a vector and a check. What does not check is the end of what can be used: a write that
-//! was cut off costs what it would have added, and nothing before it.
+//! A record is a digest, a length, a vector and a checksum. Reading stops at the first record with a wrong checksum. A
+//! truncated write therefore loses only its own records.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use catalog::search::Vector;
 use model::Digest;
 
-/// What the file begins with.
+/// Magic bytes at the start of the file.
 const HEAD: &[u8] = b"toolcrib vectors 1\n";
-/// How much of a file is read.
+/// Maximum number of bytes that are read.
 const LARGEST: u64 = 1 << 30;
-/// So many records of no use are no reason to write a file anew.
+/// Number of unused records that are tolerated before the file is compacted.
 const LEFT: usize = 10_000;
 const DIGEST: usize = 32;
 const CHECK: usize = 4;
@@ -27,7 +27,7 @@ type Vectors = HashMap<Digest, Arc<Vector>>;
 pub(super) struct KeptVectors {
     file: Option<Arc<PathBuf>>,
     known: Mutex<Vectors>,
-    /// In the file; none while it cannot be used.
+    /// Number of records in the file; `None` while it is unusable.
     records: Mutex<Option<usize>>,
 }
 
@@ -48,7 +48,7 @@ impl KeptVectors {
         self.known().get(digest).cloned()
     }
 
-    /// Knows what the file has. One that is not ours is left alone.
+    /// Loads the vectors of the file. A file in another format is not modified.
     pub(super) async fn read(&self) {
         let Some(file) = self.file.clone() else { return };
         let read = tokio::task::spawn_blocking(move || open(&file)).await;
@@ -69,7 +69,7 @@ impl KeptVectors {
         self.write(move |file| append(file, &vectors)).await;
     }
 
-    /// Forgets vectors that nobody else holds.
+    /// Drops vectors that only this store still references.
     pub(super) async fn forget_unused(&self) {
         let left: Vec<(Digest, Arc<Vector>)> = {
             let mut known = self.known();
@@ -109,7 +109,7 @@ fn open(path: &Path) -> io::Result<Vectors> {
     Ok(vectors)
 }
 
-/// All records up to the first that cannot be used, and where that is.
+/// All records before the first invalid one, and their total length.
 fn all(records: &[u8]) -> (Vectors, usize) {
     let (mut vectors, mut rest) = (Vectors::new(), records);
     while let Some((digest, vector, after)) = first(rest) {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_kept_is_read_again_up_to_where_it_was_cut_off() {
+    async fn stored_vectors_are_read_again_up_to_a_truncated_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crib.db.vectors");
         let kept = || KeptVectors::new(Some(path.clone()));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_mostly_of_no_use_is_written_anew() {
+    async fn a_mostly_unused_file_is_compacted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crib.db.vectors");
         let kept = KeptVectors::new(Some(path.clone()));

@@ -1,6 +1,6 @@
-//! A model in this process: never on the workers that answer requests, and on half of the cores at most.
+//! An embedding model in this process. It never runs on the async workers, and uses at most half of the cores.
 //!
-//! Everybody gets a turn for one text, so that a question waits for a few texts of the background and not for all of them.
+//! Each text takes a turn of its own, so that a query waits for a few background texts and not for all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Local {
         format!("model {}", self.model.digest())
     }
 
-    /// The deadline is for each text.
+    /// Computes one vector for each text. The deadline applies to each text.
     pub(super) async fn vectors(
         &self,
         texts: &[String],
@@ -42,7 +42,7 @@ impl Local {
         stream::iter(texts).map(in_time).buffered(self.threads).try_collect().await
     }
 
-    /// The turn is held by the work, not by who waits for it.
+    /// The work holds the permit, and not the waiter, which may be dropped.
     async fn vector(&self, text: &str) -> Result<Vector, NoVectors> {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.expect("nobody closes it");

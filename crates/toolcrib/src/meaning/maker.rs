@@ -1,4 +1,4 @@
-//! Who makes vectors of texts: an endpoint, or a model in this process.
+//! Embedding backends: an endpoint, or a model in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,59 +12,59 @@ use super::endpoint::Endpoint;
 use super::local::Local;
 use crate::secrets::{SecretError, Secrets};
 
-/// Who makes vectors.
+/// What computes vectors.
 #[derive(Clone, Debug)]
 pub enum VectorMaker {
-    /// An address that speaks like `/v1/embeddings` of `OpenAI`.
+    /// An endpoint that is compatible with `/v1/embeddings` of `OpenAI`.
     Endpoint {
-        /// Where it is.
+        /// URL of the endpoint.
         url: Url,
-        /// Which model it is to use.
+        /// Name of the model.
         model: Box<str>,
-        /// What it is shown, if anything.
+        /// API key, if the endpoint needs one.
         key: Option<SecretRef>,
     },
-    /// A model of this process; nothing goes anywhere.
+    /// A model in this process; no text leaves it.
     Model(Arc<SentenceModel>),
 }
 
-/// Why there are no vectors.
+/// Why no vectors were computed.
 #[derive(Debug, thiserror::Error)]
 pub enum NoVectors {
-    /// The endpoint cannot be reached, or may not be.
+    /// The endpoint cannot be reached, or must not be.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// It refused.
+    /// The endpoint rejected the request.
     #[error("the endpoint for embeddings answered with status {status}")]
     Status {
-        /// Its status.
+        /// HTTP status code.
         status: u16,
     },
-    /// It said something else.
+    /// The response is not one vector for each text.
     #[error("the answer of the endpoint for embeddings has not one vector for each text")]
     Answer,
-    /// There is no key where it should be.
+    /// The API key cannot be read.
     #[error("the key for embeddings cannot be read")]
     Key(#[from] SecretError),
-    /// The key is none.
+    /// The API key is not valid in a header.
     #[error("the key for embeddings cannot be sent: it has characters that no header may have")]
     NoHeader,
-    /// Nobody reads secrets here.
+    /// This process has no secret store.
     #[error("the key for embeddings cannot be read: there are no secrets here")]
     NoSecrets,
-    /// Too many want something of the model.
+    /// The local model is overloaded.
     #[error("the model for embeddings took longer than {} ms: it has too much to do", deadline.as_millis())]
     Late {
-        /// How long it had.
+        /// The deadline of the text.
         deadline: Duration,
     },
-    /// The model gave no direction.
+    /// The local model returned a zero vector.
     #[error("the model for embeddings gave no vector for a text")]
     NoDirection,
 }
 
 impl NoVectors {
-    /// Whether another text may fare better. Some endpoints say that a text is too long with a status of 500.
+    /// Whether another text may succeed. Some endpoints report an overlong text with status 500.
     pub(super) fn may_be_the_text(&self) -> bool {
         match self {
             Self::Status { status } => matches!(status, 400 | 413 | 422 | 500),
@@ -93,7 +93,7 @@ impl Maker {
         }
     }
 
-    /// What its vectors are kept under: those of another are not the same.
+    /// Identifies the model: stored vectors of another model are not comparable.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Endpoint(endpoint) => endpoint.name(),
@@ -101,7 +101,7 @@ impl Maker {
         }
     }
 
-    /// One for each text, in their order.
+    /// Computes one vector for each text, in their order.
     pub(super) async fn vectors(
         &self,
         texts: &[String],

@@ -1,4 +1,4 @@
-//! One operation of a specification: a tool, and the requests that a call of it becomes.
+//! One operation of a specification: its tool, and the requests that execute a call.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -23,22 +23,22 @@ use crate::provider::ProvidedTool;
 use crate::ready::LONG_ANSWERS;
 use crate::upstreams::bridge::trace_headers;
 
-/// An operation, and the tool that agents see of it.
+/// An operation with its tool.
 pub(super) struct Operation {
     pub(super) tool: Arc<ProvidedTool>,
     id: ToolId,
     discovered: Discovered,
-    /// Most operations of a large specification are never called.
+    /// Compiled on the first call: most operations of a large specification are never called.
     compiled: OnceLock<Result<Arc<Compiled>, Failure>>,
 }
 
-/// What calling needs and does not change from call to call.
+/// Everything that a call needs and that does not change between calls.
 struct Compiled {
     http: HttpTool,
     output: Option<Arguments>,
 }
 
-/// What all operations of a specification are called with.
+/// The HTTP client, limits and credentials of all operations of a specification.
 pub(super) struct Wire {
     client: HttpClient,
     limits: Limits,
@@ -77,7 +77,7 @@ impl Operation {
         Self { tool: Arc::new(tool), id, discovered, compiled: OnceLock::new() }
     }
 
-    /// Whatever goes wrong is in the result, with a code.
+    /// Calls the operation. The result also reports failures, with a code.
     pub(super) async fn call(
         &self,
         wire: &Arc<Wire>,
@@ -116,7 +116,7 @@ impl Operation {
 }
 
 impl Compiled {
-    /// Sends the request; if its work goes on at the API, looks at it until it ends (requirement E2).
+    /// Sends the request; if it starts a job, polls its status until it ends (requirement E2).
     async fn outcome(
         self: &Arc<Self>,
         wire: &Arc<Wire>,
@@ -152,7 +152,7 @@ impl Compiled {
         }
     }
 
-    /// None if there were enough looks.
+    /// Polls the job until it ends; `None` after the last allowed status request.
     async fn look_until_it_ends(
         &self,
         wire: &Wire,
@@ -182,7 +182,7 @@ impl Compiled {
     }
 }
 
-/// Says to the API that its work is not wanted any more, unless that is taken out.
+/// Cancels the job of the API when dropped, unless the request was taken out.
 struct Unwanted(Option<Notice>);
 
 struct Notice {
@@ -194,7 +194,7 @@ struct Notice {
 
 impl Drop for Unwanted {
     fn drop(&mut self) {
-        // Whoever has no runtime left says nothing.
+        // Without a runtime, nothing can be sent.
         if let (Some(notice), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(async move {
                 let Notice { compiled, wire, request, trace } = notice;

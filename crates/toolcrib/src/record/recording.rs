@@ -1,4 +1,5 @@
-//! One call while it is recorded: begun before anything is done, ended once. What is dropped before was cancelled.
+//! The recording of one call: begun before the call, finished once. A recording that is dropped unfinished counts as
+//! cancelled.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,39 +14,39 @@ use super::{NotRecorded, Recorder, redact};
 use crate::secrets::Secrets;
 use model::json_size::size;
 
-/// The longest subject that is recorded as it is, in bytes.
+/// The longest subject that is recorded unchanged, in bytes.
 const SUBJECT: usize = 200;
 /// The longest message that is recorded, in characters.
 const MESSAGE: usize = 200;
-/// How many bytes are looked at for it: there may be blanks for secrets that are longer than what stands for them.
+/// The bytes of a message to redact before it is shortened: a secret may be longer than the text that replaces it.
 const BEGINNING: usize = 2_000;
 
-/// What is said of a call that was cancelled by silence.
+/// The message of a call whose caller never answered the tool's question.
 const UNANSWERED: &str = "the tool asked its caller, who did not come again with an answer";
-/// What is said of one that gave way to others that asked.
+/// The message of a call that was evicted because too many others wait for their callers.
 const CROWDED_OUT: &str = "the tool asked its caller, and so many others did that it is not remembered; an answer is another row";
 
-/// By which way somebody comes, for the record and for upstreams.
+/// The origin of a call, for the call log and for upstreams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Via {
-    /// The door.
+    /// The endpoint that received the call.
     pub door: CallDoor,
-    /// What was shown.
+    /// The kind of credential that the caller presented.
     pub means: ShownBy,
-    /// Names the request.
+    /// The id of the request.
     pub correlation_id: Option<Box<str>>,
-    /// The trace it is part of. Upstreams that are called are told.
+    /// The trace of the request. It is passed on to upstreams.
     pub trace: Option<TraceContext>,
 }
 
-/// What is called.
+/// The tool, prompt or resource that is called.
 pub(crate) struct Subject<'a> {
     pub(crate) kind: Primitive,
     pub(crate) tool_id: Option<&'a str>,
     pub(crate) source_id: Option<&'a str>,
 }
 
-/// How a call ended.
+/// The outcome of a call, as it is recorded.
 pub(crate) struct Fate {
     pub(crate) status: CallEnd,
     pub(crate) code: Option<ErrorCode>,
@@ -61,7 +62,7 @@ impl Fate {
     }
 
     pub(crate) fn failed(code: ErrorCode, message: &str) -> Self {
-        // What does not fit may say what was sent.
+        // A validation message may quote the arguments.
         let message = match code {
             ErrorCode::ValidationError => "the arguments do not fit the schema",
             _ => message,
@@ -75,11 +76,11 @@ impl Fate {
 pub(crate) struct Recording {
     recorder: Arc<Recorder>,
     start: Instant,
-    /// None once it is in the queue.
+    /// `None` once it is in the queue.
     row: Option<Box<CallRecord>>,
-    /// What an upstream may repeat and nobody else is to read.
+    /// Secrets that an upstream may repeat in a message.
     mask: Mask,
-    /// It has asked its caller something.
+    /// Whether it has asked its caller a question.
     is_asking: bool,
 }
 
@@ -120,19 +121,19 @@ impl Recording {
         Self { recorder, start: Instant::now(), row, mask: Mask::default(), is_asking: false }
     }
 
-    /// Without this in what an upstream says of a failure.
+    /// Masks these secrets in an upstream's failure message.
     pub(crate) fn hiding(mut self, mask: Mask) -> Self {
         self.mask = mask;
         self
     }
 
-    /// It has asked its caller something, and ends if nobody answers.
+    /// Marks that the call waits for its caller; it ends as cancelled if the caller does not answer.
     pub(crate) fn asking(mut self) -> Self {
         self.is_asking = true;
         self
     }
 
-    /// The call is done.
+    /// Finishes the recording of a call.
     pub(crate) async fn end(
         mut self,
         fate: Fate,
@@ -144,22 +145,21 @@ impl Recording {
         }
     }
 
-    /// The same from where nobody can wait.
+    /// Finishes the recording from a context that cannot wait.
     pub(crate) fn end_now(mut self, fate: Fate, secrets: Option<&Secrets>) {
         if let Some(row) = self.done(fate, secrets) {
             self.recorder.take_now(row);
         }
     }
 
-    /// It has asked its caller something, and others that have take its place. Should there be an answer, it is not known
-    /// to be this call.
+    /// Finishes as cancelled because other waiting calls evict it. A later answer cannot be linked to this call.
     pub(crate) fn crowd_out(self) {
         let message = Some(CROWDED_OUT.to_owned());
         let fate = Fate { status: CallEnd::Cancelled, message, ..Fate::completed(0) };
         self.end_now(fate, None);
     }
 
-    /// The call is made again, and recorded then.
+    /// Discards the recording: the call is made again, and recorded then.
     pub(crate) fn forget(mut self) {
         self.row = None;
     }
@@ -183,7 +183,7 @@ impl Recording {
 }
 
 impl Drop for Recording {
-    /// Whoever called is gone, or what was called has panicked.
+    /// The caller is gone, or the called code has panicked.
     fn drop(&mut self) {
         let fate = match std::thread::panicking() {
             true => Fate::failed(ErrorCode::InternalError, "the tool panicked"),
@@ -198,7 +198,7 @@ impl Drop for Recording {
     }
 }
 
-/// Two that differ stay different, however long they are.
+/// Shortens a subject; different subjects stay different, however long they are.
 fn subject(subject: &Arc<str>) -> Arc<str> {
     match subject.len() <= SUBJECT && !subject.contains(char::is_control) {
         true => Arc::clone(subject),
@@ -206,7 +206,7 @@ fn subject(subject: &Arc<str>) -> Arc<str> {
     }
 }
 
-/// The first line, not at any length. PostgreSQL keeps no NUL.
+/// The first line, shortened. PostgreSQL cannot store NUL.
 fn short(text: &str) -> Box<str> {
     let line = text.lines().next().unwrap_or_default();
     line.chars().take(MESSAGE).filter(|c| *c != '\0').collect::<String>().into()

@@ -1,14 +1,14 @@
-//! Arguments for the record: without what looks like a secret, and not at any length.
+//! Arguments for the call log: with likely secrets redacted, and of bounded length.
 
 use model::secret::is_for_secret;
 use serde_json::{Map, Value};
 
 use crate::secrets::Secrets;
 
-/// The most that is recorded of the arguments of a call, in bytes.
+/// The most bytes to record of the arguments of a call.
 const LIMIT: usize = 4 << 10;
 
-/// The arguments as JSON; cut off where they get too long.
+/// The arguments as JSON, truncated if they are too long.
 pub(super) fn arguments(arguments: &Map<String, Value>, secrets: Option<&Secrets>) -> Box<str> {
     let mut text = String::new();
     object(arguments, secrets, &mut text);
@@ -55,7 +55,7 @@ fn any(value: &Value, secrets: Option<&Secrets>, to: &mut String) {
             to.push(']');
         }
         Value::String(text) => {
-            // First what is secret, then what is long: half a secret would not be known as one.
+            // Redact before truncating: half a secret would not be recognised.
             let text = match secrets {
                 Some(secrets) if text.len() <= 16 * LIMIT => secrets.redact(text),
                 Some(_) => format!("[{} bytes]", text.len()),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_left_out() {
+    fn likely_secrets_are_redacted() {
         let text = shown(json!({
             "user": "ada", "Password": "p1", "api-key": ["p2"], "n": 1.5,
             "deep": [{"accessToken": {"v": "p3"}, "x\"y": null}],
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_recorded_at_any_length() {
+    fn recorded_arguments_have_a_bounded_length() {
         for value in [
             json!({"a": "é".repeat(100_000)}),
             json!({"a": vec![1; 100_000]}),

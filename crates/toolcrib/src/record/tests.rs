@@ -1,4 +1,4 @@
-//! The queue and its one task: what waits, what does not, what is given up, and that nothing is lost without a word.
+//! The queue and its task: which calls wait, which rows are dropped, and that every loss is logged.
 
 use std::sync::Mutex;
 
@@ -10,7 +10,7 @@ use serde_json::Map;
 
 use super::*;
 
-/// A record that can be made to fail, and counts its steps.
+/// A store that can be made to fail, and counts its commits.
 #[derive(Default)]
 struct Moody {
     inner: MemoryRecords,
@@ -86,7 +86,7 @@ async fn many_calls_share_a_commit_and_none_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_strict_mode_an_answer_waits_for_the_disk() {
+async fn in_strict_mode_an_answer_waits_for_the_disk() {
     let (records, recorder) = started(true);
     let held = records.held.lock().await;
     let ending = begun(&recorder).end(Fate::completed(1), None);
@@ -99,7 +99,7 @@ async fn in_the_strict_mode_an_answer_waits_for_the_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strict_recorder_refuses_calls_while_it_cannot_store_and_goes_on_by_itself() {
+async fn a_strict_recorder_refuses_calls_while_it_cannot_store_and_recovers_by_itself() {
     let (records, recorder) = started(true);
     records.fails.store(true, Ordering::Relaxed);
     assert!(!recorder.refuses());
@@ -112,7 +112,7 @@ async fn a_strict_recorder_refuses_calls_while_it_cannot_store_and_goes_on_by_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dropped_was_cancelled_and_what_asks_is_recorded_later() {
+async fn a_dropped_recording_is_cancelled_and_a_discarded_one_is_not_recorded() {
     let (records, recorder) = started(false);
     drop(begun(&recorder));
     begun(&recorder).forget();
@@ -122,7 +122,7 @@ async fn what_is_dropped_was_cancelled_and_what_asks_is_recorded_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finds_no_room_is_counted_and_no_call_waits_for_ever() {
+async fn rows_without_space_are_counted_and_calls_do_not_wait_indefinitely() {
     let (records, recorder) = started(false);
     records.fails.store(true, Ordering::Relaxed);
     let mut given_up = 0;
@@ -136,7 +136,7 @@ async fn what_finds_no_room_is_counted_and_no_call_waits_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_stores_what_is_left_and_does_not_wait_for_a_broken_disk() {
+async fn closing_stores_the_remaining_rows_and_does_not_wait_for_a_broken_disk() {
     let (records, recorder) = started(false);
     begun(&recorder).end(Fate::completed(1), None).await.unwrap();
     recorder.close().await;
@@ -148,7 +148,7 @@ async fn the_end_stores_what_is_left_and_does_not_wait_for_a_broken_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_rows_go_by_themselves() {
+async fn old_rows_are_removed_automatically() {
     let records = Arc::new(Moody::default());
     let keep = Some(SignedDuration::from_hours(24));
     let options = RecordOptions { keep, ..RecordOptions::default() };
@@ -166,7 +166,7 @@ async fn old_rows_go_by_themselves() {
     assert_eq!(rows(&records).await.len(), 3);
     *now.lock().unwrap() = "2026-05-02T09:00:01Z".parse().unwrap();
     assert!(tokio::time::timeout(TIDY, tidy.as_mut()).await.is_err());
-    // The last of them shows how old the others were.
+    // The newest row remains: it shows how old the others were.
     assert_eq!(rows(&records).await.len(), 1);
 }
 

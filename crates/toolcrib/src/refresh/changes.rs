@@ -1,8 +1,8 @@
-//! How much a source may change in an hour. Every change of a tool is kept for ever, so a source whose tools are others at
-//! each refresh would fill the journal.
+//! A limit on how much a source may change in an hour. The journal keeps every change of a tool permanently, so a
+//! source whose tools differ at each refresh would fill it.
 //!
-//! The first inventory costs nothing, and the first change of an hour may be of any size: a new version of an API is one.
-//! Each node counts for itself, and anew after a restart.
+//! The first inventory is free, and the first change of an hour may have any size: a new version of an API is one. Each
+//! node counts for itself, and starts from zero after a restart.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use model::{Inventory, SourceId};
 use model::json_size::size;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
-/// How many tools may change in an hour, and how many bytes they may take, after its first change.
+/// The most tools that may change in an hour, and the most bytes for them, after the first change.
 const TOOLS: usize = 1_000;
 const BYTES: u64 = 16 * 1024 * 1024;
 
@@ -25,15 +25,15 @@ const BYTES: u64 = 16 * 1024 * 1024;
 pub struct SourceChanges {
     /// When that hour began.
     pub since: Timestamp,
-    /// Tools that were new, others or gone.
+    /// Tools that were new, different or gone.
     pub tools: usize,
-    /// What was stored for that, about.
+    /// The approximate size of the stored changes.
     pub bytes: u64,
-    /// Refreshes whose changes were not taken in.
+    /// Refreshes whose changes were rejected.
     pub held_back: u64,
 }
 
-/// What one refresh would change.
+/// The size of the changes of one refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     tools: usize,
@@ -44,7 +44,7 @@ pub(super) struct Change {
 pub(super) struct Changes(Mutex<HashMap<SourceId, SourceChanges>>);
 
 impl Changes {
-    /// Counts a change, unless there were too many.
+    /// Counts a change, or rejects it if the source has changed too much.
     pub(super) fn allow(
         &self,
         source: &SourceId,
@@ -69,7 +69,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Of the hour that is not over.
+    /// The changes of a source within its current hour.
     pub(super) fn of(&self, source: &SourceId, now: Timestamp) -> Option<SourceChanges> {
         self.all().get(source).filter(|known| !is_over(known, now)).copied()
     }
@@ -80,7 +80,7 @@ impl Changes {
 }
 
 impl Change {
-    /// What taking in an inventory would store; nothing for the first of a source.
+    /// The size of ingesting an inventory; zero for the first one of a source.
     pub(super) fn of(snapshot: &Snapshot, inventory: &Inventory) -> Self {
         let Some(entry) = snapshot.source(&inventory.source) else { return Self::default() };
         let Some(known) = &entry.source.inventory else { return Self::default() };
@@ -91,7 +91,7 @@ impl Change {
         if known.fingerprint == inventory.fingerprint {
             return change;
         }
-        // One definition that many tools share is stored once.
+        // A definition that several tools share is stored once.
         let mut documents = HashSet::new();
         for (id, found) in &inventory.tools {
             let known = snapshot.tool(id).map(|entry| &entry.tool);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_change_of_an_hour_may_be_large_and_the_others_are_counted() {
+    fn the_first_change_of_an_hour_may_be_large_and_later_ones_are_counted() {
         let (changes, source) = (Changes::default(), "pets".parse().unwrap());
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         let allow = |tools, bytes, force, minutes| {

@@ -1,20 +1,20 @@
-//! When a source is due: worked out from nothing but what is recorded at it, so that all nodes say the same, before and
-//! after a restart.
+//! When a source is due for a refresh: computed only from its recorded state, so that all nodes agree, before and after
+//! a restart.
 
 use catalog::source::Source;
 use jiff::{SignedDuration, Timestamp};
 use model::{Digest, Kind, Settings};
 
-/// After the first failure; doubled after each further one.
+/// The wait after the first failure; it doubles after each further one.
 const FIRST: SignedDuration = SignedDuration::from_secs(5);
-/// However often it failed.
+/// The longest wait after failures.
 const LONGEST: SignedDuration = SignedDuration::from_mins(15);
-/// However often an admin wants it.
+/// The shortest interval, whatever an admin configures.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
-/// Per mille, earlier or later: sources of one hour are not asked in one second.
+/// The jitter in per mille, in both directions, so that sources with the same interval are not refreshed at once.
 const JITTER: u64 = 100;
 
-/// From when on a source is due for a refresh. None if it is not, until something changes.
+/// From when on a source is due for a refresh; `None` if it is not due until something changes.
 pub fn due(source: &Source) -> Option<Timestamp> {
     if !can_be_asked(source) {
         return None;
@@ -29,7 +29,7 @@ pub fn due(source: &Source) -> Option<Timestamp> {
     let (since, wait) = match (source.last_sync_ended_at, source.failures) {
         (Some(ended), 0) => (ended, every?),
         (Some(ended), failures) => (ended, backoff(failures, every)),
-        // It goes on, or whoever began it is gone: then it has failed without a word.
+        // The refresh is running, or its node is gone: then it has failed unrecorded.
         (None, failures) => {
             (source.last_sync_started_at?, backoff(failures.saturating_add(1), every))
         }
@@ -38,7 +38,7 @@ pub fn due(source: &Source) -> Option<Timestamp> {
     Some(since.checked_add(wait).unwrap_or(Timestamp::MAX))
 }
 
-/// Whether all it offers stands in its settings, and changes when these do.
+/// Whether the inventory comes from the settings, and changes only with them.
 pub(super) fn is_declared(kind: Kind) -> bool {
     match kind {
         Kind::Workflow | Kind::Custom => true,
@@ -46,21 +46,21 @@ pub(super) fn is_declared(kind: Kind) -> bool {
     }
 }
 
-/// Whether it is enabled and has something to say, or had.
+/// Whether the source is enabled and has, or had, anything to discover.
 pub(super) fn can_be_asked(source: &Source) -> bool {
     let says_nothing =
         matches!(&source.profile.settings, Settings::Custom(custom) if custom.is_empty());
     source.enabled && (!says_nothing || source.inventory.is_some())
 }
 
-/// How long to leave a source alone after this many failures: longer and longer, but not longer than if it was well.
+/// The wait after this many failures: it grows, up to the source's regular interval.
 fn backoff(failures: u32, every: Option<SignedDuration>) -> SignedDuration {
     let doubled = failures.saturating_sub(1).min(16);
     let wait = (FIRST * (1 << doubled)).min(LONGEST);
     every.map_or(wait, |every| wait.min(every.max(FIRST)))
 }
 
-/// A little more or less, by what all nodes know: the source, and which of its refreshes this follows.
+/// Adds jitter that all nodes agree on: derived from the source and the time of its last refresh.
 fn with_jitter(wait: SignedDuration, source: &Source, since: Timestamp) -> SignedDuration {
     let digest = Digest::of(format!("{} {}", source.id, since.as_microsecond()));
     let drawn = digest.as_bytes().iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte));

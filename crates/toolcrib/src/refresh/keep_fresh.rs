@@ -1,8 +1,8 @@
-//! Sources are kept fresh by themselves (requirements S2 and S5).
+//! A reconciler that keeps sources fresh automatically (requirements S2 and S5).
 //!
-//! A reconciler: an idempotent step, woken by a signal or a timer. The signal carries no data: the step looks at the
-//! snapshot, begins what is due and sleeps until the next is. So a start, a source that another node registered and a lost
-//! signal are one path. It does not retry inside; a failure only makes the source due later.
+//! Each step is idempotent, and a signal or a timer wakes it. The signal carries no data: the step reads the snapshot,
+//! starts the due refreshes and sleeps until the next one. So a start, a source that another node registered and a lost
+//! signal take the same path. A step does not retry; a failure only makes the source due later.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -23,32 +23,32 @@ use super::rests::Rests;
 
 /// How many sources are refreshed at once.
 const AT_ONCE: usize = 8;
-/// How many of them may be such that failed the last time: those that hang leave room for the others.
+/// How many of them may have failed the last time, so that sources that hang leave capacity for the others.
 const FAILING_AT_ONCE: usize = 4;
-/// The longest time without looking, in case a signal got lost or somebody has set the clock.
+/// The longest time between two steps, in case a signal was lost or the clock was set.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(60);
-/// After the journal has failed: nothing can be recorded, so nobody is asked.
+/// The pause after a journal failure: no result could be recorded, so no source is refreshed.
 const PAUSE: Duration = Duration::from_secs(5);
-/// After the catalog has changed: what changes in one go is looked at once.
+/// The delay after a catalog change, so that changes made together take one step.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// What came of a refresh that was tried.
+/// The result of an attempted refresh.
 enum Tried {
-    /// It was carried through, well or not, or was not needed any more.
+    /// It was carried out, successfully or not, or was no longer needed.
     Done,
-    /// Somebody else is at it.
+    /// Another refresh of the source is running.
     NotNow,
-    /// The journal does not work: neither would anything else.
+    /// The journal fails, so other refreshes would fail too.
     NoJournal,
 }
 
-/// What this node remembers between two steps. Nothing of it needs to outlive the process.
+/// The state that this node keeps between two steps. It need not outlive the process.
 #[derive(Default)]
 struct Memory {
-    /// What is being refreshed, and whether it failed the last time.
+    /// The sources being refreshed, and whether each failed the last time.
     going: HashMap<SourceId, bool>,
     rests: Rests,
-    /// Nothing begins before.
+    /// No refresh starts before this time.
     paused_until: Option<Instant>,
 }
 
@@ -61,8 +61,9 @@ struct Candidate {
 }
 
 impl Refresher {
-    /// Refreshes every source when it is due, for as long as it is polled: after it was registered, enabled or told to ask
-    /// otherwise, on its schedule, after failures, and when somebody [wakes](Self::wake) it. Dropping it ends what goes on.
+    /// Refreshes every source when it is due, for as long as it is polled: after it was registered, enabled or
+    /// reconfigured, on its schedule, after failures, and on [request](Self::wake). Dropping the future cancels running
+    /// refreshes.
     pub async fn keep_fresh(&self) {
         let mut changes = self.catalog.changes();
         let mut memory = Memory::default();
@@ -80,7 +81,7 @@ impl Refresher {
             }
             memory.rests.forget(now, |source| memory.going.contains_key(source));
             let changed = async {
-                // The catalog is held here, so it goes on.
+                // `self` holds the catalog, so the channel stays open.
                 changes.changed().await.ok();
                 tokio::time::sleep(SETTLED).await;
             };
@@ -96,15 +97,15 @@ impl Refresher {
         }
     }
 
-    /// Says that a source may offer something else by now: it is refreshed soon. Says nothing if there is no such source,
-    /// and saying it often does no harm.
+    /// Requests a refresh because a source may have changed: it happens soon. An unknown source is ignored, and
+    /// repeated requests are harmless.
     pub fn wake(&self, source: &SourceId) {
         if let Some(entry) = self.catalog.snapshot().source(source) {
             self.wakes.add(&entry.source);
         }
     }
 
-    /// What is due, the longest first, and how long until something else will be.
+    /// The due sources, the longest overdue first, and the time until the next source is due.
     fn look(&self, memory: &Memory, now: Instant) -> (Vec<Candidate>, Duration) {
         let (snapshot, time) = (self.catalog.snapshot(), self.clock.now());
         let (mut candidates, mut next) = (Vec::new(), LOOK_AT_LEAST_EVERY);
@@ -155,7 +156,7 @@ impl Refresher {
         (source, tried)
     }
 
-    /// What an upstream says must not end the refreshes of all others, whatever it has brought to light.
+    /// Records a panic as a failure, so that no upstream's answer can stop the refreshes of other sources.
     async fn failed_by_a_bug(&self, source: &SourceId) -> Tried {
         let message = "this is a bug in toolcrib, and its log says where".into();
         let error = SyncError { code: "internal_error".into(), message };
@@ -165,15 +166,16 @@ impl Refresher {
         }
     }
 
-    /// Refreshes a source if it still is due when it is our turn. If it is not, or somebody else is at it, what they
-    /// record reaches us.
+    /// Refreshes a source if it is still due when its turn comes. If it is not, or another refresh is running, the
+    /// catalog will show that refresh's result.
     async fn refresh_if_due(&self, source: &SourceId) -> Result<Tried, CommandError> {
         let turn = self.turn(source);
         let Ok(_turn) = turn.try_lock() else { return Ok(Tried::NotNow) };
         let Some(lease) = self.catalog.journal().lease(super::lease_name(source)).await? else {
             return Ok(Tried::NotNow);
         };
-        // Held against what is stored when the refresh begins: who was faster has made it needless.
+        // Checked against the stored state when the refresh begins: another node may have refreshed the source
+        // meanwhile.
         let still_due = |snapshot: &Snapshot| {
             let entry = snapshot.source(source).filter(|entry| self.is_due(&entry.source));
             let nothing_to_do = || Refusal::HasChanged { what: "source", id: source.to_string() };
@@ -212,7 +214,7 @@ impl Memory {
     }
 }
 
-/// How long until then; nothing if that is over.
+/// The time until then; zero if it has passed.
 fn left(until: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(until.duration_since(now)).unwrap_or(Duration::ZERO)
 }
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn those_that_failed_leave_room_for_the_others() {
+    async fn failing_sources_leave_capacity_for_the_others() {
         let (mut memory, now) = (Memory::default(), Instant::now());
         let id = |number: usize| -> SourceId { format!("source-{number}").parse().unwrap() };
         for number in 0..FAILING_AT_ONCE {

@@ -1,6 +1,7 @@
-//! Rests: what this node leaves alone for a moment, whatever else it is told.
+//! Cooldowns: how long this node waits before it refreshes a source again, even if the source is due.
 //!
-//! The snapshot says what is due. It cannot say that somebody else is at it right now, or that an upstream cries wolf.
+//! The snapshot says which source is due. It cannot say that another node is refreshing it right now, or that an
+//! upstream reports changes all the time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,14 +9,14 @@ use std::time::Duration;
 use model::SourceId;
 use tokio::time::Instant;
 
-/// Between two refreshes that this node begins of one source.
+/// The least time between two refreshes that this node starts for one source.
 const SPACING: Duration = Duration::from_secs(1);
-/// Until it is looked again whether somebody else still is at it.
+/// The delay before checking again whether another refresh is still running.
 const LATER: Duration = Duration::from_secs(5);
-/// Between two refreshes of a source that never stops waking us.
+/// The longest interval between two requested refreshes of a source that requests them all the time.
 const LONGEST: Duration = Duration::from_secs(60);
-/// So many times as long as it was busy with us it is left alone when it wakes us: whatever its list costs, that is a
-/// small share of our time.
+/// The cooldown of a requested refresh, as a multiple of its duration: however expensive the source's list is, it takes
+/// only a small share of our time.
 const SHARE: u32 = 50;
 
 #[derive(Default)]
@@ -24,12 +25,12 @@ pub(super) struct Rests(HashMap<SourceId, Rest>);
 struct Rest {
     begun: Instant,
     until: Instant,
-    /// When the last refresh began or ended that somebody wanted, and how long the next must wait.
+    /// When the last requested refresh started or ended, and how long the next one must wait after that.
     woken: Option<(Instant, Duration)>,
 }
 
 impl Rests {
-    /// How long the source is left alone: by all, and by those that were woken.
+    /// The remaining cooldown of the source: for any refresh, and for a requested one.
     pub(super) fn left(&self, source: &SourceId, now: Instant) -> (Duration, Duration) {
         let Some(rest) = self.0.get(source) else { return (Duration::ZERO, Duration::ZERO) };
         let left = rest.until.saturating_duration_since(now);
@@ -37,14 +38,14 @@ impl Rests {
         (left, woken.unwrap_or_default().max(left))
     }
 
-    /// A refresh is tried.
+    /// A refresh starts.
     pub(super) fn begin(&mut self, source: &SourceId, is_woken: bool, now: Instant) {
         let before = self.0.get(source).and_then(|rest| rest.woken);
         let woken = if is_woken { Some((now, pause(before, now))) } else { before };
         self.0.insert(source.clone(), Rest { begun: now, until: now + SPACING, woken });
     }
 
-    /// It was carried through. Whoever takes long to answer is asked less often for that.
+    /// A refresh has ended. A slow source gets a longer cooldown.
     pub(super) fn end(&mut self, source: &SourceId, now: Instant) {
         if let Some(Rest { begun, woken: Some((at, pause)), .. }) = self.0.get_mut(source) {
             let took = now.duration_since(*begun);
@@ -52,13 +53,13 @@ impl Rests {
         }
     }
 
-    /// It could not be done.
+    /// The refresh could not be carried out.
     pub(super) fn put_off(&mut self, source: &SourceId, now: Instant) {
         let woken = self.0.get(source).and_then(|rest| rest.woken);
         self.0.insert(source.clone(), Rest { begun: now, until: now + LATER, woken });
     }
 
-    /// Forgets what is over, so that no source that is gone is remembered.
+    /// Removes expired cooldowns, so that removed sources are forgotten.
     pub(super) fn forget(&mut self, now: Instant, is_going: impl Fn(&SourceId) -> bool) {
         self.0.retain(|source, rest| {
             let woken = rest.woken.is_some_and(|(at, pause)| now < at + 2 * pause);
@@ -67,7 +68,7 @@ impl Rests {
     }
 }
 
-/// Twice as long as before if the last is not long ago: a flood of wakes becomes a trickle.
+/// Doubles the cooldown if the last request was recent, so that a flood of requests becomes a trickle.
 fn pause(before: Option<(Instant, Duration)>, now: Instant) -> Duration {
     match before {
         Some((at, pause)) if now < at + 2 * pause => (2 * pause).min(LONGEST),
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_source_that_never_stops_waking_us_is_asked_less_and_less_often() {
+    async fn a_source_that_keeps_requesting_refreshes_is_refreshed_less_and_less_often() {
         let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
         for _ in 0..9 {
             rests.begin(&pets(), true, now);
@@ -98,13 +99,13 @@ mod tests {
             rests.forget(now, |_| false);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        // It kept quiet.
+        // It was quiet for a while.
         rests.begin(&pets(), true, now + seconds(121));
         assert_eq!(rests.left(&pets(), now + seconds(121)).1, SPACING);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_takes_long_is_asked_less_often_for_that() {
+    async fn a_slow_source_is_refreshed_less_often() {
         let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
         for took in [0, 1, 2, 100] {
             rests.begin(&pets(), true, now);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_schedule_does_not_wait_for_those_that_cry_wolf() {
+    async fn a_schedule_does_not_wait_for_the_cooldown_of_requests() {
         let (mut rests, now) = (Rests::default(), Instant::now());
         rests.begin(&pets(), true, now);
         rests.begin(&pets(), true, now + seconds(1));

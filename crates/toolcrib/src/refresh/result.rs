@@ -1,4 +1,4 @@
-//! What came of a refresh, in the words of requirement S4.
+//! The result of a refresh, with the fields of requirement S4.
 
 use catalog::Snapshot;
 use catalog::source::{IngestedInventory, SyncError};
@@ -86,7 +86,7 @@ pub struct FindingCounts {
 }
 
 impl FindingCounts {
-    /// Counts.
+    /// Counts findings by severity.
     pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
         let mut counts = Self::default();
         for finding in findings {
@@ -101,7 +101,7 @@ impl FindingCounts {
 }
 
 impl RefreshResult {
-    /// Nothing has changed: the hash and the version are those of the inventory that stays in service.
+    /// A failed refresh changes nothing: the hash and the version are those of the inventory that stays in service.
     pub(super) fn failed(
         source: &SourceId,
         known: Option<&IngestedInventory>,
@@ -128,7 +128,7 @@ impl RefreshResult {
         }
     }
 
-    /// What was found all the same, with a warning that it was not taken in (requirement S6).
+    /// Adds the rejected inventory, with a warning that it was not ingested (requirement S6).
     pub(super) fn held_back(self, tools: Vec<RefreshedTool>, mut warnings: Vec<Warning>) -> Self {
         if let Some(SyncError { code, message }) = &self.error {
             let message = format!("what was found is held back: {message}");
@@ -137,7 +137,7 @@ impl RefreshResult {
         Self { discovered: tools.len(), tools, warnings, ..self }.counted()
     }
 
-    /// With what is found beside the tools of others, once they are all in the catalog.
+    /// Adds the findings that compare tools with those of other sources, once they are all in the catalog.
     pub(super) fn in_view_of(mut self, snapshot: &Snapshot) -> Self {
         for found in &mut self.tools {
             if let Some(entry) = snapshot.tool(&found.tool_id) {
@@ -154,11 +154,11 @@ impl RefreshResult {
     }
 }
 
-/// How many warnings of a refresh are kept: a source that does nothing right says the same again and again, and all of
-/// them are one event.
+/// The most warnings of a refresh to keep: a source that does everything wrong repeats the same warning, and all
+/// warnings are part of one event.
 const WARNINGS: usize = 1000;
 
-/// An inventory with so many warnings that they can be stored.
+/// Truncates the warnings of an inventory so that they can be stored.
 pub(super) fn shortened(mut inventory: Inventory) -> Inventory {
     let more = inventory.warnings.len().saturating_sub(WARNINGS);
     if 0 < more {

@@ -1,4 +1,4 @@
-//! Wakes: somebody has heard that a source offers something else. How often it is said does not matter.
+//! Requests to refresh a source, because it reported a change. Repeated requests for a source count once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use model::SourceId;
 use tokio::sync::Notify;
 
-/// Sources that somebody wants refreshed, each with the begin of its last refresh as it was known then. A later begin
-/// means that it was asked since, here or on another node.
+/// The sources with a request, each with the known start of its last refresh at that time. A later start means that the
+/// source was refreshed since, here or on another node.
 #[derive(Default)]
 pub(super) struct Wakes {
     wanted: Mutex<HashMap<SourceId, Option<Timestamp>>>,
@@ -24,23 +24,23 @@ impl Wakes {
     pub(super) fn add(&self, source: &Source) {
         let begun = source.last_sync_started_at;
         let before = self.wanted().insert(source.id.clone(), begun);
-        // A flood gives one signal.
+        // A flood of requests gives one signal.
         if before != Some(begun) {
             self.signal.notify_one();
         }
     }
 
-    /// Returns when there is one that was not there before.
+    /// Waits until there is a new request.
     pub(super) async fn added(&self) {
         self.signal.notified().await;
     }
 
-    /// Whether somebody wants the source refreshed and nobody has begun since.
+    /// Whether the source has a request and no refresh has started since.
     pub(super) fn wants(&self, source: &Source) -> bool {
         self.wanted().get(&source.id) == Some(&source.last_sync_started_at)
     }
 
-    /// The source is about to be asked: whoever wanted that until now gets it.
+    /// Removes the request, because a refresh is about to start.
     pub(super) fn answer(&self, source: &SourceId) {
         self.wanted().remove(source);
     }

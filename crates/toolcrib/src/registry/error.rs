@@ -1,35 +1,35 @@
-//! Why something was not registered.
+//! Errors of registration.
 
-/// Why something was not registered. What was there before is as it was.
+/// Why an item was not registered. The registry stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// There is a tool of that name.
+    /// A tool with that name exists.
     #[error("Tool with name '{0}' already exists")]
     ToolExists(Box<str>),
-    /// There is a prompt of that name.
+    /// A prompt with that name exists.
     #[error("Prompt with name '{0}' already exists")]
     PromptExists(Box<str>),
-    /// There is a resource at that address.
+    /// A resource at that address exists.
     #[error("Resource with URI '{0}' already exists")]
     ResourceExists(Box<str>),
-    /// There is such a template.
+    /// A resource template with that URI template exists.
     #[error("Resource template with URI template '{0}' already exists")]
     TemplateExists(Box<str>),
-    /// No other tool is ever shown under the name of one of our own.
+    /// The name of a meta tool: no other tool may be listed under it.
     #[error("a tool cannot be called '{0}': one of toolcrib's own is")]
     Reserved(Box<str>),
-    /// A tool's name is empty, too long or has other characters than MCP lets it have.
+    /// The name of a tool is empty, too long, or has characters that MCP does not allow.
     #[error("a tool cannot be called '{0}': use 1 to 128 of A-Z, a-z, 0-9, `_`, `-` and `.`")]
     Name(Box<str>),
-    /// A tool takes something else than an object.
+    /// The arguments of a tool are not an object.
     #[error("the arguments of tool '{0}' must be an object: take a struct")]
     Arguments(Box<str>),
-    /// A prompt, a resource or a template is not what it must be for anybody to ask for it.
+    /// A prompt, resource or template is incomplete or invalid.
     #[error("'{key}' cannot be registered: {why}")]
     Malformed {
-        /// The name or address.
+        /// Its name or address.
         key: Box<str>,
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         why: &'static str,
     },
 }

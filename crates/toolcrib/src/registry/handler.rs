@@ -1,4 +1,4 @@
-//! What answers the calls of a registered tool: a function or a closure, with typed arguments.
+//! Handlers of registered tools: functions or closures with typed arguments.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -9,12 +9,12 @@ use crate::call::{CallContext, NoAnswer};
 use crate::provider::{Calling, ProviderError};
 
 /// A function or a closure that answers calls. It takes nothing, the arguments, or the arguments and the
-/// [`CallContext`]; what it answers with is an [`IntoResult`].
+/// [`CallContext`], and returns an [`IntoResult`].
 pub trait Handler<Takes>: Send + Sync + 'static {
-    /// Of the arguments.
+    /// The JSON Schema of the arguments.
     fn input_schema() -> Value;
 
-    /// Of the structured part of its results, if it promises anything.
+    /// The JSON Schema of the structured results, if there are any.
     fn output_schema() -> Option<Value>;
 
     /// Answers a call.
@@ -97,7 +97,7 @@ fn answered<Answer: IntoResult>(
     Box::pin(async move { answering.await.into_result().map_err(|error| later(error, &call)) })
 }
 
-/// A handler that was told to wait for an answer may have wrapped that in words of its own.
+/// Restores the pending error: a handler may have wrapped it in an error of its own.
 pub(super) fn later(error: ProviderError, call: &CallContext) -> ProviderError {
     match error {
         ProviderError::Failed(_) if call.has_open() => NoAnswer::Later.into(),
@@ -105,7 +105,7 @@ pub(super) fn later(error: ProviderError, call: &CallContext) -> ProviderError {
     }
 }
 
-/// Without what says nothing to a model.
+/// The JSON Schema of a type, without fields that are useless to a model.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     schema.remove("$schema");

@@ -1,4 +1,4 @@
-//! Prompts: texts with `{{name}}` for their arguments, or a function that gives the messages.
+//! Prompts: message texts with `{{name}}` placeholders, or a function that returns the messages.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
 
-/// How much of a name that somebody made up is repeated, in characters.
+/// Maximum length of an unknown argument name that an error repeats, in characters.
 const SHOWN: usize = 100;
 
-/// A prompt. `{{name}}` in its texts stands for an argument; nothing else means anything, and what is put in is not read
-/// again.
+/// A prompt. `{{name}}` in its texts is replaced by an argument. There is no other syntax, and inserted text is not
+/// expanded again.
 ///
 /// ```
 /// use toolcrib::{Prompt, Registry};
@@ -49,17 +49,17 @@ struct Argument {
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// The speaker.
     pub role: Role,
-    /// What.
+    /// The content.
     pub content: Content,
 }
 
-/// Who says a message.
+/// The speaker of a prompt message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -69,19 +69,19 @@ type Giving = Pin<Box<dyn Future<Output = Result<Vec<PromptMessage>, ProviderErr
 type Messages = Box<dyn Fn(Map<String, Value>, CallContext) -> Giving + Send + Sync>;
 
 impl PromptMessage {
-    /// A text of the person.
+    /// A text message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, content: Content::Text { text: text.into() } }
     }
 
-    /// A text of the model.
+    /// A text message of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self { role: Role::Assistant, content: Content::Text { text: text.into() } }
     }
 }
 
 impl Prompt {
-    /// Without arguments, and without a word yet.
+    /// A prompt without arguments and messages.
     pub fn new(name: impl Into<Box<str>>, description: &str) -> Self {
         let key = name.into();
         let shown = [("name", json!(key)), ("description", json!(description))];
@@ -91,24 +91,24 @@ impl Prompt {
         Self { listed, arguments, texts, handler: None, proposals }
     }
 
-    /// For people.
+    /// Sets the title.
     pub fn title(self, title: &str) -> Self {
         self.showing("title", title.into())
     }
 
-    /// With an argument that must be given.
+    /// Adds a required argument.
     pub fn required(self, name: &str, description: &str) -> Self {
         let (name, description) = (name.into(), description.into());
         self.argument(Argument { name, description, is_required: true })
     }
 
-    /// With an argument that is empty if it is not given.
+    /// Adds an optional argument; its placeholder becomes empty text if it is missing.
     pub fn optional(self, name: &str, description: &str) -> Self {
         let (name, description) = (name.into(), description.into());
         self.argument(Argument { name, description, is_required: false })
     }
 
-    /// Proposes these values to whoever fills in an argument.
+    /// Sets the values that completion proposes for an argument.
     pub fn proposing<V: Into<Box<str>>>(
         mut self,
         argument: &str,
@@ -122,20 +122,20 @@ impl Prompt {
         &self.proposals
     }
 
-    /// Then the person says this.
+    /// Appends a message of the user.
     pub fn user(mut self, text: &str) -> Self {
         self.texts.push((Role::User, text.into()));
         self
     }
 
-    /// Then the model says this.
+    /// Appends a message of the model.
     pub fn assistant(mut self, text: &str) -> Self {
         self.texts.push((Role::Assistant, text.into()));
         self
     }
 
-    /// The messages come from a function instead, which gets the arguments that were given: texts, all required ones
-    /// among them.
+    /// Sets a function that returns the messages instead. It receives the given arguments: strings only, including all
+    /// required ones.
     pub fn answered_by<F, Answering, E>(self, handler: F) -> Self
     where
         F: Fn(Map<String, Value>, CallContext) -> Answering + Send + Sync + 'static,
@@ -171,7 +171,7 @@ impl Prompt {
         &self.listed
     }
 
-    /// Whether it can be asked for, and every argument given.
+    /// Checks that the prompt has a valid name, valid arguments and messages.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if self.listed.key.trim().is_empty() || self.listed.key.chars().any(char::is_control) {
             return Err("give it a name, without control characters");
@@ -189,7 +189,7 @@ impl Prompt {
         }
     }
 
-    /// The result of `prompts/get`.
+    /// Renders the result of `prompts/get`.
     pub(super) async fn get(
         &self,
         arguments: Map<String, Value>,

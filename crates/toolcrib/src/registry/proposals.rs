@@ -1,10 +1,10 @@
-//! Values that are proposed to whoever fills something in.
+//! Values that completion proposes for arguments.
 
 use std::collections::BTreeMap;
 
 use crate::provider::Unfinished;
 
-/// By the name of what is filled in.
+/// Proposed values by argument name.
 #[derive(Default)]
 pub(super) struct Proposals(BTreeMap<Box<str>, Vec<Box<str>>>);
 
@@ -17,7 +17,7 @@ impl Proposals {
         self.0.insert(name.into(), values.into_iter().map(Into::into).collect());
     }
 
-    /// Whether each is for something that there is.
+    /// Checks that each entry belongs to a known argument.
     pub(super) fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), &'static str> {
         match self.0.keys().all(|name| is_known(name)) {
             true => Ok(()),
@@ -25,7 +25,7 @@ impl Proposals {
         }
     }
 
-    /// Those that begin with what was typed.
+    /// The values that start with the typed text.
     pub(super) fn of(&self, unfinished: &Unfinished) -> Vec<String> {
         let values = self.0.get(&unfinished.argument).into_iter().flatten();
         unfinished.among(values.map(|value| &**value))

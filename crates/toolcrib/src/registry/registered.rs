@@ -1,6 +1,6 @@
-//! What was registered one by one, as a provider.
+//! The individually registered items of a registry, as a provider.
 //!
-//! No lock is held while a handler runs: whatever answers is taken from its shelf first.
+//! No lock is held while a handler runs: the item is cloned out of its list first.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -18,12 +18,12 @@ use crate::provider::{
     UnfinishedOf,
 };
 
-/// The longest name of a tool that MCP has.
+/// Maximum length of a tool name in MCP.
 const LONGEST: usize = 128;
-/// No other tool is ever shown under these.
+/// Names of the meta tools: no other tool may be listed under them.
 const OURS: [&str; 2] = ["tool_search", "execute_tool"];
 
-/// A tool with what answers its calls.
+/// A tool with its handler.
 pub(super) struct RegisteredTool {
     offered: Arc<ProvidedTool>,
     handler: Box<dyn Fn(Map<String, Value>, CallContext) -> Calling<'static> + Send + Sync>,
@@ -63,7 +63,7 @@ impl RegisteredTool {
         let Value::Object(schema) = &mut tool.input_schema else {
             return Err(RegisterError::Arguments(tool.name));
         };
-        // An enum of objects leaves it to its parts to say so.
+        // The schema of an enum of objects has no `type` of its own.
         if schema.entry("type").or_insert_with(|| "object".into()) != "object" {
             return Err(RegisterError::Arguments(tool.name));
         }
@@ -94,11 +94,11 @@ impl Registered {
     pub(super) fn add_tool(&self, tool: RegisteredTool) -> Result<(), RegisterError> {
         let offered = Arc::clone(&tool.offered);
         let exists = || RegisterError::ToolExists(offered.name.clone());
-        // Those that look keep nobody from looking.
+        // Check under the read lock first: a duplicate must not block readers.
         if self.tool(&offered.name).is_some() {
             return Err(exists());
         }
-        // Whoever is told that it is there finds it: the change is said before anybody else can look.
+        // Report the change under the write lock, so that a notified reader finds the tool.
         let mut known = self.write();
         if !known.tools.add(&offered.name, tool) {
             return Err(exists());

@@ -1,4 +1,4 @@
-//! Resources: a text, bytes, or a function that reads them; and templates for the addresses of many.
+//! Resources: a text, bytes, or a function that reads them; and templates for families of addresses.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,15 +17,15 @@ use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
 use crate::uri_template::{UriTemplate, check_address};
 
-/// How much of a file is a resource, in bytes: base64 makes a third more of it.
+/// Maximum size of a file, in bytes: base64 makes it a third larger.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// What a resource holds.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// A text.
+    /// A string.
     Text(String),
-    /// Bytes; they travel as base64.
+    /// Bytes, sent as base64.
     Bytes(Vec<u8>),
 }
 
@@ -47,7 +47,7 @@ impl From<Vec<u8>> for Contents {
     }
 }
 
-/// A resource: something to read, at one address.
+/// A resource: readable content at one address.
 ///
 /// ```
 /// use toolcrib::{Contents, Registry, Resource};
@@ -64,7 +64,7 @@ pub struct Resource {
     holds: Holds,
 }
 
-/// Resources whose addresses are alike: `files:///{path}` (RFC 6570).
+/// Resources whose addresses match a template: `files:///{path}` (RFC 6570).
 ///
 /// ```
 /// use toolcrib::{Registry, ResourceTemplate};
@@ -76,7 +76,7 @@ pub struct Resource {
 /// ```
 pub struct ResourceTemplate {
     listed: Arc<Listed>,
-    /// Or what is wrong with it: told when it is registered.
+    /// The template, or its error, which registration returns.
     template: Result<UriTemplate, &'static str>,
     mime_type: Box<str>,
     reader: Reader,
@@ -92,13 +92,13 @@ type Reading = Pin<Box<dyn Future<Output = Result<Contents, ProviderError>> + Se
 type Reader = Box<dyn Fn(String, CallContext) -> Reading + Send + Sync>;
 
 impl Resource {
-    /// One that always holds the same.
+    /// A resource with fixed content.
     pub fn new(uri: &str, name: &str, mime_type: &str, contents: impl Into<Contents>) -> Self {
         let holds = Holds::Contents(contents.into());
         Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
     }
 
-    /// One that a function reads, each time somebody wants it. It gets the address.
+    /// A resource that a function reads on each request. The function receives the address.
     pub fn read_by<F, Answering, C, E>(uri: &str, name: &str, mime_type: &str, reader: F) -> Self
     where
         F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
@@ -110,20 +110,20 @@ impl Resource {
         Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
     }
 
-    /// One that a file holds, read each time somebody wants it: a text if it is UTF-8, else bytes; 16 MiB at most.
+    /// A resource that is read from a file on each request: a string if it is UTF-8, otherwise bytes; at most 16 MiB.
     pub fn of_file(uri: &str, name: &str, mime_type: &str, path: impl Into<PathBuf>) -> Self {
         let path: Arc<Path> = path.into().into();
         Self::read_by(uri, name, mime_type, move |_, _| {
             let path = Arc::clone(&path);
             async move {
                 let read = tokio::task::spawn_blocking(move || read_file(&path)).await?;
-                // Where it lies is nothing for agents.
+                // The path is not for agents.
                 read.map_err(|why| BoxError::from(format!("the file cannot be read: {why}")))
             }
         })
     }
 
-    /// For models and people.
+    /// Sets the description.
     pub fn description(self, description: &str) -> Self {
         Self { listed: described(self.listed, description), ..self }
     }
@@ -132,7 +132,7 @@ impl Resource {
         &self.listed
     }
 
-    /// Whether somebody can ask for it.
+    /// Checks that the resource has a valid address and a name.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         check_address(&self.listed.key)?;
         check_name(&self.listed)
@@ -154,7 +154,7 @@ impl Resource {
 }
 
 fn read_file(path: &Path) -> io::Result<Contents> {
-    // A pipe would be waited for.
+    // Reading a pipe could block.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is no file"));
     }
@@ -170,9 +170,9 @@ fn read_file(path: &Path) -> io::Result<Contents> {
 }
 
 impl ResourceTemplate {
-    /// A function reads them. It gets the address that somebody wants, and says with an error if there is nothing there.
-    /// In the template (RFC 6570), `{name}` stands for one part of the address, without a slash and never `..`; `{+name}`
-    /// for anything. What is percent-encoded is the function's to decode, and to check then.
+    /// Resources that a function reads on each request. The function receives the address, and returns an error if
+    /// there is nothing. In the template (RFC 6570), `{name}` matches one path segment, without a slash and never `..`;
+    /// `{+name}` matches anything. The function itself must percent-decode values, and check them afterwards.
     pub fn read_by<F, Answering, C, E>(
         uri_template: &str,
         name: &str,
@@ -191,7 +191,7 @@ impl ResourceTemplate {
         Self { listed, template, mime_type: mime_type.into(), reader, proposals }
     }
 
-    /// Proposes these values to whoever fills in a name of the address.
+    /// Sets the values that completion proposes for a name of the template.
     pub fn proposing<V: Into<Box<str>>>(
         mut self,
         name: &str,
@@ -205,7 +205,7 @@ impl ResourceTemplate {
         &self.proposals
     }
 
-    /// For models and people.
+    /// Sets the description.
     pub fn description(self, description: &str) -> Self {
         Self { listed: described(self.listed, description), ..self }
     }
@@ -218,7 +218,7 @@ impl ResourceTemplate {
         self.template.as_ref().is_ok_and(|template| template.has(uri))
     }
 
-    /// Whether somebody can ask for it.
+    /// Checks that the template is valid and has a name.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let template = self.template.as_ref().map_err(|why| *why)?;
         check_name(&self.listed)?;
@@ -268,7 +268,7 @@ fn described(listed: Arc<Listed>, description: &str) -> Arc<Listed> {
     Arc::new(listed)
 }
 
-/// The result of `resources/read`.
+/// Builds the result of `resources/read`.
 fn written(uri: &str, mime_type: &str, contents: &Contents) -> Map<String, Value> {
     let (member, value) = match contents {
         Contents::Text(text) => ("text", text.clone()),

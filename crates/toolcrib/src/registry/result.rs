@@ -1,4 +1,4 @@
-//! What a handler may answer with.
+//! Return types of handlers.
 
 use std::error::Error;
 
@@ -11,15 +11,15 @@ use super::handler::schema_of;
 use crate::call::NoAnswer;
 use crate::provider::ProviderError;
 
-/// Any error: what the `?` of a handler makes of others.
+/// Any error, for `?` in a handler.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a handler may answer with: a text, [`Json`], a whole [`ToolResult`], nothing, or a `Result` of one of them.
+/// A return type of a handler: a string, [`Json`], a full [`ToolResult`], nothing, or a `Result` of one of them.
 pub trait IntoResult {
-    /// The result, or why there is none.
+    /// Converts to the result, or to the error.
     fn into_result(self) -> Result<ToolResult, ProviderError>;
 
-    /// What it promises of the structured part of its results.
+    /// The JSON Schema of the structured content, if there is any.
     fn output_schema() -> Option<Value>
     where
         Self: Sized,
@@ -28,8 +28,8 @@ pub trait IntoResult {
     }
 }
 
-/// An answer for programs: its JSON is the structured content of the result, and its text. The schema of a struct becomes
-/// the tool's `outputSchema`.
+/// A structured result: its JSON becomes the structured content and the text of the result. The schema of a struct
+/// becomes the tool's `outputSchema`.
 ///
 /// ```
 /// use toolcrib::{IntoResult, Json};
@@ -86,7 +86,7 @@ impl<T: Serialize + JsonSchema> IntoResult for Json<T> {
     }
 
     fn output_schema() -> Option<Value> {
-        // Only an object can be structured content.
+        // Structured content must be an object.
         Some(schema_of::<T>()).filter(|schema| schema.get("type").is_some_and(|it| it == "object"))
     }
 }
@@ -102,7 +102,7 @@ impl<T: IntoResult, E: Into<BoxError>> IntoResult for Result<T, E> {
 }
 
 impl ProviderError {
-    /// Whatever a handler failed with; our own words keep their meaning.
+    /// Converts an error of a handler; a `ProviderError` or `InputError` inside keeps its meaning.
     pub(super) fn of(error: BoxError) -> Self {
         match error.downcast::<Self>() {
             Ok(ours) => *ours,

@@ -1,4 +1,4 @@
-//! Things by their key, in the order they came.
+//! A map that iterates in insertion order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// Puts it at the end, unless there is one of that key.
+    /// Appends an item unless the key exists; returns whether it was appended.
     pub(super) fn add(&mut self, key: &str, thing: T) -> bool {
         if self.places.contains_key(key) {
             return false;

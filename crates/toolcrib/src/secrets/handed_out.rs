@@ -1,4 +1,4 @@
-//! Values that were handed out, so that nobody repeats them: those in use, and the last few that they took the place of.
+//! Secret values that were read, so that they can be redacted: the values in use, and the last few that they replaced.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use model::SecretRef;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// How many values of one reference are known. An answer that is under way may repeat one that was replaced meanwhile,
-/// but not one from long ago: where secrets are replaced for years, those are many.
+/// The most values of one reference to remember. An answer on its way may repeat a value that was just replaced, but
+/// not one from long ago; secrets that are rotated for years have many values.
 const OF_ONE: usize = 4;
-/// How many references. One that was not read for longest makes room: its source has gone, most likely.
+/// The most references. The least recently read one is evicted: most likely its source is gone.
 const REFERENCES: usize = 10_000;
 
 #[derive(Default)]
@@ -18,15 +18,15 @@ pub(super) struct HandedOut(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// How often anything was read.
+    /// How many reads there were.
     reads: u64,
-    /// The number of the last read of each.
+    /// The number of the last read of each reference.
     last: HashMap<SecretRef, u64>,
-    /// A text is looked through without the lock: it may be long, and whoever calls reads a secret.
+    /// Shared, so that a long text is searched without the lock: calls need it to read secrets.
     values: Arc<Values>,
 }
 
-/// Of each the newest first.
+/// The values of each reference, the newest first.
 type Values = HashMap<SecretRef, VecDeque<SecretString>>;
 
 impl HandedOut {
@@ -47,12 +47,12 @@ impl HandedOut {
         }
     }
 
-    /// The text with the reference in the place of each value.
+    /// Replaces each value in the text by its reference.
     pub(super) fn redact(&self, text: &str) -> String {
         redacted(&self.values(), text)
     }
 
-    /// About so many bytes of its beginning, redacted. Nothing is left of a value that goes on behind them.
+    /// Redacts about the first `bytes` of a text. A value that continues after them is removed completely.
     pub(super) fn redact_beginning(&self, text: &str, bytes: usize) -> String {
         let values = self.values();
         let lengths = values.values().flatten().map(|value| value.expose_secret().len());
@@ -90,7 +90,7 @@ impl Known {
 }
 
 fn note_of_one(values: &mut VecDeque<SecretString>, value: &SecretString) {
-    // An earlier one may be used again.
+    // An earlier value may be in use again.
     values.retain(|known| known.expose_secret() != value.expose_secret());
     values.push_front(value.clone());
     values.truncate(OF_ONE);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_replaced_again_and_again_leaves_only_its_last_values_behind() {
+    fn a_rotated_secret_leaves_only_its_last_values_behind() {
         let known = HandedOut::default();
         note(&known, "env:OTHER", "the other");
         for number in 0..1_000 {
@@ -129,14 +129,14 @@ mod tests {
         let text = "value-995. value-996. value-999. the other";
         assert_eq!(known.redact(text), "value-995. [sealed:token] [sealed:token] [env:OTHER]");
         assert_eq!(known.values().values().map(VecDeque::len).sum::<usize>(), 5);
-        // One that is used again is as good as new.
+        // A value that is used again counts as new.
         note(&known, "sealed:token", "value-996.");
         note(&known, "sealed:token", "next");
         assert_eq!(known.redact("value-996. value-997."), "[sealed:token] value-997.");
     }
 
     #[test]
-    fn of_the_beginning_of_a_text_no_part_of_a_secret_is_left() {
+    fn no_part_of_a_secret_is_left_in_the_beginning_of_a_text() {
         let known = HandedOut::default();
         let secret = "S3cr\u{e9}t-".repeat(20);
         note(&known, "env:LONG", &secret);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn references_that_nobody_reads_any_more_make_room() {
+    fn references_that_are_no_longer_read_are_evicted() {
         let known = HandedOut::default();
         note(&known, "env:KEPT", "kept");
         for number in 0..REFERENCES {

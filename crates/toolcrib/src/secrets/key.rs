@@ -1,5 +1,5 @@
-//! The key that seals, and what sealed bytes are: how they were sealed (one byte), when (microseconds since 1970, eight
-//! bytes), the nonce, and what AES-256-GCM made of the value, with the name and the time bound in.
+//! The sealing key, and the format of sealed bytes: the format version (one byte), the time (microseconds since 1970,
+//! eight bytes), the nonce, and the AES-256-GCM ciphertext of the value, with the name and the time as associated data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::SecretError;
 use crate::seal::Seal;
 
-/// Sealed without a time; not made any more.
+/// Format without a time; no longer written.
 const UNTIMED: u8 = 1;
 const TIMED: u8 = 2;
-/// The bytes of a time.
+/// The length of a time in bytes.
 const TIME_LEN: usize = 8;
-/// What a key must have at least, in characters.
+/// The least length of a key in characters.
 pub(super) const KEY_FROM: usize = 32;
 
-/// Seals and unseals.
+/// Encrypts and decrypts sealed secrets.
 #[derive(Clone)]
 pub struct SealingKey(Arc<[u8; 32]>);
 
 impl SealingKey {
-    /// Makes a key from a long random text: `openssl rand -base64 32`.
+    /// Derives a key from a long random text: `openssl rand -base64 32`.
     pub fn new(text: &SecretString) -> Result<Self, SecretError> {
         let text = text.expose_secret().trim();
         if text.chars().count() < KEY_FROM {
@@ -40,7 +40,7 @@ impl SealingKey {
         Ok(Self(Arc::new(key)))
     }
 
-    /// For texts that clients keep for us: the same on every node that has this key.
+    /// A seal for state that clients keep for us: the same on every node with this key.
     pub fn for_clients(&self) -> Seal {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib client texts 1");
         let mut key = [0; 32];
@@ -81,7 +81,7 @@ impl SealingKey {
     }
 }
 
-/// When bytes were sealed, if they say so. Nothing is opened for it: only who unseals them knows that it is true.
+/// The time of sealing, if the bytes contain it. It is not authenticated: only decryption proves that it is true.
 pub(super) fn sealed_at(sealed: &[u8]) -> Option<Timestamp> {
     let time = sealed.strip_prefix(&[TIMED])?.first_chunk::<TIME_LEN>()?;
     Timestamp::from_microsecond(i64::from_be_bytes(*time)).ok()
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_without_a_time_is_still_opened() {
+    fn a_value_sealed_without_a_time_can_still_be_opened() {
         let key = SealingKey::new(&"0123456789abcdef0123456789abcdef".into()).unwrap();
         let (nonce, body) = key.encrypt(&"hunter2".into(), b"billing");
         let mut sealed = [&[UNTIMED][..], nonce.as_ref(), &body].concat();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_part_of_what_is_sealed() {
+    fn the_time_is_authenticated() {
         let key = SealingKey::new(&"0123456789abcdef0123456789abcdef".into()).unwrap();
         let at = Timestamp::from_second(1_800_000_000).unwrap();
         let mut sealed = key.seal("billing", &"hunter2".into(), at);

@@ -1,4 +1,4 @@
-//! Unsealed values that were read a moment ago: not every call asks the store, and calls go on for a while when it fails.
+//! A cache of recently unsealed values: not every call queries the store, and calls continue for a while when it fails.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -11,27 +11,28 @@ use secrecy::SecretString;
 
 use super::SecretError;
 
-/// How long a value is used without another look: one that any node replaced or removed is used for no longer.
+/// How long a value is used without another query: a value that any node replaced or removed is used no longer than
+/// that.
 const FRESH: SignedDuration = SignedDuration::from_secs(1);
-/// How long the last known value is used while the store fails: a database comes back sooner, mostly.
+/// How long the last known value is used while the store fails: a database usually recovers sooner.
 const DESPITE: SignedDuration = SignedDuration::from_mins(10);
-/// How long the store may take where there is a value to go on with.
+/// How long the store may take if a cached value can be used instead.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is known of the store.
+/// Values that were read from the store.
 pub(super) struct Known {
     clock: Arc<dyn Clock>,
     values: Mutex<HashMap<Box<str>, Value>>,
-    /// How often something was set or removed here: what was looked for before that is not kept.
+    /// Counts local changes: the result of a query that began before a change is not cached.
     changes: AtomicU64,
     is_failing: AtomicBool,
 }
 
 struct Value {
     value: SecretString,
-    /// When the store was asked that had it.
+    /// When the store was queried for it.
     seen: Timestamp,
-    /// When it is asked again.
+    /// When the store is queried again.
     due: Timestamp,
 }
 
@@ -41,7 +42,7 @@ impl Known {
         Self { clock, values: Mutex::default(), changes, is_failing }
     }
 
-    /// The value under a name: as it was a moment ago, or as `look` finds it in the store.
+    /// The value under a name: the cached one, or the result of `look`, which queries the store.
     pub(super) async fn get(
         &self,
         name: &str,
@@ -63,21 +64,21 @@ impl Known {
         Ok(last)
     }
 
-    /// It was set here.
+    /// Caches a value that was set on this node.
     pub(super) fn set(&self, name: &str, value: &SecretString) {
         let mut values = self.values();
         self.changes.fetch_add(1, SeqCst);
         values.insert(name.into(), Value::seen(value, self.clock.now()));
     }
 
-    /// It was removed here.
+    /// Forgets a value that was removed on this node.
     pub(super) fn remove(&self, name: &str) {
         let mut values = self.values();
         self.changes.fetch_add(1, SeqCst);
         values.remove(name);
     }
 
-    /// The last known value, unless that was too long ago, and whether the store is to be asked.
+    /// The last known value, unless it is too old, and whether the store must be queried.
     fn last(&self, name: &str, now: Timestamp) -> Option<(SecretString, bool)> {
         let mut values = self.values();
         if values.get(name).is_some_and(|known| DESPITE < known.seen.duration_until(now)) {
@@ -85,10 +86,10 @@ impl Known {
         }
         let known = values.get_mut(name)?;
         let left = now.duration_until(known.due);
-        // If the clock was set back, nobody knows how long ago it was.
+        // After the clock was set back, the age of the value is unknown.
         let is_due = left <= SignedDuration::ZERO || FRESH < left;
         if is_due && self.is_failing.load(SeqCst) {
-            // One who waits for a store that fails is enough; others go on with what is known.
+            // One caller that waits for a failing store is enough; the others use the cached value.
             known.due = now + FRESH;
         }
         Some((known.value.clone(), is_due))
@@ -100,7 +101,7 @@ impl Known {
         (asked, changes): (Timestamp, u64),
         looked: Result<SecretString, SecretError>,
     ) -> Result<SecretString, SecretError> {
-        // Whether it is still there is not known then.
+        // The query failed, so it is unknown whether the value still exists.
         if matches!(looked, Err(SecretError::Journal(_))) {
             return looked;
         }
@@ -151,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What the store says: a value, that there is none, or that it fails.
+    /// How the store answers: with a value, with nothing, with an error, or never.
     #[derive(Clone, Copy)]
     enum Store {
         Has(&'static str),
@@ -163,7 +164,7 @@ mod tests {
     struct World {
         clock: Arc<ManualClock>,
         known: Known,
-        /// How often the store was asked.
+        /// How often the store was queried.
         asked: RefCell<usize>,
     }
 
@@ -192,7 +193,7 @@ mod tests {
             }
         }
 
-        /// The value, or why there is none; `store` says what it is asked.
+        /// The value, or the reason for its absence, if the store answers like this.
         async fn get(&self, store: Store) -> String {
             match self.known.get("x", self.look(store)).await {
                 Ok(value) => value.expose_secret().to_owned(),
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_store_is_asked_once_a_second() {
+    async fn the_store_is_queried_once_a_second() {
         let world = World::new();
         assert_eq!(world.get(Store::Has("one")).await, "one");
         world.wait(999);
@@ -214,14 +215,14 @@ mod tests {
         assert_eq!(*world.asked.borrow(), 1);
         world.wait(1);
         assert_eq!(world.get(Store::Has("two")).await, "two");
-        // Set back, the clock does not say how long ago that was.
+        // A clock that was set back does not show how long ago that was.
         world.wait(-60_000);
         assert_eq!(world.get(Store::Has("three")).await, "three");
         assert_eq!(world.get(Store::Has("four")).await, "three");
     }
 
     #[tokio::test]
-    async fn what_was_removed_is_gone_within_a_second_and_does_not_come_back() {
+    async fn a_removed_value_is_gone_within_a_second_and_does_not_come_back() {
         let world = World::new();
         world.get(Store::Has("one")).await;
         world.wait(1_000);
@@ -240,7 +241,7 @@ mod tests {
         for _ in 0..600 {
             world.wait(1_000);
             assert_eq!(world.get(Store::Fails).await, "one");
-            // The others do not wait for it again.
+            // The other callers do not wait for it again.
             let asked = *world.asked.borrow();
             assert_eq!(world.get(Store::IsSilent).await, "one");
             assert_eq!(*world.asked.borrow(), asked);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_says_nothing_fails_after_a_second_and_is_waited_for_by_one() {
+    async fn a_silent_store_fails_after_a_second_and_only_one_caller_waits_for_it() {
         let world = World::new();
         world.get(Store::Has("one")).await;
         world.wait(1_000);
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_looked_for_before_a_change_is_not_kept() {
+    async fn a_query_from_before_a_change_is_not_cached() {
         let world = World::new();
         let look = async {
             world.known.set("x", &"new".into());

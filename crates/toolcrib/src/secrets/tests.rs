@@ -1,4 +1,4 @@
-//! Where secrets come from, how sealed ones are kept, and that none is shown.
+//! Where secrets are read from, how sealed ones are stored, and that none is revealed.
 
 use catalog::clock::SystemClock;
 use catalog::journal::MemoryJournal;
@@ -23,7 +23,7 @@ async fn value(secrets: &Secrets, reference: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn what_the_system_tells_of_processes_is_no_secret_to_send() {
+async fn files_of_the_system_are_not_readable_as_secrets() {
     let (journal, folder) = (journal(), tempfile::tempdir().unwrap());
     let (secrets, link) = (secrets(&journal, None), folder.path().join("link"));
     std::os::unix::fs::symlink("/proc/self/environ", &link).unwrap();
@@ -34,7 +34,7 @@ async fn what_the_system_tells_of_processes_is_no_secret_to_send() {
 }
 
 #[tokio::test]
-async fn a_secret_comes_from_the_environment_a_file_or_the_seal() {
+async fn a_secret_is_read_from_the_environment_a_file_or_the_sealed_store() {
     let journal = journal();
     let secrets = secrets(&journal, Some(KEY));
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -50,7 +50,7 @@ async fn a_secret_comes_from_the_environment_a_file_or_the_seal() {
 }
 
 #[tokio::test]
-async fn what_is_sealed_is_noise_without_the_key_and_under_another_name() {
+async fn a_sealed_secret_is_unreadable_without_the_key_and_under_another_name() {
     let journal = journal();
     let sealer = secrets(&journal, Some(KEY));
     sealer.seal("one", &SecretString::from("hunter2-hunter2")).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_removed_secret_is_gone() {
 }
 
 #[tokio::test]
-async fn secrets_that_were_handed_out_are_redacted_from_messages() {
+async fn secrets_that_were_read_are_redacted_from_messages() {
     let journal = journal();
     let secrets = secrets(&journal, Some(KEY));
     value(&secrets, "env:TOKEN").await.unwrap();

@@ -1,6 +1,6 @@
-//! Pushes what was measured and done to a collector. One that hangs, refuses or is not there costs nothing but what it
-//! misses: numbers are sums, so the next push says it all, spans are pushed again for a while where that may help, and those
-//! that do not fit are dropped.
+//! Pushes metrics and spans to a collector. A collector that hangs, rejects or is unreachable loses only its own data:
+//! metrics are cumulative, so the next push contains everything; spans are retried for a while where that may help, and
+//! spans that do not fit into the queue are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use model::meter::Counter;
 /// How many spans are pushed at once, and how long they are collected.
 const GROUP: usize = 512;
 const COLLECTED: Duration = Duration::from_secs(2);
-/// How long spans are kept that a collector may take later, and the first rest before it is asked again, which doubles.
+/// How long spans are retried, and the first retry delay, which doubles.
 const KEPT: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(1);
-/// More than any collector has to say.
+/// The most bytes to read of an answer: more than any collector sends.
 const ANSWER: u64 = 64 << 10;
 
 static EXPORTS: Metric = Metric {
@@ -38,28 +38,28 @@ static DROPPED: Metric = Metric {
     help: "Spans that were dropped, since a collector did not take them in time.",
 };
 
-/// What exporters tell of themselves.
+/// The metrics of the exporter itself.
 pub static EXPORT_METRICS: [&Metric; 2] = [&EXPORTS, &DROPPED];
 
-/// Where one signal is pushed to. It cannot be printed: headers hold secrets.
+/// The collector of one signal. Not printable, because its headers contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Collector {
-    /// With its path.
+    /// The full URL, including its path.
     pub url: Url,
-    /// What it is told in.
+    /// The encoding of pushes.
     pub protocol: Protocol,
-    /// With every push, credentials among them.
+    /// Headers of every push, including credentials.
     pub headers: HeaderMap,
     /// How long a push may take.
     pub timeout: Duration,
 }
 
-/// Where to push, and how.
+/// Where telemetry is pushed, and how.
 #[derive(Clone)]
 pub struct Otlp {
-    /// Where metrics go, if they go anywhere.
+    /// The collector of metrics; none if they are not pushed.
     pub metrics: Option<Collector>,
-    /// Where spans go, if they go anywhere.
+    /// The collector of spans; none if they are not pushed.
     pub traces: Option<Collector>,
     /// How often metrics are pushed.
     pub every: Duration,
@@ -67,7 +67,7 @@ pub struct Otlp {
     pub resource: Vec<(String, String)>,
 }
 
-/// Pushes to a collector.
+/// Pushes metrics and spans to collectors.
 pub struct Exporter {
     otlp: Otlp,
     client: HttpClient,
@@ -75,18 +75,18 @@ pub struct Exporter {
     teller: Teller,
     tracer: Arc<Tracer>,
     spans: Mutex<Spans>,
-    /// Of metrics and of spans, each taken and not.
+    /// For metrics and for spans: successful and failed pushes.
     exports: [[Counter; 2]; 2],
 }
 
-/// Spans on their way. Those of a push that is broken off stay for the next one; a collector knows twice the same by its id.
+/// Spans on their way. Spans of an interrupted push stay for the next one; a collector detects duplicates by their ids.
 struct Spans {
     coming: mpsc::Receiver<Span>,
     group: Vec<Span>,
 }
 
 impl Exporter {
-    /// Through this client, which may reach what an operator has named.
+    /// Pushes through this client, which may reach the collectors that the operator configured.
     pub fn new(otlp: Otlp, client: HttpClient, clock: impl Clock + 'static) -> Arc<Self> {
         let now = clock.now();
         let (tracer, coming) = Tracer::new(now);
@@ -96,7 +96,7 @@ impl Exporter {
         Arc::new(Self { otlp, client, clock: Arc::new(clock), teller, tracer, spans, exports })
     }
 
-    /// Begins the spans that are pushed, if any are.
+    /// The tracer, if spans are pushed.
     pub fn tracer(&self) -> Option<Arc<Tracer>> {
         self.otlp.traces.as_ref().map(|_| Arc::clone(&self.tracer))
     }
@@ -117,7 +117,7 @@ impl Exporter {
         tokio::join!(metrics, spans);
     }
 
-    /// Pushes what is left, once. Spans that are left even then are counted as dropped.
+    /// Pushes the remaining telemetry, once. Spans that still remain are counted as dropped.
     pub async fn push_last(&self, reading: &Reading) {
         let spans = async { while self.push_spans(false).await {} };
         let all = async {
@@ -136,7 +136,7 @@ impl Exporter {
         }
     }
 
-    /// Adds how the pushes went.
+    /// Adds the metrics of the exporter itself.
     pub fn read(&self, into: &mut Reading) {
         for (signal, counters) in ["metrics", "traces"].iter().zip(&self.exports) {
             for (word, counter) in ["taken", "failed"].into_iter().zip(counters) {
@@ -153,7 +153,7 @@ impl Exporter {
         drop(self.send(collector, &message, metrics).await);
     }
 
-    /// One group of spans, when there is one, or what there is now. Says whether there was any.
+    /// Pushes one batch of spans; waits for one if `waits`. Returns whether there were any spans.
     async fn push_spans(&self, waits: bool) -> bool {
         let mut spans = self.spans.lock().await;
         let Spans { coming, group } = &mut *spans;
@@ -211,7 +211,7 @@ impl Exporter {
                 return Ok(());
             }
             Ok(answer) => {
-                // As OTLP has it: all others stay as they are.
+                // OTLP defines these as retryable; any other failure is permanent.
                 let may_pass = matches!(answer.status, 429 | 502..=504);
                 let wished =
                     retry_after(&answer.headers).map_or(Duration::ZERO, Duration::from_secs);
@@ -219,7 +219,7 @@ impl Exporter {
                 (problem, may_pass.then_some(wished))
             }
             Err(error) => {
-                // All else was taken, perhaps, or is not for us to reach.
+                // In every other case the collector may have accepted the push, or we may not reach it.
                 let may_pass = matches!(
                     error,
                     HttpError::Connect { .. }
@@ -229,7 +229,7 @@ impl Exporter {
                 (model::sentence(&error), may_pass.then_some(Duration::ZERO))
             }
         };
-        // Once is enough to know; the counter has the rest.
+        // One log line is enough; the metric counts the rest.
         if failed.read() == 0 {
             tracing::warn!("a collector does not take what was measured: {problem}");
         }
@@ -238,9 +238,9 @@ impl Exporter {
     }
 }
 
-/// What a collector did not take.
+/// The collector did not accept a push.
 struct NotTaken {
-    /// After how long it may take it, if it may at all.
+    /// When to retry, if a retry may help.
     again_in: Option<Duration>,
 }
 
@@ -256,12 +256,12 @@ mod tests {
     use super::super::span::SpanKind;
     use super::*;
 
-    /// A collector that answers with this status, or never, and how many spans it was told of.
+    /// A collector that answers with this status, or never; and the number of spans that it received.
     async fn collector(status: Option<u16>) -> (Url, Arc<AtomicUsize>) {
         collector_of(move |_| status, "").await
     }
 
-    /// The same; each push may be answered in another way.
+    /// A collector that may answer each push differently.
     async fn collector_of(
         status: impl Fn(usize) -> Option<u16> + Send + 'static,
         headers: &'static str,
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_push_that_is_broken_off_had_taken_is_pushed_in_the_end_with_all_the_rest() {
+    async fn spans_of_an_interrupted_push_are_pushed_in_the_end_with_all_others() {
         let (url, told) = collector(Some(200)).await;
         let exporter = exporter(url, Duration::from_secs(20));
         done(&exporter, 3);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spans_that_a_collector_may_take_later_are_pushed_again() {
+    async fn spans_that_a_collector_may_accept_later_are_pushed_again() {
         for status in [429, 502, 503, 504] {
             let (url, told) =
                 collector_of(move |number| Some([status, 200][number.min(1)]), "").await;
@@ -341,7 +341,7 @@ mod tests {
             assert!(exporter.push_spans(false).await);
             assert_eq!((told.load(Ordering::Relaxed), exporter.tracer.dropped.read()), (6, 0));
         }
-        // Some are refused for good, and some would be taken when nobody waits any more.
+        // Some are rejected permanently, and some would be accepted only after the retry time.
         for (status, wishes) in [(400, ""), (503, "Retry-After: 18446744073709551615\r\n")] {
             let (url, told) = collector_of(move |_| Some(status), wishes).await;
             let exporter = exporter(url, Duration::from_secs(20));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_collector_does_not_take_is_counted() {
+    async fn spans_that_a_collector_does_not_accept_are_counted() {
         for status in [Some(503), None] {
             let (url, _) = collector(status).await;
             let exporter = exporter(url, Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! Every metric of the library. `docs/telemetry.md` has the same table for people; a test holds the two together.
+//! Every metric of the library. `docs/telemetry.md` has the same table for people; a test compares the two.
 
 use super::reading::MetricKind::{Counter, Gauge, Milliseconds, Seconds};
 use super::reading::{Metric, MetricKind};

@@ -1,4 +1,4 @@
-//! OTLP: what was measured and done, as collectors of OpenTelemetry take it over HTTP.
+//! OTLP messages: metrics and spans, as OpenTelemetry collectors accept them over HTTP.
 //!
 //! The numbers and names of fields are those of `opentelemetry-proto` v1.
 
@@ -13,10 +13,10 @@ pub(super) use self::message::Message;
 use super::reading::{Family, Metric, MetricKind, Point, Reading, Value};
 use super::span::{Span, SpanKind};
 
-/// In which of its writings OTLP is spoken.
+/// The OTLP encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// `http/protobuf`, which every collector takes.
+    /// `http/protobuf`, which every collector supports.
     Protobuf,
     /// `http/json`, which people can read.
     Json,
@@ -38,7 +38,7 @@ impl Protocol {
     }
 }
 
-/// Who tells it, and since when.
+/// Builds messages about one resource.
 #[derive(Clone, Debug)]
 pub(super) struct Teller {
     /// Attributes of the resource, `service.name` among them.
@@ -47,7 +47,7 @@ pub(super) struct Teller {
     pub(super) since: u64,
 }
 
-/// All numbers are sums since the start.
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`: all numbers are sums since the start.
 const CUMULATIVE: u8 = 2;
 
 impl Teller {
@@ -64,7 +64,7 @@ impl Teller {
         self.request("resourceSpans", "scopeSpans", Message::of(all))
     }
 
-    /// Both signals are told by one resource, in one scope.
+    /// Wraps a signal: both signals have one resource and one scope.
     fn request<'a>(
         &'a self,
         of_resource: &'static str,
@@ -105,7 +105,7 @@ impl Teller {
     }
 }
 
-/// In what it is counted. A level of seconds says so in its name, as Prometheus wants it.
+/// The unit of a metric. A gauge in seconds has the unit in its name, as Prometheus requires.
 fn unit_of(metric: &Metric) -> &'static str {
     match metric.kind {
         MetricKind::Milliseconds => "ms",
@@ -114,7 +114,7 @@ fn unit_of(metric: &Metric) -> &'static str {
     }
 }
 
-/// A point of a metric whose unit has so many nanoseconds, but for its times.
+/// A data point without its times; `unit` is the number of nanoseconds in the metric's unit.
 fn value_of<'a>(value: &Value, unit: f64, attributes: Vec<Message<'a>>) -> Message<'a> {
     let attributes = Messages(attributes);
     match value {

@@ -1,13 +1,13 @@
-//! What was measured, at one moment: what `/metrics` and OTLP write down, each in its own way.
+//! A snapshot of all metrics, which `/metrics` and OTLP each encode in their own way.
 
 use model::meter::{Counter, Gauge, Histogram, Spread};
 
-/// What a metric is. Its name and its labels stay.
+/// The definition of a metric. Its name and its labels never change.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, the same everywhere.
+    /// The name, the same in every encoding.
     pub name: &'static str,
-    /// How it behaves.
+    /// The kind of its values.
     pub kind: MetricKind,
     /// The names of its labels. All of them have values from a bounded set.
     pub labels: &'static [&'static str],
@@ -15,21 +15,21 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// How a metric behaves.
+/// The kind of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Grows, until the process starts again.
+    /// A counter: grows until the process restarts.
     Counter,
-    /// Goes up and down.
+    /// A gauge: goes up and down.
     Gauge,
-    /// Times in classes, in milliseconds.
+    /// A histogram of durations in milliseconds.
     Milliseconds,
-    /// Times in classes, in seconds.
+    /// A histogram of durations in seconds.
     Seconds,
 }
 
 impl MetricKind {
-    /// The word of Prometheus.
+    /// The Prometheus type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -38,7 +38,7 @@ impl MetricKind {
         }
     }
 
-    /// How many nanoseconds its unit has.
+    /// The number of nanoseconds in its unit.
     pub(super) fn nanos(self) -> f64 {
         match self {
             Self::Milliseconds => 1e6,
@@ -47,7 +47,7 @@ impl MetricKind {
     }
 }
 
-/// What was measured.
+/// The values of all metrics at one moment.
 #[derive(Debug, Default)]
 pub struct Reading {
     pub(super) families: Vec<Family>,
@@ -74,13 +74,13 @@ pub(super) enum Value {
 }
 
 impl Reading {
-    /// All of these are told, in this order, even if nothing has happened yet.
+    /// An empty snapshot that lists these metrics, in this order, even if they have no values yet.
     pub fn of(metrics: impl IntoIterator<Item = &'static Metric>) -> Self {
         let families = metrics.into_iter().map(|metric| Family { metric, points: Vec::new() });
         Self { families: families.collect() }
     }
 
-    /// The same for more of them.
+    /// Lists more metrics, even if they have no values yet.
     pub fn also(&mut self, metrics: impl IntoIterator<Item = &'static Metric>) {
         for metric in metrics {
             self.family(metric);
@@ -92,7 +92,7 @@ impl Reading {
         self.add(metric, &[], Value::Count(counter.read()));
     }
 
-    /// Adds a counter with the values of its labels, unless it has counted nothing.
+    /// Adds a counter with its label values, unless it is zero.
     pub fn count_of(&mut self, metric: &'static Metric, labels: &[&str], counter: &Counter) {
         match counter.read() {
             0 => drop(self.family(metric)),
@@ -100,12 +100,12 @@ impl Reading {
         }
     }
 
-    /// Adds a number that was counted elsewhere.
+    /// Adds a count from elsewhere.
     pub fn counted(&mut self, metric: &'static Metric, labels: &[&str], count: u64) {
         self.add(metric, labels, Value::Count(count));
     }
 
-    /// Adds a level.
+    /// Adds the value of a gauge.
     pub fn level(&mut self, metric: &'static Metric, labels: &[&str], level: f64) {
         self.add(metric, labels, Value::Level(level));
     }
@@ -115,7 +115,7 @@ impl Reading {
         self.level(metric, &[], gauge.read() as f64);
     }
 
-    /// Adds times, unless there were none.
+    /// Adds a histogram, unless it has labels and is empty.
     pub fn times(&mut self, metric: &'static Metric, labels: &[&str], histogram: &Histogram) {
         let spread = histogram.read();
         match spread.count() {
@@ -129,7 +129,7 @@ impl Reading {
         self.family(metric).points.push(Point { labels, value });
     }
 
-    /// A metric is told even if nothing has happened yet: whoever reads it knows that it is there.
+    /// The family of a metric. A metric is listed even without values, so that readers know that it exists.
     fn family(&mut self, metric: &'static Metric) -> &mut Family {
         let known = self.families.iter().position(|family| family.metric == metric);
         let place = known.unwrap_or(self.families.len());

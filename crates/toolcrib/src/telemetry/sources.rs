@@ -1,4 +1,4 @@
-//! What is measured for each source. So many sources have a label of their own; all others share one.
+//! Metrics of each source. A limited number of sources have their own label; all others share one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,23 +10,23 @@ use super::metrics;
 use super::reading::Reading;
 use model::meter::{Counter, Histogram, TIMES};
 
-/// So many have a label of their own, those first that were used first.
+/// The most sources with their own label, in the order of their first use.
 pub(super) const MOST: usize = 200;
 
-/// The labels of what is of no source, or of one too many. A source may be called so too, and then is counted with it.
+/// Labels of calls without a source, and of sources without their own label. A source with such an id shares the label.
 pub(crate) const OTHER: &str = "other";
 pub(crate) const PROVIDER: &str = "provider";
 pub(crate) const OURS: &str = "toolcrib";
 pub(crate) const NONE: &str = "none";
 const FIXED: [&str; 4] = [OTHER, PROVIDER, OURS, NONE];
 
-/// How a call ended, in one word.
+/// The outcome of a call, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     Completed,
-    /// The caller is to answer something, and to call again.
+    /// The caller must answer a question and call again.
     Asked,
-    /// Whoever called is gone.
+    /// The caller is gone.
     Cancelled,
     Failed(ErrorCode),
 }
@@ -66,17 +66,17 @@ pub(super) fn kind_word(kind: Primitive) -> &'static str {
     }
 }
 
-/// What is measured for one source.
+/// The metrics of one source.
 #[derive(Debug)]
 pub(crate) struct SourceMeters {
     label: Arc<str>,
     calls: [[Counter; CallOutcome::COUNT]; 3],
     pub(super) call_times: Histogram,
-    /// Those that were carried out, and those that failed.
+    /// Successful and failed refreshes.
     refreshes: [Counter; 2],
-    /// Of our own and exchanged, each granted and refused.
+    /// Toolcrib's own and exchanged tokens: granted and refused.
     tokens: [[Counter; 2]; 2],
-    /// Too many calls, and a source that is left alone.
+    /// Rejections by a limit, and by an open circuit breaker.
     refusals: [Counter; 2],
     breaks: Counter,
 }
@@ -117,13 +117,13 @@ impl SourceMeters {
         if granted { good.one() } else { bad.one() }
     }
 
-    /// A call was not let through.
+    /// Counts a call that was not admitted.
     pub(crate) fn refused(&self, code: ErrorCode) {
         let [limited, open] = &self.refusals;
         if code == ErrorCode::CircuitOpen { open.one() } else { limited.one() }
     }
 
-    /// The source is left alone from now on.
+    /// Counts an opening of the source's circuit breaker.
     pub(crate) fn broke(&self) {
         self.breaks.one();
     }
@@ -154,11 +154,11 @@ impl SourceMeters {
 
 const KINDS: [Primitive; 3] = [Primitive::Tool, Primitive::Prompt, Primitive::Resource];
 
-/// What is measured for all sources.
+/// The metrics of all sources.
 pub(crate) struct Sources {
     known: ArcSwap<HashMap<Arc<str>, Arc<SourceMeters>>>,
     other: Arc<SourceMeters>,
-    /// Whoever holds it changes which are known.
+    /// Serialises changes of `known`.
     changing: Mutex<()>,
 }
 
@@ -172,7 +172,7 @@ impl Default for Sources {
 }
 
 impl Sources {
-    /// Of this source, or of all that have no label of their own.
+    /// The metrics of this source, or those shared by sources without their own label.
     pub(crate) fn of(&self, source: &str) -> Arc<SourceMeters> {
         let known = self.known.load();
         match known.get(source) {
@@ -198,7 +198,7 @@ impl Sources {
         meters
     }
 
-    /// Makes room: what was removed is told no more.
+    /// Removes the metrics of removed sources, which frees their labels.
     pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
         let _turn = self.changing.lock().expect("no one panics while holding it");
         let known = self.known.load();
@@ -211,7 +211,7 @@ impl Sources {
         self.known.store(Arc::new(left.collect()));
     }
 
-    /// Those that have a label of their own.
+    /// The sources that have their own label.
     pub(super) fn labels(&self) -> Vec<Arc<str>> {
         let mut labels: Vec<Arc<str>> = self.known.load().keys().cloned().collect();
         labels.sort_unstable();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_called_like_a_label_of_ours_makes_no_line_twice() {
+    fn a_source_with_the_id_of_a_fixed_label_adds_no_duplicate_line() {
         let sources = Sources::default();
         for label in FIXED {
             sources.of(label).call(Primitive::Prompt, CallOutcome::Cancelled);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_makes_room_for_others() {
+    fn removed_sources_free_their_labels() {
         let sources = Sources::default();
         for source in 0..MOST {
             sources.of(&format!("old-{source}"));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_has_a_place_of_its_own() {
+    fn every_outcome_has_its_own_index() {
         let places: Vec<usize> = CallOutcome::all().map(CallOutcome::place).collect();
         assert_eq!(places, (0..CallOutcome::COUNT).collect::<Vec<_>>());
         for (place, kind) in KINDS.into_iter().enumerate() {

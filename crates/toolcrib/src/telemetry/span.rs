@@ -1,4 +1,4 @@
-//! Spans: what was done within a trace, for whoever exports them. They wait in a bounded queue, and a call never waits.
+//! Spans of a trace, for an exporter. They wait in a bounded queue, and a call never waits for it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,27 +9,27 @@ use tokio::sync::mpsc;
 
 use model::meter::Counter;
 
-/// How many wait to be exported; more are dropped, and counted.
+/// How many spans wait to be exported; further ones are dropped and counted.
 pub(super) const QUEUE: usize = 4_096;
 
-/// Begins spans. It is there only if somebody exports them.
+/// Begins spans. It exists only if spans are exported.
 pub struct Tracer {
     queue: mpsc::Sender<Span>,
-    /// A moment by both clocks.
+    /// One moment by the monotonic clock and by the wall clock.
     began: (Instant, u64),
     pub(super) dropped: Counter,
 }
 
-/// On which side of a request a span is.
+/// The side of a request that a span describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// An agent asks us.
+    /// A request from an agent to toolcrib.
     Server,
-    /// We ask an upstream.
+    /// A request from toolcrib to an upstream.
     Client,
 }
 
-/// Something that was done within a trace.
+/// An operation within a trace.
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) context: TraceContext,
@@ -43,11 +43,11 @@ pub(super) struct Span {
     pub(super) has_failed: bool,
 }
 
-/// Something that is being done. One that is dropped is told as failed.
+/// A running operation. If it is dropped before its end, it counts as failed.
 pub struct OpenSpan {
     tracer: Arc<Tracer>,
     start: Instant,
-    /// None once it is in the queue.
+    /// `None` once it is in the queue.
     span: Option<Box<Span>>,
 }
 
@@ -58,7 +58,7 @@ impl Tracer {
         (Arc::new(Self { queue, began, dropped: Counter::default() }), spans)
     }
 
-    /// Begins a span, of its own trace if it has no parent; none if whoever began the trace does not want it told.
+    /// Begins a span, in its own trace if it has no parent; `None` if the parent's trace is not sampled.
     pub fn begin(
         self: &Arc<Self>,
         parent: Option<&TraceContext>,
@@ -91,12 +91,12 @@ impl Tracer {
 }
 
 impl OpenSpan {
-    /// What is done within it is told so.
+    /// The context for operations within this span.
     pub fn context(&self) -> Option<TraceContext> {
         self.span.as_ref().map(|span| span.context.clone())
     }
 
-    /// It is done.
+    /// Ends the span.
     pub fn end(mut self, has_failed: bool, attributes: Vec<(&'static str, String)>) {
         if let Some(span) = &mut self.span {
             (span.has_failed, span.attributes) = (has_failed, attributes);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_span_has_its_parent_and_a_queue_that_is_full_waits_for_nobody() {
+    async fn a_span_has_its_parent_and_a_full_queue_drops_spans() {
         let (tracer, mut spans) = Tracer::new(Timestamp::UNIX_EPOCH);
         let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let parent = TraceContext::read(text, None).unwrap();

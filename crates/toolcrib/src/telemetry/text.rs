@@ -1,14 +1,14 @@
-//! The text that Prometheus reads (its exposition format, version 0.0.4).
+//! The Prometheus text format (exposition format, version 0.0.4).
 
 use std::fmt::Write as _;
 
 use super::reading::{Family, Point, Reading, Value};
 
-/// What the text is, for `Content-Type`.
+/// The `Content-Type` of the text.
 pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Reading {
-    /// As Prometheus reads it.
+    /// The snapshot in the Prometheus text format.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(16 << 10);
         for Family { metric, points } in &self.families {
@@ -70,7 +70,7 @@ mod tests {
     use model::meter::{Counter, Histogram, SHORT_TIMES};
 
     #[test]
-    fn it_is_written_as_prometheus_reads_it() {
+    fn a_snapshot_is_written_in_the_prometheus_text_format() {
         static CALLS: Metric = Metric {
             name: "calls_total",
             kind: MetricKind::Counter,

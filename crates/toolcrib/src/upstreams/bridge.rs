@@ -1,10 +1,10 @@
-//! A request to an MCP server on behalf of a caller. What the server says and asks on the way goes to that caller and to
-//! nobody else, whichever eras the two of them speak.
+//! A request to an MCP server on behalf of a caller. Messages and questions of the server go only to that caller,
+//! whichever eras the two of them speak.
 //!
-//! A server asks in one of two ways: on the way, and waits (older versions); or by ending the request with its questions,
-//! to be made again with the answers (2026-07-28). A caller answers in one of the same two ways. Where both wait, the
-//! answer is handed on. Where only the server ends the request, we make it again. Where only the caller comes again, the
-//! request stays open and is parked until then.
+//! A server asks in one of two ways: during the request, and waits (older versions); or by ending the request with its
+//! questions, to be repeated with the answers (2026-07-28). A caller answers in one of the same two ways. Where both
+//! wait, the answer is passed on. Where only the server ends the request, we repeat it. Where only the caller returns
+//! later, the request stays open and is parked until then.
 
 mod failed;
 mod running;
@@ -28,31 +28,31 @@ use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::gates::{Stay, Verdict};
 use crate::seal::random;
 
-/// How long a server may take.
+/// The default time limit of a request.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
-/// What is passed on of the message of an error, in bytes, and how long what it has beside that may be as JSON.
+/// The most bytes to pass on of an error's message, and of its other data as JSON.
 const ERROR_MESSAGE: usize = 4 << 10;
 const ERROR_DATA: usize = 16 << 10;
-/// How many requests of one caller wait for it to come again: each may hold a connection or a program.
+/// The most parked requests of one caller: each may hold a connection or a program.
 const PARKED_OF_ONE: usize = 4;
 /// How often a server may end one request with questions while the caller waits.
 const ROUNDS: usize = 20;
 
-/// What came of a request.
+/// The outcome of a request.
 pub(crate) enum Bridged {
-    /// As it came.
+    /// The server's result.
     Result(Map<String, Value>),
-    /// As it came.
+    /// The server's error.
     Error(RpcError),
-    /// The caller is to answer and come again; what there is to remember, the call remembers.
+    /// The caller must answer questions and return; the call context holds the state for that.
     Asks,
-    /// The caller cannot do what the server needs.
+    /// The caller lacks an ability that the server needs.
     Unable(Ability),
     Failed(Failed),
 }
 
 impl Bridged {
-    /// What that says about the server.
+    /// The verdict on the server.
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
             Self::Failed(failed) => failed.verdict,
@@ -74,7 +74,7 @@ impl From<Failed> for Bridged {
     }
 }
 
-/// Of which the server is not at fault, as far as anybody knows.
+/// A failure that is not the server's fault, as far as is known.
 impl From<Failure> for Bridged {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure.into())
@@ -86,30 +86,30 @@ impl From<Failure> for Bridged {
 pub(crate) struct Wanted {
     pub(crate) params: Map<String, Value>,
     pub(crate) what: Asking,
-    /// Whether asking twice has the effect of asking once.
+    /// Whether the request is idempotent.
     pub(crate) is_repeatable: bool,
-    /// For whom the token is that it is asked with, if it is another than the source says.
+    /// The audience of the token, if it differs from the source's.
     pub(crate) audience: Option<Name>,
-    /// When nobody waits for it any more, if that is sooner than usual.
+    /// When the caller stops waiting, if that is sooner than usual.
     pub(crate) until: Option<Instant>,
-    /// When its own time is over. What people take to answer comes on top.
+    /// The request's own deadline. Time that people take to answer is added to it.
     pub(crate) due: Option<Instant>,
 }
 
 impl Wanted {
-    /// Something else than a tool.
+    /// A request other than a tool call.
     pub(crate) fn other(params: Map<String, Value>, method: &'static str) -> Self {
         let what = Asking::Other(method);
         Self { params, what, is_repeatable: false, audience: None, until: None, due: None }
     }
 }
 
-/// What a server is asked for.
+/// The requested operation of a server.
 #[derive(Clone)]
 pub(crate) enum Asking {
-    /// A tool. Its schema says which arguments are repeated in headers.
+    /// A tool call. The schema says which arguments are repeated in headers.
     Tool { schema: Arc<Value>, must_be_a_task: bool },
-    /// Something else, by its method.
+    /// Another operation, by its method.
     Other(&'static str),
 }
 
@@ -122,16 +122,16 @@ impl Asking {
     }
 }
 
-/// What a call remembers until its caller comes again.
+/// The state that a call keeps until its caller returns.
 #[derive(Serialize, Deserialize)]
 enum Memory {
-    /// The request is open and waits on this node.
+    /// The request is open and parked on this node.
     Parked(Box<str>),
-    /// The server ended it with these questions, for so many times by now, and wants this back.
+    /// The server has ended it with these questions, in this round, and needs `state` back.
     Asked { round: usize, keys: Vec<Box<str>>, state: Option<Value> },
 }
 
-/// Requests that wait for their callers to come again.
+/// Requests that wait for their callers to return.
 pub(crate) struct ParkedRequests(Parking<Parked>);
 
 pub(crate) struct Parked {
@@ -150,7 +150,7 @@ impl ParkedRequests {
         id
     }
 
-    /// The request that a caller comes again for, if that is what it comes for: it is open, and wants no other connection.
+    /// The parked request that a caller returns for, if there is one; it needs no other connection.
     pub(crate) fn take(
         &self,
         agent: &Agent,
@@ -168,15 +168,15 @@ fn memory(call: &CallContext) -> Option<Memory> {
     call.remembered().and_then(|text| serde_json::from_str(text).ok())
 }
 
-/// How a request begins.
+/// How a request starts.
 pub(crate) enum Begun {
-    /// It has a connection.
+    /// On a connection.
     With(Box<Upstream>),
-    /// It waited for its caller.
+    /// From a parked request.
     Before(Box<Parked>),
 }
 
-/// Makes a request for a caller, as often as it takes.
+/// Makes a request for a caller, and repeats it with answers as often as the server asks.
 pub(crate) async fn bridge(
     parked: &ParkedRequests,
     begun: Begun,
@@ -220,7 +220,7 @@ pub(crate) async fn bridge(
                 if !has_begun {
                     return failed.into();
                 }
-                // Nobody is asked the same again, and nothing is done twice.
+                // Retrying could ask people the same question again, or do something twice.
                 let failure = Failure { retryable: false, retry_after: None, ..failed.failure };
                 return Failed { failure, retry: Retry::InVain, ..failed }.into();
             }
@@ -243,7 +243,7 @@ pub(crate) async fn bridge(
             running.mask.members(&mut result);
             return Bridged::Result(result);
         }
-        // It goes back to the server as it came, sealed for whoever carries it.
+        // It returns to the server unchanged; the caller carries it encrypted.
         let state = result.shift_remove("requestState");
         running.mask.members(&mut result);
         let Some(questions) = questions(result, upstream.may_see_roots()) else {
@@ -264,7 +264,7 @@ pub(crate) async fn bridge(
         let (asked_at, is_anybody_asked) = (Instant::now(), !questions.is_empty());
         match call.ask_all(questions).await {
             Ok(answers) => {
-                // To wait for a place again is part of having asked.
+                // Waiting for a permit counts as part of asking.
                 stay.come_back().await;
                 let by_people = if is_anybody_asked { asked_at.elapsed() } else { Duration::ZERO };
                 due = due.map(|due| due + by_people + running.pauses.taken());
@@ -279,7 +279,7 @@ pub(crate) async fn bridge(
     Failed::broken(unreadable("it asks again and again")).into()
 }
 
-/// An error is told in a few words: results have a budget, and this is none.
+/// Limits the size of an error: the size limit of results does not apply to errors.
 fn cut(error: &mut Map<String, Value>) {
     if let Some(Value::String(message)) = error.get_mut("message")
         && ERROR_MESSAGE < message.len()
@@ -292,14 +292,14 @@ fn cut(error: &mut Map<String, Value>) {
     }
 }
 
-/// The time that is left, in tenths of a second: it is told to people, and a little more is better than 29.999987 s.
+/// The remaining time, rounded up to tenths of a second: it is shown to people, and 30 s reads better than 29.999987 s.
 pub(crate) fn left_until(until: Instant) -> Duration {
     let left = until.saturating_duration_since(Instant::now());
     let tenths = left.as_millis().div_ceil(100).max(1);
     Duration::from_millis(u64::try_from(tenths * 100).unwrap_or(u64::MAX))
 }
 
-/// A key names a question within its round alone: the same one later is another question.
+/// A key is unique only within its round, so the round is part of the question's key.
 fn asked_as(key: &str, round: usize) -> Box<str> {
     format!("{round}-{key}").into()
 }
@@ -309,17 +309,17 @@ fn asks(call: &CallContext, memory: &Memory) -> Bridged {
     Bridged::Asks
 }
 
-/// What is added to a request that is made again.
+/// The parameters to add to a repeated request.
 fn again(answers: Map<String, Value>, state: Option<Value>) -> Map<String, Value> {
     let mut again = Map::from_iter([("inputResponses".to_owned(), Value::Object(answers))]);
     again.extend(state.map(|state| ("requestState".to_owned(), state)));
     again
 }
 
-/// The questions a request ended with; none if one of them is of no known kind.
+/// The questions that a request ended with; `None` if one of them is of an unknown kind.
 fn questions(mut result: Map<String, Value>, roots: bool) -> Option<Vec<(Box<str>, Question)>> {
     let Some(Value::Object(asked)) = result.shift_remove("inputRequests") else {
-        // Nothing but a state to come back with.
+        // Only a state to return.
         return Some(Vec::new());
     };
     let questions = asked.into_iter().map(|(key, asked)| {

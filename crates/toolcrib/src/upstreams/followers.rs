@@ -1,8 +1,8 @@
-//! Resources of MCP servers whose changes somebody wants to hear of: each is asked for once on a connection, for as long as
-//! anybody wants to.
+//! Subscriptions to resources of MCP servers: each resource is subscribed once on a connection, while any client needs
+//! it.
 //!
-//! One task for each connection sees to it that the server is asked for what is wanted, no more and no less: when somebody
-//! comes or goes, and now and then, as a connection may be another one by then.
+//! One task for each connection reconciles the server's subscriptions with the wanted ones: when a client subscribes or
+//! unsubscribes, and at intervals, because the connection may have been replaced.
 
 mod following;
 
@@ -21,23 +21,23 @@ use super::{Key, Upstream, whose};
 use crate::credentials::Carried;
 use crate::crib::{Toolcrib, WeakCrib};
 
-/// How many an agent follows, and how many are followed on one connection.
+/// The most subscriptions of an agent, and on one connection.
 const OF_AGENT: usize = 1_000;
 const OF_CONNECTION: usize = 5_000;
-/// How often it is looked whether all is as it must be, and how soon again after a failure.
+/// How often to reconcile, and the delay after a failure.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// For one word to a server.
+/// The time limit of one request to a server.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// All that is followed at servers.
+/// All subscriptions at servers.
 #[derive(Default)]
 pub(crate) struct Followers {
     all: Mutex<HashMap<Key, Arc<Follower>>>,
     of_agents: Mutex<HashMap<Box<str>, usize>>,
 }
 
-/// What is followed on one connection.
+/// The subscriptions on one connection.
 struct Follower {
     key: Key,
     next: AtomicU64,
@@ -45,27 +45,27 @@ struct Follower {
     changed: Notify,
 }
 
-/// None until the server was asked.
+/// `None` until the server was asked.
 type Outcome = Option<Result<(), String>>;
 
-/// One resource, by the server's own address.
+/// One resource, by the server's own URI.
 #[derive(Default)]
 struct Wanted {
     hearers: Vec<Hearer>,
-    /// What came of asking for it.
+    /// Whether the server accepted the subscription.
     outcome: watch::Sender<Outcome>,
 }
 
 struct Hearer {
     number: u64,
-    /// Whose it is.
+    /// The key of its agent.
     agent: Box<str>,
-    /// What the agent calls it.
+    /// The URI under which the agent knows the resource.
     uri: Box<str>,
     told: Arc<watch::Sender<crate::provider::Changes>>,
 }
 
-/// A connection on which the server was asked.
+/// A connection with its subscriptions.
 struct Asked {
     upstream: Upstream,
     session: u64,
@@ -82,7 +82,7 @@ impl Followers {
         self.of_agents.lock().expect("no one panics while holding it")
     }
 
-    /// Makes room for one more of an agent, if there is any.
+    /// Reserves one more subscription of an agent; `false` if the limit is reached.
     fn enter(&self, agent: &str) -> bool {
         let mut all = self.of_agents();
         let count = all.entry(agent.into()).or_default();
@@ -101,7 +101,7 @@ impl Followers {
         }
     }
 
-    /// One more hearer, and where it is told what came of it.
+    /// Adds a listener; returns the channel that reports the outcome.
     fn add(
         &self,
         crib: &Toolcrib,
@@ -131,7 +131,7 @@ impl Followers {
         Some((follower, number, outcome))
     }
 
-    /// Whether nobody wants anything any more. From then on it is another follower that they come to.
+    /// Removes the entry of a connection if it has no subscriptions left. Later ones create a new entry.
     fn is_over(&self, follower: &Follower) -> bool {
         let mut all = self.all();
         let is_over = follower.wanted().is_empty();
@@ -142,7 +142,7 @@ impl Followers {
     }
 }
 
-/// Whether an agent may follow one more on a connection: it has no more than is left for all the others.
+/// Whether an agent may add a subscription on a connection: it may have no more than remain for all other agents.
 fn has_room(wanted: &BTreeMap<Box<str>, Wanted>, agent: &str) -> bool {
     let is_its = |one: &&Wanted| one.hearers.iter().any(|hearer| *hearer.agent == *agent);
     wanted.values().filter(is_its).count() < OF_CONNECTION.saturating_sub(wanted.len())
@@ -175,7 +175,7 @@ impl Follower {
         }
     }
 
-    /// What came of asking for all of them: whom it concerns learns of it once.
+    /// Publishes the outcome of a request once to every listener that waits for it.
     fn settle(&self, asked: &BTreeSet<Box<str>>, outcome: impl Fn(&str) -> Result<(), String>) {
         for (own, one) in self.wanted().iter().filter(|(own, _)| asked.contains(*own)) {
             one.outcome.send_if_modified(|known| {
@@ -188,7 +188,7 @@ impl Follower {
         }
     }
 
-    /// Asks the server for what is wanted now, on the connection that is there now.
+    /// Subscribes the wanted resources at the server, on the current connection.
     async fn reconcile(
         &self,
         crib: &Toolcrib,
@@ -227,7 +227,7 @@ impl Follower {
             connection.follow(uris.clone(), &call).await.map_err(|error| error.to_string())?;
         asked.session = connection.session();
         if is_lost {
-            // Nobody heard what changed in between.
+            // Changes in between were missed, so report every resource as changed.
             asked.seen = newest(&asked.changes.borrow());
             uris.iter().for_each(|own| self.tell(own));
         }
@@ -240,7 +240,7 @@ impl Follower {
         Ok(told.collect())
     }
 
-    /// The connection that was asked before, or the one in its place.
+    /// The connection with the subscriptions, or its replacement.
     async fn connected(
         &self,
         crib: &Toolcrib,
@@ -274,7 +274,7 @@ impl Follower {
     }
 }
 
-/// Stands for what was seen on another connection.
+/// Stands for the last seen change of another connection.
 const LOST: u64 = u64::MAX;
 
 fn newest(changes: &Changes) -> u64 {
@@ -287,7 +287,7 @@ impl Hearer {
     }
 }
 
-/// Sees to it until nobody wants anything any more. A crib that is closed is not kept for it.
+/// Reconciles until no subscription is left. It does not keep a closed [`Toolcrib`](crate::Toolcrib) alive.
 async fn see_to(follower: Arc<Follower>, crib: WeakCrib, agent: Agent) {
     let mut asked = None;
     loop {
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn on_a_connection_an_agent_has_no_more_than_is_left_for_the_others() {
+    fn an_agent_takes_no_more_of_a_connection_than_remains_for_the_others() {
         let mut wanted = BTreeMap::new();
         let mut fill = |agent: &str, most: usize| {
             let before = wanted.len();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_has_so_much_room_and_gets_it_back() {
+    fn an_agent_has_a_limit_and_unsubscribing_frees_it() {
         let followers = Followers::default();
         assert!((0..OF_AGENT).all(|_| followers.enter("ada")));
         assert!(!followers.enter("ada") && followers.enter("eve"));

@@ -1,4 +1,4 @@
-//! What waits until somebody comes again for it: for a while, and once.
+//! A parking lot for state that waits until its caller returns: for a limited time, and to be taken once.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use model::Cache;
 use tokio::task::AbortHandle;
 
-/// How much waits, and for how long.
+/// The most parked entries, and how long each is parked.
 const PARKED: u64 = 1_000;
 const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// What waits until somebody comes again for it.
+/// State that waits until its caller returns.
 pub(crate) struct Parking<T> {
     places: Cache<Box<str>, Arc<Place<T>>>,
-    /// How much of one.
+    /// The most entries of one owner.
     of_one: usize,
 }
 
-/// Where one waits, until it is taken.
+/// A parked entry, until it is taken.
 struct Place<T> {
     whose: Box<str>,
     holds: Mutex<Option<(T, Timer)>>,
 }
 
-/// Ends what waits; stops when that is gone.
+/// Aborts the expiry task when the entry is taken.
 struct Timer(AbortHandle);
 
 impl Drop for Timer {
@@ -39,13 +39,13 @@ impl<T> Place<T> {
 }
 
 impl<T: Send + 'static> Parking<T> {
-    /// With so much of one at most.
+    /// With a limit on the entries of one owner.
     pub(crate) fn new(of_one: usize) -> Self {
         Self { places: Cache::new(PARKED).lasting(PARKED_FOR), of_one }
     }
 
-    /// It may hold a connection or a program, and is let go when its time is over, whether or not anybody comes; or when the
-    /// same one has more waiting than a few, or all together have. Says what had to go for it.
+    /// Parks a value, which may hold a connection or a program. It is dropped when its time is over, when its owner
+    /// parks too many others, or when the parking lot is full. Returns the values that were evicted.
     pub(crate) fn put(&self, id: Box<str>, whose: Box<str>, parked: T) -> Vec<T> {
         let waiting = self.places.entries();
         let of_one: Vec<_> = waiting.iter().filter(|(_, place)| place.whose == whose).collect();
@@ -66,7 +66,7 @@ impl<T: Send + 'static> Parking<T> {
         gone
     }
 
-    /// Once, only by whose it is, and only if it is what is wanted.
+    /// Takes a value, once, if the owner matches and `is_wanted` accepts it.
     pub(crate) fn take(&self, id: &str, whose: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
         let place = self.places.get(id).filter(|place| *place.whose == *whose)?;
         let (parked, _) = place.lock().take_if(|(parked, _)| is_wanted(parked))?;
@@ -74,7 +74,7 @@ impl<T: Send + 'static> Parking<T> {
         Some(parked)
     }
 
-    /// Nobody comes any more.
+    /// Drops all entries, because no caller will return.
     pub(crate) fn clear(&self) {
         for (_, place) in self.places.entries() {
             let over = place.lock().take();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_is_taken_once_by_whose_it_is() {
+    async fn a_parked_value_is_taken_once_by_its_owner() {
         let parking = Parking::new(4);
         parking.put("a".into(), "ada".into(), 7);
         assert_eq!(parking.take("b", "ada", |_| true), None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_has_only_a_few_waiting_and_takes_nothing_from_others() {
+    async fn an_owner_has_few_entries_and_evicts_none_of_others() {
         let parking = Parking::new(4);
         parking.put("of eve".into(), "eve".into(), 0);
         for number in 0_u64..100 {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_together_have_only_so_much_waiting() {
+    async fn all_entries_together_are_bounded() {
         let parking = Parking::new(4);
         for number in 0..PARKED {
             let gone = parking.put(number.to_string().into(), number.to_string().into(), number);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_comes_for_is_let_go() {
+    async fn an_entry_that_is_never_taken_expires() {
         let parking = Parking::new(4);
         let held = Arc::new(());
         parking.put("a".into(), "ada".into(), Arc::clone(&held));

@@ -1,4 +1,4 @@
-//! Where the MCP server of a source is, and what it is shown.
+//! The address of a source's MCP server, and the credentials for it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use crate::secrets::Secrets;
 /// The environment of a program.
 pub(super) type Environment = BTreeMap<Box<str>, SecretString>;
 
-/// The secrets of a source, as they are now.
+/// The current secrets of a source.
 pub(super) struct Shown {
     headers: HeaderMap,
-    /// What of it the server must not repeat.
+    /// The values that the server must not repeat.
     hidden: Vec<SecretString>,
     environment: Environment,
-    /// A chain of certificates and a key.
+    /// A certificate chain and its key.
     certificate: Option<(SecretString, SecretString)>,
 }
 
@@ -74,8 +74,8 @@ impl Shown {
     }
 }
 
-/// Whether a variable is a secret as a whole. Programs get all of their environment by reference, also where their home is
-/// and that this is `production`: such words stay in what they say.
+/// Whether the whole value of a variable is a secret. Programs get their entire environment by reference, including
+/// `HOME` or `production` as a mode: such words must stay readable in their output.
 fn is_secret(name: &str, from: &SecretRef) -> bool {
     match from {
         SecretRef::Env(variable) => is_for_secret(name) || is_for_secret(variable),
@@ -103,7 +103,7 @@ async fn headers(
     secrets: Option<&Secrets>,
 ) -> Result<(HeaderMap, Vec<SecretString>), UpstreamError> {
     let (name, text, hidden) = match auth {
-        // A token that is asked for is given to the connection, and to each call.
+        // A requested token is given to the connection, and to each call.
         Auth::None
         | Auth::ClientCredentials { .. }
         | Auth::TokenExchange { .. }
@@ -148,7 +148,7 @@ fn sandbox(said: &model::Sandbox) -> Sandbox {
     Sandbox { read: paths(&said.read), write: paths(&said.write) }
 }
 
-/// A source may have been registered before what it says was refused.
+/// Checks again at use, because a source may have been registered before its settings became invalid.
 pub(super) fn check(profile: &SourceProfile) -> Result<(), UpstreamError> {
     command(profile).map_or(Ok(()), check_command)
 }
@@ -176,7 +176,7 @@ pub(super) fn target(
     Ok(Target::Http { client, url, headers: shown.headers.clone() })
 }
 
-/// A program as it is started here, if any is.
+/// Prepares a program for starting, if this host allows it.
 pub(super) fn program(
     command: &StdioCommand,
     environment: &Environment,
@@ -185,7 +185,7 @@ pub(super) fn program(
     if !host.starts(command) {
         return Err(UpstreamError::NoPrograms);
     }
-    // Hardly a program runs without: what it starts itself is found there too.
+    // Hardly any program works without it: it also resolves the programs that it starts itself.
     let path = host.search_path.clone().map(|path| (OsString::from("PATH"), path));
     let environment = environment
         .iter()
@@ -203,7 +203,7 @@ pub(super) fn program(
     })
 }
 
-/// The environment of a command, with its secrets.
+/// Reads the environment of a command, including its secrets.
 pub(super) async fn environment(
     command: &StdioCommand,
     secrets: Option<&Secrets>,
@@ -227,7 +227,7 @@ mod tests {
     use crate::JournalPlace;
 
     #[tokio::test]
-    async fn a_program_is_started_only_where_programs_are() {
+    async fn a_program_is_started_only_where_the_host_allows_it() {
         let profile =
             json!({"name": "Files", "settings": {"kind": "mcp", "command": {"program": "files"}}});
         let profile: SourceProfile = serde_json::from_value(profile).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_is_kept_from_what_the_host_hides_and_its_source_does_not_name() {
+    async fn a_program_cannot_access_hidden_paths_that_its_source_does_not_name() {
         let sandbox = json!({"read": ["/srv"], "write": ["/data"]});
         let command = json!({"program": "files", "sandbox": sandbox});
         let profile = json!({"name": "Files", "settings": {"kind": "mcp", "command": command}});
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_must_not_repeat_what_is_secret_in_its_environment() {
+    async fn secrets_in_a_programs_environment_are_masked() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"of-a-file").unwrap();
         let file = format!("file:{}", file.path().display());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_was_registered_before_its_command_was_refused_is_not_started() {
+    fn a_registered_program_with_a_forbidden_command_is_not_started() {
         let check = |environment| {
             let command = json!({"program": "files", "environment": environment});
             let profile = json!({"name": "Files", "settings": {"kind": "mcp", "command": command}});

@@ -1,5 +1,5 @@
-//! What a list has beside `tool_search` and `execute_tool` where all of it would be too long: the most used tools that
-//! there is room for (requirement A6).
+//! Pinned tools: the most used tools, listed next to `tool_search` and `execute_tool` where the full list would be too
+//! long (requirement A6).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -8,13 +8,13 @@ use catalog::tool_set::{Slot, ToolSet};
 
 use super::{AgentView, ViewedTool};
 
-/// How many tools are looked at, at most: one that does not fit leaves room for smaller ones.
+/// Maximum number of tools that are tried: if one does not fit, smaller ones still may.
 const TRIED: usize = 200;
 
-/// Some tools of one agent.
+/// A subset of one agent's tools that stays in the list.
 #[derive(Debug)]
 pub struct Beside {
-    /// No other has it.
+    /// Unique per instance, as part of cache keys.
     number: u64,
     slots: ToolSet,
 }
@@ -25,7 +25,7 @@ impl Beside {
         Arc::new(Self { number: NUMBER.fetch_add(1, Ordering::Relaxed), slots })
     }
 
-    /// No tools.
+    /// No pinned tools.
     pub fn nothing() -> Arc<Self> {
         static NOTHING: LazyLock<Arc<Beside>> = LazyLock::new(|| Beside::new(ToolSet::default()));
         Arc::clone(&NOTHING)
@@ -45,12 +45,12 @@ impl Beside {
 }
 
 impl AgentView {
-    /// Names the order of the most used tools: what is chosen by one order can be kept under it.
+    /// Version of the usage ranking: a selection made from one ranking can be cached under it.
     pub fn usage_number(&self) -> u64 {
         self.crib.most_used().number
     }
 
-    /// The most used of the listed tools, as many as have room together; `size` says what one takes.
+    /// The most used listed tools whose sizes sum up to at most `room`; `size` returns the size of one tool.
     pub fn most_used(&self, room: u64, size: impl Fn(&ViewedTool) -> u64) -> Arc<Beside> {
         let (ranking, mut left, mut slots) = (self.crib.most_used(), room, ToolSet::default());
         let mine = self.toolset.listed().iter().filter_map(|slot| self.snapshot.tool_at(slot));

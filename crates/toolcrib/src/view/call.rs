@@ -1,4 +1,6 @@
-//! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
+//! Calls a tool for an agent: finds it in the agent's view, executes it, measures it and records it.
+//!
+//! There is no other way to call a tool for an agent.
 
 mod budget;
 mod builtin;
@@ -40,7 +42,7 @@ use self::server::result_of_server;
 pub(super) use self::shaped::{offer_of_server, without_our_words};
 pub(super) use self::workflow::Nested;
 
-/// Why nothing was carried out.
+/// Why a call ended before it had an outcome.
 enum Stopped {
     By(Failure),
     With(Called),
@@ -53,7 +55,7 @@ impl From<Failure> for Stopped {
 }
 
 impl AgentView {
-    /// Calls a tool by name, for a caller that hears nothing on the way and cannot be asked.
+    /// Calls a tool by name, for a caller that receives no progress and cannot be asked.
     pub async fn call(
         &self,
         name: &str,
@@ -63,7 +65,7 @@ impl AgentView {
         Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
     }
 
-    /// Calls a tool of the catalog by id, for a caller that hears nothing on the way and cannot be asked.
+    /// Calls a catalog tool by id, for a caller that receives no progress and cannot be asked.
     pub async fn call_id(
         &self,
         id: &ToolId,
@@ -83,7 +85,7 @@ impl AgentView {
         self.execute(tool, arguments, call).await
     }
 
-    /// What comes of a call of a tool that was found in this view, for a caller that cannot be asked.
+    /// Calls a tool that was found in this view, for a caller that cannot be asked, and returns the outcome.
     pub async fn outcome_of(
         &self,
         tool: &ViewedTool,
@@ -100,8 +102,8 @@ impl AgentView {
         failed(tool.known_as(), start, failure)
     }
 
-    /// The request that a call of a tool would send first, without credentials; none if it sends no such request. Nothing
-    /// is sent, measured or recorded.
+    /// The first HTTP request that a call would send, without credentials; `None` if the tool sends none. Nothing is
+    /// sent, measured or recorded.
     pub fn request_of(
         &self,
         tool: &ViewedTool,
@@ -115,19 +117,19 @@ impl AgentView {
         }
     }
 
-    /// The tool of the catalog that a call is of, by way of `execute_tool` too; none if it is of no source.
+    /// The id of the catalog tool that a call targets, also through `execute_tool`; `None` for tools of no source.
     pub fn id_of_call(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ToolId> {
         self.meant(tool, arguments).as_ref().unwrap_or(tool).id().cloned()
     }
 
-    /// Carries out a call, measures and records it.
+    /// Measures a call and runs it.
     async fn execute(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Called {
-        // What it calls is recorded, and not the way to it.
+        // A call through `execute_tool` is recorded as a call of the inner tool only.
         if let Some(inner) = self.meant(tool, &arguments) {
             let (_, arguments) = meta::execution(arguments);
             return Box::pin(self.execute(&inner, arguments, call)).await;
@@ -137,7 +139,7 @@ impl AgentView {
         call.within(measured.trace().or_else(|| trace.cloned()));
         let called = match self.counted() {
             Ok(_counted) => self.execute_recorded(tool, arguments, call).await,
-            // It may come again and again: there is no row of it.
+            // A caller over its limit may repeat this often, so it gets no row in the call log.
             Err(failure) => {
                 let (tool_id, start) = (tool.known_as(), Instant::now());
                 Called::Done(Box::new(Done { tool_id, start, by: DoneBy::Nobody(failure) }))
@@ -151,7 +153,7 @@ impl AgentView {
         called
     }
 
-    /// Counts a call among all of this agent. The steps of a workflow are part of its call.
+    /// Counts a call against the agent's overall limit. Steps of a workflow belong to the call of the workflow.
     pub(super) fn counted(&self) -> Result<Option<Counted>, Failure> {
         let gates = self.crib.gates();
         match self.within.is_none() && gates.counts_agents() {
@@ -181,7 +183,7 @@ impl AgentView {
         self.ended((tool, start), recording, called, call).await
     }
 
-    /// The tool that `execute_tool` is to call, if that can be said.
+    /// The tool that `execute_tool` would call, if its arguments name one.
     fn meant(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ViewedTool> {
         let Origin::Meta(MetaTool::Execute) = tool.origin() else { return None };
         check(MetaTool::Execute.arguments(), arguments).ok()?;
@@ -197,7 +199,7 @@ impl AgentView {
     ) -> Called {
         let (start, tool_id) = (Instant::now(), tool.known_as());
         let by = match tool.origin() {
-            // Large: a call of anything else would carry it about.
+            // Boxed: this future is large, and calls of other tools would carry its size.
             Origin::Catalog(entry) => {
                 match Box::pin(self.execute_catalogued(entry, arguments, call)).await {
                     Ok(by) => by,
@@ -255,7 +257,7 @@ impl AgentView {
             }
             None => arguments,
         };
-        // Other long answers of the source wait until this one is as short as it is handed out.
+        // Keeps the permits for long answers of this source until the answer is shortened.
         let mut large = None;
         let outcome = match &*ready {
             Ready::Http(http) => {
@@ -329,7 +331,7 @@ impl AgentView {
     }
 }
 
-/// With the trace that the call is part of.
+/// Adds the headers of the trace that the call belongs to.
 fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
     let headers = trace.into_iter().flat_map(trace_headers);
     given.trace.extend(headers.map(|(name, value)| (name.to_owned(), value)));
@@ -340,7 +342,7 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
     schema.check(arguments).map_err(execution::wrong_arguments)
 }
 
-/// The same, as they are sent.
+/// Checks the arguments and returns them in the form in which they are sent.
 fn checked(
     schema: &Arguments,
     arguments: Map<String, Value>,
@@ -353,7 +355,7 @@ fn request(http: &HttpReady, arguments: &Map<String, Value>) -> Result<Request, 
     request.map_err(|error| Failure::new(error.code(), error.to_string(), false))
 }
 
-/// What a tool is of, where calls are recorded and counted.
+/// The source under which calls of a tool are recorded and counted.
 fn source_of(tool: &ViewedTool) -> &str {
     match tool.origin() {
         Origin::Catalog(entry) => entry.tool.source.as_str(),
@@ -363,7 +365,7 @@ fn source_of(tool: &ViewedTool) -> &str {
 }
 
 impl ViewedTool {
-    /// The id that outcomes and the record have for it, also if it is not in the catalog.
+    /// The id of the tool in outcomes and in the call log, also for tools outside the catalog.
     pub fn known_as(&self) -> ToolId {
         if let Origin::Catalog(entry) = self.origin() {
             return entry.tool.id.clone();
@@ -381,7 +383,8 @@ pub(super) fn refused(message: &str) -> Failure {
     Failure::new(ErrorCode::InternalError, message.to_owned(), false)
 }
 
-/// The cause is for admins: it may name files, variables and addresses that are nothing for an agent.
+/// Logs the cause and returns a failure without it: the cause may name files, variables and addresses, which are for
+/// admins.
 pub(super) fn unusable(what: &impl Display, cause: &dyn Error, message: &str) -> Failure {
     tracing::error!(%what, %cause, "`{what}` cannot be used: {cause}");
     refused(message).because(model::sentence(cause))

@@ -1,4 +1,4 @@
-//! Proposals for what somebody fills in: of the server whose prompt or template it is, or of a provider.
+//! Argument completion (`completion/complete`): from the MCP server or provider that offers the prompt or template.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::call::CallContext;
 use crate::provider::{Listed, Lists as _, ToolProvider, Unfinished, UnfinishedOf};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 
-/// The most proposals in one answer, as the protocol says.
+/// Maximum number of values in one result, as MCP specifies.
 const MOST: usize = 100;
-/// Method not found.
+/// JSON-RPC error code "method not found".
 const NO_METHOD: i64 = -32601;
 
 impl AgentView {
-    /// Proposals for something unfinished, as the result of `completion/complete`.
+    /// Completes an argument; the result has the shape of `completion/complete`.
     pub async fn complete(&self, unfinished: &Unfinished, call: &CallContext) -> Got {
         if let Some(offer) = self.unfinished_offer(&unfinished.of) {
             if let Some(work) = work_of(&offer) {
@@ -36,7 +36,7 @@ impl AgentView {
             }
             return self.complete_at_server(&offer, unfinished, call).await;
         }
-        // Of several that offer the same, the first is served.
+        // If several providers offer the same prompt or template, the first completes it.
         match self.providers().find(|provider| offers(&***provider, &unfinished.of)) {
             Some(provider) => {
                 Got::Result(completion(provider.complete(unfinished).unwrap_or_default()))
@@ -53,7 +53,7 @@ impl AgentView {
         self.offers(kind).into_iter().find(|offer| offer.key == *key)
     }
 
-    /// A server that proposes nothing is not asked: that is no error of whoever types.
+    /// Asks the MCP server. A server without the completion capability yields no values instead of an error.
     async fn complete_at_server(
         &self,
         offer: &Offer,
@@ -96,7 +96,7 @@ impl AgentView {
     }
 }
 
-/// Whether it is one of its prompts or templates; a resource without a name to fill in has nothing to propose.
+/// Whether the provider offers this prompt or template; a resource with a fixed address has no arguments to complete.
 fn offers(provider: &dyn ToolProvider, of: &UnfinishedOf) -> bool {
     let is_one = |all: Vec<Arc<Listed>>, key: &str| all.iter().any(|one| *one.key == *key);
     match of {
@@ -107,7 +107,7 @@ fn offers(provider: &dyn ToolProvider, of: &UnfinishedOf) -> bool {
     }
 }
 
-/// As its server calls it.
+/// Parameters of the request, with the name or address that the server uses.
 fn params(offer: &Offer, unfinished: &Unfinished) -> Map<String, Value> {
     let of = match unfinished.of {
         UnfinishedOf::Prompt(_) => json!({"type": "ref/prompt", "name": offer.own}),
@@ -128,7 +128,7 @@ fn completion(mut values: Vec<String>) -> Map<String, Value> {
     Map::from_iter([("completion".to_owned(), completion)])
 }
 
-/// As it came, but for texts beyond those that clients take.
+/// Passes the server's result through, with at most as many values as MCP clients accept.
 fn within_bounds(mut result: Map<String, Value>) -> Got {
     let completion = result.get_mut("completion").and_then(Value::as_object_mut);
     let values = completion.as_ref().and_then(|it| it.get("values")?.as_array());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn proposals_of_a_server_go_through_as_they_came_but_not_too_many() {
+    fn completions_of_a_server_pass_unchanged_up_to_the_limit() {
         let few = json!({"completion": {"values": ["a"], "total": 7, "x": 1}, "_meta": {"y": 2}});
         assert!(matches!(bounded(few.clone()), Got::Result(result) if json!(result) == few));
         let many: Vec<String> = (0..=MOST).map(|number| number.to_string()).collect();

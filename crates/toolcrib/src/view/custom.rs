@@ -1,4 +1,4 @@
-//! Prompts and resources that an admin wrote down: nobody has to be asked for them but a folder or the web.
+//! Serves custom prompts and resources, which an admin wrote. Only files and HTTP requests need I/O.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use super::ready::Ready;
 use crate::call::CallContext;
 use crate::gates::Verdict;
 
-/// What is taken of a file, in bytes, and how long it may take.
+/// Maximum size of a file in bytes, and the time limit for reading it.
 const FILE: usize = 4 << 20;
 const TIME: Duration = Duration::from_secs(10);
-/// Files that are read at the same time: one that hangs takes a thread for as long as it does.
+/// Limits concurrent file reads: one that hangs blocks its thread for as long.
 static READING: Semaphore = Semaphore::const_new(16);
 
-/// What stands for the names in the address of a resource.
+/// The values for the placeholders in the address of a resource.
 type Values<'a> = Vec<(&'a str, String)>;
 
 impl AgentView {
-    /// The messages of a prompt that an admin wrote down.
+    /// Renders the messages of a custom prompt.
     pub(super) async fn custom_prompt(
         &self,
         offer: &Offer,
@@ -75,7 +75,7 @@ impl AgentView {
         Got::Result(result)
     }
 
-    /// What a resource holds that an admin wrote down. `own` is its address within the source.
+    /// Reads a custom resource. `own` is its address within the source.
     pub(super) async fn custom_resource(
         &self,
         (offer, work): (&Offer, &CustomWork),
@@ -117,7 +117,7 @@ impl AgentView {
         Got::Result(contents_of(uri, mime_type.as_deref(), member, value))
     }
 
-    /// Lets through what is answered here.
+    /// Checks scopes and limits of a request that is answered without an upstream.
     pub(super) async fn let_in(
         &self,
         source: &CataloguedSource,
@@ -128,14 +128,14 @@ impl AgentView {
         Ok(())
     }
 
-    /// The member it is told in, and what it holds.
+    /// Reads a file; returns the result field (`text` or `blob`) and its value.
     async fn file(
         &self,
         template: &str,
         values: &Values<'_>,
     ) -> Result<(&'static str, String), Got> {
         let Ok(path) = filled_in(template, values) else { return Err(Got::Missing) };
-        // A value is a part of one name, and never a way to another folder.
+        // A value must stay within one path segment and must not lead to another folder.
         let is_odd = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
         let mut parts = path.split('/').skip(1);
         if path.split('/').count() != template.split('/').count() || parts.any(is_odd) {
@@ -144,7 +144,8 @@ impl AgentView {
         let folders = self.crib.resource_folders().clone();
         let (place, by) = (READING.acquire(), Instant::now() + TIME);
         let reading = async {
-            // As long as it is read, also if nobody waits for it any more: a folder may be on a machine that is gone.
+            // The permit is held until the read ends, also without a waiter: the folder may be on an unreachable
+            // machine.
             let place = place.await.ok();
             let read = move || {
                 let _place = place;
@@ -164,7 +165,7 @@ impl AgentView {
                 Err(failed(error.to_string(), false))
             }
             Ok(Ok(Err(error))) => {
-                // Why is for our log: an agent is not told what else there is.
+                // The reason goes to our log only, so that agents learn nothing about other files.
                 tracing::warn!(%error, "the file of a resource is not read: {error}");
                 Err(Got::Missing)
             }
@@ -216,12 +217,12 @@ impl AgentView {
     }
 }
 
-/// What is done for an offer, if an admin wrote it down.
+/// The custom work of an offer, if an admin wrote it.
 pub(super) fn work_of(offer: &Offer) -> Option<&CustomWork> {
     offer.entry.tool.served_manifest()?.execution.work()
 }
 
-/// All required arguments are there, and all are texts.
+/// Checks that all required arguments are present and all arguments are strings.
 fn check(
     name: &str,
     arguments: &[PromptArgument],

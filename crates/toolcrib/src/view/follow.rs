@@ -1,5 +1,5 @@
-//! Hearing of changes of resources: of those of MCP servers that the agent has, of what providers offer, and of what an
-//! admin wrote down.
+//! Resource subscriptions: to resources of MCP servers that the agent has, of providers, and of admins (custom
+//! resources).
 
 use model::SourceId;
 
@@ -12,7 +12,7 @@ use crate::upstreams::followers::{Following, NotFollowed};
 use crate::uri_template::is_like;
 
 impl AgentView {
-    /// From now on it is told when this resource changes. Providers tell of theirs without being asked.
+    /// Subscribes to changes of a resource. Providers report changes without a subscription.
     pub async fn follow(&self, uri: &str, following: &Following) -> Result<(), NotFollowed> {
         let Some((offer, own)) = self.resource_of_source(uri) else {
             return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
@@ -22,7 +22,7 @@ impl AgentView {
         self.check_scopes(&source.source, Some(tool))
             .map_err(|failure| NotFollowed::Failed(failure.message))?;
         if let Some(work) = work_of(&offer) {
-            // What an admin wrote down changes with the settings; of files and the web nobody tells.
+            // A fixed custom resource changes only with the settings; files and HTTP resources send no notifications.
             return if work.is_fixed_resource() { Ok(()) } else { Err(NotFollowed::Silent) };
         }
         if following.has(uri) {
@@ -49,7 +49,7 @@ impl AgentView {
         followed
     }
 
-    /// Whether this resource is there and an admin wrote something else into it since an earlier view.
+    /// Whether this fixed custom resource exists and differs from an earlier view.
     pub fn is_rewritten(&self, uri: &str, before: &Self) -> bool {
         let fixed = |view: &Self| {
             let (offer, _) = view.resource_of_source(uri)?;
@@ -59,7 +59,7 @@ impl AgentView {
         now.is_some() && now != fixed(before)
     }
 
-    /// Ends what the agent follows and no longer has.
+    /// Ends the subscriptions to resources that the agent no longer has.
     pub fn keep_following(&self, following: &Following) {
         following.keep(|uri| self.source_of(uri));
     }

@@ -1,6 +1,7 @@
-//! `tool_search` and `execute_tool`: how an agent reaches tools that are not in its list (requirements A6 to A8).
+//! The meta tools `tool_search` and `execute_tool`: how an agent reaches tools that are not in its list (requirements
+//! A6 to A8).
 //!
-//! They are kept apart from everything else, so that they can follow what MCP will one day have for this.
+//! This module is isolated, so that it can follow a future MCP standard for tool search.
 
 mod found;
 
@@ -11,24 +12,24 @@ use serde_json::{Map, Value, json};
 
 pub(super) use found::search;
 
-/// A tool about tools.
+/// A tool that finds or calls other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaTool {
-    /// Finds tools.
+    /// `tool_search`: finds tools.
     Search,
-    /// Calls any tool of the agent.
+    /// `execute_tool`: calls any tool of the agent.
     Execute,
 }
 
-/// How many tools a search finds if the agent does not say, and at most.
+/// Default and maximum number of search results.
 const USUAL: u64 = 10;
 const MOST: u64 = 100;
 
 impl MetaTool {
-    /// Both.
+    /// Both meta tools.
     pub const ALL: [Self; 2] = [Self::Search, Self::Execute];
 
-    /// The one with this name. No other tool is ever shown under it.
+    /// The meta tool with this name. The name is reserved: no other tool is listed under it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
@@ -50,7 +51,7 @@ impl MetaTool {
         }
     }
 
-    /// What it takes, compiled once.
+    /// The argument schema, compiled once.
     pub(super) fn arguments(self) -> &'static Arguments {
         static SEARCH: LazyLock<Arguments> = LazyLock::new(|| MetaTool::Search.compiled());
         static EXECUTE: LazyLock<Arguments> = LazyLock::new(|| MetaTool::Execute.compiled());
@@ -105,7 +106,7 @@ impl MetaTool {
     }
 }
 
-/// What `execute_tool` was asked for.
+/// Parses the arguments of `execute_tool`: the name of the tool, and its arguments.
 pub(super) fn execution(mut arguments: Map<String, Value>) -> (String, Map<String, Value>) {
     let name = arguments.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut object = |member: &str| match arguments.remove(member) {

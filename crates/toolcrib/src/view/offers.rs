@@ -1,8 +1,8 @@
-//! Prompts and resources of the catalog, as one agent sees them: what MCP servers have and what admins wrote
-//! down, under the same grants as tools.
+//! Prompts and resources of the catalog as one agent sees them, from MCP servers and from admins, under the same grants
+//! as tools.
 //!
-//! A prompt goes by its own name, a resource by its own address, unless another of the agent's does too: then a prompt is
-//! shown as `source__name` and a resource as `source+address`, all of those that meet.
+//! A prompt is listed under its own name, a resource under its own address. If two of the agent's offers collide, each
+//! of them is listed with its source: a prompt as `source__name`, a resource as `source+address`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::AgentView;
 use crate::provider::Listed;
 
-/// What is listed in a list of its own.
+/// The kinds of offers, each with its own list method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OfferKind {
     Prompt,
@@ -24,24 +24,24 @@ pub(super) enum OfferKind {
     Template,
 }
 
-/// One of them, as this agent sees it.
+/// A prompt, resource or template as this agent sees it.
 pub(super) struct Offer {
     pub(super) entry: Arc<CataloguedTool>,
-    /// What the agent calls it.
+    /// Its name or address in the agent's list.
     pub(super) key: Box<str>,
-    /// What its source calls it.
+    /// Its name or address at the source.
     pub(super) own: Box<str>,
 }
 
 impl Offer {
-    /// For whom the token is that its server is asked with, if it is another than the source says.
+    /// The token audience for its server, if an admin set another than the source's.
     pub(super) fn audience(&self) -> Option<&Name> {
         self.entry.tool.overridden.audience.as_ref()
     }
 }
 
 impl AgentView {
-    /// All of a kind, in the order of their ids.
+    /// All offers of a kind, ordered by id.
     pub(super) fn offers(&self, kind: OfferKind) -> Vec<Offer> {
         let entries = self.toolset.others().iter().filter_map(|slot| self.snapshot.tool_at(slot));
         let mut offers: Vec<(Arc<CataloguedTool>, Box<str>)> = entries
@@ -90,7 +90,7 @@ fn own(manifest: &Manifest<SchemaRef>, kind: OfferKind) -> Option<Box<str>> {
     }
 }
 
-/// As its server lists it, under the agent's key.
+/// The fields that its server lists, under the agent's key.
 fn shown(manifest: &Manifest<SchemaRef>, kind: OfferKind, key: &str) -> Map<String, Value> {
     let mut shown = Map::new();
     let (member, name) = match kind {

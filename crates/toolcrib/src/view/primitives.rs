@@ -1,4 +1,4 @@
-//! Prompts and resources an agent has: those of the catalog, then what the providers of its view offer.
+//! Lists, renders and reads the prompts and resources of an agent: those of the catalog, then those of providers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use crate::upstreams::bridge::{Bridged, Wanted};
 use crate::uri_template::is_like;
 use model::json_size::size;
 
-/// What came of asking for a prompt or a resource.
+/// The result of a request for a prompt, a resource or a completion.
 #[derive(Debug)]
 pub enum Got {
-    /// The result, in the shape of MCP.
+    /// The result in the shape of MCP.
     Result(Map<String, Value>),
-    /// Questions to the caller; with the answers it is asked again.
+    /// Input is required from the caller, who repeats the request with the answers.
     Asks(Vec<(Box<str>, Question)>),
-    /// The caller cannot do what is needed.
+    /// The caller lacks a required capability.
     Unable(Ability),
-    /// It is not there, or not for this agent.
+    /// It does not exist, or not for this agent.
     Missing,
-    /// What was asked for cannot be used, and why.
+    /// The request has invalid arguments; the text explains why.
     Invalid(String),
-    /// It failed.
+    /// The request failed.
     Failed(Failure),
 }
 
-/// A prompt or a resource that is asked for.
+/// The measurement, record and count of one request for a prompt or a resource.
 struct BegunOffer<'a> {
     measured: MeasuredCall<'a>,
     recording: Option<Recording>,
@@ -47,25 +47,25 @@ struct BegunOffer<'a> {
 }
 
 impl AgentView {
-    /// All prompts; the first of a name counts.
+    /// All prompts; of several with one name, the first.
     pub fn prompts(&self) -> Vec<Arc<Listed>> {
         let provided = self.providers().flat_map(|provider| provider.prompts());
         first_of_each(self.listed_offers(OfferKind::Prompt).chain(provided))
     }
 
-    /// All resources; the first of a `uri` counts.
+    /// All resources; of several with one URI, the first.
     pub fn resources(&self) -> Vec<Arc<Listed>> {
         let provided = self.providers().flat_map(|provider| provider.resources());
         first_of_each(self.listed_offers(OfferKind::Resource).chain(provided))
     }
 
-    /// All templates of resources.
+    /// All resource templates.
     pub fn resource_templates(&self) -> Vec<Arc<Listed>> {
         let provided = self.providers().flat_map(|provider| provider.templates());
         first_of_each(self.listed_offers(OfferKind::Template).chain(provided))
     }
 
-    /// All of a kind: those of the catalog with their slots, then those of providers.
+    /// All prompts, or all resources and templates: those of the catalog with their slots, then those of providers.
     pub(super) fn offers_of(&self, kind: Primitive) -> Vec<(Option<Slot>, Arc<Listed>)> {
         let (kinds, all): (&[OfferKind], Vec<_>) = match kind {
             Primitive::Tool => (&[], Vec::new()),
@@ -81,14 +81,14 @@ impl AgentView {
         all.into_iter().map(|offer| (slots.get(&offer.key).copied(), offer)).collect()
     }
 
-    /// The messages of a prompt.
+    /// Renders the messages of a prompt.
     pub async fn prompt(
         &self,
         name: &str,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
-        // To go through all of them takes long, and is for those who may.
+        // Scanning all prompts takes long, so check the call limit first.
         let counted = self.counted();
         let mut prompts = counted.iter().flat_map(|_| self.offers(OfferKind::Prompt));
         let offer = prompts.find(|offer| *offer.key == *name);
@@ -132,9 +132,9 @@ impl AgentView {
         }
     }
 
-    /// What a resource holds.
+    /// Reads a resource.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
-        // Nobody else is asked for what is kept here, whatever they offer.
+        // Stored results are ours: no source or provider may answer for their addresses.
         let (counted, is_kept) = (self.counted(), kept_results::addressed(uri).is_some());
         let found = counted.iter().filter(|_| !is_kept).find_map(|_| self.resource_of_source(uri));
         let asked = (Primitive::Resource, found.as_ref().map(|(offer, _)| offer));
@@ -147,8 +147,8 @@ impl AgentView {
         }
     }
 
-    /// Begins to measure and to record that a prompt or a resource is asked for. What is refused at once is measured alone,
-    /// as of tools.
+    /// Begins to measure and record a request for a prompt or a resource. A request over the limit is measured only, as
+    /// with tools.
     fn begin_offer(
         &self,
         counted: Result<Option<Counted>, Failure>,
@@ -159,7 +159,7 @@ impl AgentView {
         let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
-        // What was not looked for is of nobody.
+        // Over the limit, nothing was looked up, so the request belongs to no source.
         let otherwise = if counted.is_ok() { PROVIDER } else { NONE };
         let (source, trace) = (source_id.unwrap_or(otherwise), self.via.trace.as_ref());
         let measured = self.crib.telemetry().call(source, kind, trace);
@@ -238,7 +238,7 @@ impl AgentView {
         Got::Missing
     }
 
-    /// The resource or template that an address belongs to, and what its source calls it.
+    /// The catalog resource or template that an address belongs to, and the address at its source.
     pub(super) fn resource_of_source(&self, uri: &str) -> Option<(Offer, String)> {
         let resources = self.offers(OfferKind::Resource).into_iter();
         if let Some(offer) = resources.into_iter().find(|offer| *offer.key == *uri) {
@@ -247,7 +247,7 @@ impl AgentView {
         }
         let templates = self.offers(OfferKind::Template).into_iter();
         templates.into_iter().find(|offer| fits(offer, uri)).map(|offer| {
-            // What was put before the template stands before the address too.
+            // A prefix of the template is a prefix of the address too.
             let added = offer.key.len() - offer.own.len();
             let own = uri.get(added..).unwrap_or_default().to_owned();
             (offer, own)
@@ -279,8 +279,8 @@ impl AgentView {
     }
 }
 
-/// Whether an address is like a template. The server of one has the last word; there is nobody else to ask for what an
-/// admin wrote down.
+/// Whether an address matches a template. The check is approximate for MCP servers, which decide themselves; it is
+/// exact for custom templates.
 fn fits(offer: &Offer, uri: &str) -> bool {
     let Some(CustomWork::Template { uri_template, .. }) = work_of(offer) else {
         return is_like(uri, &offer.key);
@@ -290,13 +290,13 @@ fn fits(offer: &Offer, uri: &str) -> bool {
     own.is_some_and(|own| values_of_uri(own, uri_template).is_some())
 }
 
-/// Every call has to be recorded, and one could not be.
+/// Failure of strict mode: a request that cannot be recorded is not answered.
 fn unrecordable() -> Failure {
     let message = "calls cannot be recorded just now, and nothing is handed out without";
     Failure::new(ErrorCode::InternalError, message, true)
 }
 
-/// The same as the record says, in one word.
+/// The outcome for telemetry; it matches the call log.
 fn outcome(got: &Got) -> CallOutcome {
     match got {
         Got::Result(_) => CallOutcome::Completed,
@@ -308,11 +308,11 @@ fn outcome(got: &Got) -> CallOutcome {
     }
 }
 
-/// What a server answered, for whoever asks for a prompt, a resource or proposals.
+/// Converts the answer of an MCP server to a request for a prompt, a resource or a completion.
 pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
     match bridged {
         Bridged::Result(mut result) => {
-            // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
+            // Our endpoints set these fields themselves, for the MCP version of the caller.
             for member in ["resultType", "ttlMs", "cacheScope"] {
                 result.shift_remove(member);
             }
@@ -322,7 +322,7 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         Bridged::Asks => Got::Asks(call.take_open()),
         Bridged::Unable(ability) => Got::Unable(ability),
         Bridged::Failed(failed) => Got::Failed(failed.failure),
-        // Its own words for what is not there, or was asked for in a wrong way.
+        // MCP error codes for "not found" and "invalid params"; the message is the server's.
         Bridged::Error(error) => {
             let mut message = error.message().to_owned();
             execution::tame(&mut message);

@@ -1,4 +1,4 @@
-//! A tool that is ready to be called: what calling needs and does not change from call to call.
+//! A compiled catalog tool: everything that a call needs and that does not change between calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::call::{refused, unusable};
 use crate::upstreams::bridge::{Asking, Wanted};
 use crate::workflows::read_workflow;
 
-/// A tool that is ready to be called.
+/// A compiled catalog tool.
 pub(crate) enum Ready {
     Http(Arc<HttpReady>),
     Mcp(Box<McpReady>),
@@ -29,18 +29,17 @@ pub(crate) enum Ready {
     Custom(Box<CustomReady>),
 }
 
-/// One behind an HTTP request.
+/// A tool that sends HTTP requests.
 pub(crate) struct HttpReady {
     pub(super) tool: HttpTool,
     pub(super) output: Option<Arguments>,
     pub(super) projection: Option<Arc<Projection>>,
     pub(super) client: HttpClient,
     pub(super) origin: Option<http::Origin>,
-    /// For whom tokens are, instead of whom the source says.
+    /// Overrides the token audience of the source.
     pub(super) audience: Option<Name>,
 }
 
-/// One of our own.
 pub(crate) struct BuiltinReady {
     pub(super) builtin: &'static Builtin,
     pub(super) arguments: Arguments,
@@ -48,7 +47,7 @@ pub(crate) struct BuiltinReady {
     pub(super) client: HttpClient,
 }
 
-/// One that an admin wrote down.
+/// A tool that an admin wrote: a fixed answer or a program.
 pub(crate) struct CustomReady {
     pub(super) work: ToolWork,
     pub(super) arguments: Arguments,
@@ -56,26 +55,24 @@ pub(crate) struct CustomReady {
     pub(super) projection: Option<Arc<Projection>>,
 }
 
-/// What it does.
 pub(crate) enum ToolWork {
     Answer(FixedAnswer),
     Command(Box<CustomCommand>, CommandLine),
 }
 
-/// One on an MCP server.
+/// A tool of an MCP server.
 pub(crate) struct McpReady {
     pub(super) arguments: Arguments,
     pub(super) projection: Option<Arc<Projection>>,
     schema: Arc<Value>,
-    /// What the server calls it.
+    /// Its name at the server.
     name: Box<str>,
     must_be_a_task: bool,
     is_repeatable: bool,
-    /// For whom tokens are, instead of whom the source says.
+    /// Overrides the token audience of the source.
     audience: Option<Name>,
 }
 
-/// One of several steps.
 pub(crate) struct WorkflowReady {
     pub(super) arguments: Arguments,
     pub(super) output: Option<Arguments>,
@@ -117,7 +114,7 @@ impl Ready {
             })));
         }
         if let Execution::Workflow { document } = &manifest.execution {
-            // It was read when it was discovered; by another version of ours, perhaps.
+            // It was valid when it was discovered, but perhaps by another version of toolcrib.
             let workflow = read_workflow(document)
                 .map_err(|error| unusable(id, &error, "the workflow cannot be run"))?;
             let output = entry.promised_output();
@@ -159,7 +156,7 @@ impl Ready {
                 return Err(refused("this version of toolcrib has no such tool"));
             };
             let arguments = Arguments::compile(&schema.to_value(), Others::Refused);
-            // What was opened for other sources is not for whoever may name any address.
+            // Agents may name any address here, so the exceptions that were opened for other sources do not apply.
             let client = client.with_egress(Egress::default()).for_names_of_agents();
             let client = allowing(&client)?;
             let ready = BuiltinReady { builtin, arguments, projection, client };
@@ -194,7 +191,7 @@ impl Ready {
         })))
     }
 
-    /// About how much memory it takes, against that of a small one.
+    /// Approximate memory use, relative to a small tool.
     pub(crate) fn weight(&self) -> u32 {
         match self {
             Self::Http(http) => {
@@ -212,7 +209,7 @@ impl Ready {
         }
     }
 
-    /// What it promises of its results, where we are the ones who keep the promise.
+    /// The output schema, where toolcrib itself guarantees it.
     pub(super) fn output(&self) -> Option<&Arguments> {
         match self {
             Self::Http(http) => http.output.as_ref(),
@@ -222,7 +219,7 @@ impl Ready {
         }
     }
 
-    /// What arguments must be like; a request knows that of itself.
+    /// The argument schema; an HTTP tool checks its arguments itself.
     pub(super) fn arguments(&self) -> Option<&Arguments> {
         match self {
             Self::Http(_) => None,
@@ -233,7 +230,7 @@ impl Ready {
         }
     }
 
-    /// What agents get of its answers, if not all of them.
+    /// The admin's projection of its answers, if any.
     pub(super) fn projection(&self) -> Option<&Arc<Projection>> {
         match self {
             Self::Http(it) => it.projection.as_ref(),
@@ -258,7 +255,7 @@ impl McpReady {
     }
 }
 
-/// An admin's word on what agents get. It was checked when it was set; by another version of ours, perhaps.
+/// Compiles the admin's projection. It was valid when it was set, but perhaps in another version of toolcrib.
 fn projection(entry: &CataloguedTool) -> Result<Option<Arc<Projection>>, Failure> {
     let Some(text) = &entry.tool.overridden.projection else { return Ok(None) };
     match Projection::compile(text) {
@@ -267,15 +264,15 @@ fn projection(entry: &CataloguedTool) -> Result<Option<Arc<Projection>>, Failure
     }
 }
 
-/// Whether calling it twice does what calling it once does, in the words of its server: it is the server's to suffer if
-/// that is not so.
+/// Whether repeating a call is harmless according to the server's annotations; a wrong annotation harms only the
+/// server.
 fn is_repeatable(extra: &BTreeMap<Box<str>, RawJson>) -> bool {
     let annotations = extra.get("annotations").map(RawJson::to_value).unwrap_or_default();
     let says = |hint| annotations.get(hint).is_some_and(|said| *said == true);
     says("readOnlyHint") || says("idempotentHint")
 }
 
-/// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.
+/// The only origin that may receive credentials (requirement O7). An inline specification names its own servers.
 pub(crate) fn origin(profile: &SourceProfile) -> Option<http::Origin> {
     let specification = match &profile.settings {
         Settings::Openapi(settings) => settings.specification.as_ref(),
@@ -287,8 +284,8 @@ pub(crate) fn origin(profile: &SourceProfile) -> Option<http::Origin> {
     }
 }
 
-/// Whether the requests of a source go where they went before: what was made for the one profile may be sent with the
-/// credentials of the other. Where no url says so, others have a say in it, and so nothing else may be shown either.
+/// Whether requests of both profiles go to the same upstream, so that a request of one may carry the credentials of the
+/// other. Without a fixed URL, the specification and the credentials settings also decide, and must be equal.
 pub(super) fn goes_the_same_way(before: &SourceProfile, now: &SourceProfile) -> bool {
     fn way(profile: &SourceProfile) -> impl PartialEq {
         let SourceProfile { url, auth, client_certificate, allow, settings, .. } = profile;

@@ -1,9 +1,9 @@
-//! Scopes: what an agent's token must allow for something to be called.
+//! Checks the scopes of an agent's token before a call.
 //!
-//! What an admin says of the tool comes first, then what they say of the source, then the specification. That one counts
-//! where the agent's own rights are used, by token exchange, or an admin wants it to: everywhere else its scopes are those of a
-//! token of ours.
-//! Whoever runs the server may say of an issuer that its scopes include others.
+//! The scopes that an admin set for the tool take precedence, then those of the source, then those of the
+//! specification. The specification's scopes count only with token exchange, which uses the agent's own rights, or if
+//! an admin enables them. Otherwise they describe a token of ours. An operator can declare that one scope of an issuer
+//! includes others.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::AgentView;
 
 impl AgentView {
-    /// Refuses an agent whose token does not allow this, and names all that it must allow.
+    /// Rejects an agent whose token lacks required scopes, and names them all.
     pub(super) fn check_scopes(&self, source: &Source, tool: Option<&Tool>) -> Result<(), Failure> {
         let required = required(source, tool);
         if required.is_empty() {
@@ -40,7 +40,7 @@ impl AgentView {
     }
 }
 
-/// Alternatives, each of which is enough. None at all: nothing is required.
+/// Alternatives, each of which is sufficient. Empty: no scopes are required.
 fn required(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
     let by_tool = tool.and_then(|tool| tool.overridden.required_scopes.as_ref());
     if let Some(said) = by_tool.or(source.profile.required_scopes.as_ref()) {
@@ -60,7 +60,7 @@ fn required(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
     }
 }
 
-/// `[{"scheme": {"type": "oauth2", "scopes": ["a"]}}]`, as discovery writes it.
+/// Parses `[{"scheme": {"type": "oauth2", "scopes": ["a"]}}]`, as discovery writes it.
 fn of_specification(security: &str) -> Vec<BTreeSet<String>> {
     let alternatives: Vec<Map<String, Value>> = serde_json::from_str(security).unwrap_or_default();
     let of_scheme = |scheme: &Value| -> Vec<String> {
@@ -72,7 +72,7 @@ fn of_specification(security: &str) -> Vec<BTreeSet<String>> {
     alternatives.into_iter().map(all).collect()
 }
 
-/// The scopes of an agent's token: `scope` as one text (RFC 8693, section 4.2), or `scp` as a list or one text.
+/// The scopes of an agent's token: `scope` as a string (RFC 8693, section 4.2), or `scp` as an array or a string.
 fn of(agent: &Agent) -> BTreeSet<String> {
     let mut scopes = BTreeSet::new();
     for claim in ["scope", "scp"] {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_specification_has_alternatives_and_only_tokens_have_scopes() {
+    fn a_specification_has_alternatives_and_only_token_schemes_have_scopes() {
         let security = json!([
             {"o": {"type": "oauth2", "scopes": ["a", "b"]}, "k": {"type": "apiKey", "scopes": ["x"]}},
             {"i": {"type": "openIdConnect", "scopes": ["c"]}},

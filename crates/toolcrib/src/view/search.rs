@@ -1,7 +1,7 @@
-//! Search among an agent's own tools, prompts and resources.
+//! Searches the tools, prompts and resources of an agent.
 //!
-//! Nothing outside the toolset counts: what is found, in which order and with which score is the same as if nothing else
-//! existed (`catalog::search`).
+//! Only the toolset counts: hits, order and scores are the same as if nothing else existed (`catalog::search`), so they
+//! reveal nothing about other tools.
 
 mod offers;
 
@@ -21,27 +21,27 @@ use crate::toolset::Toolset;
 
 pub use offers::OfferHit;
 
-/// The most that is found at once.
+/// Maximum number of hits of one search.
 const MOST: usize = 100;
-/// So many tools are searched in less than a millisecond.
+/// A search among this many tools takes less than a millisecond and runs inline.
 const QUICK: usize = 512;
 
-/// A tool that was found.
+/// A tool that matches a search.
 #[derive(Clone)]
 pub struct Hit {
-    /// Which.
+    /// The matching tool.
     pub tool: ViewedTool,
-    /// How well it fits, from 0 to 1.
+    /// Relevance from 0 to 1.
     pub score: f64,
 }
 
 impl AgentView {
-    /// The listed and the searchable tools that fit, best first. An empty query finds them all.
+    /// The listed and searchable tools that match, best first. An empty query matches all.
     pub async fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
         let start = Instant::now();
         let (query, limit) = (query.trim(), limit.min(MOST));
         let hints = self.crib.hints().filter(|_| !query.is_empty());
-        // What is raised may come from further down.
+        // A hint may raise a hit from below the limit.
         let wanted = if hints.is_some() { MOST } else { limit };
         let mut found = self.hits(query, wanted).await;
         if let Some(hints) = hints {
@@ -52,7 +52,7 @@ impl AgentView {
         found
     }
 
-    /// The same for an admin who tries it: it is not counted, and nothing that was executed before raises a tool.
+    /// The same search for an admin's trial: not counted, and without the hints from earlier calls.
     async fn tried(&self, query: &str, limit: usize) -> Vec<Hit> {
         self.hits(query.trim(), limit.min(MOST)).await
     }
@@ -63,7 +63,7 @@ impl AgentView {
             return self.all_of(&mine).take(limit).map(|tool| Hit { tool, score: 0.0 }).collect();
         }
         let slots: ToolSet = self.provided_for_all().collect();
-        // Few, and others for every request.
+        // Few tools, and different ones for each request: index them now.
         let own: Vec<ViewedTool> = self.provided_for_request().collect();
         let provided = (!slots.is_empty()).then(|| Other::provided(&self.provided, slots));
         let of_request = (!own.is_empty()).then(|| Other::made(index_of(&own), own.len()));
@@ -88,7 +88,7 @@ impl AgentView {
         self.called(query, &mine, hits.collect(), limit)
     }
 
-    /// The best of some that the catalog has, and of others; aside, where that may take more than a moment.
+    /// Ranks catalog documents and extra ones. A search that may take long runs on the blocking pool.
     async fn ranked(
         &self,
         mine: &ToolSet,
@@ -111,7 +111,7 @@ impl AgentView {
         found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
-    /// A tool that goes by exactly this name, in any of its forms, comes first.
+    /// Puts tools with exactly this name, in any of its forms, first.
     fn called(&self, query: &str, mine: &ToolSet, mut hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
         let called = self.snapshot.tools_called_in(query, mine);
         let mut called: Vec<Hit> =
@@ -125,7 +125,7 @@ impl AgentView {
         hits
     }
 
-    /// In the order of their ids, those of providers last.
+    /// All tools ordered by id, those of providers last.
     fn all_of(&self, mine: &ToolSet) -> impl Iterator<Item = ViewedTool> {
         let mut tools: Vec<_> =
             mine.iter().filter_map(|slot| self.snapshot.tool_at(slot)).collect();
@@ -135,7 +135,7 @@ impl AgentView {
 }
 
 impl Toolcrib {
-    /// What a search finds for these claims; without any, among all tools of the catalog, served or not. For admins.
+    /// The hits for these claims; without claims, among all catalog tools, served or not. For admins.
     pub async fn try_search(&self, claims: Option<Claims>, query: &str, limit: usize) -> Vec<Hit> {
         let nobody = Identity::anonymous().agent;
         let view = match claims {
@@ -150,14 +150,14 @@ impl Toolcrib {
     }
 }
 
-/// What is searched beside the catalog.
+/// An index that is searched in addition to the catalog's.
 #[derive(Clone)]
 struct Other {
     of: Arc<dyn Indexed>,
     slots: Arc<ToolSet>,
 }
 
-/// Something whose words are known. It may take a moment when it is first asked.
+/// Something that has a search index. The first access may build it and take a moment.
 trait Indexed: Send + Sync {
     fn index(&self) -> &SearchIndex;
 }
@@ -179,13 +179,13 @@ impl Other {
         Self { of: Arc::<Provided>::clone(provided), slots: Arc::new(slots) }
     }
 
-    /// All of an index that was made for this search.
+    /// All of an index that was built for this search.
     fn made(index: SearchIndex, length: usize) -> Self {
         Self { of: Arc::new(index), slots: Arc::new((0..length as Slot).collect()) }
     }
 }
 
-/// Tools by words, each under its place.
+/// Builds a search index of tools, each under its position.
 pub(crate) fn index_of(tools: &[ViewedTool]) -> SearchIndex {
     let mut index = SearchIndex::default();
     index.put_all((0..).zip(tools.iter().map(|tool| Cow::Owned(document(tool)))));
@@ -200,7 +200,7 @@ fn document(tool: &ViewedTool) -> Document {
     document
 }
 
-/// Four digits are enough to compare, and 0.9 is written as it is.
+/// Rounds a score to four decimals, so that 0.9 prints as 0.9.
 pub(crate) fn rounded(score: f64) -> f64 {
     (score * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! What became of an agent's list between two views.
+//! Compares an agent's tool list with that of an earlier view.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use catalog::tool_set::{Slot, ToolSet};
 use super::tool::Origin;
 use super::{AgentView, ViewedTool};
 
-/// A tool of a list that is not as it was.
+/// A change of an agent's tool list.
 pub enum Changed {
-    /// It is new.
+    /// The tool is new.
     Added(ViewedTool),
-    /// It was there, and something about it may be another.
+    /// The tool was listed before and may differ now.
     Updated {
-        /// As it was.
+        /// The earlier state.
         before: ViewedTool,
-        /// As it is.
+        /// The current state.
         now: ViewedTool,
     },
-    /// It is gone.
+    /// The tool is gone.
     Removed(ViewedTool),
 }
 
 impl AgentView {
-    /// Whether its list has not changed since an earlier view. Cheap; an answer of `false` says nothing.
+    /// Whether the list is certainly unchanged since an earlier view. Cheap; `false` proves nothing.
     pub fn is_as(&self, before: &Self) -> bool {
         match (&self.by_search, &before.by_search) {
             (None, None) => self.has_the_tools_of(before),
@@ -36,7 +36,7 @@ impl AgentView {
         }
     }
 
-    /// The same of the tools themselves, listed or searched.
+    /// Whether the tools, listed or searchable, are certainly unchanged since an earlier view.
     pub fn has_the_tools_of(&self, before: &Self) -> bool {
         let no_others = self.own_providers.is_empty() && before.own_providers.is_empty();
         no_others
@@ -49,14 +49,14 @@ impl AgentView {
         let same =
             |one: &ToolSet, two: &ToolSet| one.len() == two.len() && one.iter().eq(two.iter());
         let (now, then) = (&self.toolset, &before.toolset);
-        // All of them and not only the listed ones: names are told apart from all others.
+        // Compare all tools and not only the listed ones: a listed name must be unique among all of them.
         same(now.tools(), then.tools())
             && same(now.listed(), then.listed())
             && same(now.searchable(), then.searchable())
             && now.tools().iter().all(|slot| self.has_the_entry_of(before, slot))
     }
 
-    /// Whether its prompts and resources have not changed since an earlier view, as far as the catalog has them.
+    /// Whether the catalog's prompts and resources are certainly unchanged since an earlier view.
     pub fn has_the_offers_of(&self, before: &Self) -> bool {
         let (now, then) = (&self.toolset, &before.toolset);
         Arc::ptr_eq(now, then)
@@ -72,7 +72,7 @@ impl AgentView {
         }
     }
 
-    /// What became of its list since an earlier view: what is gone comes first.
+    /// The changes of the list since an earlier view, removed tools first.
     pub fn since(&self, before: &Self) -> Vec<Changed> {
         if self.is_as(before) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A tool as one agent sees it.
+//! A tool as one agent sees it: name, description, schemas and other listed fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ impl ViewedTool {
         Self { name: tool.name().into(), origin: Origin::Meta(tool) }
     }
 
-    /// What this agent calls it.
+    /// The name in this agent's list.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What this agent may call it too, and what the API of every model takes: 1 to 64 ASCII letters, digits, `_` and
-    /// `-`, the first a letter or `_`. Mostly the name itself.
+    /// An alternative name that every model API accepts: 1 to 64 ASCII letters, digits, `_` and `-`, starting with a
+    /// letter or `_`. Usually the listed name itself.
     pub fn portable_name(&self) -> Cow<'_, str> {
         match &self.origin {
             _ if is_portable(&self.name) => Cow::Borrowed(&*self.name),
@@ -53,7 +53,7 @@ impl ViewedTool {
         }
     }
 
-    /// In the catalog; a provider's tool is not there.
+    /// The catalog entry; `None` for tools outside the catalog.
     pub fn entry(&self) -> Option<&Arc<CataloguedTool>> {
         match &self.origin {
             Origin::Catalog(entry) => Some(entry),
@@ -61,12 +61,12 @@ impl ViewedTool {
         }
     }
 
-    /// In the catalog; a provider's tool has none.
+    /// The tool id; `None` for tools outside the catalog.
     pub fn id(&self) -> Option<&ToolId> {
         self.entry().map(|entry| &entry.tool.id)
     }
 
-    /// Whether a call may say something on the way, or ask. One behind an HTTP request never does.
+    /// Whether a call may send progress or ask for input. A tool that sends one HTTP request never does.
     pub fn may_speak(&self) -> bool {
         match &self.origin {
             Origin::Catalog(entry) => {
@@ -78,7 +78,7 @@ impl ViewedTool {
         }
     }
 
-    /// Whether its work goes on at the upstream after the first answer.
+    /// Whether the upstream continues to work after its first response.
     pub fn is_job(&self) -> bool {
         let manifest = self.entry().and_then(|entry| entry.tool.served_manifest());
         manifest.is_some_and(|manifest| matches!(manifest.execution, Execution::AsyncPoll { .. }))
@@ -93,7 +93,7 @@ impl ViewedTool {
         &self.origin
     }
 
-    /// For the model to read: without what a person could not see, and within 16 KiB.
+    /// The description for models, without invisible characters and within 16 KiB.
     pub fn description(&self) -> Cow<'_, str> {
         match &self.origin {
             Origin::Catalog(entry) => shown_description(entry.tool.description()),
@@ -102,7 +102,7 @@ impl ViewedTool {
         }
     }
 
-    /// Further words it is found by: tags, labels, keywords.
+    /// Additional search terms: tags, labels, keywords.
     pub fn keywords(&self) -> Vec<&str> {
         match &self.origin {
             Origin::Catalog(entry) => {
@@ -114,7 +114,7 @@ impl ViewedTool {
         }
     }
 
-    /// Of its arguments, whole.
+    /// The full schema of the arguments.
     pub fn input_schema(&self) -> Value {
         match &self.origin {
             Origin::Catalog(entry) => {
@@ -126,11 +126,11 @@ impl ViewedTool {
         }
     }
 
-    /// The arguments that MCP clients repeat in headers (`x-mcp-header`), each with the name of its header.
+    /// The arguments that MCP clients repeat in headers (`x-mcp-header`), each with its header name.
     pub fn mirrored(&self) -> Vec<(String, String)> {
         let schema = match &self.origin {
             Origin::Catalog(entry) => entry.input_schema.as_ref().filter(|schema| {
-                // Nearly no schema has one, and reading all of them would cost more than the call.
+                // Hardly any schema has one, and parsing all of them would cost more than the call.
                 schema.mentions(MIRRORED)
             }),
             Origin::Provider(tool, _) => return mirrored(&tool.input_schema),
@@ -139,7 +139,7 @@ impl ViewedTool {
         schema.map(|schema| mirrored(&schema.to_served())).unwrap_or_default()
     }
 
-    /// Whether it promises anything of its results.
+    /// Whether the tool has an output schema.
     pub fn promises_output(&self) -> bool {
         match &self.origin {
             Origin::Catalog(entry) => entry.promised_output().is_some(),
@@ -148,7 +148,7 @@ impl ViewedTool {
         }
     }
 
-    /// Of its results, whole, if it promises anything.
+    /// The full schema of the structured results, if the tool has one.
     pub fn output_schema(&self) -> Option<Value> {
         match &self.origin {
             Origin::Catalog(entry) => entry.promised_output().map(|schema| shown(entry, schema)),
@@ -157,7 +157,7 @@ impl ViewedTool {
         }
     }
 
-    /// What else MCP shows of it: `title`, `annotations`, `icons`, `_meta` and whatever its source says.
+    /// Other fields that MCP lists: `title`, `annotations`, `icons`, `_meta` and additional fields of the source.
     pub fn more(&self) -> Map<String, Value> {
         match &self.origin {
             Origin::Catalog(entry) => {
@@ -191,7 +191,7 @@ impl ViewedTool {
     }
 }
 
-/// Whoever calls need not ask for a task: we do, and wait for it.
+/// Removes `taskSupport`: toolcrib creates the task itself and waits for it, so callers need not.
 fn waited_for_here(more: &mut Map<String, Value>) {
     let execution = more.get_mut("execution").and_then(Value::as_object_mut);
     let is_all = execution.is_some_and(|execution| {
@@ -203,8 +203,8 @@ fn waited_for_here(more: &mut Map<String, Value>) {
     }
 }
 
-/// What an MCP server says is passed on as it is; what we made ourselves, in fewer bytes. Neither has what a person could
-/// not see, but in names and in values that the upstream compares: an admin has approved those.
+/// The schema as agents see it: unchanged for MCP tools, in compact form for tools that toolcrib generates. Invisible
+/// characters are removed, except in names and in values that the upstream compares, which an admin approved.
 fn shown(entry: &CataloguedTool, schema: &model::Schema) -> Value {
     let manifest = entry.tool.served_manifest();
     show_json(match manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall) {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_told_to_ask_for_a_task() {
+    fn task_support_is_removed_from_the_listed_fields() {
         for (execution, left) in [
             (json!({"taskSupport": "required"}), Value::Null),
             (json!({"taskSupport": "required", "x": 1}), json!({"x": 1})),

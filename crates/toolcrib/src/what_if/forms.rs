@@ -1,6 +1,6 @@
-//! How the tools of a snapshot can be called, worked out once for all agents: how long each form of a name is, and which
-//! other tools stand in its way. Which form an agent is shown is then a matter of bits. It says the same as
-//! [`Toolset::name`](crate::Toolset), which a test holds against it.
+//! The possible names of a snapshot's tools, computed once for all agents: the size of each form of a name, and which
+//! other tools conflict with it. Choosing the form for an agent is then a bit test. The result equals
+//! [`Toolset::name`](crate::Toolset); a test compares the two.
 
 use std::cell::OnceCell;
 
@@ -10,29 +10,29 @@ use serde_json::json;
 
 use crate::view::MetaTool;
 
-/// The tools of a snapshot, as far as they were asked about.
+/// The tools of a snapshot, computed when first requested.
 pub(super) struct Forms<'a> {
     snapshot: &'a Snapshot,
-    /// By place.
+    /// Indexed by slot.
     known: Vec<OnceCell<Known>>,
-    /// The place of each tool in the order of ids, by its place in the snapshot.
+    /// The rank of each tool in the order of ids, indexed by slot.
     ranks: Vec<usize>,
 }
 
-/// A tool in lists.
+/// The size of a tool in lists, and its possible names.
 pub(super) struct Known {
-    /// Its bytes, apart from its name.
+    /// Its size in bytes, without its name.
     bytes: usize,
-    /// Plain, then qualified.
+    /// The plain form, then the qualified one.
     forms: [Form; 2],
-    /// Nobody else has this one.
+    /// The fallback form, which is unique in the snapshot.
     last: Box<str>,
 }
 
 struct Form {
     text: Box<str>,
     is_good: bool,
-    /// The other tools that are called so.
+    /// The other tools with the same form.
     others: Box<[Slot]>,
 }
 
@@ -56,7 +56,7 @@ impl Known {
         Self { bytes: size(entry), forms, last: entry.tool.unique_name().into() }
     }
 
-    /// What an agent with these tools calls it.
+    /// The tool's name for an agent with these tools.
     pub(super) fn name(&self, all: &ToolSet) -> &str {
         let free = self.forms.iter().find(|form| form.is_free(all));
         free.map_or(&*self.last, |form| &*form.text)
@@ -91,7 +91,7 @@ impl<'a> Forms<'a> {
         known.get()
     }
 
-    /// The bytes of a list of these tools, for an agent who has all of those.
+    /// The size in bytes of a list of the `listed` tools, for an agent that has `all`.
     pub(super) fn bytes(&self, listed: &ToolSet, all: &ToolSet) -> usize {
         let mut bytes = 0;
         for slot in listed.iter() {

@@ -1,4 +1,4 @@
-//! What is worked out once says the same as what agents are shown.
+//! The precomputed names equal the names that agents are shown.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// Two sources with tools of the same names, one of which is called as the other's tools are in full, and one that two
-/// tools of a source have.
+/// Two sources with conflicting tool names: one tool's plain name is the qualified name of another source's tool, and
+/// two tools of one source share a name.
 async fn clashing() -> Arc<Snapshot> {
     let journal = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
     let catalog = Catalog::open(journal).await.unwrap();
@@ -67,7 +67,7 @@ fn manifest(name: &str) -> Manifest {
 }
 
 #[tokio::test]
-async fn every_agent_is_said_to_call_a_tool_as_it_is_shown_it() {
+async fn precomputed_names_equal_the_names_shown_to_agents() {
     let snapshot = clashing().await;
     let forms = Forms::of(&snapshot);
     let mut names = std::collections::BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Why an agent has a tool or has it not: each reason is said, now and for an earlier moment.
+//! Explanations why an agent has a tool or not: every reason, now and as of an earlier moment.
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
@@ -9,7 +9,7 @@ use toolcrib::{Command, Explanation, Moment, StopCode, explain};
 
 use crate::world::{World, from_json};
 
-/// `get_pet` for the staff, with `add_pet` kept out.
+/// The staff may read: a group with `get_pet`, from which `add_pet` is excluded.
 async fn world() -> World {
     let world = World::with_tools(&[("pets", &["get_pet", "add_pet", "rare"])]).await;
     let readers = json!({
@@ -44,7 +44,7 @@ async fn a_granted_tool_names_its_policy_and_group() {
 }
 
 #[tokio::test]
-async fn what_stops_a_tool_is_said() {
+async fn every_obstacle_of_a_tool_is_explained() {
     let world = world().await;
     let stopped = |claims: Value, tool: &str, code, said: &str| {
         assert_eq!(why(&world, claims, tool), (false, vec![code], said.to_owned()));
@@ -61,7 +61,7 @@ async fn what_stops_a_tool_is_said() {
 }
 
 #[tokio::test]
-async fn every_switch_is_said_by_its_name() {
+async fn every_disabled_entity_is_named() {
     let world = world().await;
     let tool = |command| Command::Tool("pets:get_pet".parse().unwrap(), command);
     let source = |command| Command::Source("pets".parse().unwrap(), command);
@@ -102,7 +102,7 @@ async fn every_policy_is_explained_with_each_matcher() {
 }
 
 #[tokio::test]
-async fn an_earlier_moment_is_answered_from_the_journal() {
+async fn an_earlier_moment_is_explained_from_the_journal() {
     let world = world().await;
     let before = world.crib.catalog().snapshot().position();
     world.execute(Command::Policy("staff".parse().unwrap(), PolicyCommand::Delete)).await;

@@ -1,4 +1,4 @@
-//! Who gets in: API keys while they are good, and nobody without a credential unless that is allowed.
+//! Authentication: valid API keys, and requests without a credential only if anonymous access is enabled.
 
 use catalog::key::KeyCommand;
 use jiff::SignedDuration;
@@ -10,7 +10,7 @@ use toolcrib::{
 
 use crate::world::{World, from_json};
 
-/// Makes a key and gives it back as its holder has it.
+/// Creates an API key and returns the bearer token of its holder.
 async fn key(world: &World, id: &str, mut profile: Value) -> String {
     profile["name"] = json!(id);
     let (key, create) = new_key(&id.parse().unwrap(), from_json(profile));
@@ -39,7 +39,7 @@ async fn a_key_brings_its_claims_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_key_with_one_character_changed_opens_nothing() {
+async fn a_key_with_one_changed_character_is_rejected() {
     let world = World::empty().await;
     let bearer = key(&world, "ci", json!({"admin": true})).await;
     assert!(world.crib.identify(Some(&bearer)).await.is_ok());
@@ -55,7 +55,7 @@ async fn a_key_with_one_character_changed_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_that_has_ended_opens_nothing() {
+async fn an_expired_key_is_rejected() {
     let world = World::empty().await;
     let hour = SignedDuration::from_hours(1);
     let [past, future] = [SystemClock.now() - hour, SystemClock.now() + hour];
@@ -66,7 +66,7 @@ async fn a_key_that_has_ended_opens_nothing() {
 }
 
 #[tokio::test]
-async fn the_journal_never_sees_a_key() {
+async fn the_journal_never_contains_a_key() {
     let world = World::empty().await;
     let bearer = key(&world, "ci", json!({})).await;
     let secret = bearer.rsplit_once('_').unwrap().1;
@@ -75,7 +75,7 @@ async fn the_journal_never_sees_a_key() {
 }
 
 #[tokio::test]
-async fn admins_are_made_by_keys_and_policies_and_never_of_nobody() {
+async fn keys_and_policies_grant_admin_access_but_never_to_anonymous_callers() {
     let world = World::empty().await;
     let is_admin = async |bearer: &str| {
         let identity = world.crib.identify(Some(bearer)).await.unwrap();
@@ -92,7 +92,7 @@ async fn admins_are_made_by_keys_and_policies_and_never_of_nobody() {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_a_credential_unless_that_is_allowed() {
+async fn a_request_without_a_credential_is_rejected_unless_anonymous_access_is_enabled() {
     let world = World::empty().await;
     let said = world.crib.identify(None).await.unwrap_err();
     assert!(matches!(said, NotIdentified::NoCredential));
@@ -100,13 +100,13 @@ async fn nobody_gets_in_without_a_credential_unless_that_is_allowed() {
     let nobody = open.identify(None).await.unwrap();
     let claims = serde_json::to_value(&*nobody.agent.claims).unwrap();
     assert_eq!(claims, json!({"anonymous": true}));
-    // Not even a policy for everyone who is anonymous makes an admin of nobody.
+    // No policy can make an anonymous caller an admin.
     let matchers = json!([{"claim": "anonymous", "operator": "exists"}]);
     let rules = from_json(json!({"name": "p", "matchers": matchers, "admin": true}));
     let define = catalog::policy::PolicyCommand::Define(rules);
     world.execute(Command::Policy("p".parse().unwrap(), define)).await;
     assert!(!open.is_admin(&nobody));
-    // A credential that is wrong is wrong, also where none is needed.
+    // An invalid credential is rejected even if anonymous access is enabled.
     assert!(open.identify(Some("tcrib_x_y")).await.is_err());
     assert!(open.identify(Some("not.a.token")).await.is_err());
 }

@@ -1,4 +1,4 @@
-//! Access, end to end in one process: identities, views, explanations, and what never is stale.
+//! Access control, end to end in one process: identities, views, explanations, and caches that are never stale.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod explain;

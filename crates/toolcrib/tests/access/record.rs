@@ -1,4 +1,4 @@
-//! Every call of an agent is recorded, whatever came of it, once.
+//! The call log: every call of an agent is logged exactly once, whatever its outcome.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn a_call_is_recorded_with_who_what_and_how_it_ended() {
+async fn a_call_is_logged_with_caller_tool_and_outcome() {
     let json = "content-type: application/json\r\n";
     let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
     let (world, recorder) = world(&upstream, RecordOptions::default()).await;
@@ -94,7 +94,7 @@ async fn a_call_is_recorded_with_who_what_and_how_it_ended() {
 }
 
 #[tokio::test]
-async fn arguments_are_recorded_only_if_asked_for_and_without_secrets() {
+async fn arguments_are_logged_only_if_configured_and_without_secrets() {
     let upstream = Upstream::replying(|_| answer("200 OK", "", b"ok"));
     let options = RecordOptions { arguments: true, ..RecordOptions::default() };
     let (world, recorder) = world(&upstream, options).await;
@@ -107,7 +107,7 @@ async fn arguments_are_recorded_only_if_asked_for_and_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_call_whose_caller_went_away_is_recorded_as_cancelled() {
+async fn an_abandoned_call_is_logged_as_cancelled() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let world = World::with_tools_at(&url, &[("pets", &["get_pet"])]).await;
@@ -125,7 +125,7 @@ async fn a_call_whose_caller_went_away_is_recorded_as_cancelled() {
 }
 
 #[tokio::test]
-async fn the_most_used_tools_are_listed_beside_search_as_far_as_there_is_room() {
+async fn the_most_used_tools_are_listed_beside_search_up_to_a_size_limit() {
     let json = "content-type: application/json\r\n";
     let upstream = Upstream::replying(move |_| answer("200 OK", json, b"{}"));
     let tools = ["a", "b", "c", "d"];
@@ -153,9 +153,9 @@ async fn the_most_used_tools_are_listed_beside_search_as_far_as_there_is_room() 
     assert_ne!(view("x").usage_number(), before);
     assert_eq!(list("x", 9), ["tool_search", "execute_tool", "b", "c", "d"]);
     assert_eq!(list("x", 2), ["tool_search", "execute_tool", "b", "d"]);
-    // Only what the agent has.
+    // Only tools that are granted to the agent.
     assert_eq!(list("y", 9), ["tool_search", "execute_tool", "b"]);
-    // The same order, the same lists; and a stamp says which tools are beside.
+    // An unchanged ranking gives the same lists; the stamp covers the pinned tools.
     let (number, few) = (view("x").usage_number(), view("x").most_used(1, |_| 1));
     crib.count_usage().await;
     assert_eq!(view("x").usage_number(), number);
@@ -165,7 +165,7 @@ async fn the_most_used_tools_are_listed_beside_search_as_far_as_there_is_room() 
     assert_eq!(one.since(&view("x").by_search()).len(), 1);
 }
 
-/// Asks before it does anything, and has a tool that fails in the words of JSON-RPC.
+/// A provider that asks its caller first, and has a tool that fails with a JSON-RPC error.
 struct Asking;
 
 impl ToolProvider for Asking {
@@ -208,7 +208,7 @@ impl ToolProvider for Asking {
     }
 }
 
-/// Of a caller that answers by coming again, with this and with what it was given to remember.
+/// The context of a caller that repeats the call with these answers and the memory of the previous round.
 fn coming_again(answers: Value, memory: Option<String>) -> CallContext {
     let able = Abilities { elicitation: true, ..Abilities::default() };
     NewCall::by(able).answering(object(answers)).remembering(memory).unheard()
@@ -223,7 +223,7 @@ async fn asking(records: Arc<dyn Records>, strict: bool) -> (Arc<Recorder>, Agen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_asks_and_is_made_again_is_one_row() {
+async fn a_call_that_asks_and_is_repeated_is_one_row() {
     let (recorder, view) = asking(Arc::new(MemoryRecords::default()), false).await;
     let tool = view.find("paint").unwrap();
     let first = coming_again(json!({}), None);
@@ -246,7 +246,7 @@ async fn a_call_that_asks_and_is_made_again_is_one_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_asks_and_is_never_answered_is_recorded_as_cancelled() {
+async fn a_call_with_an_unanswered_question_is_logged_as_cancelled() {
     let (recorder, view) = asking(Arc::new(MemoryRecords::default()), false).await;
     let tool = view.find("paint").unwrap();
     view.call_with(&tool, Map::new(), &coming_again(json!({}), None)).await;
@@ -258,7 +258,7 @@ async fn a_call_that_asks_and_is_never_answered_is_recorded_as_cancelled() {
     for row in &unanswered {
         assert_eq!((row.status, row.error.as_deref()), (CallEnd::Cancelled, Some(why)));
     }
-    // Nor is it lost when the server stops before.
+    // An unanswered call is also logged if the server stops first.
     view.call_with(&tool, Map::new(), &coming_again(json!({}), None)).await;
     assert_eq!(rows(&recorder).await.len(), 2);
     recorder.close().await;
@@ -266,7 +266,7 @@ async fn a_call_that_asks_and_is_never_answered_is_recorded_as_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_calls_that_ask_the_first_are_not_remembered_and_their_rows_say_so() {
+async fn the_oldest_of_too_many_pending_questions_is_logged_as_cancelled() {
     let (recorder, view) = asking(Arc::new(MemoryRecords::default()), false).await;
     let tool = view.find("paint").unwrap();
     let first = coming_again(json!({}), None);
@@ -282,7 +282,7 @@ async fn of_many_calls_that_ask_the_first_are_not_remembered_and_their_rows_say_
     assert_eq!(shown, [(CallEnd::Cancelled, Some(why)), (CallEnd::Completed, None)]);
 }
 
-/// Nothing can be stored in it.
+/// A call log whose store is full.
 struct Full(MemoryRecords);
 
 impl Records for Full {
@@ -313,7 +313,7 @@ impl Records for Full {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_to_be_recorded_and_is_not_is_held_back_whatever_it_is() {
+async fn in_strict_mode_results_that_cannot_be_logged_are_withheld() {
     let (_recorder, view) = asking(Arc::new(Full(MemoryRecords::default())), true).await;
     let tool = view.find("break").unwrap();
     let called = view.call_with(&tool, Map::new(), &CallContext::silent()).await;

@@ -1,4 +1,4 @@
-//! Search among an agent's own tools: the table, what is told of a hit, and an index that is never behind.
+//! Search among the tools of an agent: the score table, the details of a hit, and an index that is never stale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ async fn found(view: &AgentView, query: &str) -> Vec<String> {
     hits.iter().map(|hit| hit.tool.name().to_owned()).collect()
 }
 
-/// Everybody with the role `x` has all tools.
+/// A world in which agents with the role `x` have all tools.
 async fn open_world(sources: &[(&str, &[&str])]) -> World {
     let world = World::with_tools(sources).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
@@ -27,7 +27,7 @@ async fn open_world(sources: &[(&str, &[&str])]) -> World {
 }
 
 #[tokio::test]
-async fn the_best_fit_comes_first_by_the_table() {
+async fn hits_are_ordered_by_the_score_table() {
     let world = World::with_tools(&[(
         "pets",
         &["order", "order_pizza", "reorder", "cancel", "orders_old", "odrer"],
@@ -47,7 +47,7 @@ async fn the_best_fit_comes_first_by_the_table() {
 }
 
 #[tokio::test]
-async fn a_changed_tool_is_found_by_its_new_words_as_soon_as_the_change_is_acknowledged() {
+async fn a_changed_tool_is_found_by_its_new_words_at_once() {
     let world = World::with_tools(&[("pets", &["a", "b"]), ("bills", &["c"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.group("some", json!({"tools": ["pets:a", "bills:c"]})).await;
@@ -71,7 +71,7 @@ async fn a_changed_tool_is_found_by_its_new_words_as_soon_as_the_change_is_ackno
 }
 
 #[tokio::test]
-async fn an_agent_says_how_much_of_what_is_found_it_wants_to_read() {
+async fn an_agent_chooses_the_detail_and_size_of_search_results() {
     let names = ["order_one", "order_two", "order_three"];
     let world = World::with_tools(&[("shop", &names)]).await;
     world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
@@ -91,7 +91,7 @@ async fn an_agent_says_how_much_of_what_is_found_it_wants_to_read() {
     let short = search(json!({"query": "order", "detail": "names"})).await;
     assert_eq!(members(&short, 2), ["name", "score"]);
     assert_eq!(short["call_with"], "execute_tool");
-    // The best is told in full, and what does not fit is said to be there.
+    // The best hit is returned with all details; hits beyond the token limit are only counted.
     let little = search(json!({"query": "order", "max_tokens": 60})).await;
     let told = little["tools"].as_array().unwrap().len() as u64;
     assert!((1..=3).contains(&told), "{little}");
@@ -100,11 +100,11 @@ async fn an_agent_says_how_much_of_what_is_found_it_wants_to_read() {
 }
 
 #[tokio::test]
-async fn a_view_finds_what_was_there_when_it_was_taken() {
+async fn a_view_searches_the_snapshot_it_was_created_from() {
     let world = open_world(&[("pets", &["walk_dog", "feed_cat"])]).await;
     let before = world.view(json!({"role": "x"}));
     assert_eq!(found(&before, "walk the dog").await, ["walk_dog"]);
-    // Another tool gets the place of one that is gone.
+    // A new tool reuses the slot of a removed one.
     world.execute(Command::Source("pets".parse().unwrap(), SourceCommand::Remove)).await;
     let profile =
         json!({"name": "zoo", "url": "https://z.example", "settings": {"kind": "openapi"}});
@@ -134,7 +134,7 @@ async fn a_tool_is_found_by_the_new_name_of_its_source() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_searches_while_many_tools_are_indexed_finds_all_of_its_own() {
+async fn a_search_during_indexing_finds_all_tools_of_the_agent() {
     let names: Vec<String> = (0..600).map(|number| format!("fetch_thing_{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let world = open_world(&[("things", &names)]).await;
@@ -148,7 +148,7 @@ async fn whoever_searches_while_many_tools_are_indexed_finds_all_of_its_own() {
         let (number, found) = search.await.unwrap();
         assert_eq!(found[0], format!("fetch_thing_{number}"));
     }
-    // Every change is found by who was told of it.
+    // Every acknowledged change is found at once.
     for number in 0..20 {
         let (tool, name) = (format!("things:fetch_thing_{number}"), format!("zebra{number}"));
         world.rename(&tool, &name).await;
@@ -158,7 +158,7 @@ async fn whoever_searches_while_many_tools_are_indexed_finds_all_of_its_own() {
 }
 
 #[tokio::test]
-async fn prompts_and_resources_are_found_when_they_are_asked_for() {
+async fn prompts_and_resources_are_found_if_requested() {
     let world = World::with_tools(&[("notes", &[])]).await;
     let selectors = ["tool", "prompt", "resource"].map(|kind| json!({"kind": kind, "name": "*"}));
     for (kind, selector) in ["tools", "prompts", "resources"].into_iter().zip(selectors) {
@@ -205,7 +205,7 @@ async fn prompts_and_resources_are_found_when_they_are_asked_for() {
     assert_eq!(archive["resources"].as_array().unwrap().len(), 1);
     assert_eq!(archive["resources"][0]["uri"], "file:///archive/notes");
     assert!(archive["resources"][0].get("description").is_none());
-    // Without a grant there is nothing of any kind.
+    // An agent without a grant finds nothing of any kind.
     let stranger = world.view(json!({"role": "y"}));
     for kind in [Primitive::Prompt, Primitive::Resource] {
         assert!(stranger.search_offers(kind, "note", 10).await.is_empty());
@@ -214,7 +214,7 @@ async fn prompts_and_resources_are_found_when_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn similar_tools_of_one_source_are_told_once_where_an_answer_is_to_be_short() {
+async fn similar_tools_of_one_source_are_grouped_in_short_answers() {
     let world = World::with_tools(&[
         ("shop", &["list_orders", "list_orders_by_date", "list_old_orders", "list_users"]),
         ("bar", &["list_orders_by_table"]),
@@ -247,7 +247,7 @@ async fn similar_tools_of_one_source_are_told_once_where_an_answer_is_to_be_shor
 }
 
 #[tokio::test]
-async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
+async fn tools_used_after_a_search_rank_higher_for_that_agent_only() {
     let json = "content-type: application/json\r\n";
     let upstream = Upstream::replying(move |_| answer("200 OK", json, b"{}"));
     let tools = ["send_report", "send_report_again", "send_letter"];
@@ -267,14 +267,15 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     assert_eq!(again[0].tool.name(), "send_report_again");
     assert!(again.iter().all(|hit| hit.score <= 1.0));
     assert_eq!(found(&ada, query).await[0], "send_report_again");
-    // Another question, a name, another agent, the same name elsewhere, and a crib that does not learn.
+    // Not affected: other queries, exact names, other agents, an equal subject of another issuer, and a toolcrib that
+    // does not learn.
     assert_eq!(found(&ada, "send a letter by mail").await[0], "send_letter");
     assert_eq!(found(&ada, "send_report").await[0], "send_report");
     for other in [who("bob", "https://a.example"), who("ada", "https://b.example")] {
         assert_eq!(found(&learning.view(&other), query).await, before);
     }
     assert_eq!(found(&world.crib.view(&who("ada", "https://a.example")), query).await, before);
-    // Those who show nothing are not one identity.
+    // Anonymous callers are not one identity, so nothing is learned from them.
     let claims = json!({"role": "x", "anonymous": true});
     let nobody = Agent::new("anonymous", Arc::new(from_json(claims)));
     let nobody = learning.view(&nobody);
@@ -283,7 +284,7 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     assert_eq!(found(&nobody, query).await, before);
 }
 
-/// An endpoint for which a text is about flying, about the weather, or about nothing of that; and some are cursed.
+/// An embeddings endpoint with vectors for flying, weather and everything else; it rejects texts with `cursed`.
 fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
     Upstream::replying(move |request| {
         if is_broken.load(Ordering::Relaxed) {
@@ -309,7 +310,7 @@ fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
     })
 }
 
-/// Until tools are found by what is meant.
+/// Starts the background indexing and waits until semantic search works.
 async fn learnt(crib: &Toolcrib) -> tokio::task::AbortHandle {
     let background = crib.clone();
     let background = tokio::spawn(async move { background.keep_searchable().await });
@@ -322,7 +323,7 @@ async fn learnt(crib: &Toolcrib) -> tokio::task::AbortHandle {
 }
 
 #[tokio::test]
-async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_it_does_not() {
+async fn search_is_semantic_with_an_embeddings_endpoint_and_by_words_without() {
     let world = open_world(&[("things", &["rent_zeppelin", "will_it_rain", "write_letter"])]).await;
     world.group("some", json!({"tools": ["things:write_letter"]})).await;
     world.policy("some", json!({"role": "y"}), &["some"]).await;
@@ -340,21 +341,21 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
     let view = crib.view(&agent(json!({"role": "x"})));
     assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
     assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
-    // Names and words go on to count, and scores stay scores.
+    // Exact names and words still count, and scores stay in their range.
     assert_eq!(found(&view, "write letter").await[0], "write_letter");
     let hits = view.search("write_letter", 10).await;
     assert_eq!((hits[0].tool.name(), hits[0].score), ("write_letter", 1.0));
     assert!(view.search("whatever floats nicely", 10).await.iter().all(|hit| hit.score <= 1.0));
-    // Nothing that is not granted is near.
+    // Semantic search finds only granted tools.
     let stranger = crib.view(&agent(json!({"role": "y"})));
     assert!(
         !found(&stranger, "whatever floats nicely").await.contains(&"rent_zeppelin".to_owned())
     );
-    // By words alone there is nothing of that.
+    // Search by words finds no such tool.
     let plain = world.view(json!({"role": "x"}));
     assert!(found(&plain, "whatever floats nicely").await.is_empty());
     background.abort();
-    // Another process knows the tools already, and asks only for the query.
+    // A second process reads the stored tool vectors and requests only that of the query.
     let told = |text: &str| upstream.requests().iter().filter(|it| it.contains(text)).count();
     let before = told("rent zeppelin");
     let again =
@@ -370,7 +371,7 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
 }
 
 #[tokio::test]
-async fn a_text_that_is_refused_keeps_no_other_from_being_found() {
+async fn a_text_rejected_by_the_endpoint_does_not_affect_other_texts() {
     let names = ["cursed_thing", "rent_zeppelin", "will_it_rain"];
     let world = open_world(&[("things", &names)]).await;
     let upstream = endpoint(Arc::default());
@@ -387,7 +388,7 @@ async fn a_text_that_is_refused_keeps_no_other_from_being_found() {
 }
 
 #[tokio::test]
-async fn tool_search_finds_only_what_is_granted() {
+async fn tool_search_finds_only_granted_tools() {
     let world = World::with_tools(&[("pets", &["get_pet", "sell_pet"])]).await;
     world.group("some", json!({"visibility": "searchable", "tools": ["pets:get_pet"]})).await;
     world.policy("some", json!({"role": "x"}), &["some"]).await;
@@ -402,7 +403,7 @@ async fn tool_search_finds_only_what_is_granted() {
 }
 
 #[tokio::test]
-async fn every_row_of_the_table_holds_for_a_word_alone() {
+async fn every_row_of_the_score_table_holds_for_a_single_word() {
     let world = World::with_tools(&[("things", &[])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
@@ -437,14 +438,14 @@ async fn every_row_of_the_table_holds_for_a_word_alone() {
         ("d2", 0.5),
     ];
     assert_eq!(rows[..7], fixed);
-    // One letter of seven is another.
+    // One letter of seven differs.
     assert_eq!(rows[7..], [("invoive", 0.3429)]);
     assert_eq!(view.search("", 100).await.len(), 9);
     assert!(view.search("nonesuch", 10).await.is_empty());
 }
 
 #[tokio::test]
-async fn hostile_questions_are_answered_soon_and_in_the_usual_words() {
+async fn hostile_queries_are_answered_quickly_with_the_usual_errors() {
     let names: Vec<String> = (0..300).map(|number| format!("tool_{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let world = World::with_tools(&[("things", &names)]).await;
@@ -479,11 +480,11 @@ async fn hostile_questions_are_answered_soon_and_in_the_usual_words() {
         let text = serde_json::to_string(&outcome).unwrap();
         assert!(text.contains("validation_error") && !text.contains("panicked"), "{text}");
     }
-    // Whoever wants more than there is at once gets that.
+    // `max_results` above the maximum is capped.
     let wanted = json!({"query": "tool", "max_results": 500});
     let outcome = view.call("tool_search", wanted.as_object().unwrap().clone()).await.unwrap();
     assert_eq!(outcome.result.unwrap()["tools"].as_array().unwrap().len(), 100);
-    // The answer is as short as is wanted.
+    // The answer respects `max_tokens`.
     let wanted = json!({"query": "tool", "max_results": 100, "max_tokens": 50});
     let outcome = view.call("tool_search", wanted.as_object().unwrap().clone()).await.unwrap();
     let result = outcome.result.unwrap();

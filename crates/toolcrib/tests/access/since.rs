@@ -1,4 +1,4 @@
-//! What became of an agent's list, and names that models take.
+//! Differences between two views of an agent, and tool names that models accept.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use toolcrib::{
 
 use crate::world::{World, agent};
 
-/// Offers what it was last told to offer.
+/// A provider whose tools the test can change.
 struct Offers {
     tools: Mutex<Vec<Arc<ProvidedTool>>>,
     changes: watch::Sender<Changes>,
@@ -60,14 +60,14 @@ fn told(changes: Vec<Changed>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_later_view_says_what_became_of_the_list() {
+async fn a_later_view_reports_the_changes_of_the_list() {
     let world = World::with_tools(&[("pets", &["a", "b", "c"]), ("bills", &["pay"])]).await;
     world.group("pets", json!({"selectors": [{"source": "pets"}]})).await;
     world.policy("x", json!({"role": "x"}), &["pets"]).await;
     let view = || world.view(json!({"role": "x"}));
     let first = view();
     assert!(view().is_as(&first) && view().since(&first).is_empty());
-    // Something else that makes a new toolset of the same tools.
+    // An unrelated change creates a new toolset with the same tools.
     world.group("others", json!({"tools": ["bills:pay"]})).await;
     assert!(!Arc::ptr_eq(first.toolset(), view().toolset()));
     assert!(view().is_as(&first) && view().since(&first).is_empty());
@@ -86,7 +86,7 @@ async fn a_later_view_says_what_became_of_the_list() {
 }
 
 #[tokio::test]
-async fn a_view_keeps_what_providers_offered() {
+async fn a_view_keeps_the_tools_that_providers_offered_at_its_creation() {
     let world = World::with_tools(&[]).await;
     let offers = Offers::new(&["one", "two"]);
     let crib = world
@@ -101,7 +101,7 @@ async fn a_view_keeps_what_providers_offered() {
 }
 
 #[tokio::test]
-async fn every_tool_has_a_name_that_models_take_and_answers_to_it() {
+async fn every_tool_has_a_portable_name_and_is_found_by_it() {
     let world = World::with_tools(&[("pets", &["list.all pets", "2fa", "fine"])]).await;
     let offers = Offers::new(&["süß", "sweet"]);
     let crib = world.with_options(Options { registry: Registry::of(offers), ..Options::default() });
@@ -121,7 +121,7 @@ async fn every_tool_has_a_name_that_models_take_and_answers_to_it() {
 }
 
 #[tokio::test]
-async fn the_last_form_of_a_name_means_the_tool_it_was_made_for() {
+async fn a_portable_name_cannot_be_taken_over_by_another_tool() {
     let world = World::with_tools(&[("pets", &["2fa"]), ("evil", &["a"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("x", json!({"role": "x"}), &["all"]).await;

@@ -1,4 +1,4 @@
-//! After a change has returned, no answer is older than it: not from a cache, and not in a race.
+//! No answer is older than the last acknowledged change: neither from a cache nor in a race.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,15 @@ use crate::world::{World, agent};
 
 const CHANGES: u64 = 120;
 
-/// A writer takes a grant away and gives it back, while others change other things; readers never see it after it was
-/// taken, nor miss it after it was given.
+/// A writer revokes and restores a grant while other writers change other things. Readers never see a revoked grant,
+/// and never miss a restored one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
+async fn no_reader_sees_a_stale_grant_after_an_acknowledged_change() {
     let world = Arc::new(World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await);
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("p", json!({"role": "x"}), &["all"]).await;
-    // Twice the number of acknowledged changes; odd while one is under way. Granted after an even number of them.
+    // Twice the number of acknowledged changes; odd while a change is in progress. Granted after an even number of
+    // changes.
     let clock = Arc::new(AtomicU64::new(0));
     let (done, judged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let readers: Vec<_> = (0..3)
@@ -34,7 +35,7 @@ async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
                     let view = world.crib.view(&agent(claims));
                     let found = view.find("get_pet").is_ok();
                     assert_eq!(found, view.list().iter().any(|tool| tool.name() == "get_pet"));
-                    // Only what was not interrupted by a change has one right answer.
+                    // Only a read that did not overlap with a change has exactly one right answer.
                     if clock.load(Ordering::SeqCst) == before && before % 2 == 0 {
                         assert_eq!(found, (before / 2) % 2 == 0, "after {} changes", before / 2);
                         judged.fetch_add(1, Ordering::SeqCst);
@@ -44,7 +45,7 @@ async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
             })
         })
         .collect();
-    // Others change other things meanwhile, so that many snapshots come and go.
+    // Other writers make unrelated changes meanwhile, so that many snapshots replace each other.
     let others: Vec<_> = (0..2)
         .map(|number| {
             let (world, done) = (Arc::clone(&world), Arc::clone(&done));
@@ -71,7 +72,7 @@ async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
         world.execute(command).await;
         let before = judged.load(Ordering::SeqCst);
         clock.fetch_add(1, Ordering::SeqCst);
-        // Every state is looked at; a reader that found a wrong answer looks no more.
+        // Wait until a reader has checked this state; a reader that found a wrong answer has finished.
         while judged.load(Ordering::SeqCst) == before
             && !readers.iter().all(JoinHandle::is_finished)
         {
@@ -84,9 +85,9 @@ async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
     }
 }
 
-/// Claims that no policy reads make no difference; every claim that one reads does (AUZ-12).
+/// Claims that no policy reads make no difference; every claim that a policy reads does (AUZ-12).
 #[tokio::test]
-async fn agents_that_differ_only_in_a_claim_that_policies_read_are_told_apart() {
+async fn agents_that_differ_in_a_claim_that_policies_read_are_distinguished() {
     let world = World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await;
     world.group("readers", json!({"tools": ["pets:get_pet"]})).await;
     for claim in ["auth_time", "nonce", "session_state", "iat", "jti"] {
@@ -96,9 +97,9 @@ async fn agents_that_differ_only_in_a_claim_that_policies_read_are_told_apart() 
     }
 }
 
-/// A policy that begins to read a claim is obeyed at once, also for agents whose answer is kept already.
+/// A policy that begins to read a claim applies at once, also to agents whose toolset is cached.
 #[tokio::test]
-async fn a_new_policy_that_reads_another_claim_counts_at_once() {
+async fn a_new_policy_that_reads_another_claim_applies_at_once() {
     let world = World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await;
     world.group("readers", json!({"tools": ["pets:get_pet"]})).await;
     world.group("writers", json!({"tools": ["pets:add_pet"]})).await;

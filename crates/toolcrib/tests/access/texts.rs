@@ -1,4 +1,4 @@
-//! What agents read of tools: without what a person could not see; and what is found beside other tools.
+//! Texts of tools as agents read them: without invisible characters; and the check for names that shadow other tools.
 
 use catalog::source::SourceCommand;
 use catalog::tool::{Review, ToolCommand};
@@ -10,8 +10,8 @@ use crate::world::{World, from_json, manifest};
 
 const URL: &str = "https://api.example";
 
-/// A world in which everybody of the staff has all tools, prompts and resources of one source. What was kept back is
-/// approved all the same.
+/// A world in which the staff have all tools, prompts and resources of one source. Quarantined ones are approved as
+/// well.
 async fn world_of(manifests: Vec<Manifest>) -> World {
     let world = World::empty().await;
     let profile = json!({"name": "odd", "url": URL, "settings": {"kind": "mcp"}});
@@ -48,7 +48,7 @@ fn staff() -> Value {
 }
 
 #[tokio::test]
-async fn what_cannot_be_seen_is_left_out_and_the_raw_text_stays_in_the_catalog() {
+async fn invisible_characters_are_removed_for_agents_but_kept_in_the_catalog() {
     let schema = json!({"type": "object", "properties": {
         "size\u{200b}": {"enum": ["s\u{200b}", "m"], "description": "the\u{200b} size\u{1b}[0m"},
         "code": {"pattern": "^[\u{0}-\u{7f}]$", "default": "x\u{202e}"}}});
@@ -78,7 +78,7 @@ async fn what_cannot_be_seen_is_left_out_and_the_raw_text_stays_in_the_catalog()
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_seen_is_shown_as_another() {
+async fn a_name_with_invisible_characters_gets_a_distinct_visible_name() {
     let world = world_of(vec![mcp("get_pet\u{200b}"), mcp("get_pet")]).await;
     let view = world.view(staff());
     let list = view.list();
@@ -86,13 +86,13 @@ async fn a_name_that_cannot_be_seen_is_shown_as_another() {
     let odd = names.iter().find(|name| **name != "get_pet").unwrap();
     assert!(names.contains(&"get_pet") && odd.starts_with("odd__get_pet__"), "{names:?}");
     assert!(odd.is_ascii());
-    // It still is the upstream's tool of that name.
+    // The portable name still refers to the tool with the original upstream name.
     let entry = view.find(odd).unwrap();
     assert_eq!(entry.entry().unwrap().tool.name(), "get_pet\u{200b}");
 }
 
 #[tokio::test]
-async fn prompts_and_resources_are_shown_in_the_same_way() {
+async fn prompts_and_resources_are_cleaned_in_the_same_way() {
     let arguments = RawJson::from(&json!([{"name": "a\u{200b}", "description": "b\u{200b}"}]));
     let prompt = Manifest {
         description: "A\u{200b} prompt".into(),
@@ -118,7 +118,7 @@ async fn prompts_and_resources_are_shown_in_the_same_way() {
 }
 
 #[tokio::test]
-async fn a_description_that_never_ends_is_cut() {
+async fn an_overlong_description_is_cut() {
     let long = Manifest { description: "word ".repeat(200_000).into(), ..mcp("long") };
     let world = world_of(vec![long]).await;
     let tool = world.view(staff()).find("long").unwrap();
@@ -127,7 +127,7 @@ async fn a_description_that_never_ends_is_cut() {
 }
 
 #[tokio::test]
-async fn a_name_that_somebody_had_before_is_found_and_keeps_nothing_back() {
+async fn a_shadowed_name_is_reported_but_not_quarantined() {
     let world = World::with_tools(&[
         ("mail", &["send_email", "read_email"]),
         ("evil", &["send_email", "tool_search", "other"]),

@@ -1,4 +1,4 @@
-//! What an agent sees: its own tools under names that tell them apart, and no trace of the others.
+//! The view of an agent: its own tools under unique names, and no trace of other tools.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ async fn an_unknown_tool_and_one_that_is_not_granted_look_the_same() {
 }
 
 #[tokio::test]
-async fn a_clash_between_sources_is_told_apart_for_those_who_have_both() {
+async fn equal_names_of_two_sources_are_disambiguated_for_agents_that_have_both() {
     let world =
         World::with_tools(&[("github", &["search", "merge"]), ("gitlab", &["search"])]).await;
     world.group("both", json!({"selectors": [{"name": "*"}]})).await;
@@ -73,7 +73,7 @@ async fn a_clash_between_sources_is_told_apart_for_those_who_have_both() {
 }
 
 #[tokio::test]
-async fn two_tools_of_one_source_that_were_given_one_name_are_still_told_apart() {
+async fn two_tools_of_one_source_renamed_to_one_name_are_disambiguated() {
     let world = World::with_tools(&[("pets", &["a", "b"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
@@ -91,7 +91,7 @@ async fn two_tools_of_one_source_that_were_given_one_name_are_still_told_apart()
 }
 
 #[tokio::test]
-async fn every_switch_stops_a_tool_at_once() {
+async fn disabling_any_involved_entity_stops_a_tool_at_once() {
     let world = World::with_tools(&[("pets", &["get_pet"])]).await;
     world.group("all", json!({"tools": ["pets:get_pet"]})).await;
     world.policy("p", json!({"role": "x"}), &["all"]).await;
@@ -121,7 +121,7 @@ async fn every_switch_stops_a_tool_at_once() {
 }
 
 #[tokio::test]
-async fn visibility_is_said_per_source_per_group_or_per_tool() {
+async fn visibility_can_be_set_per_source_per_group_or_per_tool() {
     let world = World::with_tools(&[("pets", &["a"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
@@ -140,7 +140,7 @@ async fn visibility_is_said_per_source_per_group_or_per_tool() {
 }
 
 #[tokio::test]
-async fn the_tool_speaks_of_its_visibility_before_groups_and_groups_before_the_source() {
+async fn the_visibility_of_a_tool_overrides_its_groups_and_those_its_source() {
     let world = World::with_tools(&[("pets", &["a", "b", "c"])]).await;
     world.group("quiet", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
     world.group("loud", json!({"visibility": "listed", "tools": ["pets:b"]})).await;
@@ -171,7 +171,7 @@ async fn a_granted_tool_is_called_at_its_upstream() {
     assert_eq!(upstream.requests().len(), 1);
 }
 
-/// Offers a tool that repeats its arguments, and one that is in the catalog too.
+/// A provider with a tool that repeats its arguments, and one whose name is also in the catalog.
 struct Echo;
 
 impl ToolProvider for Echo {
@@ -219,7 +219,7 @@ async fn a_provider_adds_tools_for_one_request_and_shadows_none() {
 }
 
 #[tokio::test]
-async fn what_is_registered_is_listed_beside_the_tools_of_sources_which_come_first() {
+async fn registered_tools_are_listed_after_the_tools_of_sources() {
     let json = "content-type: application/json\r\n";
     let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
     let world = World::with_tools_at(&upstream.url(""), &[("pets", &["get_pet"])]).await;
@@ -235,13 +235,13 @@ async fn what_is_registered_is_listed_beside_the_tools_of_sources_which_come_fir
     assert_eq!(names(&view.list()), ["get_pet", "feed_pet"]);
     let outcome = view.call("get_pet", Map::new()).await.unwrap();
     assert_eq!(outcome.result, Some(json!({"name": "Rex"})));
-    // Who was not granted the tool of the source has the one that is registered.
+    // An agent without a grant for the tool of the source gets the registered one.
     let outcome = crib.view(&agent(json!({}))).call("get_pet", Map::new()).await.unwrap();
     assert_eq!(outcome.content, [Content::Text { text: "registered".into() }]);
 }
 
 #[tokio::test]
-async fn what_is_not_listed_is_found_and_executed_by_the_two_tools_about_tools() {
+async fn unlisted_tools_are_found_by_tool_search_and_called_by_execute_tool() {
     let json = "content-type: application/json\r\n";
     let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
     let world = World::with_tools_at(&upstream.url(""), &[("pets", &["get_pet"])]).await;
@@ -265,7 +265,7 @@ async fn what_is_not_listed_is_found_and_executed_by_the_two_tools_about_tools()
     }
     let missing = view.call("tool_search", Map::new()).await.unwrap().error.unwrap();
     assert!(missing.message.contains("query"), "{}", missing.message);
-    // Who has nothing to find has no tools about tools.
+    // An agent without any searchable tool does not get the search tools.
     let nobody = world.view(json!({"role": "y"}));
     assert_eq!(
         nobody.call("tool_search", Map::new()).await.unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-//! What would change for agents, before anything is changed.
+//! Previews of changes: the effect on agents, before anything is changed.
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
@@ -37,7 +37,7 @@ fn ids(tools: &[model::ToolId]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_would_be_gained_lost_and_renamed_is_said_for_each_agent() {
+async fn gained_lost_and_renamed_tools_are_reported_for_each_agent() {
     let world = world().await;
     let commands = [
         group("lab", json!([{"source": "gitlab"}])),
@@ -57,7 +57,7 @@ async fn what_would_be_gained_lost_and_renamed_is_said_for_each_agent() {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_by_asking() {
+async fn a_preview_changes_nothing() {
     let world = world().await;
     let before = world.crib.catalog().snapshot();
     effects(&world, &[group("lab", json!([{"name": "*"}]))]).await;
@@ -69,7 +69,7 @@ async fn nothing_is_changed_by_asking() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_is_refused() {
+async fn a_preview_of_a_refused_command_is_refused() {
     let world = world().await;
     let grant = Command::Policy("p".parse().unwrap(), policy("p", "dev", &["nowhere"]));
     let refused = world.crib.what_if(&[grant], &[]).await;
@@ -77,7 +77,7 @@ async fn what_would_be_refused_is_refused() {
 }
 
 #[tokio::test]
-async fn what_comes_true_is_what_was_said() {
+async fn the_preview_matches_the_actual_effect() {
     let world = world().await;
     let commands = [
         group("lab", json!([{"name": "s*"}])),

@@ -1,4 +1,4 @@
-//! Workflows as tools: declared by a source, run under the grants of whoever calls them.
+//! Workflows as tools: declared by a source, executed with the grants of the caller.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ fn document(name: &str, tasks: Value) -> Value {
 }
 
 impl World {
-    /// With these workflows in the source `flows`.
+    /// Registers and refreshes the source `flows` with these workflows.
     async fn flows(&self, documents: &[Value]) -> RefreshResult {
         let documents: Vec<String> = documents.iter().map(Value::to_string).collect();
         let settings = json!({"kind": "workflow", "documents": documents});
@@ -45,7 +45,7 @@ impl World {
         refresher.refresh(&"flows".parse().unwrap(), false, &Context::default()).await.unwrap()
     }
 
-    /// A world where `role: x` has everything but the tools of the source `secrets`.
+    /// A world in which `role: x` has every tool but those of the source `secrets`.
     async fn granting(upstream: &Upstream) -> Self {
         let sources: [(&str, &[&str]); 2] = [("pets", &["one", "two"]), ("secrets", &["hidden"])];
         let world = Self::with_tools_at(&upstream.url(""), &sources).await;
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// Says which path was asked for.
+/// An upstream that answers with the requested path.
 fn echo() -> Upstream {
     Upstream::replying(|request| {
         let path = request.split(' ').nth(1).unwrap_or_default();
@@ -117,7 +117,7 @@ do:
 }
 
 #[tokio::test]
-async fn a_document_that_is_wrong_fails_the_refresh_and_says_where() {
+async fn an_invalid_document_fails_the_refresh_and_reports_the_location() {
     let world = World::granting(&echo()).await;
     let good = document("good", json!([{"a": {"wait": {}}}]));
     let result = world.flows(&[good, document("bad", json!([{"a": {"call": "http"}}]))]).await;
@@ -134,7 +134,7 @@ async fn a_document_that_is_wrong_fails_the_refresh_and_says_where() {
 }
 
 #[tokio::test]
-async fn a_step_calls_only_what_its_caller_was_granted() {
+async fn a_step_can_call_only_tools_granted_to_its_caller() {
     let upstream = echo();
     let world = World::granting(&upstream).await;
     let tasks = json!([{"a": {"call": "pets__one"}}, {"b": {"call": "secrets__hidden"}}]);
@@ -150,7 +150,7 @@ async fn a_step_calls_only_what_its_caller_was_granted() {
     assert_eq!(hidden.code, ErrorCode::NotGranted);
     assert_eq!(hidden.message, "Tool not found: secrets__hidden (at /do/1/b)");
     assert_eq!(upstream.requests().len(), 1);
-    // What is not granted and what does not exist look the same.
+    // A tool that is not granted looks like a tool that does not exist.
     let missing = world.call("none", json!({})).await.error.unwrap();
     assert_eq!(missing.code, hidden.code);
     assert_eq!(missing.message, "Tool not found: secrets:nothing (at /do/0/a)");
@@ -161,7 +161,7 @@ async fn a_step_calls_only_what_its_caller_was_granted() {
 }
 
 #[tokio::test]
-async fn what_is_taken_away_meanwhile_is_not_called_any_more() {
+async fn a_tool_revoked_during_the_workflow_is_not_called() {
     let (go_on, may_go_on) = channel::<()>();
     let may_go_on = Mutex::new(may_go_on);
     let upstream = Upstream::replying(move |_| {
@@ -188,7 +188,7 @@ async fn what_is_taken_away_meanwhile_is_not_called_any_more() {
 }
 
 #[tokio::test]
-async fn a_workflow_and_every_step_are_recorded_as_the_callers() {
+async fn a_workflow_and_every_step_are_logged_under_the_caller() {
     let world = World::granting(&echo()).await;
     let tasks = json!([{"a": {"call": "pets__one"}}, {"b": {"call": "secrets__hidden"}}]);
     world.flows(&[document("both", tasks)]).await;
@@ -213,7 +213,7 @@ async fn a_workflow_and_every_step_are_recorded_as_the_callers() {
 }
 
 #[tokio::test]
-async fn the_caller_hears_of_every_step() {
+async fn the_caller_gets_progress_of_every_step() {
     let world = World::granting(&echo()).await;
     let tasks = json!([{"first": {"call": "pets__one"}}, {"second": {"set": {"n": 1}}}]);
     world.flows(&[document("both", tasks)]).await;
@@ -230,7 +230,7 @@ async fn the_caller_hears_of_every_step() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_stops_its_steps() {
+async fn an_abandoned_call_stops_its_steps() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let world = World::with_tools_at(&url, &[("pets", &["one", "two"])]).await;
@@ -253,7 +253,7 @@ async fn a_call_that_is_dropped_stops_its_steps() {
 }
 
 #[tokio::test]
-async fn whoever_waits_less_gets_its_answer_in_time() {
+async fn a_caller_with_a_shorter_deadline_is_answered_in_time() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let world = World::with_tools_at(&url, &[("pets", &["one"])]).await;
@@ -268,7 +268,7 @@ async fn whoever_waits_less_gets_its_answer_in_time() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_calls_itself_ends() {
+async fn a_recursive_workflow_is_stopped() {
     let world = World::granting(&echo()).await;
     let again = json!([{"again": {"call": "flows__round"}}]);
     let wide: Vec<Value> =
@@ -285,13 +285,13 @@ async fn a_workflow_that_calls_itself_ends() {
         "{}",
         failure.message
     );
-    // However often it tries, all of them together have one budget.
+    // All nested calls together share one step budget.
     let failure = world.call("wide", json!({})).await.error.unwrap();
     assert!(failure.message.contains("has made more steps than it may"), "{}", failure.message);
 }
 
 #[tokio::test]
-async fn the_deepest_workflow_has_room_on_the_stack() {
+async fn the_deepest_allowed_workflow_does_not_overflow_the_stack() {
     let world = World::granting(&echo()).await;
     let deepest = (0..15).fold(json!({"call": "pets__one"}), |inside, at| match at % 4 {
         0 => json!({"do": [{"a": inside}], "timeout": {"after": "PT1M"}}),
@@ -306,7 +306,7 @@ async fn the_deepest_workflow_has_room_on_the_stack() {
 }
 
 #[tokio::test]
-async fn the_example_orders_what_somebody_can_pay_for() {
+async fn the_example_workflow_orders_within_the_budget() {
     let upstream = Upstream::replying(|request| {
         let body = match request.split(['?', ' ']).nth(1) {
             Some("/menu") => json!([
@@ -346,7 +346,7 @@ async fn the_example_orders_what_somebody_can_pay_for() {
 }
 
 #[tokio::test]
-async fn a_step_gets_a_long_answer_whole() {
+async fn a_step_gets_a_long_answer_uncut() {
     let long = "x".repeat(400 << 10);
     let body = json!({"text": long}).to_string();
     let upstream = Upstream::replying(move |_| {

@@ -1,4 +1,4 @@
-//! A crib with sources, tools, groups and policies, made by commands as an admin would.
+//! A toolcrib with sources, tools, groups and policies, created by admin commands.
 
 use std::sync::Arc;
 
@@ -39,17 +39,17 @@ impl World {
         Self { crib, catalog, client }
     }
 
-    /// Another crib over the same catalog.
+    /// A second toolcrib over the same catalog.
     pub(crate) fn with_options(&self, options: Options) -> Toolcrib {
         Toolcrib::new(Arc::clone(&self.catalog), self.client.clone(), SystemClock, options)
     }
 
-    /// With sources that have tools.
+    /// A world with these sources and their tools.
     pub(crate) async fn with_tools(sources: &[(&str, &[&str])]) -> Self {
         Self::with_tools_at("https://api.example", sources).await
     }
 
-    /// The same, at an upstream.
+    /// A world with these sources and their tools at an upstream.
     pub(crate) async fn with_tools_at(url: &str, sources: &[(&str, &[&str])]) -> Self {
         let world = Self::empty().await;
         for (source, tools) in sources {
@@ -67,7 +67,7 @@ impl World {
         self.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap()
     }
 
-    /// A group with these `selectors`, `tools`, `excluded` and `visibility`.
+    /// Creates a group with these `selectors`, `tools`, `excluded` and `visibility`.
     pub(crate) async fn group(&self, id: &str, mut group: Value) {
         let visibility = group["visibility"].take();
         group["id"] = json!(id);
@@ -76,7 +76,7 @@ impl World {
         self.execute(Command::Group(id.parse().unwrap(), create)).await;
     }
 
-    /// A policy that grants groups to those with these claims.
+    /// Creates a policy that grants these groups to agents with these claims.
     pub(crate) async fn policy(&self, id: &str, claims: Value, groups: &[&str]) {
         let matcher = |(claim, value): (&String, &Value)| json!({"claim": claim, "operator": "equals", "value": value});
         let matchers: Vec<_> = claims.as_object().unwrap().iter().map(matcher).collect();

@@ -1,4 +1,4 @@
-//! What strangers try: floods of made-up keys, keys of their own, key sets that never end.
+//! Attacks on token verification: floods of unknown key ids, attacker-supplied keys, and oversized key sets.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::signer::{Signer, encode, jwks};
 use crate::world::{ISSUER, World, alice, clock, good, issuer, ok, signed, subject, trusting};
 
 #[tokio::test]
-async fn a_key_that_a_token_points_to_is_never_asked_for() {
+async fn a_key_url_in_a_token_header_is_never_fetched() {
     let world = World::new().await;
     let attacker = Signer::p256();
     let keys = jwks(&[attacker.jwk("k")]);
@@ -42,7 +42,7 @@ async fn a_key_that_a_token_points_to_is_never_asked_for() {
 }
 
 #[tokio::test]
-async fn a_flood_of_made_up_keys_costs_one_fetch() {
+async fn a_flood_of_unknown_key_ids_causes_one_fetch() {
     let world = World::new().await;
     assert_eq!(world.ask(&world.fresh()).await, alice());
     world.pass(30);
@@ -60,7 +60,7 @@ async fn a_flood_of_made_up_keys_costs_one_fetch() {
 }
 
 #[tokio::test]
-async fn strange_key_names_are_only_names() {
+async fn unusual_key_ids_are_treated_as_unknown_keys() {
     let world = World::new().await;
     let long = "k".repeat(10_000);
     for kid in ["../../dev/null", "' OR 1=1--", &long, "k\0", "k\r\nX: y", "🔑", ""] {
@@ -70,7 +70,7 @@ async fn strange_key_names_are_only_names() {
     assert_eq!(world.fetches(), 1);
 }
 
-/// Sends the head of an answer, and then a byte now and then.
+/// A server that sends the head of an answer, and then one byte every 20 ms.
 fn drip() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -96,7 +96,7 @@ fn zipped(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_key_set_that_is_too_much_changes_nothing() {
+async fn an_oversized_or_invalid_key_set_changes_nothing() {
     let world = World::new().await;
     assert_eq!(world.ask(&world.fresh()).await, alice());
     let elsewhere = Upstream::replying(|_| ok(&jwks(&[])));
@@ -123,7 +123,7 @@ async fn a_key_set_that_is_too_much_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_set_that_drips_is_given_up_at_the_deadline() {
+async fn a_slow_key_set_is_abandoned_at_the_deadline() {
     let timing = Timing { deadline: Duration::from_millis(200), ..Timing::default() };
     let config = issuer(json!({"keys": {"jwks_url": drip()}}));
     let authenticator = trusting(&[config], &clock(), timing).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_key_set_that_drips_is_given_up_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn what_is_no_token_is_nobody_and_asks_for_nothing() {
+async fn an_invalid_token_is_rejected_without_a_fetch() {
     let world = World::new().await;
     for text in ["", "Bearer", "a.b.c", "null", "anonymous", "..", "\0", "e30.e30.e30"] {
         assert!(world.ask(text).await.is_err(), "{text}");

@@ -1,4 +1,4 @@
-//! What an admin may write about issuers, and what is refused before anybody asks.
+//! The configuration of issuers, and configurations that are refused at startup.
 
 use serde_json::{Value, json};
 use toolcrib::{Authenticator, IssuerConfig, IssuerError, Timing, TokenError};
@@ -15,7 +15,7 @@ async fn ask(authenticator: &Authenticator, token: &str) -> Result<String, Token
 }
 
 #[tokio::test]
-async fn keys_can_be_given_right_here_or_in_a_file() {
+async fn keys_can_be_inline_or_in_a_file() {
     let signer = Signer::p256();
     let folder = tempfile::tempdir().unwrap();
     let (set, pem) = (folder.path().join("jwks.json"), folder.path().join("keys.pem"));
@@ -36,7 +36,7 @@ async fn keys_can_be_given_right_here_or_in_a_file() {
 }
 
 #[tokio::test]
-async fn a_file_with_keys_is_read_again() {
+async fn a_key_file_is_reloaded() {
     let (signer, newer) = (Signer::p256(), Signer::p256());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jwks.json");
@@ -59,7 +59,7 @@ async fn a_secret_is_given_by_reference() {
 }
 
 #[tokio::test]
-async fn keys_that_cannot_be_used_are_refused_at_the_start() {
+async fn unusable_keys_are_refused_at_startup() {
     let pem = Signer::p256().pem();
     for (changed, complaint) in [
         (json!({"issuer": "not a url"}), "is not a url"),
@@ -93,7 +93,7 @@ async fn keys_that_cannot_be_used_are_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn two_issuers_of_one_name_are_refused() {
+async fn two_issuers_with_the_same_name_are_refused() {
     let keys = json!({"keys": {"pem": Signer::p256().pem()}});
     let twice = [issuer(keys.clone()), issuer(keys)];
     let refused = trusting(&twice, &clock(), Timing::default()).await;
@@ -101,7 +101,7 @@ async fn two_issuers_of_one_name_are_refused() {
 }
 
 #[tokio::test]
-async fn each_issuer_speaks_for_itself() {
+async fn a_token_is_verified_only_with_the_keys_of_its_issuer() {
     let (one, two) = (Signer::p256(), Signer::p256());
     let of = |name: &str, signer: &Signer| {
         issuer(json!({"issuer": name, "keys": {"jwks": {"keys": [signer.jwk("k")]}}}))
@@ -117,7 +117,7 @@ async fn each_issuer_speaks_for_itself() {
 }
 
 #[test]
-fn what_is_misspelt_is_refused() {
+fn misspelt_fields_are_refused() {
     for wrong in [
         json!({"audiences": "a"}),
         json!({"keys": "discover"}),

@@ -1,4 +1,4 @@
-//! An issuer says where its keys are, and only an issuer says so about itself.
+//! Discovery of issuer metadata: an issuer publishes where its keys are, and only for itself.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::world::{alice, clock, issuer, ok, signed, subject, trusting, trusting
 const OPENID: &str = "/.well-known/openid-configuration";
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
 
-/// An issuer with one key, below `/realm`. Its document is served at one place; it is made from the issuer's address.
+/// An issuer with one key, below `/realm`. It serves its metadata, built from its origin, at one path.
 struct Provider {
     server: Upstream,
     signer: Signer,
@@ -66,7 +66,7 @@ fn honest(origin: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_issuer_is_asked_where_its_keys_are() {
+async fn the_key_address_is_read_from_the_openid_metadata() {
     let provider = Provider::new("/realm/.well-known/openid-configuration", honest);
     let authenticator = provider.trusted().await;
     assert_eq!(provider.ask(&authenticator).await, alice());
@@ -74,7 +74,7 @@ async fn an_issuer_is_asked_where_its_keys_are() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_knows_only_oauth_is_asked_there() {
+async fn the_oauth_metadata_is_used_if_there_is_no_openid_metadata() {
     let provider = Provider::new("/.well-known/oauth-authorization-server/realm", honest);
     let authenticator = provider.trusted().await;
     assert_eq!(provider.ask(&authenticator).await, alice());
@@ -85,7 +85,7 @@ async fn an_issuer_that_knows_only_oauth_is_asked_there() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_not_of_this_issuer_is_not_believed() {
+async fn metadata_of_another_issuer_is_not_trusted() {
     type Document = fn(&str) -> Value;
     let documents: [(Document, &str); 7] = [
         (
@@ -121,7 +121,7 @@ async fn a_document_that_is_not_of_this_issuer_is_not_believed() {
 }
 
 #[tokio::test]
-async fn an_issuer_on_a_private_address_is_reached_only_if_it_is_allowed() {
+async fn an_issuer_on_a_private_address_needs_explicit_permission() {
     let provider = Provider::new("/realm/.well-known/openid-configuration", honest);
     let guarded = HttpClient::new(Egress::default());
     let mut config = provider.config();

@@ -1,4 +1,4 @@
-//! Keys are fetched once, kept, and replaced; an issuer that is down does not lock its agents out at once.
+//! Keys are fetched once, cached and rotated; agents of an unreachable issuer are not locked out at once.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::world::{World, alice, good, ok};
 const HOUR: i64 = 3600;
 
 #[tokio::test]
-async fn keys_are_fetched_when_they_are_first_needed() {
+async fn keys_are_fetched_on_first_use() {
     let world = World::new().await;
     assert_eq!((world.fetches(), world.state().keys), (0, 0));
     for _ in 0..5 {
@@ -25,7 +25,7 @@ async fn keys_are_fetched_when_they_are_first_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_hundred_first_requests_make_one_fetch() {
+async fn a_hundred_concurrent_first_requests_cause_one_fetch() {
     let world = Arc::new(World::new().await);
     let mut requests = JoinSet::new();
     for _ in 0..100 {
@@ -39,7 +39,7 @@ async fn a_hundred_first_requests_make_one_fetch() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_picked_up_by_one_fetch() {
+async fn a_new_key_is_found_by_one_fetch() {
     let world = World::new().await;
     assert_eq!(world.ask(&world.fresh()).await, alice());
     let newer = Signer::p256();
@@ -54,7 +54,7 @@ async fn a_new_key_is_picked_up_by_one_fetch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn all_who_have_the_new_key_wait_for_one_fetch() {
+async fn all_requests_with_a_new_key_wait_for_one_fetch() {
     let world = Arc::new(World::new().await);
     assert_eq!(world.ask(&world.fresh()).await, alice());
     let newer = Arc::new(Signer::p256());
@@ -72,7 +72,7 @@ async fn all_who_have_the_new_key_wait_for_one_fetch() {
 }
 
 #[tokio::test]
-async fn keys_that_are_getting_old_are_fetched_while_they_serve() {
+async fn ageing_keys_are_refreshed_while_they_stay_in_use() {
     let world = World::new().await;
     assert_eq!(world.ask(&world.fresh()).await, alice());
     let first = world.state().fetched_at;
@@ -86,7 +86,7 @@ async fn keys_that_are_getting_old_are_fetched_while_they_serve() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_down_is_remembered_for_a_day() {
+async fn the_keys_of_an_unreachable_issuer_stay_valid_for_a_day() {
     let replies = [
         answer("500 Internal Server Error", "", b""),
         ok("<html>We will be back soon</html>"),
@@ -123,7 +123,7 @@ async fn an_issuer_that_is_down_is_remembered_for_a_day() {
 }
 
 #[tokio::test]
-async fn without_keys_nobody_is_anybody() {
+async fn without_keys_every_token_is_rejected() {
     let world = World::new().await;
     world.serve(answer("503 Service Unavailable", "", b""));
     for _ in 0..20 {
@@ -139,7 +139,7 @@ async fn without_keys_nobody_is_anybody() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_removed_is_refused_when_its_keys_get_old() {
+async fn a_removed_key_is_rejected_once_the_keys_are_refreshed() {
     let world = World::new().await;
     let token = world.fresh();
     assert_eq!(world.ask(&token).await, alice());
@@ -152,7 +152,7 @@ async fn a_key_that_was_removed_is_refused_when_its_keys_get_old() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_removed_is_refused_right_after_an_admin_asks() {
+async fn a_removed_key_is_rejected_right_after_a_manual_refresh() {
     let world = World::new().await;
     let token = world.fresh();
     assert_eq!(world.ask(&token).await, alice());
@@ -164,7 +164,7 @@ async fn a_key_that_was_removed_is_refused_right_after_an_admin_asks() {
 }
 
 #[tokio::test]
-async fn an_admin_may_ask_once_a_second() {
+async fn manual_key_refreshes_are_limited_to_one_per_second() {
     let world = World::new().await;
     for _ in 0..10 {
         world.authenticator.refresh_keys().await;
@@ -176,12 +176,12 @@ async fn an_admin_may_ask_once_a_second() {
 }
 
 #[tokio::test]
-async fn whoever_hangs_up_does_not_end_a_fetch() {
+async fn a_cancelled_request_does_not_cancel_the_fetch() {
     let world = World::with(Timing::default()).await;
     let token = world.fresh();
     {
         let mut asked = Box::pin(world.ask(&token));
-        // Far enough to start the fetch, and not one step further.
+        // Poll once: that starts the fetch and goes no further.
         let once = std::future::poll_fn(|context| {
             drop(asked.as_mut().poll(context));
             std::task::Poll::Ready(())
@@ -194,7 +194,7 @@ async fn whoever_hangs_up_does_not_end_a_fetch() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_does_not_stop_fetching() {
+async fn a_clock_set_back_does_not_stop_fetching() {
     let world = World::new().await;
     assert_eq!(world.ask(&world.fresh()).await, alice());
     world.pass(-HOUR);
@@ -204,7 +204,7 @@ async fn a_clock_that_is_set_back_does_not_stop_fetching() {
 }
 
 #[tokio::test]
-async fn a_state_can_be_shown() {
+async fn the_state_of_an_issuer_can_be_serialized() {
     let world = World::new().await;
     world.serve(ok(&jwks(&[world.signer.jwk("k"), json!({"kty": "new"})])));
     let states = serde_json::to_value(world.authenticator.refresh_keys().await).unwrap();

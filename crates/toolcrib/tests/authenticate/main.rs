@@ -1,4 +1,5 @@
-//! Tokens become agents while their issuers' keys come, change, go, or cannot be had (JWT-04 to JWT-24).
+//! Authentication by tokens while the keys of their issuers appear, rotate, vanish or are unreachable (JWT-04 to
+//! JWT-24).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attacks;

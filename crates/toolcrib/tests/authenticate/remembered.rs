@@ -1,4 +1,4 @@
-//! A token that was verified is remembered as a whole, and no longer than it would be verified again (JWT-23).
+//! The cache of verified tokens: the key is the whole token, and an entry never outlives the token's validity (JWT-23).
 
 use serde_json::json;
 use toolcrib::TokenError;
@@ -7,7 +7,7 @@ use crate::signer::Signer;
 use crate::world::{START, World, alice, good, signed};
 
 #[tokio::test]
-async fn a_token_that_looks_like_one_that_is_remembered_is_another() {
+async fn a_token_similar_to_a_cached_one_is_verified_separately() {
     let world = World::new().await;
     let token = world.fresh();
     assert_eq!(world.ask(&token).await, alice());
@@ -28,14 +28,14 @@ async fn a_token_that_looks_like_one_that_is_remembered_is_another() {
         assert_eq!(world.ask(&like).await, Err(error));
         assert_eq!(world.ask(&like).await, Err(error), "a refusal stays one");
     }
-    // Another signature of the same key over the same text is as good as the first.
+    // A second valid signature over the same text is accepted too.
     assert_eq!(world.ask(&format!("{input}.{other_signature}")).await, alice());
     assert_eq!(world.ask(&bob).await, Ok("bob".to_owned()));
     assert_eq!(world.ask(&token).await, alice());
 }
 
 #[tokio::test]
-async fn a_token_that_expires_is_forgotten() {
+async fn an_expired_token_is_removed_from_the_cache() {
     let world = World::new().await;
     let token = signed(&world.signer, json!({"kid": "k"}), json!({"exp": START + 100}));
     assert_eq!(world.ask(&token).await, alice());
@@ -46,7 +46,7 @@ async fn a_token_that_expires_is_forgotten() {
 }
 
 #[tokio::test]
-async fn the_claims_of_a_token_come_with_its_agent() {
+async fn an_agent_carries_the_claims_of_its_token() {
     let world = World::new().await;
     let claims = json!({"realm_access": {"roles": ["admin"]}});
     let token = signed(&world.signer, json!({"kid": "k"}), claims);
@@ -57,7 +57,7 @@ async fn the_claims_of_a_token_come_with_its_agent() {
 }
 
 #[tokio::test]
-async fn keys_that_are_the_same_again_forget_nothing() {
+async fn refreshed_but_unchanged_keys_keep_the_cache() {
     let world = World::new().await;
     let token = world.fresh();
     let first = world.authenticator.token(&token).await.unwrap();
@@ -72,7 +72,7 @@ async fn keys_that_are_the_same_again_forget_nothing() {
 }
 
 #[tokio::test]
-async fn after_five_minutes_a_token_is_verified_again() {
+async fn a_cached_token_is_verified_again_after_five_minutes() {
     let world = World::new().await;
     let token = world.fresh();
     let first = world.authenticator.token(&token).await.unwrap();

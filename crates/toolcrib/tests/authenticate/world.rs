@@ -1,4 +1,4 @@
-//! A server that trusts one issuer, whose keys are on the web and can be changed.
+//! An authenticator that trusts one issuer, whose published keys the test can change.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::signer::{Signer, jwks};
 
 pub(crate) const ISSUER: &str = "https://id.example";
 pub(crate) const AUDIENCE: &str = "https://gw.example.com/mcp";
-/// When the tests begin.
+/// Start time of the tests, in seconds since the epoch.
 pub(crate) const START: i64 = 1_800_000_000;
 
 pub(crate) struct World {
@@ -30,7 +30,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The issuer has one key, `k`.
+    /// A world whose issuer has one key, `k`.
     pub(crate) async fn new() -> Self {
         Self::with(Timing::default()).await
     }
@@ -46,7 +46,7 @@ impl World {
         Self { clock, authenticator, server, reply, signer }
     }
 
-    /// What the issuer says from now on.
+    /// Sets the answer of the key endpoint.
     pub(crate) fn serve(&self, reply: Vec<u8>) {
         *self.reply.lock().unwrap() = reply;
     }
@@ -55,7 +55,7 @@ impl World {
         self.serve(ok(&jwks(keys)));
     }
 
-    /// A good token, unlike any other.
+    /// A valid token that differs from all others.
     pub(crate) fn fresh(&self) -> String {
         good(&self.signer, "k")
     }
@@ -76,7 +76,7 @@ impl World {
         self.authenticator.issuers().remove(0)
     }
 
-    /// Until a fetch that nobody waits for has ended, which shows in the state.
+    /// Waits until the state of the issuer shows the effect of a background fetch.
     pub(crate) async fn until(&self, there: impl Fn(&IssuerState) -> bool) {
         let start = Instant::now();
         while !there(&self.state()) {
@@ -90,7 +90,7 @@ pub(crate) fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Timestamp::from_second(START).unwrap()))
 }
 
-/// An issuer's configuration: what is usual here, and what the test says.
+/// The configuration of an issuer: defaults, changed by the test.
 pub(crate) fn issuer(changed: Value) -> Value {
     let mut config = json!({"issuer": ISSUER, "audience": AUDIENCE});
     for (name, value) in changed.as_object().unwrap() {
@@ -122,12 +122,12 @@ pub(crate) async fn trusting_through(
     Authenticator::new(issuers, client, &secrets, clock.clone(), timing).await
 }
 
-/// A good token of this signer, unlike any other.
+/// A valid token of this signer that differs from all others.
 pub(crate) fn good(signer: &Signer, kid: &str) -> String {
     signed(signer, json!({"kid": kid}), json!({}))
 }
 
-/// A good token but for these members of its header and these claims.
+/// A token that is valid except for these header fields and claims.
 pub(crate) fn signed(signer: &Signer, header: Value, claims: Value) -> String {
     let mut whole_header = json!({"alg": "ES256", "typ": "at+jwt"});
     let mut whole = json!({

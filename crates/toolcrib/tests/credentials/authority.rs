@@ -1,5 +1,5 @@
-//! An authorization server that gives tokens by client credentials, by token exchange and for assertions of another one, and
-//! takes nothing that is not as RFC 6749, RFC 8693 and RFC 7523 say.
+//! A test authorization server that issues tokens by client credentials, by token exchange and for ID-JAG assertions of
+//! another authorization server. It rejects every request that violates RFC 6749, RFC 8693 or RFC 7523.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,29 +18,29 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
-/// What it knows and has done.
+/// Configuration of the server, and a record of its requests.
 pub(crate) struct Known {
     pub(crate) secret: String,
-    /// Whose tokens it takes.
+    /// Subject of each accepted subject token.
     pub(crate) subjects: HashMap<String, String>,
-    /// Which kind they must be called.
+    /// The `subject_token_type` that it accepts.
     pub(crate) takes: &'static str,
-    /// What stands where its metadata is looked for first, if anything does.
+    /// Reply at the first well-known metadata address, instead of the metadata.
     pub(crate) beside: Option<Reply>,
     pub(crate) audiences: Vec<String>,
-    /// What it gives tokens for (RFC 8707).
+    /// Resources that it issues tokens for (RFC 8707).
     pub(crate) resources: Vec<String>,
-    /// At which other ones it vouches for somebody.
+    /// Other authorization servers for which it issues ID-JAG assertions.
     pub(crate) vouches_at: Vec<String>,
     pub(crate) expires_in: Option<u64>,
-    /// Says this instead of giving a token.
+    /// Reply to a rejected token request, instead of the standard error.
     pub(crate) refuses: Option<Reply>,
-    /// Says this to who wants a token of its own.
+    /// Error code for every client credentials request, if only token exchange is allowed.
     pub(crate) only_exchanges: Option<&'static str>,
     pub(crate) takes_post: bool,
-    /// Where who shows a certificate is sent for tokens (RFC 8705, section 5).
+    /// Token endpoint for clients with a certificate (`mtls_endpoint_aliases`, RFC 8705, section 5).
     pub(crate) alias: Option<String>,
-    /// Changes to what it answers.
+    /// Fields that override those of the token response.
     pub(crate) answer: Value,
     pub(crate) given: u32,
     pub(crate) amiss: Vec<String>,
@@ -127,7 +127,7 @@ impl Known {
         }
         let mut form: HashMap<String, String> = HashMap::new();
         for (name, value) in form_urlencoded::parse(asked.body.as_bytes()).into_owned() {
-            // Section 3.2 of RFC 6749: none more than once, and one without a value is as if left out.
+            // RFC 6749, section 3.2: a repeated parameter is an error, and one without a value counts as omitted.
             if form.insert(name, value).is_some() {
                 return Err(invalid());
             }
@@ -180,7 +180,7 @@ impl Known {
         let mut answer = json!({"access_token": token, "token_type": "Bearer"});
         if let Some(kind) = kind {
             answer["issued_token_type"] = json!(kind);
-            // What is no access token is used in a way of its own (RFC 8693, section 2.2.1).
+            // Section 2.2.1 of RFC 8693: `token_type` is `N_A` unless the token is an access token.
             answer["token_type"] = json!(if kind == ACCESS { "Bearer" } else { "N_A" });
         }
         if let Some(seconds) = self.expires_in {
@@ -192,7 +192,7 @@ impl Known {
         Ok(answer)
     }
 
-    /// Somebody's token becomes an assertion for one place and one resource.
+    /// Exchanges a subject token for an ID-JAG assertion for one audience and one resource.
     fn vouch(&mut self, form: &HashMap<String, String>) -> Result<Value, (u16, &'static str)> {
         let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
         let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
@@ -215,7 +215,7 @@ impl Known {
         Ok(answer)
     }
 
-    /// Exactly one way to show who it is.
+    /// Accepts exactly one way of client authentication.
     fn check_client(
         &self,
         asked: &Asked,

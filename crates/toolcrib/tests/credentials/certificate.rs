@@ -1,4 +1,4 @@
-//! A certificate that is none is told to admins, in words that help, and nothing is sent without it.
+//! An unusable client certificate is reported to admins with a hint, and no request is sent without it.
 
 use model::ErrorCode;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn certificate(for_tokens: bool) -> Value {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_used_says_what_to_give_and_nothing_is_sent() {
+async fn an_unusable_certificate_names_the_expected_format_and_nothing_is_sent() {
     let Certificate { pem, key, .. } = Certificate::new();
     for (chain, key, wanted) in [
         (CANARY, &*key, "-----BEGIN CERTIFICATE-----"),
@@ -36,7 +36,7 @@ async fn one_that_cannot_be_used_says_what_to_give_and_nothing_is_sent() {
             assert!(error.message.contains(wanted) && !error.message.contains(CANARY), "{error:?}");
             assert!(world.upstream.asked().is_empty());
         }
-        // Its specification is in the source, so there are tools all the same.
+        // The source embeds its specification, so its tools exist although the certificate is unusable.
         let world = world(chain, key).await;
         world.register(&json!({})).await;
         world.register(&json!({"client_certificate": certificate(false)})).await;
@@ -46,7 +46,7 @@ async fn one_that_cannot_be_used_says_what_to_give_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_good_one_stands_in_nobodys_way_and_one_that_is_replaced_is_used() {
+async fn a_valid_certificate_works_with_every_auth_kind_and_a_replaced_one_is_used() {
     let Certificate { pem, key, .. } = Certificate::new();
     let world = world(&pem, &key).await;
     for auth in [world.own_token(), world.exchange(&json!({})), json!({"kind": "none"})] {
@@ -58,7 +58,7 @@ async fn a_good_one_stands_in_nobodys_way_and_one_that_is_replaced_is_used() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_got_with_another_certificate_is_not_used() {
+async fn a_token_obtained_with_a_replaced_certificate_is_not_used() {
     let Certificate { pem, key, .. } = Certificate::new();
     let world = world(&pem, &key).await;
     for (for_tokens, given) in [(true, 2), (false, 1)] {
@@ -77,7 +77,7 @@ async fn a_token_that_was_got_with_another_certificate_is_not_used() {
 }
 
 #[tokio::test]
-async fn the_place_for_tokens_is_shown_it_only_if_that_is_said() {
+async fn the_token_endpoint_gets_the_certificate_only_if_configured() {
     let world = world(CANARY, &Certificate::new().key).await;
     for for_tokens in [false, true] {
         world.pass(1_000);
@@ -90,18 +90,18 @@ async fn the_place_for_tokens_is_shown_it_only_if_that_is_said() {
 }
 
 #[tokio::test]
-async fn one_that_is_shown_for_tokens_takes_the_place_of_a_secret() {
+async fn a_certificate_for_tokens_replaces_the_client_secret() {
     let Certificate { pem, key, .. } = Certificate::new();
     let world = world(&pem, &key).await;
     let auth = merged(world.own_token(), &json!({"client_secret": null}));
     let source = |for_tokens| json!({"auth": auth, "client_certificate": certificate(for_tokens)});
-    // Its specification is in the source, so there are tools before there is a token.
+    // The source embeds its specification, so its tools exist before any token does.
     world.register(&json!({})).await;
     world.register(&source(false)).await;
     assert_eq!(code(&world.call("ada", "look").await), Some(ErrorCode::InternalError));
     assert!(world.authority.server.asked().is_empty(), "nobody is asked without a proof");
     world.register(&source(true)).await;
-    // This one knows nothing of certificates, and refuses us.
+    // The test server does not support certificates and rejects the client.
     assert_eq!(code(&world.call("ada", "look").await), Some(ErrorCode::ClientCredentialsFailed));
     let asked = world.authority.server.asked().pop().unwrap();
     assert_eq!(asked.header("authorization"), None);
@@ -110,7 +110,7 @@ async fn one_that_is_shown_for_tokens_takes_the_place_of_a_secret() {
 }
 
 #[tokio::test]
-async fn one_that_is_shown_for_tokens_goes_where_the_metadata_sends_it() {
+async fn a_certificate_for_tokens_uses_the_mtls_endpoint_alias_of_the_metadata() {
     let Certificate { pem, key, .. } = Certificate::new();
     let issuer =
         |world: &World| json!({"token_url": null, "issuer": world.authority.server.url("")});
@@ -123,7 +123,7 @@ async fn one_that_is_shown_for_tokens_goes_where_the_metadata_sends_it() {
         assert_eq!(code(&world.call("ada", "look").await), None);
         assert_eq!(world.authority.server.asked().pop().unwrap().path, path);
     }
-    // It is no way around what holds of every place for tokens, and nobody is asked at the other one instead.
+    // The alias is subject to the same rules as any token endpoint, and the other endpoint is not used instead.
     let world = world(&pem, &key).await;
     world.authority.know(|known| known.alias = Some("http://id.example/token".to_owned()));
     let auth = merged(world.own_token(), &issuer(&world));

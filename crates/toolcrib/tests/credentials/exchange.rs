@@ -1,4 +1,4 @@
-//! Tokens that are asked for: by exchange for each agent, and our own.
+//! Requested tokens: by token exchange for each agent, and by client credentials for toolcrib itself.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::world::{World, agent, code, echo, read, token_of};
 const CALLS: usize = 10_000;
 const AT_ONCE: usize = 200;
 
-/// A world whose upstream answers calls with this status, until another is said.
+/// A world whose upstream answers calls with this status; the test can change the status.
 async fn answering(status: u16) -> (World, Arc<AtomicU16>) {
     let says = Arc::new(AtomicU16::new(status));
     let said = Arc::clone(&says);
@@ -31,7 +31,7 @@ async fn answering(status: u16) -> (World, Arc<AtomicU16>) {
     (world.await, says)
 }
 
-/// With what it challenges to.
+/// A reply with this status and a `WWW-Authenticate` challenge.
 fn refusing(status: u16, challenge: &str) -> Reply {
     Reply::from((status, json!({}))).with("WWW-Authenticate", challenge)
 }
@@ -49,7 +49,7 @@ async fn ten_thousand_calls_of_two_users_carry_the_right_token_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn so_do_a_thousand_of_an_mcp_server() {
+async fn a_thousand_mcp_calls_of_two_users_carry_the_right_token_each() {
     let world = Arc::new(World::with(telling).await);
     let auth = world.exchange(&json!({}));
     let source = json!({"auth": auth, "forward_headers": ["x-who"], "settings": {"kind": "mcp"}});
@@ -57,7 +57,7 @@ async fn so_do_a_thousand_of_an_mcp_server() {
     two_users_call(&world, 1_000, |asked| asked.body.contains("tools/call")).await;
 }
 
-/// Calls as two users, many times at once, and looks what the upstream was shown.
+/// Sends many concurrent calls of two users and checks that the upstream got the token of the right user.
 async fn two_users_call(world: &Arc<World>, times: usize, is_call: impl Fn(&Asked) -> bool) {
     let before = world.authority.given();
     let places = Arc::new(Semaphore::new(AT_ONCE));
@@ -67,12 +67,12 @@ async fn two_users_call(world: &Arc<World>, times: usize, is_call: impl Fn(&Aske
         calls.spawn(async move {
             let _place = places.acquire_owned().await.unwrap();
             let who = if number % 2 == 0 { "ada" } else { "bob" };
-            // Who calls is said in a header too, so that both can be held together.
+            // A header names the caller too, so that the test can compare it with the token.
             let headers = HeaderMap::from_iter([("x-who".parse().unwrap(), who.parse().unwrap())]);
             let came = CameWith::token_of(&token_of(who)).with_headers(Arc::new(headers));
             let outcome = world.call_with(&agent(who), &came, "look").await;
             assert_eq!(outcome.error, None);
-            // Now and then all tokens are over.
+            // Let all tokens expire every thousand calls.
             if number % 1_000 == 500 {
                 world.pass(300);
             }
@@ -96,7 +96,7 @@ async fn two_users_call(world: &Arc<World>, times: usize, is_call: impl Fn(&Aske
 }
 
 #[tokio::test]
-async fn a_token_is_exchanged_once_until_it_is_about_to_end() {
+async fn an_exchanged_token_is_cached_until_it_is_about_to_expire() {
     let world = World::new().await;
     world.register(&json!({"auth": world.exchange(&json!({"scopes": ["r", "w"]}))})).await;
     world.call("ada", "look").await;
@@ -107,14 +107,14 @@ async fn a_token_is_exchanged_once_until_it_is_about_to_end() {
     world.pass(1);
     world.call("ada", "look").await;
     assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.2");
-    // Another token of the same agent may allow other things.
+    // A different token of the same agent may grant different rights, so it gets its own exchange.
     world.authority.know(|known| known.subjects.insert("weaker".to_owned(), "ada".to_owned()));
     world.call_with(&agent("ada"), &CameWith::token_of("weaker"), "look").await;
     assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.3");
-    // So does another agent with the same token: claims may be mapped.
+    // A different agent with the same token gets its own exchange too, because claims may be mapped.
     world.call_with(&agent("eve"), &CameWith::token_of("weaker"), "look").await;
     assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.4");
-    // A secret that was replaced was replaced for a reason.
+    // A replaced client secret discards the tokens obtained with the old one.
     world.authority.know(|known| known.secret = "new".to_owned());
     world.environment.lock().unwrap().insert("SECRET".to_owned(), "new".to_owned());
     world.call("ada", "look").await;
@@ -123,7 +123,7 @@ async fn a_token_is_exchanged_once_until_it_is_about_to_end() {
 }
 
 #[tokio::test]
-async fn an_agent_without_a_token_is_told_so_and_nothing_is_sent() {
+async fn a_call_without_an_agent_token_fails_and_nothing_is_sent() {
     let world = World::new().await;
     world.register(&json!({"auth": world.exchange(&json!({}))})).await;
     let outcome = world.call_with(&agent("ada"), &CameWith::default(), "look").await;
@@ -134,7 +134,7 @@ async fn an_agent_without_a_token_is_told_so_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_refuses_is_no_fault_of_the_source_and_not_repeated() {
+async fn a_rejected_exchange_is_not_retried_and_does_not_count_against_the_source() {
     let world = World::new().await;
     world.register(&json!({"auth": world.exchange(&json!({}))})).await;
     let stranger = CameWith::token_of("canary-of-a-stranger");
@@ -142,7 +142,7 @@ async fn an_authorization_server_that_refuses_is_no_fault_of_the_source_and_not_
         let outcome = world.call_with(&agent("ada"), &stranger, "look").await;
         let failure = outcome.error.unwrap();
         assert_eq!((failure.code, failure.retryable), (ErrorCode::TokenExchangeFailed, false));
-        // Its `error_description` repeats everything.
+        // The test server puts the whole request into `error_description`; it must not reach the agent.
         let expected = "the agent's token cannot be exchanged for one of the source: \
                         the authorization server says `invalid_request`";
         assert_eq!(failure.message, expected);
@@ -151,14 +151,14 @@ async fn an_authorization_server_that_refuses_is_no_fault_of_the_source_and_not_
     let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
     assert_eq!((gate.breaker, gate.calls, world.calls()), ("closed", 0, 0));
     assert_eq!(code(&world.call("ada", "look").await), None);
-    // Whoever has a token is not concerned.
+    // An agent with a cached token is not affected.
     world.authority.know(|known| known.refuses = Some((403, json!({})).into()));
     assert_eq!(code(&world.call("bob", "look").await), Some(ErrorCode::TokenExchangeFailed));
     assert_eq!(code(&world.call("ada", "look").await), None);
 }
 
 #[tokio::test]
-async fn an_authorization_server_in_trouble_may_be_over_it_soon() {
+async fn temporary_errors_of_the_authorization_server_are_retryable() {
     let world = World::new().await;
     world.register(&json!({"auth": world.exchange(&json!({}))})).await;
     let refusal = |code: &str| json!({"error": code});
@@ -191,7 +191,7 @@ async fn an_authorization_server_in_trouble_may_be_over_it_soon() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_is_slow_is_no_timeout_of_the_upstream() {
+async fn a_slow_authorization_server_is_not_an_upstream_timeout() {
     for (auth, expected) in [
         (World::exchange as fn(&World, &Value) -> Value, ErrorCode::TokenExchangeFailed),
         (|world, _| world.own_token(), ErrorCode::ClientCredentialsFailed),
@@ -211,7 +211,7 @@ async fn an_authorization_server_that_is_slow_is_no_timeout_of_the_upstream() {
 }
 
 #[tokio::test]
-async fn connections_to_an_authorization_server_are_used_again_whatever_a_source_may_reach() {
+async fn connections_to_the_authorization_server_are_reused_despite_a_source_allowlist() {
     let world = World::new().await;
     world.authority.know(|known| known.expires_in = Some(30));
     world.register(&json!({"auth": world.own_token(), "allow": ["127.0.0.1"]})).await;
@@ -222,7 +222,7 @@ async fn connections_to_an_authorization_server_are_used_again_whatever_a_source
     assert!(given == 4 && connections < 4, "{given} tokens, {connections} connections");
 }
 
-/// One operation whose work goes on, and can be cancelled.
+/// A specification with one long-running, cancellable operation.
 fn of_a_job() -> Value {
     let polling = json!({"status_url": "/jobs/7", "status_path": "state", "completed": ["done"],
         "interval_ms": 500, "max_interval_ms": 500, "cancel": {"url": "/jobs/7"}});
@@ -233,14 +233,14 @@ fn of_a_job() -> Value {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_renewed_once_is_no_end_of_a_job() {
+async fn one_failed_token_renewal_does_not_end_a_job() {
     let world = World::with(|asked: &Asked| match &*asked.method {
         "POST" => (202, json!({"state": "queued"})),
         _ => (200, json!({"state": "done"})),
     });
     let world = Arc::new(world.await);
     let settings = json!({"kind": "openapi", "specification": {"text": of_a_job().to_string()}});
-    // So short that each request has another.
+    // Tokens expire so soon that every request needs a new one.
     world.authority.know(|known| known.expires_in = Some(30));
     assert!(
         world.register(&json!({"auth": world.own_token(), "settings": settings})).await.success
@@ -257,7 +257,7 @@ async fn a_token_that_cannot_be_renewed_once_is_no_end_of_a_job() {
     assert!(world.upstream.asked().iter().all(|asked| asked.method != "DELETE"));
 }
 
-/// Waits until something has happened.
+/// Polls until the condition holds.
 async fn until(has_happened: impl Fn() -> bool) {
     let begun = Instant::now();
     while !has_happened() {
@@ -267,7 +267,7 @@ async fn until(has_happened: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_as_the_rfc_says_is_not_used() {
+async fn a_token_response_that_violates_the_rfc_is_not_used() {
     for odd in [
         json!({"token_type": "N_A"}),
         json!({"token_type": "DPoP"}),
@@ -287,7 +287,7 @@ async fn an_answer_that_is_not_as_the_rfc_says_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_token_of_the_type_that_was_asked_for_is_shown() {
+async fn a_token_of_the_requested_type_is_sent() {
     let world = World::new().await;
     let kind = "urn:ietf:params:oauth:token-type:id_token";
     let auth = world.exchange(&json!({"requested_token_type": kind}));
@@ -297,7 +297,7 @@ async fn a_token_of_the_type_that_was_asked_for_is_shown() {
 }
 
 #[tokio::test]
-async fn what_is_given_and_for_whom_is_said_in_the_words_of_the_authorization_server() {
+async fn the_exchange_uses_the_configured_resource_and_subject_token_type() {
     let world = World::new().await;
     let api = "https://api.test/orders";
     world.authority.know(|known| {
@@ -314,7 +314,7 @@ async fn what_is_given_and_for_whom_is_said_in_the_words_of_the_authorization_se
 }
 
 #[tokio::test]
-async fn a_token_without_a_type_is_its_bearers() {
+async fn a_token_with_a_missing_or_unusual_type_is_sent_as_bearer_token() {
     for word in [json!(null), json!("bearer"), json!("BearerToken"), json!("access_token")] {
         let world = World::new().await;
         world.authority.know(|known| known.answer = json!({"token_type": word}));
@@ -324,7 +324,7 @@ async fn a_token_without_a_type_is_its_bearers() {
 }
 
 #[tokio::test]
-async fn an_admin_is_told_why_there_is_no_token_and_an_agent_is_not() {
+async fn the_cause_of_a_missing_token_is_shown_to_admins_but_not_to_agents() {
     type Change = fn(&World) -> Value;
     let elsewhere: Change = |world| {
         let issuer = format!("{}/", world.authority.server.url(""));
@@ -363,7 +363,7 @@ async fn an_admin_is_told_why_there_is_no_token_and_an_agent_is_not() {
 }
 
 #[tokio::test]
-async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_not() {
+async fn a_rejected_cached_token_is_replaced_once_but_a_new_one_is_not() {
     let (world, says) = answering(200).await;
     world.register(&json!({"auth": world.exchange(&json!({}))})).await;
     world.call("ada", "add").await;
@@ -372,7 +372,7 @@ async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_
     let outcome = world.call("ada", "add").await;
     assert_eq!((outcome.upstream_status, world.calls()), (Some(401), 3));
     assert_eq!(shown(&world), "Bearer for.api.of.ada..2");
-    // That one is new. It was refused as well, and is neither replaced nor tried again.
+    // The replacement is a new token: its rejection leads to neither another replacement nor another attempt.
     let outcome = world.call("ada", "add").await;
     assert_eq!((outcome.upstream_status, world.calls()), (Some(401), 4));
     says.store(200, Ordering::Relaxed);
@@ -387,7 +387,7 @@ async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_
 }
 
 #[tokio::test]
-async fn what_does_something_is_sent_again_only_if_its_token_was_at_fault() {
+async fn a_modifying_call_is_resent_only_if_its_token_was_rejected() {
     for (challenge, is_sent_again) in [
         (Some("Bearer"), true),
         (Some(r#"Bearer error="invalid_token""#), true),
@@ -420,7 +420,7 @@ async fn what_does_something_is_sent_again_only_if_its_token_was_at_fault() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_calls_are_refused_costs_the_others_no_token() {
+async fn rejected_calls_of_one_agent_do_not_replace_the_token_of_others() {
     let world = World::with(|asked| match &*asked.method {
         "POST" => refusing(401, "Bearer"),
         _ => echo(asked).into(),
@@ -444,7 +444,7 @@ async fn say_audience(world: &World, tool: &str, audience: Value) {
 }
 
 #[tokio::test]
-async fn an_admin_says_of_a_tool_for_whom_its_token_is_and_the_others_have_that_of_the_source() {
+async fn the_audience_of_a_tool_overrides_that_of_its_source() {
     for (settings, other) in [(None, "add"), (Some(json!({"kind": "mcp"})), "fail")] {
         let world = match settings {
             None => World::new().await,
@@ -482,7 +482,7 @@ async fn an_admin_says_of_a_tool_for_whom_its_token_is_and_the_others_have_that_
 }
 
 #[tokio::test]
-async fn our_own_token_is_the_same_for_all_agents_and_for_documents() {
+async fn the_client_credentials_token_is_shared_by_all_agents_and_document_requests() {
     let world = World::new().await;
     world
         .register(&json!({"auth": world.own_token(), "settings": {"kind": "http_manifest"}}))
@@ -506,7 +506,7 @@ async fn our_own_token_is_the_same_for_all_agents_and_for_documents() {
 }
 
 #[tokio::test]
-async fn a_token_that_documents_are_refused_with_is_replaced_once() {
+async fn a_token_rejected_for_a_document_is_replaced_once() {
     let takes = Arc::new(Mutex::new(""));
     let taken = Arc::clone(&takes);
     let world = World::with(move |asked| {
@@ -531,7 +531,7 @@ async fn a_token_that_documents_are_refused_with_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn an_issuer_says_where_and_how() {
+async fn the_issuer_metadata_gives_the_token_endpoint_and_auth_method() {
     for takes_post in [false, true] {
         let world = World::new().await;
         world.authority.know(|known| known.takes_post = takes_post);
@@ -544,7 +544,7 @@ async fn an_issuer_says_where_and_how() {
         let asked = world.authority.server.asked();
         let looked = asked.iter().filter(|asked| asked.method == "GET").count();
         assert_eq!((looked, world.authority.given()), (2, 2), "both places, once");
-        // The issuer must be the one that was meant, letter by letter.
+        // The issuer in the metadata must equal the configured issuer exactly.
         let exchange = world.exchange(&json!({"token_url": null, "issuer": format!("{issuer}/")}));
         world.register(&json!({"auth": exchange})).await;
         let outcome = world.call("ada", "look").await;
@@ -558,7 +558,7 @@ async fn an_issuer_says_where_and_how() {
 }
 
 #[tokio::test]
-async fn metadata_is_found_although_something_else_stands_in_the_other_place() {
+async fn metadata_is_found_despite_a_bad_reply_at_the_other_address() {
     for beside in [
         Reply::page(503),
         Reply::page(403),
@@ -576,7 +576,7 @@ async fn metadata_is_found_although_something_else_stands_in_the_other_place() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
+async fn a_rejected_agent_does_not_cause_the_metadata_to_be_fetched_again() {
     let world = World::new().await;
     let issuer = world.authority.server.url("");
     let exchange = world.exchange(&json!({"token_url": null, "issuer": issuer}));
@@ -594,12 +594,12 @@ async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
         world.pass(2);
     }
     assert_eq!(looked(), before);
-    // One that has too much to do is there.
+    // A 429 shows that the token endpoint still exists, so its metadata is not fetched again.
     world.authority.know(|known| known.refuses = Some((429, json!({})).into()));
     assert!(world.call("bob", "look").await.error.is_some());
     world.pass(2);
     assert_eq!(looked(), before);
-    // One that has trouble may be somewhere else by now.
+    // After a 503 the token endpoint may have moved, so its metadata is fetched again.
     world.authority.know(|known| known.refuses = Some((503, json!({})).into()));
     assert!(world.call("bob", "look").await.error.is_some());
     world.authority.know(|known| known.refuses = None);
@@ -609,7 +609,7 @@ async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
 }
 
 #[tokio::test]
-async fn a_place_that_may_not_be_reached_is_not_asked() {
+async fn a_forbidden_token_endpoint_is_not_contacted() {
     let world = World::new().await;
     for url in ["http://id.example/token", "http://169.254.169.254/token"] {
         world.register(&json!({"auth": world.exchange(&json!({"token_url": url}))})).await;

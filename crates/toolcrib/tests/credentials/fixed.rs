@@ -1,4 +1,4 @@
-//! Fixed credentials: where they go, and where they do not.
+//! Fixed credentials: which requests carry them, and which do not.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::world::{World, agent, code, echo, merged, specification};
 
 const KEY: &str = "k e/y&";
 
-/// Whether a request shows what it is to show.
+/// Checks that a request carries the expected credential.
 type IsShown = fn(&Asked) -> bool;
 
 fn kinds() -> [(Value, IsShown); 5] {
@@ -45,7 +45,7 @@ fn know_secrets(world: &World) {
 }
 
 #[tokio::test]
-async fn each_kind_is_shown_to_apis_and_to_http_manifests_and_to_their_documents() {
+async fn each_credential_kind_is_sent_with_calls_and_document_requests() {
     let world = World::new().await;
     know_secrets(&world);
     for (auth, is_shown) in kinds() {
@@ -66,7 +66,7 @@ async fn each_kind_is_shown_to_apis_and_to_http_manifests_and_to_their_documents
 }
 
 #[tokio::test]
-async fn a_secret_that_was_replaced_is_used_at_once() {
+async fn a_replaced_secret_is_used_at_once() {
     let world = World::new().await;
     know_secrets(&world);
     world.register(&json!({"auth": {"kind": "bearer", "token": "env:TOKEN"}})).await;
@@ -81,7 +81,7 @@ async fn a_secret_that_was_replaced_is_used_at_once() {
 }
 
 #[tokio::test]
-async fn a_credential_goes_to_the_origin_of_its_source_and_nowhere_else() {
+async fn a_credential_is_sent_only_to_the_origin_of_its_source() {
     let world = World::new().await;
     know_secrets(&world);
     let elsewhere = Server::replying(echo).await;
@@ -97,7 +97,7 @@ async fn a_credential_goes_to_the_origin_of_its_source_and_nowhere_else() {
     let outcome = world.call("ada", "look").await;
     assert_eq!(code(&outcome), Some(ErrorCode::InternalError));
     assert!(elsewhere.asked().is_empty());
-    // The same where the document is elsewhere, and the calls are not.
+    // The same if the document is served from a different origin and the calls are not.
     let settings = json!({"kind": "openapi", "specification": {"url": place.url("/x.json")}});
     assert!(world.register(&json!({"auth": auth, "settings": settings})).await.success);
     assert_eq!(place.asked()[1].header("authorization"), None);
@@ -111,7 +111,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> Arc<HeaderMap> {
 }
 
 #[tokio::test]
-async fn what_is_passed_on_goes_to_the_origin_of_the_source_and_nowhere_else() {
+async fn forwarded_headers_are_sent_only_to_the_origin_of_the_source() {
     let world = World::new().await;
     let elsewhere = Server::replying(echo).await;
     let document = specification(Some(&elsewhere.url("")));
@@ -123,7 +123,7 @@ async fn what_is_passed_on_goes_to_the_origin_of_the_source_and_nowhere_else() {
     assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
     assert_eq!(elsewhere.asked().len(), 1);
     assert_eq!(elsewhere.asked()[0].header("x-api-key"), None);
-    // What an admin wrote down goes where it says.
+    // A server address that an admin entered gets the headers too.
     let text = specification(Some(&elsewhere.url("")));
     let settings = json!({"kind": "openapi", "specification": {"text": text}});
     let source = json!({"forward_headers": ["x-api-key"], "url": null, "settings": settings});
@@ -133,7 +133,7 @@ async fn what_is_passed_on_goes_to_the_origin_of_the_source_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn what_opened_toolcrib_is_not_passed_on_under_another_name() {
+async fn the_toolcrib_credential_of_an_agent_is_not_forwarded_in_another_header() {
     let world = World::new().await;
     let names = ["x-auth-token", "x-encoded", "x-tenant"];
     world.register(&json!({"forward_headers": names})).await;
@@ -154,7 +154,7 @@ async fn what_opened_toolcrib_is_not_passed_on_under_another_name() {
 }
 
 #[tokio::test]
-async fn only_headers_that_an_admin_names_are_passed_on_and_never_those_that_open_doors() {
+async fn only_configured_headers_are_forwarded_and_never_credential_headers() {
     for settings in [json!({}), json!({"settings": {"kind": "mcp"}})] {
         let is_mcp = !settings["settings"].is_null();
         let world = if is_mcp { World::with(telling).await } else { World::new().await };
@@ -185,7 +185,7 @@ async fn only_headers_that_an_admin_names_are_passed_on_and_never_those_that_ope
 }
 
 #[tokio::test]
-async fn a_refused_credential_is_not_repeated_and_says_nothing_about_the_source() {
+async fn a_rejected_credential_is_redacted_and_does_not_count_against_the_source() {
     let world = World::with(|asked| match asked.path.starts_with("/pets") {
         true => (401, json!({"you sent": asked.text()})),
         false => echo(asked),

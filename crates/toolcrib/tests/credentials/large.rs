@@ -1,4 +1,4 @@
-//! How long an answer may be.
+//! The size limit of answers.
 
 use model::ErrorCode;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::wire::Asked;
 use crate::world::{World, code};
 
 #[tokio::test]
-async fn an_answer_is_read_up_to_what_its_source_says() {
+async fn an_answer_is_read_up_to_the_limit_of_its_source() {
     let world = World::with(|_: &Asked| (200, json!("x".repeat(3 << 19)))).await;
     register(&world, json!({"max_answer_mb": 1})).await;
     let outcome = call(&world, "look", json!({})).await;

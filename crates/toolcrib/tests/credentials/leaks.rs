@@ -1,4 +1,4 @@
-//! The agent's own token reaches nobody but who exchanges it, and secrets stand in nothing that is said.
+//! The agent's token reaches only the authorization server that exchanges it; no output or log contains a secret.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ impl io::Write for Heard {
 }
 
 #[tokio::test]
-async fn no_upstream_sees_the_agents_token_and_nothing_that_is_said_has_a_secret() {
+async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
     let heard = Heard::default();
     let log = heard.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -52,7 +52,7 @@ async fn no_upstream_sees_the_agents_token_and_nothing_that_is_said_has_a_secret
         world.own_token(),
         world.exchange(&json!({})),
     ];
-    // As a door hands them over: with everything that the agent's request had.
+    // An endpoint passes all headers of the agent's request, including its credentials.
     let own = token_of("ada");
     let mut headers = HeaderMap::new();
     for name in ["authorization", "cookie", "proxy-authorization", "x-forwarded-authorization"] {

@@ -1,4 +1,4 @@
-//! What upstreams are shown: credentials of sources, tokens that are asked for, headers that are passed on. And how often.
+//! Credentials that upstreams receive (fixed, requested as tokens, or forwarded), and how often calls are retried.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod authority;

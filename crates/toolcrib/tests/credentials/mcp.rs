@@ -1,4 +1,4 @@
-//! MCP servers are shown the agent's token on each call, and sessions are not shared by two agents.
+//! MCP servers get the token of the calling agent with each call, and two agents never share a session.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use toolcrib::{Abilities, CameWith, NewCall};
 use crate::wire::{Asked, Reply};
 use crate::world::{World, agent, code, merged, token_of};
 
-/// A server of the modern era that lets nobody in without a token it was told to take.
+/// An MCP server of the modern protocol that rejects requests without a token that ends with `takes`.
 fn serving(takes: Arc<Mutex<String>>) -> impl Fn(&Asked) -> (u16, Value) + Send + Sync {
     move |asked| {
         let shown = asked.header("authorization").unwrap_or_default();
@@ -37,7 +37,7 @@ async fn world() -> (World, Arc<Mutex<String>>) {
     (World::with(serving(Arc::clone(&takes))).await, takes)
 }
 
-/// What the server is shown. It says so, and the agent is not told.
+/// Calls a tool and returns the credential that the server received; the agent's outcome does not contain it.
 async fn shown(world: &World, who: &str) -> String {
     let outcome = world.call(who, "look").await;
     assert_eq!(outcome.error, None);
@@ -47,7 +47,7 @@ async fn shown(world: &World, who: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_call_carries_the_token_of_its_agent() {
+async fn each_mcp_call_carries_the_token_of_its_agent() {
     let (world, _) = world().await;
     let isolation = json!({"kind": "mcp", "isolation": "shared"});
     let auth = world.exchange(&json!({}));
@@ -68,7 +68,7 @@ async fn each_call_carries_the_token_of_its_agent() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_without_a_token_where_there_is_none_but_for_agents() {
+async fn tools_are_listed_without_a_token_if_only_agents_can_get_one() {
     for (code, is_listed) in
         [("unauthorized_client", true), ("unsupported_grant_type", true), ("invalid_target", false)]
     {
@@ -95,7 +95,7 @@ async fn tools_are_listed_without_a_token_where_there_is_none_but_for_agents() {
 }
 
 #[tokio::test]
-async fn a_token_from_earlier_that_is_refused_is_replaced() {
+async fn a_rejected_cached_token_is_replaced() {
     let (world, takes) = world().await;
     let auth = world.own_token();
     assert!(world.register(&json!({"auth": auth, "settings": {"kind": "mcp"}})).await.success);
@@ -114,7 +114,7 @@ async fn a_token_from_earlier_that_is_refused_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_refresh_replaces_a_token_that_is_refused_too() {
+async fn a_refresh_also_replaces_a_rejected_token() {
     let (world, takes) = world().await;
     let source = json!({"auth": world.own_token(), "settings": {"kind": "mcp"}});
     assert!(world.register(&source).await.success);
@@ -131,7 +131,7 @@ async fn a_refresh_replaces_a_token_that_is_refused_too() {
 }
 
 #[tokio::test]
-async fn a_fixed_credential_that_was_replaced_is_shown_with_the_next_call() {
+async fn a_replaced_fixed_credential_is_sent_with_the_next_call() {
     let world = World::with(telling).await;
     let know = |value: &str| world.environment.lock().unwrap().insert("TOKEN".into(), value.into());
     know("first");
@@ -149,7 +149,7 @@ async fn a_fixed_credential_that_was_replaced_is_shown_with_the_next_call() {
     }
 }
 
-/// A server that says in every way there is what it was shown.
+/// An MCP server that repeats the received headers in every kind of answer.
 pub(crate) fn telling(asked: &Asked) -> Reply {
     let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
         return (405, json!({})).into();
@@ -180,7 +180,7 @@ pub(crate) fn telling(asked: &Asked) -> Reply {
 }
 
 #[tokio::test]
-async fn whatever_a_server_repeats_of_its_credential_reaches_nobody() {
+async fn a_credential_repeated_by_a_server_is_redacted() {
     let world = World::with(telling).await;
     let secret = "canary-fixed-5512";
     world.environment.lock().unwrap().insert("TOKEN".to_owned(), secret.to_owned());
@@ -211,7 +211,7 @@ async fn whatever_a_server_repeats_of_its_credential_reaches_nobody() {
     }
 }
 
-/// A server that gives its own tokens, and at some time answers nothing any more, or gives none.
+/// An MCP server that is its own token endpoint; the given path answers only after 60 s.
 fn hanging(hangs: &Mutex<&'static str>, asked: &Asked) -> Reply {
     let reply = match asked.path.as_str() {
         "/token" => {
@@ -224,7 +224,7 @@ fn hanging(hangs: &Mutex<&'static str>, asked: &Asked) -> Reply {
 }
 
 #[tokio::test]
-async fn neither_a_token_nor_a_connection_is_waited_for_longer_than_the_agent_waits() {
+async fn token_and_connection_setup_respect_the_deadline_of_the_agent() {
     for (place, expected) in
         [("/mcp", ErrorCode::UpstreamTimeout), ("/token", ErrorCode::ClientCredentialsFailed)]
     {
@@ -245,7 +245,7 @@ async fn neither_a_token_nor_a_connection_is_waited_for_longer_than_the_agent_wa
             assert!(outcome.error.unwrap().retryable, "{place}");
         }
         assert!(start.elapsed() < Duration::from_secs(20), "{place}: {:?}", start.elapsed());
-        // Whoever waits so little has not found out that it does not work.
+        // A timeout that short proves nothing about the source.
         let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
         assert_eq!(gate.breaker, "closed", "{place}");
     }

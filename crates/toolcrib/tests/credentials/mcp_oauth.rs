@@ -1,4 +1,4 @@
-//! MCP servers that say themselves who gives tokens for them, and agents whose identity provider vouches for them there.
+//! MCP servers that name their authorization server, and agents for which an identity provider issues assertions.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,17 +10,17 @@ use crate::authority::{Authority, CLIENT};
 use crate::wire::{Asked, Reply};
 use crate::world::{World, agent, code, merged, token_of};
 
-/// What the server says and takes.
+/// Configuration of the MCP server.
 #[derive(Clone, Default)]
 struct Says {
     issuer: String,
-    /// A part of the tokens that it takes.
+    /// The suffix of accepted tokens.
     takes: String,
-    /// Where its metadata is, if that is not where it is usual.
+    /// Path of the resource metadata, if it is not the well-known one.
     metadata: Option<&'static str>,
 }
 
-/// A server that lets nobody in without a token for itself.
+/// An MCP server that accepts only tokens for itself.
 fn serving(says: &Mutex<Says>, asked: &Asked) -> Reply {
     let says = says.lock().unwrap().clone();
     let base = format!("http://{}", asked.header("host").unwrap());
@@ -62,12 +62,12 @@ fn serving(says: &Mutex<Says>, asked: &Asked) -> Reply {
 
 struct Guarded {
     world: World,
-    /// Gives the tokens that the server takes. The world's own vouches for agents.
+    /// Issues the tokens that the server accepts. The authorization server of `world` issues the ID-JAG assertions.
     authority: Authority,
     says: Arc<Mutex<Says>>,
 }
 
-/// A token of our own, with some of it as told.
+/// Auth settings for a token of toolcrib itself, with overrides.
 fn own(more: &Value) -> Value {
     let auth = json!({"kind": "mcp_oauth", "client_id": CLIENT, "client_secret": "env:OTHER"});
     merged(auth, more)
@@ -107,14 +107,14 @@ impl Guarded {
         self.world.register(&json!({"url": url, "auth": auth, "settings": settings})).await
     }
 
-    /// What the server was shown last, without what it is for.
+    /// The last token that the server received, without its audience.
     fn shown(&self) -> String {
         let shown = self.world.last().header("authorization").unwrap_or_default().to_owned();
         let (_, whose) = shown.split_once("/mcp.of.").unwrap();
         whose.to_owned()
     }
 
-    /// Nobody but who vouches for agents may have seen a token of theirs.
+    /// Checks that only the identity provider received tokens of agents.
     fn assert_tokens_stayed(&self) {
         for asked in [self.world.upstream.asked(), self.authority.server.asked()].concat() {
             assert!(!asked.text().contains("canary-token-of"), "{asked:?}");
@@ -123,7 +123,7 @@ impl Guarded {
 }
 
 #[tokio::test]
-async fn whom_a_server_names_gives_the_token_for_all_that_it_is_asked() {
+async fn the_named_authorization_server_issues_the_token_for_all_requests() {
     let guarded = Guarded::new().await;
     let found = guarded.register(own(&json!({}))).await;
     assert!(found.success, "{found:?}");
@@ -151,7 +151,7 @@ async fn whom_a_server_names_gives_the_token_for_all_that_it_is_asked() {
 }
 
 #[tokio::test]
-async fn where_a_server_says_that_its_metadata_is_it_is_read_and_an_admin_says_the_scopes() {
+async fn metadata_is_read_from_the_address_in_the_challenge_and_scopes_are_configurable() {
     let guarded = Guarded::new().await;
     guarded.says.lock().unwrap().metadata = Some("/about/tokens");
     assert!(guarded.register(own(&json!({}))).await.success);
@@ -162,7 +162,7 @@ async fn where_a_server_says_that_its_metadata_is_it_is_read_and_an_admin_says_t
 }
 
 #[tokio::test]
-async fn an_identity_provider_vouches_for_each_agent() {
+async fn an_identity_provider_issues_an_assertion_for_each_agent() {
     let guarded = Guarded::new().await;
     let found = guarded.register(guarded.enterprise()).await;
     assert!(found.success, "in our own name: {found:?}");
@@ -191,7 +191,7 @@ async fn an_identity_provider_vouches_for_each_agent() {
 }
 
 #[tokio::test]
-async fn an_assertion_that_is_none_opens_nothing() {
+async fn an_invalid_assertion_is_not_sent_on() {
     let access = "urn:ietf:params:oauth:token-type:access_token";
     for odd in [
         json!({"token_type": "Bearer"}),
@@ -211,7 +211,7 @@ async fn an_assertion_that_is_none_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_somebody_else_does_not_get_the_secret_sent_there() {
+async fn a_newly_named_authorization_server_does_not_get_the_client_secret() {
     let guarded = Guarded::new().await;
     let elsewhere = Authority::start().await;
     let named = json!({"issuer": guarded.authority.server.url("")});
@@ -231,7 +231,7 @@ async fn a_server_that_names_somebody_else_does_not_get_the_secret_sent_there() 
 }
 
 #[tokio::test]
-async fn without_a_token_prompts_say_why_too() {
+async fn a_prompt_without_a_token_reports_the_cause() {
     let guarded = Guarded::new().await;
     assert!(guarded.register(own(&json!({}))).await.success);
     guarded.world.pass(300);
@@ -244,7 +244,7 @@ async fn without_a_token_prompts_say_why_too() {
 }
 
 #[tokio::test]
-async fn it_is_for_mcp_servers_and_for_nothing_else() {
+async fn mcp_oauth_is_refused_for_sources_that_are_not_mcp_servers() {
     let guarded = Guarded::new().await;
     let auth = own(&json!({}));
     let found = guarded.world.register(&json!({"auth": auth})).await;

@@ -1,4 +1,4 @@
-//! What an admin says of a prompt or a resource of an MCP server counts wherever that is asked for.
+//! Amendments of prompts and resources of an MCP server apply to every kind of request for them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use toolcrib::{
 use crate::wire::Asked;
 use crate::world::{World, read, token_of};
 
-/// A server of the modern era with a prompt, a resource and a template.
+/// An MCP server of the modern protocol with a prompt, a resource and a resource template.
 fn serving(asked: &Asked) -> (u16, Value) {
     let Ok(message) = serde_json::from_str::<Value>(&asked.body) else { return (405, json!({})) };
     let result = match message["method"].as_str().unwrap() {
@@ -53,7 +53,7 @@ async fn world() -> World {
     world
 }
 
-/// Says the same of all of them.
+/// Amends the prompt, the resource and the template alike.
 async fn amend(world: &World, amendment: &Amendment) {
     let snapshot = world.crib.catalog().snapshot();
     let all: Vec<ToolId> = snapshot.tools().map(|entry| entry.tool.id.clone()).collect();
@@ -75,7 +75,7 @@ async fn proposals(view: &AgentView, of: UnfinishedOf) -> Got {
     view.complete(&unfinished, &CallContext::silent()).await
 }
 
-/// Asks for each in every way.
+/// Requests the prompt, the resource, the template, and completions of both; returns the failures.
 async fn asked_for(view: &AgentView) -> Vec<Option<Failure>> {
     let silent = CallContext::silent();
     let got = [
@@ -101,7 +101,7 @@ async fn refusal_to_follow(view: &AgentView) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_prompt_steers_no_terminal_and_says_whose_word_it_is() {
+async fn a_prompt_is_escaped_for_terminals_and_names_its_source() {
     let world = world().await;
     let got = view(&world, "").prompt("greet", Map::new(), &CallContext::silent()).await;
     let Got::Result(result) = got else { panic!("{got:?}") };
@@ -118,7 +118,7 @@ async fn a_prompt_steers_no_terminal_and_says_whose_word_it_is() {
 }
 
 #[tokio::test]
-async fn scopes_of_a_prompt_or_a_resource_are_asked_for() {
+async fn required_scopes_of_prompts_and_resources_are_enforced() {
     let world = world().await;
     let required_scopes = Some(read(json!(["vet"])));
     amend(&world, &Amendment { required_scopes, ..Amendment::default() }).await;
@@ -135,7 +135,7 @@ async fn scopes_of_a_prompt_or_a_resource_are_asked_for() {
 }
 
 #[tokio::test]
-async fn the_audience_of_a_prompt_or_a_resource_takes_the_place_of_that_of_its_source() {
+async fn the_audience_of_a_prompt_or_resource_overrides_that_of_its_source() {
     let world = world().await;
     let shown = async |expected: &str| {
         let before = world.upstream.asked().len();
@@ -155,7 +155,7 @@ async fn the_audience_of_a_prompt_or_a_resource_takes_the_place_of_that_of_its_s
 }
 
 #[tokio::test]
-async fn the_limit_of_a_prompt_or_a_resource_counts() {
+async fn rate_limits_of_prompts_and_resources_are_enforced() {
     let world = world().await;
     let limit = Some(Some(read(json!({"per_minute": 1, "burst": 1}))));
     amend(&world, &Amendment { limit, ..Amendment::default() }).await;

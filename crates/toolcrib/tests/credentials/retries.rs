@@ -1,4 +1,4 @@
-//! A call is tried again where that does no harm and may help, and a source in trouble is not asked much more for it.
+//! Calls are retried where that is safe and may help, and retries add little load to a failing source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::world::{World, agent, code};
 
 const MOMENT: &str = "Wed, 21 Oct 2015 07:28:00 GMT";
 
-/// One operation of each method, and two that may have a key.
+/// A specification with one operation per HTTP method, and `pay` that accepts an idempotency key.
 fn specification() -> String {
     let operation =
         |id: &str| json!({"operationId": id, "responses": {"200": {"description": "done"}}});
@@ -26,7 +26,7 @@ fn specification() -> String {
     .to_string()
 }
 
-/// Answers the first calls so, and then well.
+/// A world that gives this reply to the first calls, and then succeeds.
 async fn failing(times: usize, reply: impl Fn() -> Reply + Send + Sync + 'static) -> World {
     let asked = AtomicUsize::new(0);
     let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < times {
@@ -48,7 +48,7 @@ pub(crate) async fn call(world: &World, tool: &str, arguments: Value) -> Outcome
     world.crib.view(&agent("ada")).call(tool, arguments).await.unwrap()
 }
 
-/// How often a tool is tried whose first two tries end so.
+/// Calls a tool whose first two attempts get this reply; returns the number of attempts and whether the call succeeded.
 async fn tries(tool: &str, arguments: Value, reply: fn() -> Reply) -> (usize, bool) {
     let world = failing(2, reply).await;
     let outcome = call(&world, tool, arguments).await;
@@ -60,7 +60,7 @@ fn status(status: u16) -> Reply {
 }
 
 #[tokio::test]
-async fn only_what_does_no_harm_is_tried_again() {
+async fn only_safe_calls_are_retried() {
     let (once, thrice) = ((1, false), (3, true));
     for (reply, written) in [
         (Reply::hangs_up as fn() -> Reply, once),
@@ -90,7 +90,7 @@ async fn only_what_does_no_harm_is_tried_again() {
 }
 
 #[tokio::test]
-async fn each_try_has_the_same_key() {
+async fn every_attempt_has_the_same_idempotency_key() {
     let world = failing(2, Reply::hangs_up).await;
     assert_eq!(call(&world, "pay", json!({"Idempotency-Key": "k-1"})).await.error, None);
     let keys: Vec<_> =
@@ -99,7 +99,7 @@ async fn each_try_has_the_same_key() {
 }
 
 #[tokio::test]
-async fn a_source_says_how_often_and_failures_say_it_too() {
+async fn the_number_of_retries_is_configurable_and_failures_report_it() {
     let world = failing(usize::MAX, || status(503)).await;
     let outcome = call(&world, "look", json!({})).await;
     assert_eq!(world.calls(), 3);
@@ -112,7 +112,7 @@ async fn a_source_says_how_often_and_failures_say_it_too() {
 }
 
 #[tokio::test]
-async fn who_asks_for_time_gets_it_if_there_is_any() {
+async fn retry_after_is_honoured_within_the_deadline() {
     let world = failing(1, || status(429).with("Retry-After", "1")).await;
     let start = Instant::now();
     assert_eq!(call(&world, "look", json!({})).await.error, None);
@@ -127,13 +127,13 @@ async fn who_asks_for_time_gets_it_if_there_is_any() {
 }
 
 #[tokio::test]
-async fn an_outage_is_not_multiplied() {
+async fn retries_do_not_multiply_the_load_of_an_outage() {
     let world = failing(usize::MAX, || status(502)).await;
     let source = "pets".parse().unwrap();
     for who in 0..100 {
         let view = world.crib.view(&agent(&format!("agent-{who}")));
         drop(view.call("look", Map::new()).await.unwrap());
-        // The breaker would end this too soon to see anything.
+        // Reset the breaker, which would otherwise open before the retry budget shows.
         world.crib.reset_gate(&source);
     }
     let calls = world.calls();
@@ -143,8 +143,8 @@ async fn an_outage_is_not_multiplied() {
 }
 
 #[tokio::test]
-async fn each_try_passes_the_gate() {
-    // Ten that go well allow two tries more than the three for a start.
+async fn every_attempt_passes_breaker_and_rate_limit() {
+    // Ten successes add two retries to the initial budget of three.
     let asked = AtomicUsize::new(0);
     let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < 10 {
         true => status(200),
@@ -167,7 +167,7 @@ async fn each_try_passes_the_gate() {
 }
 
 #[tokio::test]
-async fn all_tries_have_one_deadline_and_an_agent_may_have_less_time() {
+async fn all_attempts_share_one_deadline_and_an_agent_may_set_a_shorter_one() {
     let world = failing(usize::MAX, || Reply::hangs_up().after(Duration::from_millis(700))).await;
     register(&world, json!({"timeout": 1, "retries": 5})).await;
     let start = Instant::now();
@@ -186,7 +186,7 @@ async fn all_tries_have_one_deadline_and_an_agent_may_have_less_time() {
 }
 
 #[tokio::test]
-async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() {
+async fn a_timeout_after_a_long_wait_for_a_permit_does_not_count_against_the_source() {
     let asked = AtomicUsize::new(0);
     let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < 5 {
         true => status(404).after(Duration::from_millis(2_100)),
@@ -204,12 +204,12 @@ async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() 
 }
 
 #[tokio::test]
-async fn a_source_that_answers_nobody_is_left_alone_however_long_places_were_waited_for() {
+async fn an_unresponsive_source_opens_the_circuit_despite_long_waits_for_permits() {
     let world = World::with(|_: &Asked| status(200).after(Duration::from_secs(20))).await;
     let limits = json!({"timeout": 3, "all": {"concurrent": 2}, "per_agent": {"concurrent": 10}});
     register(&world, limits).await;
     let two = || futures_util::future::join_all((0..2).map(|_| call(&world, "look", json!({}))));
-    // Those that come later wait for a place most of their time.
+    // The later calls spend most of their time waiting for a concurrency permit.
     let later = async || {
         tokio::time::sleep(Duration::from_millis(900)).await;
         two().await
@@ -221,7 +221,7 @@ async fn a_source_that_answers_nobody_is_left_alone_however_long_places_were_wai
     assert_eq!(world.crib.gate_of(&"pets".parse().unwrap()).unwrap().breaker, "open");
 }
 
-/// A server of the modern era whose tool is what it says, and whose first calls end so.
+/// An MCP server of the modern protocol with one annotated tool, whose first calls get this reply.
 async fn server(
     annotations: Value,
     times: usize,
@@ -249,7 +249,7 @@ async fn server(
 }
 
 #[tokio::test]
-async fn tools_of_mcp_servers_are_called_again_if_their_server_says_that_it_does_no_harm() {
+async fn mcp_tools_are_retried_if_annotated_as_read_only_or_idempotent() {
     for (annotations, expected) in [
         (json!({}), (1, false)),
         (json!({"readOnlyHint": false, "idempotentHint": "true"}), (1, false)),
@@ -276,7 +276,7 @@ async fn tools_of_mcp_servers_are_called_again_if_their_server_says_that_it_does
 }
 
 #[tokio::test]
-async fn an_mcp_server_that_has_too_much_to_do_says_when_to_come_again() {
+async fn the_retry_after_of_an_overloaded_mcp_server_is_reported() {
     let (harmless, all_else) = (json!({"readOnlyHint": true}), json!({}));
     for (annotations, reply, expected) in [
         (

@@ -1,4 +1,4 @@
-//! Scopes: the tool's, otherwise the source's, otherwise the specification's where agents act in their own name.
+//! Required scopes: those of the tool, else of the source, else of the specification if agents act in their own name.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ async fn amend(world: &World, scopes: Value) {
 }
 
 #[tokio::test]
-async fn the_tool_comes_before_the_source_and_that_before_the_specification() {
+async fn tool_scopes_override_source_scopes_and_those_the_specification() {
     let world = World::new().await;
     world.register(&json!({"auth": world.exchange(&json!({})), "required_scopes": null})).await;
     assert_eq!(refusal(&world, "other").await, takes("`pets:read`"));
@@ -55,14 +55,14 @@ async fn the_tool_comes_before_the_source_and_that_before_the_specification() {
 }
 
 #[tokio::test]
-async fn a_specification_says_nothing_about_agents_where_the_token_is_ours() {
+async fn scopes_of_the_specification_do_not_apply_to_agents_if_toolcrib_has_the_token() {
     let world = World::new().await;
     for auth in [json!({"kind": "none"}), world.own_token()] {
         world.register(&json!({"auth": auth, "required_scopes": null})).await;
         assert_eq!(refusal(&world, "").await, None);
         world.register(&json!({"auth": auth, "required_scopes": ["a"]})).await;
         assert_eq!(refusal(&world, "").await, takes("`a`"));
-        // An admin may want it all the same.
+        // An admin can require the scopes of the specification explicitly.
         let text = specification(None);
         let settings =
             json!({"kind": "openapi", "specification": {"text": text}, "require_scopes": true});
@@ -74,7 +74,7 @@ async fn a_specification_says_nothing_about_agents_where_the_token_is_ours() {
 }
 
 #[tokio::test]
-async fn scopes_come_after_arguments_and_before_anything_is_asked_for() {
+async fn scopes_are_checked_after_arguments_and_before_any_request() {
     let world = World::new().await;
     let exchange = world.exchange(&json!({}));
     world
@@ -94,7 +94,7 @@ async fn scopes_come_after_arguments_and_before_anything_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_scope_includes_what_its_issuer_says_and_no_policy_sees_that() {
+async fn an_issuer_can_imply_scopes_and_policies_ignore_implied_ones() {
     let world = World::new().await;
     world.register(&json!({"required_scopes": ["read"]})).await;
     let of = |issuer: &str, scopes: &str| {

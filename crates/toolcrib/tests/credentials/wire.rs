@@ -1,4 +1,4 @@
-//! A small HTTP server that keeps connections open, answers as told and remembers what it was asked.
+//! A minimal HTTP server with keep-alive connections, configurable replies, and a list of received requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,14 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// With its query.
+    /// Path with query.
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
 impl Asked {
-    /// All that go by this name.
+    /// All values of a header.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         let named = self.headers.iter().filter(|(known, _)| known == name);
         named.map(|(_, value)| value.as_str()).collect()
@@ -28,16 +28,16 @@ impl Asked {
         self.all(name).first().copied()
     }
 
-    /// As one text, to look for something in it.
+    /// The whole request as one string, to search in.
     pub(crate) fn text(&self) -> String {
         format!("{self:?}")
     }
 }
 
-/// What is answered.
+/// The reply to one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
-    /// None hangs up.
+    /// `None` closes the connection.
     status: Option<u16>,
     headers: String,
     body: String,
@@ -56,7 +56,7 @@ impl Reply {
         Self { status: None, ..(200, Value::Null).into() }
     }
 
-    /// What people are shown by whoever stands before a server.
+    /// An HTML error page, as a reverse proxy sends it.
     pub(crate) fn page(status: u16) -> Self {
         Self { body: "<h1>Sorry</h1>".to_owned(), ..(status, Value::Null).into() }
     }
@@ -78,7 +78,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A reply for each request, of which a status and a body are all that is needed.
+    /// Answers each request with the result of `reply`; a status and a body are enough.
     pub(crate) async fn replying<R: Into<Reply>>(
         reply: impl Fn(&Asked) -> R + Send + Sync + 'static,
     ) -> Self {
@@ -117,7 +117,7 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// How many there have been.
+    /// Number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }

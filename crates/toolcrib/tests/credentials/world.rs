@@ -1,4 +1,4 @@
-//! A crib with one source at an upstream that remembers what it was sent, and agents who call it.
+//! A toolcrib with one source, whose upstream records its requests, and agents that call its tools.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// Says what was asked, and remembers the rest.
+/// Echoes the request path, and answers what a discovery needs.
 pub(crate) fn echo(asked: &Asked) -> (u16, Value) {
     let tool = json!({"name": "look", "inputSchema": {"type": "object"}});
     match asked.path.split('?').next().unwrap() {
@@ -49,7 +49,7 @@ pub(crate) fn echo(asked: &Asked) -> (u16, Value) {
     }
 }
 
-/// One operation that only reads, and one that does something.
+/// A specification with one read-only and one modifying operation.
 pub(crate) fn specification(server: Option<&str>) -> String {
     let operation = |id: &str| {
         json!({"operationId": id, "security": [{"oauth": ["pets:read"]}],
@@ -111,7 +111,7 @@ impl World {
         world
     }
 
-    /// A group, for everybody.
+    /// Creates a group that is granted to every agent.
     pub(crate) async fn grant(&self, id: &str, group: Value) {
         let matcher = json!({"claim": "sub", "operator": "exists"});
         let policy = json!({"name": id, "matchers": [matcher], "groups": [id]});
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// By token exchange, with some of it as told.
+    /// Auth settings for token exchange, with overrides.
     pub(crate) fn exchange(&self, more: &Value) -> Value {
         let url = self.authority.server.url("/token");
         let auth = json!({"kind": "token_exchange", "token_url": url, "client_id": CLIENT,
@@ -137,7 +137,7 @@ impl World {
         auth
     }
 
-    /// A source of ours, with some of it as told.
+    /// Registers and refreshes a source of the upstream, with overrides.
     pub(crate) async fn register(&self, more: &Value) -> RefreshResult {
         let settings = json!({"kind": "openapi", "specification": {"text": specification(None)}});
         let profile = json!({"name": "Pets", "url": self.upstream.url(""), "settings": settings,
@@ -168,12 +168,12 @@ impl World {
         self.clock.advance(SignedDuration::from_secs(seconds));
     }
 
-    /// What the upstream was asked last.
+    /// The last request that the upstream received.
     pub(crate) fn last(&self) -> Asked {
         self.upstream.asked().pop().unwrap()
     }
 
-    /// How often it was called.
+    /// Number of calls that the upstream received.
     pub(crate) fn calls(&self) -> usize {
         self.upstream.asked().iter().filter(|asked| asked.path.starts_with("/pets")).count()
     }
@@ -189,7 +189,7 @@ pub(crate) fn merged(mut value: Value, more: &Value) -> Value {
     value
 }
 
-/// Stands for a token of an agent, which must be seen nowhere.
+/// The token of an agent: a canary that must not appear in any output.
 pub(crate) fn token_of(who: &str) -> String {
     format!("canary-token-of-{who}-5be1")
 }

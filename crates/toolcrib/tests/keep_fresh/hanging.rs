@@ -1,4 +1,4 @@
-//! Sources that hang: others are refreshed as if they were not there.
+//! Hanging sources do not delay the refreshes of other sources.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use toolcrib::{CommandError, Context, RefreshResult, Refusal};
 
 use crate::world::{World, id, profile};
 
-/// Takes connections and never says a word.
+/// A server that accepts connections and never answers.
 fn hanging() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/openapi.json", listener.local_addr().unwrap());
@@ -19,7 +19,7 @@ fn hanging() -> (TcpListener, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_that_hangs_delays_no_other() {
+async fn a_hanging_source_delays_no_other() {
     let world = Arc::new(World::new().await);
     let (_listener, url) = hanging();
     for number in 0..3 {
@@ -53,7 +53,7 @@ async fn refreshed_by_hand(world: &World) -> Result<RefreshResult, CommandError>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_by_hand_waits_for_another_node_but_not_for_ever() {
+async fn a_manual_refresh_waits_for_another_node_for_a_limited_time() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.register("pets", None).await;
@@ -70,7 +70,7 @@ async fn a_refresh_by_hand_waits_for_another_node_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_node_refreshes_is_left_alone() {
+async fn a_source_that_another_node_refreshes_is_skipped() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.register("pets", None).await;

@@ -1,4 +1,4 @@
-//! Two nodes on one PostgreSQL: what is due is refreshed once.
+//! Two nodes on one PostgreSQL: each due source is refreshed by one of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Node {
         Self { catalog, refresher }
     }
 
-    /// Waits until every source has been refreshed.
+    /// Waits until this node shows the tools of every source.
     async fn shows_all(&self) {
         let mut changes = self.catalog.changes();
         while self.catalog.snapshot().tool_count() < SOURCES {
@@ -55,7 +55,7 @@ async fn register_all(node: &Node, upstream: &Upstream, every: Option<u32>) {
     }
 }
 
-/// Looks again until the upstream was asked so often.
+/// Polls until the upstream has received this number of requests.
 async fn asked(upstream: &Upstream, times: usize) {
     let asked = async {
         while upstream.requests().len() < times {
@@ -65,12 +65,12 @@ async fn asked(upstream: &Upstream, times: usize) {
     tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
 }
 
-/// Long enough for one more refresh, if anybody thought that there should be one.
+/// Long enough for one superfluous refresh, if a node began one.
 async fn a_while() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-/// Both nodes keep fresh while something else goes on.
+/// Runs the refreshers of both nodes until `meanwhile` completes.
 async fn both<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> T {
     tokio::select! {
         () = one.refresher.keep_fresh() => unreachable!("it goes on"),
@@ -80,7 +80,7 @@ async fn both<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_two_nodes_find_due_is_refreshed_once() {
+async fn a_source_due_on_two_nodes_is_refreshed_once() {
     let url = database("keep_fresh_once").await;
     let (one, two, upstream) = (Node::on(&url).await, Node::on(&url).await, upstream());
     both(&one, &two, async {
@@ -90,7 +90,8 @@ async fn what_two_nodes_find_due_is_refreshed_once() {
     })
     .await;
     assert_eq!(upstream.requests().len(), SOURCES);
-    // Woken on both, each is asked once or twice: the second time if it was said again after the first had begun.
+    // Woken on both nodes, each source is refreshed once, or twice if the second wake comes after the first refresh
+    // began.
     both(&one, &two, async {
         for number in 0..SOURCES {
             one.refresher.wake(&id(&format!("source-{number}")));
@@ -126,7 +127,7 @@ async fn refreshes_of_two_nodes_never_interleave() {
         for pair in steps.chunks(2) {
             assert_eq!(pair[0].0, "SourceSyncStarted", "{stream}: {steps:?}");
             begun += 1;
-            // The last may have been cut off.
+            // The last refresh may have been interrupted.
             assert!(pair.get(1).is_none_or(|end| end.0 == "InventoryIngested"), "{steps:?}");
         }
         let begins: Vec<_> =

@@ -1,4 +1,4 @@
-//! What is due, and when: after registration, on a schedule, after failures, after a restart.
+//! When a source is due: after registration, on its schedule, after failures and after a restart.
 
 use catalog::source::SourceCommand;
 use model::{Health, SourceProfile};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::world::{World, gaps, profile};
 
 #[tokio::test(start_paused = true)]
-async fn a_source_is_refreshed_when_it_is_new_and_then_on_its_schedule() {
+async fn a_source_is_refreshed_after_registration_and_then_on_its_schedule() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.offers("dogs", &["a"]);
@@ -25,7 +25,7 @@ async fn a_source_is_refreshed_when_it_is_new_and_then_on_its_schedule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_was_changed_while_the_refresher_slept_is_refreshed_at_once() {
+async fn a_changed_source_is_refreshed_at_once_although_the_refresher_sleeps() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.offers("dogs", &["a", "b"]);
@@ -49,7 +49,7 @@ async fn a_source_that_was_changed_while_the_refresher_slept_is_refreshed_at_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_tried_again_later_and_later_until_it_goes_well() {
+async fn failed_refreshes_are_retried_with_backoff_until_success() {
     let world = World::new().await;
     world.register("pets", None).await;
     world.pass(4000).await;
@@ -72,7 +72,7 @@ async fn a_failure_is_tried_again_later_and_later_until_it_goes_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_that_is_held_back_is_tried_less_and_less_often() {
+async fn a_rejected_refresh_is_retried_with_backoff() {
     let world = World::new().await;
     world.offers("pets", &["a", "b", "c"]);
     world.register("pets", Some(600)).await;
@@ -85,7 +85,7 @@ async fn a_refresh_that_is_held_back_is_tried_less_and_less_often() {
     let often = world.begun("pets").await.len();
     assert!((130..=180).contains(&often), "{often} in a day");
 
-    // The admin allows it.
+    // The admin raises the shrink limit.
     let allowed = SourceProfile { shrink_limit: 100, ..world.in_file("pets", Some(600)) };
     world.offers("pets", &["a", "d"]);
     world.execute("pets", SourceCommand::Update(allowed)).await;
@@ -95,7 +95,7 @@ async fn a_refresh_that_is_held_back_is_tried_less_and_less_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_only_what_is_due_is_refreshed() {
+async fn after_a_restart_only_due_sources_are_refreshed() {
     let world = World::new().await;
     for name in ["fresh", "often", "failing"] {
         world.offers(name, &["a"]);
@@ -107,13 +107,13 @@ async fn after_a_restart_only_what_is_due_is_refreshed() {
     world.pass(60).await;
     let failures = world.begun("failing").await.len();
     let world = world.restarted().await;
-    // Failed for the fourth time at about second 35: the fifth comes at about 75, not at the start.
+    // The fourth attempt failed at about 35 s, so the fifth is due at about 75 s and not right after the restart.
     world.pass(5).await;
     assert_eq!(world.begun("failing").await.len(), failures);
     world.pass(25).await;
     let counts = [world.begun("fresh").await.len(), world.begun("often").await.len()];
     assert_eq!((counts, world.begun("failing").await.len()), ([1, 1], failures + 1));
-    // Nobody was there when it became due.
+    // The source becomes due while no refresher runs.
     tokio::time::advance(std::time::Duration::from_secs(3600)).await;
     let world = world.restarted().await;
     world.pass(5).await;
@@ -122,7 +122,7 @@ async fn after_a_restart_only_what_is_due_is_refreshed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_whose_process_ended_is_carried_out_by_another() {
+async fn a_refresh_of_a_terminated_process_is_repeated_by_the_next() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.register("pets", None).await;
@@ -136,7 +136,7 @@ async fn a_refresh_whose_process_ended_is_carried_out_by_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn declared_tools_are_left_alone() {
+async fn sources_with_declared_tools_are_not_refreshed_on_schedule() {
     let world = World::new().await;
     for kind in ["custom", "workflow"] {
         let settings = json!({"kind": kind});
@@ -145,6 +145,6 @@ async fn declared_tools_are_left_alone() {
     }
     world.pass(3600).await;
     assert_eq!(world.begun("custom").await, [0.0; 0]);
-    // Workflows are read once, when they are new.
+    // A workflow source is read once after its registration.
     assert_eq!(world.begun("workflow").await, [0.0]);
 }

@@ -1,4 +1,4 @@
-//! Somebody says that a source offers something else; a flood of that does no harm.
+//! Change notifications wake the refresher; a flood of them does no harm.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::world::{World, gaps, id, profile};
 const MOMENT: Duration = Duration::from_millis(10);
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_woken_is_refreshed_soon_and_once() {
+async fn repeated_wakes_lead_to_one_prompt_refresh() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.register("pets", None).await;
@@ -28,16 +28,16 @@ async fn a_source_that_is_woken_is_refreshed_soon_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_while_a_refresh_goes_on_leads_to_another() {
+async fn a_wake_during_a_refresh_leads_to_another_refresh() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.register("pets", None).await;
-    // Begun by somebody else, and not ended.
+    // Another process began a refresh that never ended.
     world.execute("pets", SourceCommand::StartSync).await;
     world.refresher.wake(&id("pets"));
     world.pass(2).await;
     assert_eq!(world.begun("pets").await.len(), 2);
-    // What was said before it began is answered by it.
+    // A refresh that begins after the notification already covers it.
     world.refresher.wake(&id("pets"));
     tokio::time::advance(Duration::from_secs(1)).await;
     world.execute("pets", SourceCommand::StartSync).await;
@@ -46,7 +46,7 @@ async fn what_is_said_while_a_refresh_goes_on_leads_to_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_wakes_becomes_a_trickle_and_delays_nobody() {
+async fn a_flood_of_wakes_is_throttled_and_delays_no_other_source() {
     let world = World::new().await;
     for name in ["loud", "quiet"] {
         world.offers(name, &["a"]);
@@ -67,7 +67,7 @@ async fn a_flood_of_wakes_becomes_a_trickle_and_delays_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_disabled_or_declared_is_not_woken() {
+async fn missing_disabled_and_declared_sources_are_not_woken() {
     let world = World::new().await;
     world.offers("pets", &["a"]);
     world.register("pets", None).await;

@@ -1,4 +1,4 @@
-//! A catalog whose sources are files, and a clock that goes with the time of the runtime, which tests make pass.
+//! A catalog with sources in files, and a clock that follows the pausable time of the tokio runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use toolcrib::{
     Catalog, Clock, Command, CommandError, Context, Journal, JournalPlace, Position, Refresher,
 };
 
-/// Goes with the time of the runtime.
+/// A clock that follows the time of the tokio runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct RuntimeClock(tokio::time::Instant);
 
@@ -40,7 +40,7 @@ pub(crate) fn id(name: &str) -> SourceId {
     name.parse().unwrap()
 }
 
-/// A specification with these operations.
+/// An OpenAPI specification with these operations.
 pub(crate) fn specification(operations: &[&str]) -> String {
     let path = |id: &&str| {
         (format!("/{id}"), json!({"get": {"operationId": id, "summary": id, "responses": {}}}))
@@ -85,7 +85,7 @@ impl World {
         Self { catalog, refresher, clock, folder }
     }
 
-    /// The process ends, and another begins.
+    /// Simulates a restart of the process: opens the catalog again over the same journal.
     pub(crate) async fn restarted(self) -> Self {
         let Self { catalog, refresher, clock, folder } = self;
         let journal = Arc::clone(catalog.journal());
@@ -93,7 +93,7 @@ impl World {
         Self::over(journal, clock, folder).await
     }
 
-    /// What a source in a file says of itself.
+    /// The profile of a source whose specification is a file.
     pub(crate) fn in_file(&self, name: &str, every: Option<u32>) -> SourceProfile {
         let file = self.folder.path().join(name);
         let settings = json!({"kind": "openapi", "specification": {"file": file}});
@@ -120,14 +120,14 @@ impl World {
         self.catalog.snapshot().source(&id(name)).unwrap().source.clone()
     }
 
-    /// Keeps sources fresh while this many seconds pass.
+    /// Runs the refresher while this many seconds pass.
     pub(crate) async fn pass(&self, seconds: u64) {
         let time = Duration::from_secs(seconds);
         let both = async { tokio::join!(self.refresher.keep_fresh(), hold_the_time()) };
         tokio::time::timeout(time, both).await.unwrap_err();
     }
 
-    /// At which seconds refreshes of the source began.
+    /// The times at which refreshes of the source began, in seconds.
     pub(crate) async fn begun(&self, name: &str) -> Vec<f64> {
         let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
         let events = self.catalog.journal().read_after(Position(0), 100_000).await.unwrap();
@@ -139,8 +139,8 @@ impl World {
     }
 }
 
-/// Lets no time pass while threads are at work: it passes by itself whenever the runtime has nothing to do, and that they
-/// have something to do it does not know.
+/// Stops time while the blocking pool works. Paused tokio time advances whenever the runtime is idle, and the runtime
+/// does not see work on that pool.
 async fn hold_the_time() {
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -151,7 +151,7 @@ async fn hold_the_time() {
     }
 }
 
-/// The time between each and the next.
+/// The intervals between successive times.
 pub(crate) fn gaps(times: &[f64]) -> Vec<f64> {
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

@@ -1,4 +1,4 @@
-//! Many at once (requirement L3).
+//! Concurrent use of the registry (requirement L3).
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use toolcrib::{ProvidedTool, Registry};
 
 use crate::{crib, text};
 
-/// A runtime of this thread's own.
+/// Runs a future on a new single-threaded runtime.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 #[tokio::test]
-async fn threads_register_search_and_call_at_once_and_each_name_is_taken_once() {
+async fn concurrent_threads_register_search_and_call_and_each_name_is_registered_once() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
     let works = |thread: usize| {
@@ -43,7 +43,7 @@ async fn threads_register_search_and_call_at_once_and_each_name_is_taken_once() 
 async fn no_lock_is_held_while_a_handler_runs() {
     let registry = Registry::new();
     let inside = registry.clone();
-    // A handler that registers a tool and calls it would wait for itself otherwise.
+    // With a lock held, a handler that registers and calls a tool would deadlock.
     let grows = move || {
         let registry = inside.clone();
         async move {

@@ -19,7 +19,7 @@ fn registry() -> Registry {
     registry.register_tool(ProvidedTool::new("fails", "Fails"), fails, &[]).unwrap();
     let panics = |it: Number| async move { if it.n == 0 { panic!("hunter2") } else { "fine" } };
     registry.register_tool(ProvidedTool::new("panics", "Panics"), panics, &[]).unwrap();
-    // Before there is a future.
+    // Panics before the handler returns its future.
     let at_once = |it: Number| {
         assert_ne!(it.n, 0, "hunter2");
         std::future::ready("fine")
@@ -29,7 +29,7 @@ fn registry() -> Registry {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_gives_is_error_with_the_text_error_and_why() {
+async fn a_failing_handler_gives_is_error_and_the_cause_as_text() {
     let registry = registry();
     let result = registry.call("fails", Map::new()).await;
     assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
@@ -42,7 +42,7 @@ async fn a_handler_that_fails_gives_is_error_with_the_text_error_and_why() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_harms_no_other_call() {
+async fn a_failing_handler_does_not_affect_other_calls() {
     let registry = Registry::new();
     let waits = |it: Number| async move {
         tokio::task::yield_now().await;
@@ -56,7 +56,7 @@ async fn a_handler_that_fails_harms_no_other_call() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_gives_an_error_without_its_words_and_harms_nothing_else() {
+async fn a_panicking_handler_gives_an_error_without_the_panic_message() {
     let registry = registry();
     let view = crib(&registry).await.anyone();
     for name in ["panics", "at_once"] {
@@ -71,7 +71,7 @@ async fn a_handler_that_panics_gives_an_error_without_its_words_and_harms_nothin
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_told_tool_not_found() {
+async fn an_unknown_tool_gives_tool_not_found() {
     let registry = registry();
     let result = registry.call("nothing", Map::new()).await;
     assert_eq!((text(&result), result.is_error), ("Tool not found: nothing", true));
@@ -80,7 +80,7 @@ async fn an_unknown_tool_is_told_tool_not_found() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_never_reach_the_handler() {
+async fn invalid_arguments_never_reach_the_handler() {
     let registry = registry();
     let result = registry.call("panics", object(json!({"n": 300}))).await;
     assert!(text(&result).starts_with("Error: the arguments do not fit"), "{result:?}");
@@ -90,7 +90,7 @@ async fn arguments_that_do_not_fit_never_reach_the_handler() {
 }
 
 #[tokio::test]
-async fn errors_of_all_kinds_are_passed_on_with_a_question_mark() {
+async fn errors_of_any_type_work_with_the_question_mark_operator() {
     fn bytes() -> Vec<u8> {
         vec![0xff]
     }

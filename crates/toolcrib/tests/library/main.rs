@@ -1,5 +1,5 @@
-//! The crate as people embed it: what is registered in code, and what agents get of it. Each test is a behaviour of the
-//! requirements L1 to L3, A6 to A8, B2, B3 and B5.
+//! The crate as an embedder uses it: tools registered in code, and what agents see of them. Each test covers a
+//! behaviour of the requirements L1 to L3, A6 to A8, B2, B3 and B5.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod concurrency;
@@ -19,12 +19,12 @@ use model::{Content, ToolResult};
 use serde_json::{Map, Value};
 use toolcrib::{Registry, Toolcrib};
 
-/// The members of an object.
+/// The map of a JSON object.
 fn object(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-/// The first text of a result.
+/// The first text content of a result.
 fn text(result: &ToolResult) -> &str {
     match result.content.first() {
         Some(Content::Text { text }) => text,

@@ -1,4 +1,4 @@
-//! The operations of a specification beside what is registered (requirement B2): one registry, one list.
+//! OpenAPI operations beside registered tools (requirement B2): one registry, one list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,7 +38,7 @@ paths:
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// An API that answers all alike, and how it is reached.
+/// An API that gives the same answer to every request, and the options that reach it.
 fn api(status: &'static str, body: &'static str) -> (Upstream, OpenApiOptions) {
     let upstream = Upstream::replying(move |_| answer(status, JSON, body.as_bytes()));
     let options = reaching(&upstream);
@@ -62,7 +62,7 @@ fn id(id: Value) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn operations_are_listed_searched_and_called_beside_what_is_registered() {
+async fn operations_are_listed_searched_and_called_beside_registered_tools() {
     let (upstream, options) = api("200 OK", r#"{"name":"Margherita"}"#);
     let registry = Registry::of(pizzeria(options));
     let own = ProvidedTool::new("fold_napkin", "Folds a napkin");
@@ -77,7 +77,7 @@ async fn operations_are_listed_searched_and_called_beside_what_is_registered() {
 }
 
 #[test]
-fn a_tool_shows_what_its_operation_says_but_not_what_nobody_can_see() {
+fn a_tool_shows_the_texts_of_its_operation_without_invisible_characters() {
     let pizzeria = pizzeria(OpenApiOptions::default());
     let tool = pizzeria.get_tool("get_pizza").unwrap();
     assert_eq!(*tool.description, *"One pizza");
@@ -94,7 +94,7 @@ fn a_tool_shows_what_its_operation_says_but_not_what_nobody_can_see() {
 }
 
 #[test]
-fn what_is_no_specification_is_refused_and_says_why() {
+fn an_invalid_specification_is_refused_with_the_cause() {
     let read = |name: &str, text: &str| {
         let read = OpenApi::read(name, text, OpenApiOptions::default());
         read.err().unwrap().to_string()
@@ -107,7 +107,7 @@ fn what_is_no_specification_is_refused_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_registered_tool_comes_before_an_operation_of_its_name() {
+async fn a_registered_tool_shadows_an_operation_of_the_same_name() {
     let (upstream, options) = api("200 OK", "{}");
     let registry = Registry::of(pizzeria(options));
     let own = ProvidedTool::new("get_pizza", "Ours");
@@ -134,7 +134,7 @@ async fn arguments_are_checked_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_failure_has_the_code_of_its_cause_on_every_door_and_its_credential_is_not_repeated() {
+async fn a_failure_has_the_code_of_its_cause_and_its_credential_is_redacted() {
     let (_upstream, mut options) =
         api("500 Internal Server Error", r#"{"error": "hunter2 is wrong"}"#);
     options.credentials = Credentials::from([("token".to_owned(), "hunter2".into())]);
@@ -144,7 +144,7 @@ async fn a_failure_has_the_code_of_its_cause_on_every_door_and_its_credential_is
     assert!(text(&result).contains("is wrong") && !text(&result).contains("hunter2"), "{result:?}");
     let outcome = crib(&registry).await.anyone().call("get_pizza", id(json!(7))).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::UpstreamError);
-    // Nobody answers there.
+    // No server listens on this port.
     let nowhere = OpenApiOptions {
         base_url: Some("http://127.0.0.1:1/".parse().unwrap()),
         egress: Egress { allow_private: true, allowed: Vec::new() },
@@ -155,7 +155,7 @@ async fn a_failure_has_the_code_of_its_cause_on_every_door_and_its_credential_is
 }
 
 #[tokio::test]
-async fn credentials_are_shown_as_operations_ask_and_one_of_our_own_always() {
+async fn operations_get_the_credentials_they_declare_and_a_configured_one_always() {
     let (upstream, mut options) = api("200 OK", r#"{"name":"x"}"#);
     options.credentials = Credentials::from([("token".to_owned(), "abc".into())]);
     let key = model::ApiKeyLocation::Header;
@@ -183,7 +183,7 @@ async fn a_fetched_specification_gets_no_credential_to_other_origins() {
 }
 
 #[tokio::test]
-async fn only_public_addresses_are_reached_unless_more_is_allowed_and_in_time() {
+async fn only_public_addresses_are_reached_unless_configured_and_timeouts_apply() {
     let upstream = Upstream::replying(|_| {
         std::thread::sleep(Duration::from_secs(5));
         Vec::new()
@@ -198,7 +198,7 @@ async fn only_public_addresses_are_reached_unless_more_is_allowed_and_in_time() 
     assert_eq!(result.code(), Some(ErrorCode::UpstreamTimeout));
 }
 
-/// An operation whose work goes on, and is looked at every tenth of a second.
+/// A long-running operation whose status is polled every 100 ms.
 const BAKERY: &str = "
 openapi: 3.1.0
 paths:
@@ -217,7 +217,7 @@ paths:
 ";
 
 #[tokio::test]
-async fn work_that_goes_on_is_followed_with_progress_and_stopped_with_its_call() {
+async fn a_long_running_operation_reports_progress_and_is_cancelled_with_its_call() {
     let looks = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&looks);
     let upstream = Upstream::replying(move |request| {

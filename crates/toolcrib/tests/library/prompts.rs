@@ -43,7 +43,7 @@ async fn a_prompt_has_a_name_a_title_a_description_and_arguments() {
 }
 
 #[tokio::test]
-async fn names_in_two_braces_are_filled_in_and_nothing_else_is_read() {
+async fn only_placeholders_in_double_braces_are_replaced() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
     let result = got(&registry, "explain", json!({"thing": "{{to}}", "to": "me"})).await.unwrap();
@@ -60,7 +60,7 @@ async fn names_in_two_braces_are_filled_in_and_nothing_else_is_read() {
 }
 
 #[tokio::test]
-async fn values_are_proposed_for_arguments_and_those_that_begin_as_typed_are_told() {
+async fn completions_of_an_argument_are_filtered_by_the_typed_prefix() {
     let registry = Registry::new();
     let prompt = explain().proposing("to", ["a child", "An expert", "me"]);
     registry.register_prompt(prompt).unwrap();
@@ -86,7 +86,7 @@ async fn values_are_proposed_for_arguments_and_those_that_begin_as_typed_are_tol
 }
 
 #[tokio::test]
-async fn a_required_argument_that_is_missing_is_an_error_that_names_it() {
+async fn a_missing_required_argument_is_an_error_that_names_it() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
     let missing = got(&registry, "explain", json!({"to": "me"})).await.unwrap_err();
@@ -96,7 +96,7 @@ async fn a_required_argument_that_is_missing_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn an_optional_argument_that_is_missing_is_empty() {
+async fn a_missing_optional_argument_is_empty() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
     let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
@@ -105,7 +105,7 @@ async fn an_optional_argument_that_is_missing_is_empty() {
 }
 
 #[tokio::test]
-async fn a_prompt_does_not_grow_without_bound() {
+async fn the_size_of_a_prompt_is_limited() {
     let registry = Registry::new();
     let prompt = Prompt::new("again", "Says it often").optional("x", "What");
     registry.register_prompt(prompt.user(&"{{x}}".repeat(200))).unwrap();
@@ -116,7 +116,7 @@ async fn a_prompt_does_not_grow_without_bound() {
 }
 
 #[tokio::test]
-async fn a_prompt_may_be_answered_by_code_which_may_fail_or_panic() {
+async fn a_prompt_may_be_built_by_code_that_may_fail_or_panic() {
     let registry = Registry::new();
     let answers = |arguments: serde_json::Map<String, Value>, _| async move {
         match arguments["n"].as_str() {
@@ -136,7 +136,7 @@ async fn a_prompt_may_be_answered_by_code_which_may_fail_or_panic() {
 }
 
 #[tokio::test]
-async fn a_prompt_of_a_name_that_exists_is_refused_and_the_first_stays() {
+async fn a_second_prompt_of_the_same_name_is_refused() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
     let refused = registry.register_prompt(Prompt::new("explain", "Another").user("no"));
@@ -146,7 +146,7 @@ async fn a_prompt_of_a_name_that_exists_is_refused_and_the_first_stays() {
 }
 
 #[test]
-fn a_prompt_that_nobody_could_ask_for_is_refused() {
+fn an_unusable_prompt_is_refused() {
     let registry = Registry::new();
     let nameless = |name: &str| Prompt::new(name, "Says nothing").user("Nothing");
     for (prompt, why) in [

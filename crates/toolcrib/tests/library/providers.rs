@@ -1,4 +1,4 @@
-//! Providers (requirement L2): global, for one request, and a registry as one.
+//! Providers (requirement L2): global ones, those of one request, and a registry as a provider.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use toolcrib::{
 
 use crate::{crib, text};
 
-/// Offers tools that say who was called.
+/// A provider whose tools answer with the name of the provider and the called tool.
 struct Named {
     name: &'static str,
     tools: Vec<Arc<ProvidedTool>>,
@@ -68,7 +68,7 @@ fn with_registered(registry: &Registry, name: &'static str) {
 }
 
 #[tokio::test]
-async fn the_first_of_a_name_wins_registered_then_global_then_of_the_request() {
+async fn registered_tools_shadow_global_providers_and_those_request_providers() {
     let registry = Registry::new();
     with_registered(&registry, "a");
     registry.add_provider(Named::new("one", &["a", "b"]));
@@ -99,7 +99,7 @@ async fn add_provider_adds_tools_for_all_requests() {
 }
 
 #[tokio::test]
-async fn remove_provider_takes_away_what_it_offered_and_nothing_that_is_registered() {
+async fn remove_provider_removes_its_tools_but_no_registered_tools() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
     let provider: Arc<dyn ToolProvider> = Named::new("one", &["a"]);
@@ -108,16 +108,16 @@ async fn remove_provider_takes_away_what_it_offered_and_nothing_that_is_register
     assert!(registry.remove_provider(&provider) && !registry.remove_provider(&provider));
     assert!(crib.anyone().list().is_empty());
     assert_eq!(text(&registry.call("a", Map::new()).await), "Tool not found: a");
-    // Whoever has seen it may still call it.
+    // A view taken before the removal can still call the tool.
     assert_eq!(before.list().len(), 1);
     assert!(before.call("a", Map::new()).await.is_ok());
-    // What is registered cannot be taken away so.
+    // `remove_provider` does not remove registered tools.
     with_registered(&registry, "a");
     assert_eq!(text(&registry.call("a", Map::new()).await), "a by the registry");
 }
 
 #[tokio::test]
-async fn a_provider_of_one_request_is_nobody_elses() {
+async fn a_request_provider_is_visible_to_its_request_only() {
     let crib = crib(&Registry::new()).await;
     let mine = crib.anyone().with_provider(Named::new("mine", &["a"]));
     assert_eq!(mine.list().len(), 1);
@@ -125,7 +125,7 @@ async fn a_provider_of_one_request_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn list_tools_gives_what_there_is_to_know_of_each_tool() {
+async fn list_tools_gives_every_detail_of_each_tool() {
     let registry = Registry::of(Named::new("one", &["a", "b"]));
     let listed = registry.list_tools();
     let shown: Vec<_> = listed.iter().map(|tool| (&*tool.name, &*tool.description)).collect();
@@ -150,13 +150,13 @@ async fn call_tool_gives_a_result_or_tool_not_found() {
 }
 
 #[tokio::test]
-async fn a_registry_is_itself_a_provider_global_or_for_one_request() {
+async fn a_registry_is_a_provider_global_or_for_one_request() {
     let inner = Registry::new();
     with_registered(&inner, "a");
     let outer = Registry::of(Arc::new(inner.clone()));
     let crib = crib(&outer).await;
     assert_eq!(crib.anyone().list().len(), 1);
-    // What changes inside is noticed outside, also behind a provider that was added since.
+    // Changes of the inner registry show in the outer one, also through a provider that was added to it later.
     with_registered(&inner, "b");
     assert_eq!(crib.anyone().list().len(), 2);
     let innermost = Registry::new();
@@ -174,7 +174,7 @@ async fn a_registry_is_itself_a_provider_global_or_for_one_request() {
 }
 
 #[tokio::test]
-async fn a_list_is_asked_for_once_and_never_tool_by_tool() {
+async fn a_provider_is_listed_once_and_never_asked_tool_by_tool() {
     let names: Vec<String> = (0..100).map(|n| format!("tool_{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let provider = Named::new("one", &names);
@@ -201,7 +201,7 @@ impl Write for Log {
     }
 }
 
-/// What is logged from now on in this thread.
+/// Captures the log of this thread until the guard is dropped.
 fn log() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let writer = log.clone();
@@ -219,7 +219,7 @@ impl Log {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_shadowed_is_logged_once() {
+async fn a_shadowed_tool_is_logged_once() {
     let (log, _guard) = log();
     let registry = Registry::new();
     with_registered(&registry, "a");
@@ -232,7 +232,7 @@ async fn a_tool_that_is_shadowed_is_logged_once() {
 }
 
 #[tokio::test]
-async fn a_tool_of_one_request_that_is_shadowed_is_logged_too() {
+async fn a_shadowed_tool_of_a_request_provider_is_logged_too() {
     let (log, _guard) = log();
     let registry = Registry::new();
     with_registered(&registry, "a");

@@ -51,7 +51,7 @@ async fn a_resource_is_a_blob() {
 }
 
 #[tokio::test]
-async fn a_resource_is_what_a_function_gives_each_time() {
+async fn a_resource_may_be_computed_by_a_function_on_each_read() {
     let registry = Registry::new();
     let times = Arc::new(AtomicU32::new(0));
     let counts = move |uri: String, _| {
@@ -66,7 +66,7 @@ async fn a_resource_is_what_a_function_gives_each_time() {
 }
 
 #[tokio::test]
-async fn a_resource_is_a_file_as_it_is_when_somebody_reads_it_and_within_a_bound() {
+async fn a_resource_may_be_a_file_that_is_read_on_demand_up_to_a_limit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("menu");
     let registry = Registry::new();
@@ -91,7 +91,7 @@ async fn a_resource_is_a_file_as_it_is_when_somebody_reads_it_and_within_a_bound
 }
 
 #[tokio::test]
-async fn a_resource_template_reads_every_address_that_is_like_it() {
+async fn a_resource_template_serves_every_matching_uri() {
     let registry = Registry::new();
     let user = |uri: String, _| async move {
         match uri.strip_prefix("users://") {
@@ -124,7 +124,7 @@ async fn a_resource_template_reads_every_address_that_is_like_it() {
 }
 
 #[tokio::test]
-async fn a_resource_of_a_uri_that_exists_is_refused_and_the_first_stays() {
+async fn a_second_resource_of_the_same_uri_is_refused() {
     let registry = Registry::new();
     let resource = |text: &str| Resource::new("a:b", "ab", "text/plain", text);
     registry.register_resource(resource("the first")).unwrap();
@@ -134,7 +134,7 @@ async fn a_resource_of_a_uri_that_exists_is_refused_and_the_first_stays() {
 }
 
 #[tokio::test]
-async fn a_resource_template_that_exists_is_refused_and_the_first_stays() {
+async fn a_second_template_of_the_same_pattern_is_refused() {
     let registry = Registry::new();
     let template = |says: &'static str| {
         let reads = move |_, _| std::future::ready(Ok::<_, String>(says));
@@ -148,7 +148,7 @@ async fn a_resource_template_that_exists_is_refused_and_the_first_stays() {
 }
 
 #[test]
-fn a_resource_that_changed_is_told_of() {
+fn a_changed_resource_is_announced() {
     let registry = Registry::new();
     let changes = registry.changes();
     registry.resource_changed("a:b");
@@ -156,7 +156,7 @@ fn a_resource_that_changed_is_told_of() {
 }
 
 #[test]
-fn a_resource_that_has_no_address_is_refused() {
+fn a_resource_without_a_valid_uri_is_refused() {
     let registry = Registry::new();
     let resource = Resource::new("hello", "hello", "text/plain", "Hello!");
     assert_eq!(

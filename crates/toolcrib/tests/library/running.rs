@@ -1,4 +1,4 @@
-//! What a handler can do while it runs: report progress, ask the user, see that nobody waits any more.
+//! What a handler can do while it runs: report progress, ask the user, and detect that its caller is gone.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn a_handler_reports_progress() {
     assert_eq!((progress.progress, progress.total), (1.0, Some(2.0)));
 }
 
-/// Asks for a colour, and wraps what stands in the way in words of its own.
+/// A handler that asks for a colour, and wraps an error of that question in its own message.
 async fn asks(_: Nothing, call: CallContext) -> Result<String, BoxError> {
     let form = object(json!({"message": "Which colour?", "requestedSchema": {"type": "object"}}));
     let answer = call.ask("colour", Question::Elicit(form)).await;
@@ -48,7 +48,7 @@ async fn asks(_: Nothing, call: CallContext) -> Result<String, BoxError> {
 }
 
 #[tokio::test]
-async fn a_handler_asks_the_user_and_waits_or_is_called_again() {
+async fn a_handler_asks_the_user_and_waits_or_is_called_again_with_the_answer() {
     let registry = Registry::new();
     registry.register_tool(ProvidedTool::new("paint", "Paints"), asks, &[]).unwrap();
     let view = crib(&registry).await.anyone();
@@ -63,7 +63,7 @@ async fn a_handler_asks_the_user_and_waits_or_is_called_again() {
     };
     let (result, ()) = tokio::join!(registry.call_tool("paint", Map::new(), &call), answers);
     assert_eq!(text(&result.unwrap()), r#""red""#);
-    // The caller is told the question, and calls again.
+    // The caller receives the question and repeats the call with the answer.
     let call = NewCall::by(ABLE).answering(Map::new()).heard().0;
     let Called::Asks(open) = view.call_with(&tool, Map::new(), &call).await else {
         panic!("it did not ask")
@@ -78,7 +78,7 @@ async fn a_handler_asks_the_user_and_waits_or_is_called_again() {
 }
 
 #[tokio::test]
-async fn a_caller_that_cannot_be_asked_is_named_what_it_lacks() {
+async fn an_unanswerable_question_names_the_missing_ability() {
     async fn asks(_: Nothing, call: CallContext) -> Result<&'static str, NoAnswer> {
         call.ask("roots", Question::Roots).await.map(|_| "never")
     }
@@ -90,7 +90,7 @@ async fn a_caller_that_cannot_be_asked_is_named_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn a_handler_that_nobody_waits_for_is_dropped_and_what_it_started_is_told() {
+async fn an_abandoned_handler_is_dropped_and_its_spawned_work_is_notified() {
     let registry = Registry::new();
     let (say, mut heard) = mpsc::channel(1);
     let starts = move |_: Nothing, call: CallContext| {
@@ -116,7 +116,7 @@ async fn a_handler_that_nobody_waits_for_is_dropped_and_what_it_started_is_told(
 }
 
 #[tokio::test]
-async fn whoever_listens_is_answered_whatever_a_handler_does() {
+async fn a_panicking_handler_ends_its_call_and_the_caller_gets_an_error() {
     let registry = Registry::new();
     let panics = |_: Nothing, call: CallContext| async move {
         call.progress(Progress { progress: 1.0, total: None, message: None });

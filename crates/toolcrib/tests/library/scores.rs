@@ -1,11 +1,11 @@
-//! What a query of one word is worth (requirement A7): a test for each row of the table, and for several words.
+//! Scores of one-word queries (requirement A7): a test for each row of the table, and one for queries of several words.
 
 use serde_json::{Map, Value};
 use toolcrib::{AgentView, ProvidedTool, Registry};
 
 use crate::crib;
 
-/// What somebody sees who has tools with these names, descriptions and keywords.
+/// The view of an agent that has tools with these names, descriptions and keywords.
 async fn having(tools: &[(&str, &str, &[&str])]) -> AgentView {
     let registry = Registry::new();
     for (name, description, keywords) in tools {
@@ -16,60 +16,60 @@ async fn having(tools: &[(&str, &str, &[&str])]) -> AgentView {
     crib(&registry).await.anyone()
 }
 
-/// What `email` is worth for one tool.
+/// The score of one tool for the query `email`.
 async fn worth(name: &str, description: &str, keywords: &[&str]) -> Option<f64> {
     let view = having(&[(name, description, keywords)]).await;
     view.search("email", 10).await.first().map(|hit| hit.score)
 }
 
 #[tokio::test]
-async fn an_exact_name_is_worth_1_0() {
+async fn an_exact_name_scores_1_0() {
     assert_eq!(worth("email", "Sends it", &[]).await, Some(1.0));
     assert_eq!(worth("EMail", "Sends it", &[]).await, Some(1.0));
 }
 
 #[tokio::test]
-async fn the_beginning_of_a_name_is_worth_0_9() {
+async fn a_prefix_of_a_name_scores_0_9() {
     assert_eq!(worth("email_draft", "Writes it", &[]).await, Some(0.9));
 }
 
 #[tokio::test]
-async fn an_exact_keyword_is_worth_0_85() {
+async fn an_exact_keyword_scores_0_85() {
     assert_eq!(worth("send", "Sends it", &["Email"]).await, Some(0.85));
 }
 
 #[tokio::test]
-async fn a_part_of_a_name_is_worth_0_8() {
+async fn a_part_of_a_name_scores_0_8() {
     assert_eq!(worth("send_email", "Sends it", &[]).await, Some(0.8));
 }
 
 #[tokio::test]
-async fn a_part_of_a_keyword_is_worth_0_7() {
+async fn a_part_of_a_keyword_scores_0_7() {
     assert_eq!(worth("send", "Sends it", &["old emails"]).await, Some(0.7));
 }
 
 #[tokio::test]
-async fn a_word_of_a_description_is_worth_0_6() {
+async fn a_word_of_a_description_scores_0_6() {
     assert_eq!(worth("send", "Sends an email.", &[]).await, Some(0.6));
 }
 
 #[tokio::test]
-async fn a_part_of_a_description_is_worth_0_5() {
+async fn a_part_of_a_description_scores_0_5() {
     assert_eq!(worth("send", "For emailish things", &[]).await, Some(0.5));
 }
 
 #[tokio::test]
-async fn a_fuzzy_match_is_worth_less_the_less_similar_it_is() {
+async fn a_fuzzy_match_scores_by_similarity() {
     let view = having(&[("subscription", "", &[]), ("order", "", &[])]).await;
     let score = async |query: &str| view.search(query, 10).await.first().map(|hit| hit.score);
-    // One letter of twelve, and one of five.
+    // One wrong letter of twelve, and one of five.
     let (close, far) = (score("subscroption").await.unwrap(), score("ordar").await.unwrap());
     assert!(0.0 < far && far < close && close < 0.5, "{far} {close}");
     assert_eq!(score("umbrella").await, None);
 }
 
 #[tokio::test]
-async fn several_words_and_whole_sentences_are_ranked_by_relevance() {
+async fn queries_of_several_words_are_ranked_by_relevance() {
     let view = having(&[
         ("list_invoices", "Lists the invoices of a customer", &[]),
         ("send_email", "Sends an email to a customer", &["mail"]),

@@ -1,4 +1,4 @@
-//! Tools that are found and not listed (requirements A6 to A8).
+//! Tools that are searchable but not listed (requirements A6 to A8).
 
 use model::Visibility;
 use serde_json::{Map, Value, json};
@@ -23,7 +23,7 @@ fn names(view: &AgentView) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_searchable_tool_is_found_and_not_listed() {
+async fn a_searchable_tool_is_found_but_not_listed() {
     let view = view().await;
     assert!(!names(&view).contains(&"sql_query".to_owned()));
     let hits = found(&view, json!({"query": "database"})).await;
@@ -41,7 +41,7 @@ async fn a_hidden_tool_is_neither_listed_nor_found() {
 }
 
 #[tokio::test]
-async fn tool_search_and_execute_tool_are_listed_when_something_is_searchable() {
+async fn tool_search_and_execute_tool_are_listed_if_any_tool_is_searchable() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
     let tool = |name| ProvidedTool::new(name, "Says hello");
@@ -57,7 +57,7 @@ async fn executed(view: &AgentView, wanted: Value) -> Value {
 }
 
 #[tokio::test]
-async fn execute_tool_runs_any_tool_that_is_granted_listed_or_not() {
+async fn execute_tool_runs_every_granted_tool() {
     let view = view().await;
     for name in ["sql_query", "sql_hidden", "sql_listed"] {
         let wanted = json!({"name": name, "arguments": {"query": "x"}});
@@ -66,20 +66,20 @@ async fn execute_tool_runs_any_tool_that_is_granted_listed_or_not() {
 }
 
 #[tokio::test]
-async fn execute_tool_takes_parameters_for_arguments() {
+async fn execute_tool_accepts_parameters_as_an_alias_of_arguments() {
     let wanted = json!({"name": "sql_query", "parameters": {"query": "x"}});
     assert_eq!(executed(&view().await, wanted).await, r#"{"query":"x"}"#);
 }
 
 #[tokio::test]
-async fn execute_tool_answers_with_an_error_for_what_is_not_there() {
+async fn execute_tool_gives_an_error_for_an_unknown_tool() {
     let view = view().await;
     let refused = view.call("execute_tool", object(json!({"name": "nothing"}))).await.unwrap();
     assert_eq!(refused.error.unwrap().message, "Tool not found: nothing");
 }
 
 #[tokio::test]
-async fn searchable_tools_of_one_request_bring_them_too() {
+async fn searchable_tools_of_a_request_provider_list_them_too() {
     let crib = crib(&Registry::new()).await;
     assert!(crib.anyone().find("tool_search").is_err());
     let own = Registry::new();
@@ -91,7 +91,7 @@ async fn searchable_tools_of_one_request_bring_them_too() {
     assert!(crib.anyone().search("mine", 10).await.is_empty());
 }
 
-/// So many tools, all of them found by `page`.
+/// A view with this many tools that all match `page`.
 async fn pages(count: usize) -> AgentView {
     let registry = Registry::new();
     for number in 0..count {
@@ -107,7 +107,7 @@ async fn found(view: &AgentView, wanted: Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn tool_search_finds_ten_unless_it_is_asked_for_more_or_fewer() {
+async fn tool_search_returns_ten_hits_by_default() {
     let view = pages(20).await;
     assert_eq!(found(&view, json!({"query": "page"})).await.len(), 10);
     assert_eq!(found(&view, json!({"query": "page", "max_results": 3})).await.len(), 3);
@@ -115,14 +115,14 @@ async fn tool_search_finds_ten_unless_it_is_asked_for_more_or_fewer() {
 }
 
 #[tokio::test]
-async fn tool_search_never_finds_more_than_a_hundred() {
+async fn tool_search_returns_at_most_a_hundred_hits() {
     let view = pages(120).await;
     assert_eq!(found(&view, json!({"query": "page", "max_results": 100})).await.len(), 100);
     assert_eq!(found(&view, json!({"query": "page", "max_results": 1_000})).await.len(), 100);
 }
 
 #[tokio::test]
-async fn an_empty_query_lists_what_there_is() {
+async fn an_empty_query_returns_all_tools() {
     let view = pages(5).await;
     let mut names: Vec<_> = found(&view, json!({"query": ""})).await;
     names.sort_unstable_by_key(|hit| hit["name"].to_string());
@@ -131,7 +131,7 @@ async fn an_empty_query_lists_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_hit_has_a_name_a_description_a_score_and_an_input_schema_and_the_best_comes_first() {
+async fn hits_are_complete_and_the_best_comes_first() {
     let registry = Registry::new();
     let described = |name: &str, description: &str| {
         let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
@@ -157,7 +157,7 @@ async fn a_hit_has_a_name_a_description_a_score_and_an_input_schema_and_the_best
 }
 
 #[tokio::test]
-async fn tools_of_one_request_are_found_and_executed_by_that_request_alone() {
+async fn tools_of_a_request_provider_are_found_and_executed_by_that_request_only() {
     let crib = crib(&Registry::new()).await;
     let own = Registry::new();
     let mine = ProvidedTool::new("mine", "Only mine").searchable();

@@ -1,4 +1,4 @@
-//! `register_tool`.
+//! `register_tool`: handlers, schemas, names, and calls in process.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ async fn a_typed_answer_is_structured_content_with_its_schema() {
 }
 
 #[tokio::test]
-async fn a_tool_of_a_name_that_exists_is_refused_and_the_first_stays() {
+async fn a_second_tool_of_the_same_name_is_refused() {
     let registry = Registry::new();
     registry.register_tool(tool("who"), || async { "the first" }, &["one"]).unwrap();
     let refused = registry.register_tool(tool("who"), || async { "the second" }, &["two"]);
@@ -86,7 +86,7 @@ async fn a_tool_of_a_name_that_exists_is_refused_and_the_first_stays() {
 }
 
 #[test]
-fn a_tool_is_called_as_mcp_lets_it_and_takes_an_object() {
+fn a_tool_must_have_a_valid_mcp_name_and_an_object_schema() {
     let registry = Registry::new();
     let long = "x".repeat(129);
     for name in ["", "a b", "é", &long] {
@@ -104,7 +104,7 @@ fn a_tool_is_called_as_mcp_lets_it_and_takes_an_object() {
 }
 
 #[tokio::test]
-async fn what_is_registered_is_listed_searched_and_called_in_process() {
+async fn registered_tools_are_listed_searched_and_called_in_process() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
     assert!(crib.anyone().list().is_empty());

@@ -1,4 +1,4 @@
-//! Which arguments a tool has, and what becomes of names that several things share (requirement O4).
+//! Arguments of OpenAPI tools, and names that several parameters share (requirement O4).
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ const TABLE: &str = "  /tables/{id}:
         - {in: path, name: id, required: true, schema: {type: string}}";
 
 #[test]
-fn the_first_of_path_query_header_and_cookie_keeps_the_name() {
+fn a_shared_name_goes_to_path_then_query_then_header_then_cookie() {
     assert_eq!(
         call(
             &api(TABLE),
@@ -29,7 +29,7 @@ fn the_first_of_path_query_header_and_cookie_keeps_the_name() {
 }
 
 #[test]
-fn a_member_of_the_body_keeps_its_name_before_all_of_them() {
+fn a_body_field_keeps_its_name_before_all_parameters() {
     let body = "      requestBody: {content: {application/json: {schema: {type: object, properties: {id: {}, note: {}}}}}}";
     let specification = api(&format!("{TABLE}\n{body}"));
     assert_eq!(
@@ -43,7 +43,7 @@ fn a_member_of_the_body_keeps_its_name_before_all_of_them() {
 }
 
 #[test]
-fn a_whole_body_and_a_parameter_called_body_are_two_arguments() {
+fn a_whole_body_and_a_parameter_named_body_are_two_arguments() {
     let specification = api(
         "  /notes: {post: {operationId: note, parameters: [{in: query, name: body, schema: {type: string}}],
             requestBody: {content: {text/plain: {schema: {type: string}}}}}}",
@@ -55,7 +55,7 @@ fn a_whole_body_and_a_parameter_called_body_are_two_arguments() {
 }
 
 #[test]
-fn a_name_that_is_taken_again_is_lengthened() {
+fn a_name_whose_replacement_is_taken_gets_a_longer_suffix() {
     let specification = api(
         "  /a/{id}: {get: {parameters: [{in: path, name: id, schema: {}}, {in: query, name: id, schema: {}},
             {in: query, name: id__query, schema: {}}]}}",
@@ -67,7 +67,7 @@ fn a_name_that_is_taken_again_is_lengthened() {
 }
 
 #[test]
-fn parameters_of_the_path_count_and_those_of_the_operation_win() {
+fn path_item_parameters_apply_and_operation_parameters_override_them() {
     let specification = api("  /tables/{id}:
     parameters:
       - {in: path, name: id, required: true, schema: {type: string}}
@@ -85,7 +85,7 @@ fn parameters_of_the_path_count_and_those_of_the_operation_win() {
 }
 
 #[test]
-fn a_name_in_the_path_that_is_nowhere_declared_is_a_required_text() {
+fn an_undeclared_path_parameter_is_a_required_string() {
     let specification = api("  /a/{one}/b/{two-of.it}.json: {get: {}}");
     let schema = input(&specification);
     assert_eq!(schema["required"], json!(["one", "two-of.it"]));
@@ -97,7 +97,7 @@ fn a_name_in_the_path_that_is_nowhere_declared_is_a_required_text() {
 }
 
 #[test]
-fn several_names_may_stand_in_one_segment_and_one_name_in_several() {
+fn a_segment_may_hold_several_parameters_and_a_parameter_may_repeat() {
     let specification = api("  /f/{name}.{ext}:{act}/{name}: {get: {}}");
     assert_eq!(
         call(&specification, json!({"name": "a.b", "ext": "gz", "act": "get"})),
@@ -106,7 +106,7 @@ fn several_names_may_stand_in_one_segment_and_one_name_in_several() {
 }
 
 #[test]
-fn what_a_path_says_behind_a_question_mark_is_always_sent() {
+fn a_query_string_in_a_path_is_always_sent() {
     let specification = api(
         "  /search?kind=pizza&by={by}: {get: {parameters: [{in: query, name: q, schema: {type: string}}]}}",
     );
@@ -118,7 +118,7 @@ fn what_a_path_says_behind_a_question_mark_is_always_sent() {
 }
 
 #[test]
-fn what_a_path_says_behind_a_hash_only_tells_operations_apart() {
+fn a_fragment_in_a_path_only_distinguishes_operations() {
     let found = discovered(&api("  /orders#new{x}: {post: {}}\n  /orders#old: {post: {}}"));
     let tools = found.inventory.tools.values();
     let sent: Vec<String> = tools.map(|tool| super::sent(tool, json!({}))).collect();
@@ -126,7 +126,7 @@ fn what_a_path_says_behind_a_hash_only_tells_operations_apart() {
 }
 
 #[test]
-fn headers_that_say_who_asks_are_not_for_agents() {
+fn agents_cannot_set_identity_headers() {
     let names = [
         "Accept",
         "Content-Type",
@@ -154,6 +154,6 @@ fn headers_that_say_who_asks_are_not_for_agents() {
     let specification = menu(&format!("parameters: [{}]", parameters.join(", ")));
     assert_eq!(properties(&input(&specification)), [""; 0]);
     assert_eq!(call(&specification, json!({})), "GET https://pizza.example/menu");
-    // The first three are no parameters by the rules of OpenAPI; the others are told.
+    // OpenAPI ignores parameters with the first three names; the others cause a warning.
     assert_eq!(warnings(&discovered(&specification)).len(), names.len() - 3);
 }

@@ -1,4 +1,4 @@
-//! Bodies: which media type is sent, and how it is written.
+//! Request bodies: the chosen media type and the serialization.
 
 use discovery::openapi::{Address, Options};
 use serde_json::json;
@@ -12,7 +12,7 @@ fn pizza(media_type: &str) -> String {
 }
 
 #[test]
-fn an_object_is_sent_as_json_with_its_own_type() {
+fn an_object_is_sent_with_the_declared_json_media_type() {
     for media_type in
         ["application/json", "application/merge-patch+json", "application/vnd.pizza.v1+json"]
     {
@@ -27,7 +27,7 @@ fn an_object_is_sent_as_json_with_its_own_type() {
 }
 
 #[test]
-fn a_range_of_media_types_is_json() {
+fn a_media_type_range_is_sent_as_json() {
     for range in ["'*/*'", "'application/*'"] {
         let sent = call(&pizza(range), json!({"name": "Diavola"}));
         assert!(sent.contains("\nContent-Type: application/json\n"), "{sent}");
@@ -35,7 +35,7 @@ fn a_range_of_media_types_is_json() {
 }
 
 #[test]
-fn a_form_repeats_lists_and_encodes_values() {
+fn a_form_repeats_arrays_and_encodes_values() {
     assert_eq!(
         call(
             &pizza("application/x-www-form-urlencoded"),
@@ -47,7 +47,7 @@ fn a_form_repeats_lists_and_encodes_values() {
 }
 
 #[test]
-fn a_form_follows_its_encoding() {
+fn a_form_follows_its_encoding_object() {
     let specification = order(
         "content: {application/x-www-form-urlencoded: {
             schema: {type: object, properties: {sizes: {type: array, items: {}}, to: {type: object}, by: {type: object}}},
@@ -62,7 +62,7 @@ fn a_form_follows_its_encoding() {
 }
 
 #[test]
-fn a_multipart_body_has_texts_json_and_files() {
+fn a_multipart_body_has_text_json_and_file_parts() {
     let specification = order(
         "content: {multipart/form-data: {
             schema: {type: object, properties: {
@@ -107,7 +107,7 @@ hi
 }
 
 #[test]
-fn text_xml_and_bytes_are_sent_as_they_are() {
+fn text_xml_and_bytes_are_sent_unchanged() {
     for (media_type, body, expected) in [
         ("text/plain", "line 1\n\"two\"", "line 1\n\"two\""),
         ("application/xml", "<pizza name=\"x\"/>", "<pizza name=\"x\"/>"),
@@ -124,7 +124,7 @@ fn text_xml_and_bytes_are_sent_as_they_are() {
 }
 
 #[test]
-fn a_body_that_is_no_object_is_the_argument_body() {
+fn a_non_object_body_is_the_argument_body() {
     for (schema, body, expected) in [
         ("{type: array, items: {type: object}}", json!([{"a": 1}]), r#"[{"a":1}]"#),
         ("{type: string}", json!("hot"), r#""hot""#),
@@ -139,7 +139,7 @@ fn a_body_that_is_no_object_is_the_argument_body() {
 }
 
 #[test]
-fn nothing_is_sent_for_an_optional_body_and_an_empty_object_for_a_required_one() {
+fn without_arguments_an_optional_body_is_omitted_and_a_required_one_is_empty() {
     let content = format!("content: {{application/json: {{schema: {PIZZA}}}}}");
     assert_eq!(call(&order(&content), json!({})), "POST https://pizza.example/orders");
     assert_eq!(
@@ -149,7 +149,7 @@ fn nothing_is_sent_for_an_optional_body_and_an_empty_object_for_a_required_one()
 }
 
 #[test]
-fn json_is_preferred_unless_a_setting_names_another() {
+fn json_is_preferred_unless_a_setting_names_another_media_type() {
     let specification = order(&format!(
         "content: {{application/xml: {{schema: {PIZZA}}}, multipart/form-data: {{schema: {PIZZA}}},
                    application/x-www-form-urlencoded: {{schema: {PIZZA}}}, application/json: {{schema: {PIZZA}}}}}"
@@ -178,7 +178,7 @@ fn input_of(found: &discovery::openapi::Found) -> serde_json::Value {
 }
 
 #[test]
-fn what_only_the_upstream_writes_is_no_argument() {
+fn read_only_fields_are_not_arguments() {
     let specification = order(
         "required: true, content: {application/json: {schema: {type: object, required: [id, name, pin],
             properties: {id: {type: string, readOnly: true}, name: {type: string}, pin: {type: string, writeOnly: true}}}}}",
@@ -189,7 +189,7 @@ fn what_only_the_upstream_writes_is_no_argument() {
 }
 
 #[test]
-fn null_clears_a_member_and_differs_from_nothing() {
+fn null_clears_a_field_and_differs_from_omission() {
     let specification = order(
         "content: {application/json: {schema: {type: object, properties: {
             note: {type: string, nullable: true}, size: {type: integer}}}}}",
@@ -202,7 +202,7 @@ fn null_clears_a_member_and_differs_from_nothing() {
 }
 
 #[test]
-fn the_parts_of_an_all_of_are_one_object() {
+fn the_parts_of_an_all_of_form_one_object() {
     let specification = order(
         "required: true, content: {application/json: {schema: {allOf: [
             {type: object, required: [name], properties: {name: {type: string}}},
@@ -214,7 +214,7 @@ fn the_parts_of_an_all_of_are_one_object() {
 }
 
 #[test]
-fn a_recursive_body_is_checked_at_every_depth() {
+fn a_recursive_body_is_validated_at_every_depth() {
     let specification = format!(
         "{}components: {{schemas: {{Topping: {{type: object, properties: {{name: {{type: string}},
             on: {{type: array, items: {{$ref: '#/components/schemas/Topping'}}}}}}}}}}}}",
@@ -228,7 +228,7 @@ fn a_recursive_body_is_checked_at_every_depth() {
 }
 
 #[test]
-fn what_is_read_only_is_not_sent_even_if_it_is_given() {
+fn read_only_fields_are_not_sent_even_if_given() {
     let specification = order(
         "required: true, content: {application/json: {schema: {type: object, properties: {
             role: {type: string, readOnly: true}, name: {type: string}}}}}",

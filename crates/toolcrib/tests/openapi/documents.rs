@@ -1,11 +1,11 @@
-//! Documents as they are found in the wild: YAML with its traps, all versions, references.
+//! Documents as found in practice: YAML pitfalls, all OpenAPI versions, references.
 
 use serde_json::json;
 
 use super::{api, call, discovered, input, sent, tool, warnings};
 
 #[test]
-fn yaml_words_are_texts_and_numbers_are_numbers() {
+fn yaml_words_are_strings_and_numbers_are_numbers() {
     let specification = api("  /menu: {get: {operationId: on, tags: [1, off], parameters: [
             {in: query, name: y, schema: {type: string, enum: [NO, yes, off, =, 1.10]}}]}}");
     let found = discovered(&specification);
@@ -18,7 +18,7 @@ fn yaml_words_are_texts_and_numbers_are_numbers() {
 }
 
 #[test]
-fn anchors_aliases_and_merge_keys_count() {
+fn anchors_aliases_and_merge_keys_are_resolved() {
     let specification = "openapi: 3.0.4
 servers: [{url: https://pizza.example}]
 x-page: &page {in: query, name: page, schema: {type: integer}}
@@ -34,7 +34,7 @@ paths:
 }
 
 #[test]
-fn a_byte_order_mark_and_texts_that_look_like_numbers_do_no_harm() {
+fn a_byte_order_mark_and_numeric_texts_are_tolerated() {
     let specification = "\u{feff}{\"openapi\": 3.1, \"info\": {\"title\": 5, \"version\": 1.10},
         \"servers\": [{\"url\": \"https://pizza.example\"}],
         \"paths\": {\"/menu\": {\"get\": {\"operationId\": 7, \"summary\": 8, \"responses\": {\"200\": null}}}}}";
@@ -44,7 +44,7 @@ fn a_byte_order_mark_and_texts_that_look_like_numbers_do_no_harm() {
 }
 
 #[test]
-fn version_3_2_has_more_methods_and_only_five_of_them_are_tools() {
+fn of_the_methods_of_version_3_2_only_five_become_tools() {
     let found = discovered(
         "openapi: 3.2.0
 servers: [{url: https://pizza.example, name: main}]
@@ -67,7 +67,7 @@ paths:
 }
 
 #[test]
-fn references_lead_anywhere_in_the_document() {
+fn references_may_point_anywhere_in_the_document() {
     let found = discovered(
         "openapi: 3.1.0
 servers: [{url: https://pizza.example}]
@@ -91,7 +91,7 @@ components:
 }
 
 #[test]
-fn what_a_provider_calls_is_no_tool() {
+fn callbacks_and_webhooks_are_not_tools() {
     let found = discovered(
         "openapi: 3.1.0
 paths:

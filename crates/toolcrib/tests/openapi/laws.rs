@@ -1,5 +1,5 @@
-//! The text of a specification is never template code, whatever it says (requirement O6): it comes out as it went in,
-//! and so do the arguments. What cannot be sent is told in a warning; a tool that is there can be called.
+//! Properties: text of a specification is never template code (requirement O6). Texts and arguments reach the request
+//! unchanged. Unsendable parts are omitted with a warning, and every discovered tool can be called.
 
 use discovery::openapi::Found;
 use percent_encoding::percent_decode_str;
@@ -9,7 +9,7 @@ use url::Url;
 
 use super::{compiled, discovered, request, warnings};
 
-/// Texts that mean something to a template engine, a URL parser or a header.
+/// Texts with a meaning to a template engine, a URL parser or a header.
 const HOSTILE: [&str; 16] = [
     "{{ 7*7 }}",
     "{{7*7}}",
@@ -29,14 +29,14 @@ const HOSTILE: [&str; 16] = [
     "größe 🍕",
 ];
 
-/// Any text, more often a hostile one.
+/// Arbitrary text, often built from hostile ones.
 fn text() -> impl Strategy<Value = String> {
     let hostile = prop::sample::select(&HOSTILE[..]).prop_map(str::to_owned);
     let piece = prop_oneof![hostile, any::<String>(), "[a-z{}%/.\"\\\\ ]{0,8}"];
     prop::collection::vec(piece, 1..3).prop_map(|pieces| pieces.concat())
 }
 
-/// The same, of at least one character.
+/// Arbitrary text of at least one character.
 fn name() -> impl Strategy<Value = String> {
     text().prop_filter("a name is not empty", |name| !name.is_empty())
 }
@@ -55,7 +55,7 @@ fn get(parameter: Value) -> String {
     api("/menu", "get", json!({"parameters": [parameter]}))
 }
 
-/// Arguments that fill in every name a tool must have.
+/// Arguments for every required property of the only tool.
 fn required_arguments(found: &Found, value: &str) -> Option<Value> {
     let tool = found.inventory.tools.values().next()?;
     let input = tool.schema(&tool.manifest.input_schema).to_served();
@@ -68,7 +68,7 @@ fn decoded(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// `name=value`, decoded.
+/// The decoded name and value of `name=value`.
 fn pair(text: &str) -> (String, String) {
     let decode = |text: &str| String::from_utf8(decoded(text)).unwrap();
     let (name, value) = text.split_once('=').unwrap();
@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_path_is_sent_as_it_stands_with_its_names_filled_in(text in text()) {
+    fn a_path_is_sent_literally_with_its_parameters_filled_in(text in text()) {
         let path = format!("/a/{text}/z").replace(['?', '#'], "");
         let found = discovered(&api(&path, "get", json!({})));
         let Some(arguments) = required_arguments(&found, "value-0") else {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn a_header_keeps_its_name_and_its_value_or_is_left_out(name in text(), value in text()) {
+    fn a_header_keeps_its_name_and_its_value_or_is_omitted(name in text(), value in text()) {
         let found = discovered(&get(json!({"in": "header", "name": name, "schema": {"type": "string"}})));
         let tool = found.inventory.tools.values().next().unwrap();
         prop_assert!(compiled(tool).is_ok());
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn a_member_of_a_body_keeps_its_name_and_its_value(name in text(), value in text()) {
+    fn a_body_field_keeps_its_name_and_its_value(name in text(), value in text()) {
         let body = |media_type: &str| {
             let schema = json!({"type": "object", "properties": {&name: {"type": "string"}}});
             let content = json!({"requestBody": {"content": {media_type: {"schema": schema}}}});
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn a_media_type_is_sent_as_it_stands_or_as_a_usual_one(media_type in text()) {
+    fn a_media_type_is_sent_literally_or_replaced_by_a_standard_one(media_type in text()) {
         let content = json!({&media_type: {"schema": {}}});
         let operation =
             json!({"requestBody": {"content": content}, "responses": {"200": {"content": content}}});
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn a_server_is_read_as_a_url_and_nothing_else(text in text()) {
+    fn a_server_is_parsed_only_as_a_url(text in text()) {
         let server = format!("https://pizza.example/{text}");
         let specification = json!({
             "openapi": "3.1.0", "servers": [{"url": server}], "paths": {"/menu": {"get": {}}},
@@ -182,7 +182,7 @@ proptest! {
         prop_assert_eq!(decoded(request.url.as_str()), decoded(&expected));
     }
 
-    /// Wherever a specification has text, and all at once.
+    /// Hostile text in every field of a specification at once.
     #[test]
     fn every_tool_that_was_found_can_be_called(texts in prop::collection::vec(text(), 12)) {
         let [path, id, query, header, cookie, field, media_type, server, default, example, scheme, summary] =

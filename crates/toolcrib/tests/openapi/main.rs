@@ -1,6 +1,6 @@
-//! From a specification and a call to the request that is sent: discovery writes templates, execution fills them in.
+//! From a specification and a call to the HTTP request: discovery writes templates, execution renders them.
 //!
-//! Specifications stand here as short YAML, requests as the lines that are sent.
+//! The tests write specifications as short YAML and compare requests line by line.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod arguments;
@@ -61,14 +61,14 @@ fn input(specification: &str) -> Value {
     tool.schema(&tool.manifest.input_schema).to_served()
 }
 
-/// What a call of the only tool sends.
+/// The request that a call of the only tool sends.
 fn call(specification: &str, arguments: Value) -> String {
     let found = discovered(specification);
     let tool = found.inventory.tools.values().next().expect("there is a tool");
     sent(tool, arguments)
 }
 
-/// What a call of a tool sends, or why it is refused.
+/// The request that a call of a tool sends, or the reason why it is refused.
 fn sent(tool: &Discovered, arguments: Value) -> String {
     match request(tool, arguments) {
         Ok(request) => written(&request),
@@ -76,7 +76,7 @@ fn sent(tool: &Discovered, arguments: Value) -> String {
     }
 }
 
-/// The steps of a call: the arguments are checked, then the templates are filled in.
+/// The steps of a call: validate the arguments, then render the templates.
 fn request(tool: &Discovered, arguments: Value) -> Result<Request, String> {
     let template = compiled(tool)?;
     let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
@@ -94,7 +94,7 @@ fn compiled(tool: &Discovered) -> Result<RequestTemplate, String> {
     RequestTemplate::compile(&tool.manifest.method, templates).map_err(|error| error.to_string())
 }
 
-/// What a call sends with these credentials; without any if they are not enough.
+/// The request that a call sends with these credentials; without credentials if they do not suffice.
 fn sent_with(tool: &Discovered, credentials: &[(&str, &str)]) -> String {
     let own = |&(name, secret): &(&str, &str)| (name.to_owned(), secret.to_owned().into());
     let credentials: Credentials = credentials.iter().map(own).collect();
@@ -104,7 +104,7 @@ fn sent_with(tool: &Discovered, credentials: &[(&str, &str)]) -> String {
     written(&request)
 }
 
-/// The lines of a request. Boundaries are random; here they are `BOUNDARY`.
+/// The request as lines of text. Random boundaries are replaced by `BOUNDARY`.
 fn written(request: &Request) -> String {
     let mut lines = vec![format!("{} {}", request.method, request.url)];
     lines.extend(request.headers.iter().map(|(name, value)| format!("{name}: {value}")));

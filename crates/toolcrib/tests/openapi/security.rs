@@ -1,4 +1,4 @@
-//! Credentials go where the specification says, and only there.
+//! Credentials are sent as the security schemes of the specification declare, and nowhere else.
 
 use super::{discovered, sent_with, tool};
 
@@ -37,7 +37,7 @@ const ALL: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn an_operation_asks_for_what_the_specification_asks_for_unless_it_says_otherwise() {
+fn operation_security_overrides_the_security_of_the_specification() {
     assert_eq!(sent("usual", &ALL), "GET https://pizza.example/usual\nX-Key: K");
     assert_eq!(sent("open", &ALL), "GET https://pizza.example/open");
 }
@@ -49,7 +49,7 @@ fn an_alternative_needs_all_of_its_schemes() {
 }
 
 #[test]
-fn the_first_alternative_that_can_be_met_is_taken() {
+fn the_first_alternative_with_available_credentials_is_used() {
     assert_eq!(
         sent("either", &ALL),
         "GET https://pizza.example/either\nAuthorization: Basic YW5uOnA6dw=="
@@ -61,7 +61,7 @@ fn the_first_alternative_that_can_be_met_is_taken() {
 }
 
 #[test]
-fn an_optional_credential_is_shown_if_there_is_one() {
+fn an_optional_credential_is_sent_if_available() {
     assert_eq!(
         sent("optional", &ALL),
         "GET https://pizza.example/optional\nAuthorization: Bearer O"
@@ -70,12 +70,12 @@ fn an_optional_credential_is_shown_if_there_is_one() {
 }
 
 #[test]
-fn a_scheme_that_is_nowhere_defined_gets_nothing() {
+fn an_undefined_scheme_gets_no_credential() {
     assert_eq!(sent("unknown", &[("nobody", "N")]), "GET https://pizza.example/unknown");
 }
 
 #[test]
-fn a_scheme_that_says_too_little_gets_nothing() {
+fn an_incomplete_scheme_gets_no_credential() {
     for scheme in ["{type: apiKey}", "{type: apiKey, in: body, name: k}", "{type: http}", "{}", "7"]
     {
         let found = discovered(&format!(

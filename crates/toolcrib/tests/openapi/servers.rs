@@ -1,4 +1,4 @@
-//! Where a request goes (requirement O7).
+//! The base URL of requests (requirement O7).
 
 use discovery::openapi::{Address, Options};
 use serde_json::json;
@@ -6,14 +6,14 @@ use url::Url;
 
 use super::{call, discovered, discovered_at, sent, tool, warnings};
 
-/// The request of `GET /menu` under these servers.
+/// The request of `GET /menu` with these servers.
 fn with(servers: &str) -> String {
     let specification =
         format!("openapi: 3.1.0\n{servers}\npaths: {{/menu: {{get: {{operationId: menu}}}}}}");
     call(&specification, json!({})).replace("GET ", "")
 }
 
-/// The same for a specification from an address.
+/// The same request for a specification fetched from an address.
 fn from(address: &str, servers: &str) -> String {
     let specification =
         format!("openapi: 3.1.0\n{servers}\npaths: {{/menu: {{get: {{operationId: menu}}}}}}");
@@ -23,7 +23,7 @@ fn from(address: &str, servers: &str) -> String {
 }
 
 #[test]
-fn the_first_server_is_the_beginning_of_every_address() {
+fn the_first_server_is_the_base_of_every_request() {
     assert_eq!(
         with("servers: [{url: 'https://pizza.example:8443/v1/'}, {url: 'https://other.example'}]"),
         "https://pizza.example:8443/v1/menu"
@@ -31,7 +31,7 @@ fn the_first_server_is_the_beginning_of_every_address() {
 }
 
 #[test]
-fn variables_of_a_server_have_their_defaults() {
+fn server_variables_have_their_defaults() {
     assert_eq!(
         with(
             "servers: [{url: 'https://{city}.pizza.example:{port}/{version}', variables: {
@@ -42,7 +42,7 @@ fn variables_of_a_server_have_their_defaults() {
 }
 
 #[test]
-fn servers_of_the_operation_come_before_those_of_the_path_and_of_the_specification() {
+fn operation_servers_override_path_servers_and_those_the_specification() {
     let found = discovered(
         "openapi: 3.1.0
 servers: [{url: https://root.example}]
@@ -60,7 +60,7 @@ paths:
 }
 
 #[test]
-fn a_relative_server_starts_at_the_address_of_the_specification() {
+fn a_relative_server_is_resolved_against_the_specification_address() {
     let address = "https://docs.example/api/openapi.yaml?x=1";
     for (servers, expected) in [
         ("servers: [{url: /v2}]", "https://docs.example/v2/menu"),
@@ -75,7 +75,7 @@ fn a_relative_server_starts_at_the_address_of_the_specification() {
 }
 
 #[test]
-fn the_setting_comes_before_everything_the_specification_says() {
+fn the_base_url_setting_overrides_the_specification() {
     let specification = "openapi: 3.1.0
 servers: [{url: https://root.example}]
 paths: {/menu: {servers: [{url: https://path.example}], get: {operationId: menu}}}";
@@ -86,7 +86,7 @@ paths: {/menu: {servers: [{url: https://path.example}], get: {operationId: menu}
 }
 
 #[test]
-fn a_specification_that_names_no_host_says_so_in_a_warning() {
+fn a_specification_without_a_host_causes_a_warning() {
     for servers in [
         "",
         "servers: [{url: /v1}]",

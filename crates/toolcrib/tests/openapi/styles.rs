@@ -1,13 +1,13 @@
-//! Every style of every location, as the table "Style Examples" of OpenAPI 3.0.4 and 3.1.1 has them.
+//! Every parameter style in every location, as in the table "Style Examples" of OpenAPI 3.0.4 and 3.1.1.
 
 use serde_json::{Value, json};
 
 use super::{api, call, discovered, sent, tool};
 
-/// Any of the three that the table has.
+/// Accepts the three types of values in the table.
 const ANY: &str = "schema: {anyOf: [{type: string}, {type: array}, {type: object}]}";
 
-/// A parameter `bake` of one operation, and the request line of a call with this value.
+/// The request line of a call with this value, for one operation with a parameter `bake`.
 fn line(location: &str, style: &str, value: &Value) -> String {
     line_of(location, &format!("{ANY}, {style}"), value)
 }
@@ -20,14 +20,14 @@ fn line_of(location: &str, more: &str, value: &Value) -> String {
     sent.replace("GET https://pizza.example/oven", "")
 }
 
-/// A text, a list and an object, written in a style.
+/// A string, an array and an object, serialized in a style.
 fn written(location: &str, style: &str) -> [String; 3] {
     let values = [json!("thin"), json!(["thin", "crisp"]), json!({"min": 200, "max": 300})];
     values.map(|value| line(location, style, &value))
 }
 
 #[test]
-fn path() {
+fn path_parameters_follow_every_style() {
     for (style, expected) in [
         ("style: simple", ["/thin", "/thin,crisp", "/min,200,max,300"]),
         ("style: simple, explode: true", ["/thin", "/thin,crisp", "/min=200,max=300"]),
@@ -45,7 +45,7 @@ fn path() {
 }
 
 #[test]
-fn query() {
+fn query_parameters_follow_every_style() {
     for (style, expected) in [
         ("style: form", ["?bake=thin", "?bake=thin&bake=crisp", "?min=200&max=300"]),
         (
@@ -71,7 +71,7 @@ fn query() {
 }
 
 #[test]
-fn an_agent_names_no_parameters_where_nobody_spoke_of_an_object() {
+fn an_untyped_object_value_cannot_add_query_parameters() {
     let value = json!({"admin": true});
     for more in ["schema: {}", "style: spaceDelimited, explode: true", "schema: {type: anything}"] {
         assert_eq!(line_of("query", more, &value), "?bake=%7B%22admin%22%3Atrue%7D", "{more}");
@@ -82,14 +82,14 @@ fn an_agent_names_no_parameters_where_nobody_spoke_of_an_object() {
 }
 
 #[test]
-fn a_deep_object_names_its_members_in_brackets() {
+fn a_deep_object_names_its_fields_in_brackets() {
     let deep = |value| line("query", "style: deepObject, explode: true", &value);
     assert_eq!(deep(json!({"min": 200, "by": "me"})), "?bake%5Bmin%5D=200&bake%5Bby%5D=me");
     assert_eq!(deep(json!({"a b": "&="})), "?bake%5Ba%20b%5D=%26%3D");
 }
 
 #[test]
-fn header() {
+fn header_parameters_follow_every_style() {
     for (style, expected) in [
         ("style: simple", ["bake: thin", "bake: thin,crisp", "bake: min,200,max,300"]),
         (
@@ -103,7 +103,7 @@ fn header() {
 }
 
 #[test]
-fn cookie() {
+fn cookie_parameters_follow_every_style() {
     for (style, expected) in [
         ("style: form, explode: false", ["bake=thin", "bake=thin,crisp", "bake=min,200,max,300"]),
         ("style: form", ["bake=thin", "bake=thin; bake=crisp", "min=200; max=300"]),
@@ -114,7 +114,7 @@ fn cookie() {
 }
 
 #[test]
-fn cookies_stand_in_one_header_and_nothing_can_add_another() {
+fn cookies_share_one_header_and_no_value_can_add_another_cookie() {
     let found = discovered(&api("  /oven:
     get:
       operationId: heat
@@ -134,7 +134,7 @@ fn cookies_stand_in_one_header_and_nothing_can_add_another() {
 }
 
 #[test]
-fn a_parameter_with_a_media_type_is_written_in_it() {
+fn a_parameter_with_a_media_type_is_serialized_in_it() {
     let json = "content: {application/json: {schema: {}}}";
     let value = json!({"min": [1, "ü"]});
     assert_eq!(line("query", json, &value), "?bake=%7B%22min%22%3A%5B1%2C%22%C3%BC%22%5D%7D");
@@ -146,7 +146,7 @@ fn a_parameter_with_a_media_type_is_written_in_it() {
 }
 
 #[test]
-fn reserved_characters_stay_where_they_may_but_never_end_the_value() {
+fn allowed_reserved_characters_are_kept_but_never_end_the_value() {
     let reserved = |value| line("query", "allowReserved: true", &json!(value));
     assert_eq!(reserved("/a/b:c?d[e]@!$()*,;="), "?bake=/a/b:c?d[e]@!$()*,;=");
     assert_eq!(reserved("a&b#c+d%20"), "?bake=a%26b%23c%2Bd%20");

@@ -1,4 +1,4 @@
-//! Swagger 2.0 says the same in other words.
+//! Swagger 2.0 documents, which express the same with different keywords.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn a_body_parameter_is_the_body() {
 }
 
 #[test]
-fn the_operation_says_for_itself_what_it_takes() {
+fn consumes_of_the_operation_overrides_that_of_the_document() {
     let body =
         "consumes: [text/plain], parameters: [{in: body, name: note, schema: {type: string}}]";
     assert_eq!(
@@ -36,7 +36,7 @@ fn the_operation_says_for_itself_what_it_takes() {
 }
 
 #[test]
-fn form_data_is_a_form() {
+fn form_data_parameters_are_a_form() {
     let form = "consumes: [application/x-www-form-urlencoded], parameters: [
         {in: formData, name: name, type: string, required: true},
         {in: formData, name: with, type: array, items: {type: string}, collectionFormat: multi},
@@ -75,7 +75,7 @@ n
 }
 
 #[test]
-fn a_collection_format_says_how_a_list_is_written() {
+fn a_collection_format_sets_the_separator_of_an_array() {
     for (format, expected) in [
         ("", "a,b"),
         (", collectionFormat: csv", "a,b"),
@@ -95,7 +95,7 @@ fn a_collection_format_says_how_a_list_is_written() {
 }
 
 #[test]
-fn a_list_in_a_path_or_header_has_commas() {
+fn an_array_in_a_path_or_header_is_comma_separated() {
     let found = discovered(
         "swagger: 2.0
 host: pizza.example
@@ -115,7 +115,7 @@ paths:
 }
 
 #[test]
-fn security_definitions_are_security_schemes() {
+fn security_definitions_work_like_security_schemes() {
     let found = discovered(
         "swagger: '2.0'
 host: pizza.example

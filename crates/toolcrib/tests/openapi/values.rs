@@ -1,4 +1,4 @@
-//! What a value becomes on its way: nothing is lost, nothing is added.
+//! Serialization of argument values: nothing is lost, and nothing is added.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ const FILTER: &str = "parameters: [
     {in: query, name: text, schema: {type: string, nullable: true, default: tomato}}]";
 
 #[test]
-fn false_zero_and_the_empty_text_are_values() {
+fn false_zero_and_the_empty_string_are_sent() {
     assert_eq!(
         call(&menu(FILTER), json!({"hot": false, "after": 0, "text": ""})),
         "GET https://pizza.example/menu?hot=false&after=0&text="
@@ -18,7 +18,7 @@ fn false_zero_and_the_empty_text_are_values() {
 }
 
 #[test]
-fn what_is_absent_or_null_is_not_sent_and_a_default_is_only_told() {
+fn absent_and_null_values_are_not_sent_and_a_default_is_only_documented() {
     for arguments in [json!({}), json!({"text": null})] {
         assert_eq!(call(&menu(FILTER), arguments), "GET https://pizza.example/menu");
     }
@@ -26,7 +26,7 @@ fn what_is_absent_or_null_is_not_sent_and_a_default_is_only_told() {
 }
 
 #[test]
-fn an_empty_list_or_object_in_a_query_is_nothing() {
+fn an_empty_array_or_object_in_a_query_is_omitted() {
     let specification = menu("parameters: [{in: query, name: with, schema: {}}]");
     for arguments in [json!({"with": []}), json!({"with": {}})] {
         assert_eq!(call(&specification, arguments), "GET https://pizza.example/menu");
@@ -50,7 +50,7 @@ fn every_character_reaches_the_upstream() {
 }
 
 #[test]
-fn names_are_encoded_as_well() {
+fn parameter_names_are_encoded_too() {
     let specification = menu(
         "parameters: [
         {in: query, name: 'filter[size]', schema: {type: string}},
@@ -84,7 +84,7 @@ fn a_path_value_that_would_change_the_path_is_refused() {
 }
 
 #[test]
-fn a_header_value_cannot_end_its_line() {
+fn a_header_value_cannot_contain_a_line_break() {
     let specification = menu("parameters: [{in: header, name: X-Guest, schema: {type: string}}]");
     let sent = |guest| call(&specification, json!({"X-Guest": guest}));
     assert_eq!(sent("ann, \"bo\""), "GET https://pizza.example/menu\nX-Guest: ann, \"bo\"");

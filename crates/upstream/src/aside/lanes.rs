@@ -1,10 +1,10 @@
-//! Who does what is lined up: threads that run when nobody else wants to, and one like all others for what they are late with.
+//! The threads of the low-priority pool: several at idle priority and one at normal priority for late tasks.
 //!
-//! Where every core is always busy, the first get next to nothing: what they began would be done after seconds, and with it
-//! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other. Whoever lines
-//! something up shares no queue with those that go last, as they may be kept from the processor while they hold its lock: a
-//! thread that does nothing else hands on. When they are done they wake who waits and give places back, with locks that are held for
-//! a moment: that much is left.
+//! If every core is busy, idle-priority threads get almost no processor time: a task they begin would finish seconds
+//! later, and so would everything that waits for it. A worker that notices that it was starved therefore leaves the
+//! task to the late thread. Callers share no queue with the workers, because a starved worker may hold the queue's
+//! lock: a dispatcher thread hands tasks on. One priority inversion remains: a worker that finishes a task wakes its
+//! caller and releases permits under short locks.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,9 +16,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Turn;
 
-/// One that is at something long does not stop all others.
+/// At least two workers, so that one long task does not stop all others.
 const FEWEST: usize = 2;
-/// A thread that has nothing to do begins sooner than that, unless it is kept from the processor.
+/// An idle worker starts a task within this time unless it is starved of processor time.
 const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
@@ -27,7 +27,7 @@ struct Waiting {
     turn: Turn,
 }
 
-/// The first who lines something up starts the threads.
+/// Queues a task. The first call starts the threads.
 pub(super) fn line_up(turn: Turn) {
     static LINE: OnceLock<Sender<Waiting>> = OnceLock::new();
     let waiting = Waiting { since: Instant::now(), turn };
@@ -54,7 +54,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) {
     thread.spawn(work).expect("a thread can be started");
 }
 
-/// Hands on what is lined up to those that go last, and what may not have begun soon to the one that does not.
+/// Passes each task to the workers, and to the late thread as well if it may not have started within `START_DEADLINE`.
 fn hand_on(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>, leave: &Sender<Turn>) {
     let mut handed: VecDeque<Waiting> = VecDeque::new();
     loop {
@@ -93,25 +93,25 @@ fn go_last(handed: &Mutex<Receiver<Waiting>>) {
     }
 }
 
-/// Whether a thread is kept from the processor, as far as it knows.
+/// Whether a worker appears to be starved of processor time.
 struct HeldUp(bool);
 
 impl HeldUp {
-    /// Whether work that has waited for so long since then is left to the thread for what is late.
+    /// Returns true if the worker should leave a task that has waited for `waited` to the late thread.
     fn leaves(&mut self, since: Instant, free_since: Instant, waited: Duration) -> bool {
         let is_late = SOON <= waited;
-        // It had nothing to do, so it was the processor that was waited for.
+        // The worker was idle when the task arrived, so it waited for the processor.
         self.0 |= is_late && free_since <= since;
         self.0 && is_late
     }
 }
 
-/// How long it had the processor so far.
+/// The processor time that this thread has used.
 fn time_of_this_thread() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// On Linux a thread has a priority of its own. Elsewhere the whole process would be slower.
+/// Only on Linux, where each thread has its own priority. Elsewhere this would slow down the whole process.
 #[cfg(target_os = "linux")]
 fn let_all_others_go_first() {
     use thread_priority::{
@@ -121,7 +121,7 @@ fn let_all_others_go_first() {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let gone = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
     if let Err(error) = gone {
-        // As it is where a container forbids it. To be nice is better than nothing.
+        // Containers may forbid the scheduling policy. A high nice value is better than nothing.
         let is_nice = rustix::process::setpriority_process(None, 15).is_ok();
         tracing::debug!(?error, is_nice, "a thread cannot let all others go first");
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_free_and_is_late_leaves_what_is_late_until_something_was_done_in_time() {
+    fn a_starved_worker_defers_late_tasks_until_one_starts_in_time() {
         let (now, before) = (Instant::now(), Instant::now().checked_sub(SOON).unwrap());
         let mut held_up = HeldUp(false);
         assert!(!held_up.leaves(before, now, 10 * SOON), "it was at something else");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_begins_soon_is_left_to_another_while_more_is_handed_on_and_done_once() {
+    fn a_task_that_no_worker_starts_in_time_runs_once_on_the_late_thread() {
         let ((line, lined_up), (hand, handed), (leave, left)) = (channel(), channel(), channel());
         let hands_on = thread::spawn(move || hand_on(&lined_up, &hand, &leave));
         let (tell, told) = channel();
@@ -155,7 +155,7 @@ mod tests {
         line.send(Waiting { since: start, turn: said }).unwrap();
         let late: Turn = left.recv().unwrap();
         assert!(SOON <= start.elapsed());
-        // It is not waited for what is done with that.
+        // The dispatcher does not wait for the late task to finish.
         line.send(Waiting { since: Instant::now(), turn: Turn::new(|| ()) }).unwrap();
         let both: [Waiting; 2] = [(); 2].map(|()| handed.recv().unwrap());
         late.work();

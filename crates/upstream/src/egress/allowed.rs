@@ -1,4 +1,4 @@
-//! One thing that is open although it is not public: `10.20.0.0/16`, `[fd00::1]:8443`, `billing.internal:8443`.
+//! A destination that is allowed although it is not public: `10.20.0.0/16`, `[fd00::1]:8443`, `billing.internal:8443`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-/// An address, a network or a host name, on every port or on one.
+/// An address, a network or a host name, on one port or on all ports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Allowed {
@@ -18,13 +18,13 @@ pub struct Allowed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Target {
-    /// One address is a network of one.
+    /// A single address is stored as a network with one address.
     Network(IpNet),
-    /// In lower case, without a dot at the end.
+    /// Lower case, without a trailing dot.
     Name(String),
 }
 
-/// It was none of the forms above.
+/// The text is neither an address, a network nor a host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this cannot be allowed: write an address, a network or a host name, and a port if only that one is meant, \
@@ -33,12 +33,12 @@ enum Target {
 pub struct InvalidAllowed;
 
 impl Allowed {
-    /// The only port, if there is one.
+    /// The port, if the destination is limited to one.
     pub(super) fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Whether it speaks of the host of a URL as it is written there: by its name, or by its address.
+    /// Whether the URL, as written, has this destination as its host: by name or by address.
     pub fn names(&self, url: &Url) -> bool {
         let here = match (url.host(), &self.target) {
             (Some(Host::Domain(host)), Target::Name(name)) => name.eq_ignore_ascii_case(host),
@@ -66,7 +66,7 @@ impl FromStr for Allowed {
     type Err = InvalidAllowed;
 
     fn from_str(text: &str) -> Result<Self, InvalidAllowed> {
-        // The colons of an IPv6 address do not start a port.
+        // The colons of an IPv6 address do not separate a port.
         if let Some(network) = network(text) {
             return Ok(Self { target: Target::Network(network), port: None });
         }

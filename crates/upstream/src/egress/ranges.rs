@@ -1,13 +1,13 @@
-//! Which addresses are public, which are private, and which are never to be reached.
+//! IP address ranges: public, private, and never reachable.
 //!
-//! After the IANA special-purpose registries (RFC 6890). Of IPv6 only the global unicast block can be public, so that
-//! ranges nobody thought of are not.
+//! They follow the IANA special-purpose registries (RFC 6890). In IPv6 only the global unicast block counts as public,
+//! so that unknown ranges are not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// Where programs of the same owner talk to each other.
+/// Networks in which the programs of one owner talk to each other.
 const PRIVATE: [IpNet; 7] = [
     v4([10, 0, 0, 0], 8),
     v4([172, 16, 0, 0], 12),
@@ -18,7 +18,7 @@ const PRIVATE: [IpNet; 7] = [
     v6([0xfc00, 0], 7),
 ];
 
-/// Where clouds hand credentials to whoever asks, and link-local in general.
+/// Addresses where clouds hand out credentials without authentication, and link-local addresses in general.
 const METADATA: [IpNet; 6] = [
     v4([169, 254, 0, 0], 16),
     v4([100, 100, 100, 200], 32), // Alibaba
@@ -28,7 +28,7 @@ const METADATA: [IpNet; 6] = [
     v6([0xfe80, 0], 10),
 ];
 
-/// Neither public nor somebody's own network.
+/// Neither public nor private.
 const SPECIAL: [IpNet; 13] = [
     v4([0, 0, 0, 0], 8),       // "this host": loopback on Linux
     v4([192, 0, 0, 0], 24),    // protocol assignments
@@ -47,10 +47,10 @@ const SPECIAL: [IpNet; 13] = [
 
 const GLOBAL_UNICAST: IpNet = v6([0x2000, 0], 3);
 
-/// The well-known prefix of NAT64 (RFC 6052): what is behind it is the IPv4 address at its end.
+/// The well-known NAT64 prefix (RFC 6052): such an address leads to the IPv4 address in its last 32 bits.
 const NAT64: IpNet = v6([0x64, 0xff9b], 96);
 
-/// The address that is really reached.
+/// The address that a connection really reaches, without IPv4-mapping or NAT64.
 pub(super) fn without_wrapping(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(inner) if NAT64.contains(&address) => {

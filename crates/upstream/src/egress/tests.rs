@@ -1,4 +1,4 @@
-//! What is open and what is not, in every spelling we could think of.
+//! Allowed and forbidden destinations, in every spelling we could think of.
 
 use std::net::Ipv6Addr;
 
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Every one of them leads to a place that is not public.
+/// Spellings of addresses that are not public.
 pub(crate) const FORBIDDEN_HOSTS: [&str; 74] = [
-    // loopback, in all the ways a number can be written
+    // loopback, in every notation of a number
     "127.0.0.1",
     "127.0.0.1.",
     "127.1",
@@ -112,7 +112,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn only_public_addresses_are_open() {
+fn only_public_addresses_are_allowed() {
     for host in FORBIDDEN_HOSTS {
         assert!(!is_open(&Egress::default(), host), "{host}");
     }
@@ -134,7 +134,7 @@ fn only_public_addresses_are_open() {
 }
 
 #[test]
-fn every_refused_address_gives_the_same_sentence() {
+fn every_forbidden_address_gives_the_same_error() {
     for host in ["localhost", "10.0.0.1", "169.254.169.254", "240.0.0.1"] {
         let sentence = format!(
             "`{host}` is, or leads to, an address that is not public: \
@@ -148,7 +148,7 @@ fn every_refused_address_gives_the_same_sentence() {
 }
 
 #[test]
-fn one_forbidden_answer_among_public_ones_is_enough_to_refuse() {
+fn one_forbidden_address_among_public_ones_is_refused() {
     let public = IpAddr::from([8, 8, 8, 8]);
     let check = |addresses: &[IpAddr]| Egress::default().check_addresses("a.test", 443, addresses);
     assert_eq!(check(&[public, public]), Ok(()));
@@ -157,7 +157,7 @@ fn one_forbidden_answer_among_public_ones_is_enough_to_refuse() {
 }
 
 #[test]
-fn private_and_loopback_addresses_can_be_opened_but_nothing_else() {
+fn allow_private_allows_private_and_loopback_addresses_only() {
     let opened = ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "172.16.0.1", "192.168.0.1"];
     for host in opened.into_iter().chain(["100.64.0.1", "[fc00::1]", "[::ffff:10.0.0.1]"]) {
         assert!(is_open(&private(), host), "{host}");
@@ -169,7 +169,7 @@ fn private_and_loopback_addresses_can_be_opened_but_nothing_else() {
 }
 
 #[test]
-fn metadata_addresses_stay_shut_whatever_is_allowed() {
+fn metadata_addresses_are_always_forbidden() {
     let mut everything = allowing(&["0.0.0.0/0", "::/0", "metadata.google.internal", "a.test"]);
     everything.allow_private = true;
     assert!(is_open(&everything, "240.0.0.1"));
@@ -191,7 +191,7 @@ fn metadata_addresses_stay_shut_whatever_is_allowed() {
 }
 
 #[test]
-fn an_allowed_network_opens_itself_and_no_more() {
+fn an_allowed_network_allows_only_itself() {
     let egress = allowing(&["10.20.0.0/16", "10.30.0.5", "fd12::/32"]);
     for host in ["10.20.0.1", "10.20.255.255", "10.30.0.5", "[fd12::1]", "[::ffff:10.20.0.1]"] {
         assert!(is_open(&egress, host), "{host}");
@@ -204,7 +204,7 @@ fn an_allowed_network_opens_itself_and_no_more() {
 }
 
 #[test]
-fn an_allowed_name_may_lead_to_private_addresses() {
+fn an_allowed_name_may_resolve_to_private_addresses() {
     let egress = allowing(&["billing.internal"]);
     let inside = [IpAddr::from([10, 0, 0, 1])];
     for host in ["billing.internal", "billing.internal.", "Billing.Internal"] {
@@ -215,7 +215,7 @@ fn an_allowed_name_may_lead_to_private_addresses() {
 }
 
 #[test]
-fn an_allowed_port_opens_no_other() {
+fn a_destination_with_a_port_allows_no_other_port() {
     let egress = allowing(&["10.20.0.0/16:8080", "billing.internal:8443", "localhost:3000"]);
     assert!(is_open(&egress, "10.20.0.1:8080"));
     assert!(!is_open(&egress, "10.20.0.1"));
@@ -227,7 +227,7 @@ fn an_allowed_port_opens_no_other() {
 }
 
 #[test]
-fn only_plain_web_addresses_are_fetched() {
+fn only_http_urls_without_credentials_are_fetched() {
     for scheme in ["file", "ftp", "gopher", "data", "unix", "jar", "ws", "wss"] {
         let text = refusal(&format!("{scheme}://example.com/"));
         assert_eq!(text, format!("`{scheme}` urls are not fetched: use `https` or `http`"));
@@ -241,7 +241,7 @@ fn only_plain_web_addresses_are_fetched() {
 }
 
 #[test]
-fn ports_where_no_http_is_spoken_are_shut_whatever_is_allowed() {
+fn ports_of_other_protocols_are_always_forbidden() {
     assert_eq!(
         refusal("http://example.com:6379/"),
         "port 6379 is not used for http: serve the upstream on another one"
@@ -255,7 +255,7 @@ fn ports_where_no_http_is_spoken_are_shut_whatever_is_allowed() {
 }
 
 #[test]
-fn entries_are_written_as_they_were_read() {
+fn destinations_are_printed_as_they_were_parsed() {
     for text in [
         "10.20.0.0/16",
         "10.20.0.0/16:8080",
@@ -282,7 +282,7 @@ fn entries_are_written_as_they_were_read() {
 }
 
 #[test]
-fn what_is_neither_address_nor_name_cannot_be_allowed() {
+fn a_text_that_is_neither_address_nor_name_is_rejected() {
     for text in [
         "",
         ".",
@@ -309,7 +309,7 @@ fn what_is_neither_address_nor_name_cannot_be_allowed() {
 }
 
 #[test]
-fn a_policy_is_stored_as_its_entries_are_written() {
+fn a_policy_is_stored_with_its_destinations_as_strings() {
     let json = r#"{"allow_private":true,"allowed":["10.20.0.0/16","billing.internal:8443"]}"#;
     let egress: Egress = serde_json::from_str(json).unwrap();
     assert_eq!(serde_json::to_string(&egress).unwrap(), json);
@@ -320,7 +320,7 @@ fn a_policy_is_stored_as_its_entries_are_written() {
 
 proptest! {
     #[test]
-    fn an_ipv4_address_is_as_open_inside_ipv6(address: Ipv4Addr, allow_private: bool) {
+    fn an_ipv4_address_inside_ipv6_is_checked_like_the_ipv4_address(address: Ipv4Addr, allow_private: bool) {
         let egress = Egress { allow_private, ..allowing(&["10.20.0.0/16"]) };
         let open = |address: IpAddr| egress.check_addresses("a.test", 80, &[address]).is_ok();
         let [a, b, c, d] = address.octets();
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn printing_and_reading_a_network_gives_the_same(
+    fn printing_and_parsing_a_network_gives_the_same_value(
         address: IpAddr,
         prefix in 0u8..=32,
         port in proptest::option::of(1u16..),

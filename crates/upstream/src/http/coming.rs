@@ -1,4 +1,4 @@
-//! A body as it comes, a little at a time: whoever goes over much of it at once keeps others waiting for the thread.
+//! A response body in small chunks: processing a long chunk at once would block other tasks on the thread.
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -9,7 +9,7 @@ use crate::aside::LONG;
 
 pub(super) struct Coming {
     response: Response,
-    /// Of what has come.
+    /// The part of the last chunk that was not yet returned.
     rest: Bytes,
 }
 
@@ -18,7 +18,7 @@ impl Coming {
         Self { response, rest: Bytes::new() }
     }
 
-    /// Nothing at the end. It can be dropped and called again.
+    /// The next chunk; `None` at the end. It is cancel-safe.
     pub(super) async fn next(&mut self) -> reqwest::Result<Option<Bytes>> {
         match self.rest.is_empty() {
             true => match self.response.chunk().await? {
@@ -35,7 +35,7 @@ impl Coming {
         self.response.url()
     }
 
-    /// How long it says it is.
+    /// The announced length of the body.
     pub(super) fn announced(&self) -> Option<u64> {
         self.response.content_length()
     }

@@ -1,6 +1,6 @@
-//! Pools of connections: how `reqwest` is set up, and nothing else.
+//! Connection pools: how `reqwest` is configured, and nothing else.
 //!
-//! Every default that would send something twice, somewhere else or with more in it than was asked is switched off here.
+//! Every default that would send a request twice, to another place, or with additional content is switched off here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use super::{HttpError, Identity};
 use crate::egress::Egress;
 use crate::resolver::{Lookups, Resolver, Whose};
 
-/// One policy's connections. Certificates are loaded once and shared by all policies.
+/// The connections of one egress policy. Root certificates are loaded once and shared by all policies.
 #[derive(Clone)]
 pub(super) struct Connections {
     tls: Arc<ClientConfig>,
     proxy: Option<Proxy>,
     resolver: Resolver,
-    /// For every port the policy names, as a resolver has to know its port.
+    /// One client for each port that the policy names, because a resolver has to know its port.
     by_port: Arc<BTreeMap<u16, Client>>,
     others: Client,
 }
 
-/// For all addresses of a name together, so that one that is silent leaves time for the next.
+/// For all addresses of a name together, so that a silent address leaves time for the next one.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What comes over HTTP/2 before it is read. Of all answers on a connection that wait for [a place](crate::large) there must
-/// be room for so much, or the one that has it would get nothing more.
+/// The HTTP/2 flow-control window of one stream. The window of the connection must hold all responses that wait for
+/// [a permit](crate::large): otherwise the response that has the permit could receive no more data.
 const STREAM_WINDOW: u32 = 512 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 
-/// How many TLS sessions may be taken up again.
+/// How many TLS sessions are kept for resumption.
 const SESSIONS: usize = 256;
 
-/// Stands for all ports the policy does not name.
+/// Stands for all ports that the policy does not name.
 const UNNAMED: u16 = 0;
 
 impl Connections {
@@ -48,7 +48,7 @@ impl Connections {
         Self::build(Arc::new(tls), None, resolver)
     }
 
-    /// For servers of tests.
+    /// For servers in tests, with the test's own root certificates.
     #[cfg(test)]
     pub(super) fn trusting(egress: Arc<Egress>, roots: Arc<RootCertStore>) -> Self {
         let lookups = Lookups::of_the_system();
@@ -56,11 +56,11 @@ impl Connections {
         Self::build(Arc::new(trust(roots)), None, resolver)
     }
 
-    /// The same, with a certificate for servers that ask for one.
+    /// Connections that present a client certificate if the server asks for one.
     pub(super) fn with_identity(&self, identity: &Identity) -> Self {
         let mut tls = (*self.tls).clone();
         tls.client_auth_cert_resolver = identity.resolver();
-        // Nobody takes up a session in which we were somebody else.
+        // TLS sessions of the old identity must not be resumed.
         tls.resumption = Resumption::in_memory_sessions(SESSIONS);
         Self::build(Arc::new(tls), self.proxy.clone(), self.resolver.clone())
     }
@@ -90,10 +90,10 @@ impl Connections {
         Self { tls, proxy, resolver, by_port: Arc::new(by_port), others }
     }
 
-    /// The connections to use for a url that was checked.
+    /// The client to use for a URL that passed the egress check.
     ///
-    /// A proxy looks names up itself, and its own name is the only one `reqwest` asks for. So the name is looked up
-    /// here too, and refused if it leads to where it must not.
+    /// A proxy resolves names itself, and `reqwest` resolves only the proxy's own name. So the name is resolved here
+    /// too, and refused if it leads to a forbidden address.
     pub(super) async fn to(&self, url: &Url) -> Result<&Client, HttpError> {
         let port = url.port_or_known_default().unwrap_or(UNNAMED);
         if let (Some(_), Some(Host::Domain(name))) = (&self.proxy, url.host()) {
@@ -121,13 +121,13 @@ fn client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: Resolver) -> Clien
         .referer(false);
     let builder = match proxy {
         Some(proxy) => builder.proxy(proxy),
-        // Without this, proxies are taken from the environment.
+        // Without this, `reqwest` takes proxies from the environment.
         None => builder.no_proxy().dns_resolver(resolver),
     };
     builder.build().expect("it fails only when it has to make the TLS settings itself")
 }
 
-/// Whom the machine trusts. `SSL_CERT_FILE` and `SSL_CERT_DIR` are respected.
+/// The system's root certificates. `SSL_CERT_FILE` and `SSL_CERT_DIR` are respected.
 fn the_roots_of_the_system() -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let (usable, _) =

@@ -1,6 +1,6 @@
-//! Why there is no answer, by what it means to the caller: was anything sent, and may it be sent again.
+//! Why a request failed, by meaning for the caller: whether it was sent, and whether it may be repeated.
 //!
-//! Messages name the origin at most: the rest of a url may hold secrets.
+//! Messages name at most the origin, because the rest of a URL may contain secrets.
 
 use std::error::Error;
 use std::iter;
@@ -12,112 +12,100 @@ use url::Url;
 use crate::egress::EgressError;
 use crate::resolver::TooManyLookups;
 
-/// What went wrong below.
+/// The error of a lower layer.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why there is no answer. An answer with a status of 400 or more is one.
+/// Why there is no response. A response with a status of 400 or more is not an error here.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// It may not be reached; nothing was sent.
+    /// The egress policy forbids the destination; nothing was sent.
     #[error(transparent)]
     Refused(#[from] EgressError),
-    /// There is no connection; nothing was sent.
+    /// No connection could be made; nothing was sent.
     #[error("cannot connect to `{origin}`: {}", advice(&**source))]
     Connect {
-        /// Scheme, host and port.
         origin: String,
-        /// Why.
         #[source]
         source: Cause,
     },
-    /// The answer was not complete at the deadline.
+    /// The response was not complete at the deadline.
     #[error("`{origin}` did not answer within {deadline:?}{}", after(*sent, *repeatable))]
     Timeout {
-        /// Scheme, host and port.
         origin: String,
-        /// The deadline.
         deadline: Duration,
-        /// Whether the request may have left; if not, it certainly did not.
+        /// Whether the request may have been sent; if false, it certainly was not.
         sent: bool,
-        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
     },
-    /// The answer began, and nothing more of it came for too long.
+    /// The response began, and then nothing more arrived for too long.
     #[error(
         "`{origin}` began to answer and then said nothing for {silence:?}{}",
         after(true, *repeatable)
     )]
     Stalled {
-        /// Scheme, host and port.
         origin: String,
-        /// How long nothing came.
         silence: Duration,
-        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
     },
-    /// The answer is long, and others of the same upstream were read until there was no time left for it.
+    /// The response is long, and other long responses of the upstream were read until the deadline.
     #[error(
         "`{origin}` answered at length, and other long answers of it were read first until there was no time left{}",
         after(true, *repeatable)
     )]
     Crowded {
-        /// Scheme, host and port.
         origin: String,
-        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
     },
-    /// The answer is so large that there was no time to read all of it, though no other kept it waiting.
+    /// The response is too large to be read before the deadline, although no other response delayed it.
     #[error(
         "`{origin}` answered more than can be read in that time: allow for more time, or ask for less{}",
         after(true, *repeatable)
     )]
     Lengthy {
-        /// Scheme, host and port.
         origin: String,
-        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
     },
-    /// The request left and the answer was lost, or cannot be read.
+    /// The request was sent, and the response was lost or cannot be read.
     #[error("the answer of `{origin}` was lost{}", after(true, *repeatable))]
     Broken {
-        /// Scheme, host and port.
         origin: String,
-        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
-        /// Why.
         #[source]
         source: Cause,
     },
-    /// More than may be read. Reading stopped there.
+    /// The response exceeds the size limit. Reading stopped there.
     #[error("the answer is too large: at most {limit} bytes are read{}", size(*announced))]
     TooLarge {
-        /// The most that is read, after decoding.
+        /// The size limit, after decoding.
         limit: u64,
-        /// What the upstream said it would be, if it did.
+        /// The length that the upstream announced.
         announced: Option<u64>,
     },
-    /// Encoded in a way that was not asked for.
+    /// The response has a content encoding that was not requested.
     #[error("the answer is encoded in another way than `gzip`: turn that off upstream")]
     Encoded,
-    /// A document is somewhere else. Nothing was asked there.
+    /// A document redirects to another origin. Nothing was sent there.
     #[error("the document has moved to `{to}`: use its new url if you trust it")]
     Redirected {
-        /// Scheme, host and port.
+        /// The other origin: scheme, host and port.
         to: String,
     },
-    /// A document is always one redirect away.
+    /// A document has more redirects than are followed.
     #[error("the document was not found after {limit} redirects: use the url where it is")]
-    TooManyRedirects {
-        /// How many were followed.
-        limit: usize,
-    },
-    /// The proxy's url is not one.
+    TooManyRedirects { limit: usize },
+    /// The proxy is not a valid URL.
     #[error("the proxy must be an `http` or `https` url, as in `http://proxy.example.com:3128`")]
     Proxy,
 }
 
 impl HttpError {
-    /// By meaning. A refusal comes from the resolver, wrapped in everything between.
+    /// Classifies an error by meaning. An egress error comes from the resolver, wrapped in the errors of all layers
+    /// between.
     pub(super) fn from_reqwest(error: reqwest::Error, url: &Url, method: &Method) -> Self {
         if let Some(refusal) = refusal(&error) {
             return Self::Refused(refusal);
@@ -142,7 +130,7 @@ fn cause<E: Error + Clone + 'static>(error: &(dyn Error + 'static)) -> Option<E>
     causes.find_map(|cause| cause.downcast_ref::<E>().cloned())
 }
 
-/// What to do where there is no connection.
+/// What to do if no connection can be made.
 fn advice(error: &(dyn Error + 'static)) -> String {
     match cause::<TooManyLookups>(error) {
         Some(busy) => busy.to_string(),

@@ -1,4 +1,4 @@
-//! Who we are to servers that want a certificate of their clients (mutual TLS).
+//! Client certificates for servers that require mutual TLS.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use url::Origin;
 use super::connections::Connections;
 use super::{HttpClient, Url};
 
-/// A certificate and its key. It cannot be printed.
+/// A certificate chain and its private key. It has no `Debug`, so that it cannot be printed.
 #[derive(Clone)]
 pub struct Identity(Arc<CertifiedKey>);
 
-/// Why there is no certificate to show. Repeats nothing of what was given.
+/// Why a client certificate is invalid. Messages repeat nothing of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidIdentity {
-    /// No certificate in it.
+    /// The chain contains no certificate.
     #[error(
         "its `chain` is no certificate: give one in PEM (`-----BEGIN CERTIFICATE-----`), ours first and those between it \
          and the root after it"
     )]
     Chain,
-    /// No key in it.
+    /// The key is not a private key.
     #[error(
         "its `key` is no private key: give one in PEM (`-----BEGIN PRIVATE KEY-----`), not encrypted"
     )]
     Key,
-    /// A key of something else.
+    /// The key belongs to another certificate.
     #[error(
         "its `key` does not belong to the first certificate of its `chain`: give the two that were made together"
     )]
@@ -37,7 +37,7 @@ pub enum InvalidIdentity {
 }
 
 impl Identity {
-    /// From a chain of certificates, ours first, and the key of ours, both in PEM.
+    /// Reads a certificate chain, the client's own certificate first, and its private key, both in PEM.
     pub fn from_pem(chain: &str, key: &str) -> Result<Self, InvalidIdentity> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or(InvalidIdentity::Chain)?;
@@ -57,9 +57,9 @@ impl Identity {
     }
 }
 
-/// The connections on which a certificate is shown.
+/// The connections on which a client certificate is presented.
 pub(super) struct Identified {
-    /// Nobody else is shown it; without one, whoever asks for it.
+    /// The only origin that gets the certificate; `None` means every server that asks for one.
     origin: Option<Origin>,
     identity: Identity,
     connections: Connections,
@@ -73,14 +73,14 @@ impl Identified {
 }
 
 impl HttpClient {
-    /// The same, with a certificate for servers of this origin that ask for one; without an origin, for all of them.
+    /// A client that presents a certificate to servers of this origin; without an origin, to every server that asks.
     pub fn identified(&self, identity: Identity, origin: Option<Origin>) -> Self {
         let connections = self.connections.with_identity(&identity);
         let identified = Some(Arc::new(Identified { origin, identity, connections }));
         Self { identified, ..self.clone() }
     }
 
-    /// Whether it shows a certificate to anybody.
+    /// Whether the client has a certificate to present.
     pub(crate) fn is_identified(&self) -> bool {
         self.identified.is_some()
     }

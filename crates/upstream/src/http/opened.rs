@@ -1,14 +1,12 @@
-//! An answer that is read as it comes, for streams that go on.
+//! A response whose body is read incrementally, for streams that stay open.
 
 use super::coming::Coming;
 use super::{HttpClient, HttpError, Limits, Method, Request, Url, header::HeaderMap};
 use super::{check_encoding, origin};
 
-/// An answer whose head is there. Dropping it ends the exchange. It cannot be printed: it may hold secrets.
+/// A response whose headers have arrived. Dropping it ends the exchange. It has no `Debug`, as it may contain secrets.
 pub struct Opened {
-    /// The status code.
     pub status: u16,
-    /// All headers.
     pub headers: HeaderMap,
     body: Coming,
     method: Method,
@@ -18,8 +16,8 @@ pub struct Opened {
 }
 
 impl HttpClient {
-    /// Sends a request once and hands the answer over as soon as its head is there. The deadline is for the head only:
-    /// whoever reads the body decides how long. The limit is for all of the body.
+    /// Sends a request once and returns the response when its headers have arrived. The deadline covers only the
+    /// headers: the reader of the body sets its own. The size limit covers the whole body.
     pub async fn open(&self, request: Request, limits: Limits) -> Result<Opened, HttpError> {
         let Limits { deadline, max_bytes } = limits;
         let (url, repeatable) = (request.url.clone(), request.method.is_idempotent());
@@ -45,7 +43,7 @@ impl HttpClient {
 }
 
 impl Opened {
-    /// What came next; nothing at the end.
+    /// The next chunk; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + Send + use<>>, HttpError> {
         let chunk = self.body.next().await;
         let chunk =
@@ -58,17 +56,17 @@ impl Opened {
         Ok(Some(chunk))
     }
 
-    /// Whose it is.
+    /// The origin of the response.
     pub(crate) fn origin(&self) -> String {
         origin(&self.url)
     }
 
-    /// How long it says it is.
+    /// The announced length of the body.
     pub(crate) fn announced(&self) -> Option<u64> {
         self.body.announced()
     }
 
-    /// What says itself that it is too large need not be read to find out.
+    /// Rejects a body whose announced length already exceeds the limit.
     pub(crate) fn check_announced(&self, limit: u64) -> Result<(), HttpError> {
         match self.announced() {
             announced @ Some(bytes) if limit < bytes => {
@@ -78,7 +76,7 @@ impl Opened {
         }
     }
 
-    /// All that is left, at most `limit` bytes of it.
+    /// Reads the rest of the body, at most `limit` bytes.
     pub async fn rest(&mut self, limit: u64) -> Result<Vec<u8>, HttpError> {
         self.check_announced(limit)?;
         let mut rest = Vec::new();

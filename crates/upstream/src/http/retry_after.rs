@@ -1,11 +1,11 @@
-//! When somebody wants to be asked again (RFC 9110, section 10.2.3).
+//! The `Retry-After` header (RFC 9110, section 10.2.3).
 
 use httpdate::parse_http_date;
 
 use super::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-/// In how many seconds, if that is said. A moment is held against the answer's own `Date`: clocks differ, and this one is
-/// that of whoever said it.
+/// The delay in seconds, if the header is present. A date is compared with the response's own `Date` header, because
+/// the clocks of the two machines may differ.
 pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let said = text(headers, RETRY_AFTER)?;
     if !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -13,7 +13,7 @@ pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
     }
     let moment = |text| parse_http_date(text).ok();
     let (then, now) = (moment(said)?, moment(text(headers, DATE)?)?);
-    // What has gone by is now.
+    // A date in the past means now.
     Some(then.duration_since(now).unwrap_or_default().as_secs())
 }
 
@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_a_number_of_seconds() {
+    fn a_delay_is_a_number_of_seconds() {
         for (wish, seconds) in [
             ("7", Some(7)),
             (" 0 ", Some(0)),
@@ -50,12 +50,12 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_held_against_the_moment_of_the_answer() {
+    fn a_date_is_compared_with_the_date_of_the_response() {
         let then = "Wed, 21 Oct 2015 07:28:00 GMT";
         assert_eq!(at(Some("Wed, 21 Oct 2015 07:26:30 GMT"), then), Some(90));
         assert_eq!(at(Some("Wed, 21 Oct 2015 07:28:01 GMT"), then), Some(0));
         assert_eq!(at(Some("Tue, 20 Oct 2015 07:28:00 GMT"), then), Some(24 * 60 * 60));
-        // Older forms, which whoever reads must know (RFC 9110, section 5.6.7).
+        // Obsolete date formats that recipients must accept (RFC 9110, section 5.6.7).
         for now in ["Wednesday, 21-Oct-15 07:26:30 GMT", "Wed Oct 21 07:26:30 2015"] {
             assert_eq!(at(Some(now), then), Some(90), "{now}");
         }

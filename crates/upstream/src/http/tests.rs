@@ -1,4 +1,4 @@
-//! Against servers of our own, which do what no decent one would.
+//! Tests against local servers that misbehave in ways no proper server would.
 
 use super::*;
 use crate::resolver::Lookup;
@@ -15,7 +15,7 @@ mod server;
 mod size;
 mod trust;
 
-/// Servers of tests are on the loopback.
+/// A client that may reach test servers on the loopback interface.
 fn client() -> HttpClient {
     HttpClient::new(Egress { allow_private: true, allowed: vec![] })
 }
@@ -49,7 +49,7 @@ fn body(answer: Result<Answer, HttpError>) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn an_answer_is_handed_over_whatever_its_status() {
+async fn a_response_is_returned_whatever_its_status() {
     let server =
         Server::replying([reply("404 Not Found", "Content-Type: text/plain\r\n", "no")]).await;
     let answer = get(&client(), server.url("/a?b=c")).await.ok().unwrap();
@@ -58,7 +58,7 @@ async fn an_answer_is_handed_over_whatever_its_status() {
 }
 
 #[tokio::test]
-async fn a_request_holds_what_was_asked_and_little_more() {
+async fn a_request_contains_only_the_given_headers_and_a_few_more() {
     let server = Server::replying([reply("200 OK", "Set-Cookie: a=b\r\n", "")]).await;
     let client = client();
     let mut request = post(server.url("/a?b=c"));
@@ -77,7 +77,7 @@ async fn a_request_holds_what_was_asked_and_little_more() {
 }
 
 #[tokio::test]
-async fn the_length_is_said_where_a_body_is_usual() {
+async fn content_length_is_sent_where_a_body_is_usual() {
     let server = Server::replying([ok("")]).await;
     for (method, body) in [
         (Method::POST, None),

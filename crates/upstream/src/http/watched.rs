@@ -1,4 +1,4 @@
-//! A body that notes when it is taken: then the request is on its way.
+//! A request body that records when it is first polled, because the request is being sent from then on.
 
 use std::pin::Pin;
 use std::sync::Arc;

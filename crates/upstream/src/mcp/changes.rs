@@ -1,4 +1,4 @@
-//! What has changed at a server, by its own word. A flood of such words is one change.
+//! Change notifications of a server, counted and rate-limited: a flood of notifications becomes one change.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,25 +6,23 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How often something changed. Each number grows.
+/// How often each part of a server has changed. The numbers only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The list of tools.
     pub tools: u64,
-    /// The list of prompts.
     pub prompts: u64,
-    /// The list of resources or of templates.
+    /// The list of resources or of resource templates.
     pub resources: u64,
-    /// The resources that changed last, the newest at the end, each with a number that grows.
+    /// The most recently updated resources, newest last, each with a growing number.
     pub updated: Vec<(u64, Arc<str>)>,
 }
 
-/// At most so often somebody is told.
+/// The shortest interval between two notifications to subscribers.
 const PAUSE: Duration = Duration::from_millis(100);
 const MAX_UPDATED: usize = 64;
 const MAX_URI: usize = 2048;
 
-/// Tells of changes, at once if it was quiet and a little later otherwise.
+/// Publishes changes: at once if the last notification is old enough, otherwise after the rest of the interval.
 #[derive(Clone, Default)]
 pub(crate) struct Bell {
     shared: Arc<Shared>,
@@ -49,7 +47,7 @@ impl Default for Shared {
 }
 
 impl Changes {
-    /// Something may have, while nobody listened.
+    /// Counts a change of every list, because some may have changed while no stream was open.
     pub(super) fn all(&mut self) {
         self.tools += 1;
         self.prompts += 1;
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_is_told_once_in_a_while_and_to_the_end() {
+    async fn a_flood_of_changes_is_published_at_intervals_and_completely() {
         let bell = Bell::default();
         let mut told = bell.listen();
         let mut times = 0;
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_resources_are_kept() {
+    async fn the_most_recently_updated_resources_are_kept() {
         let mut changes = Changes::default();
         for number in 0..100 {
             changes.update(&format!("test://{number}"));

@@ -1,4 +1,4 @@
-//! A connection to one server. Copies share it; the last one that is dropped ends it.
+//! A connection to one MCP server. Clones share it; dropping the last one closes it.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -23,27 +23,27 @@ use super::{McpError, http, subscribe};
 use crate::http::header::AUTHORIZATION;
 use crate::last_words::LastWords;
 
-/// A server may say nothing on its stream until it has something to say, not even that it is open.
+/// How long to wait for the listening stream: a server may send nothing on it, not even headers, until it has a
+/// message.
 const LISTENING: Duration = Duration::from_millis(500);
 
-/// What is looked after beside the calls has so many places for each owner: whoever begins many tasks is looked after late,
-/// and nobody else is.
+/// Concurrent task-status requests per owner; excess ones queue behind that owner only.
 const LOOKS: usize = 4;
-/// How long a last word may take.
+/// The deadline of a cancellation notice.
 const LAST_WORD: Duration = Duration::from_secs(10);
 
-/// Among which others a request has its place.
+/// The pool of permits that a request takes its permit from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Among {
-    /// What was let through for a caller.
+    /// Calls that were admitted for a caller.
     Calls,
-    /// What follows from a call that was let through, for this owner.
+    /// Status requests that follow from an admitted call of this owner.
     Looks(u64),
-    /// What nobody waits for. It has a place already.
+    /// Cancellation notices, which already hold a permit of their queue.
     LastWords,
 }
 
-/// A connection to one server. A copy is the same connection.
+/// A connection to one MCP server. A clone is the same connection.
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
@@ -64,20 +64,20 @@ struct Shared {
     listens: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
     followed: watch::Sender<subscribe::Followed>,
-    /// The session they were asked for in.
+    /// The session in which the resources were subscribed to.
     followed_in: AtomicU64,
 }
 
-/// When something was last seen of it.
+/// When the connection was last active.
 #[derive(Clone, Copy)]
 pub(super) struct Last {
-    /// Somebody used it.
+    /// The last use by a caller.
     pub(super) used: Instant,
-    /// It answered.
+    /// The last answer of the server.
     pub(super) answered: Instant,
-    /// How many calls in a row were not answered in time since.
+    /// Consecutive calls since then that timed out.
     pub(super) timeouts: u32,
-    /// Whether it ever answered after it was opened.
+    /// Whether the server has answered since the connection was opened.
     pub(super) was_of_use: bool,
 }
 
@@ -89,7 +89,7 @@ impl Last {
 }
 
 impl Connection {
-    /// Opens a connection and finds out how the server is to be spoken to, all of it within one deadline.
+    /// Opens a connection and negotiates the protocol version, all within one deadline.
     pub async fn open(target: &Target, settings: &Settings) -> Result<Self, McpError> {
         let (link, about) = open::open(target, settings).await?;
         let limits = settings.limits;
@@ -121,12 +121,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// What the server says of itself, and how it is spoken to.
+    /// The server's description of itself and the negotiated protocol.
     pub fn about(&self) -> &About {
         &self.shared.about
     }
 
-    /// One call. The answer is a result or an error of the server, as it came. Dropping the future cancels the call.
+    /// Sends a request. The answer is the server's result or error as received. Dropping the future cancels the call.
     pub async fn request(
         &self,
         method: &str,
@@ -136,49 +136,49 @@ impl Connection {
         self.run(method, &mut params, &call, Whose::Callers).await
     }
 
-    /// Says something that has no answer.
+    /// Sends a notification, which has no answer.
     pub async fn notify(&self, method: &str, params: Map<String, Value>) -> Result<(), McpError> {
         self.shared.link.notify(method, &params).await
     }
 
-    /// What the server said has changed. In the modern era it is asked to say so from now on.
+    /// The server's change notifications. In the modern era this starts the subscription.
     pub fn changes(&self) -> watch::Receiver<Changes> {
         self.listen();
         self.shared.link.hearing().bell.listen()
     }
 
-    /// Whether the server still answers.
+    /// Checks that the server still answers.
     pub async fn check(&self, deadline: Duration) -> Result<(), McpError> {
         let method = match self.about().era {
             Era::Modern => "server/discover",
             Era::Initialize | Era::HttpSse => "ping",
         };
         let call = Call { deadline: Some(deadline), ..Call::default() };
-        // An error is an answer too.
+        // An error answer proves that the server is alive too.
         self.run(method, &mut Map::new(), &call, Whose::Ours).await.map(drop)
     }
 
-    /// Ends it at once, for all copies. A program is given its time to end, which nobody has to wait for.
+    /// Closes the connection for all clones at once. A child process gets its grace period to exit in the background.
     pub fn close(&self) {
         self.shared.close();
     }
 
-    /// Why it is over, if it is.
+    /// Why the connection has ended, if it has.
     pub fn ended(&self) -> Option<McpError> {
         self.shared.link.hearing().ended()
     }
 
-    /// How many calls are under way or wait to be.
+    /// The number of calls in progress or waiting for a permit.
     pub fn calls(&self) -> usize {
         self.shared.in_use.load(Ordering::Acquire)
     }
 
-    /// What was heard that is of no use.
+    /// Counts of received messages that could not be used.
     pub fn counts(&self) -> Counts {
         self.shared.link.hearing().counts()
     }
 
-    /// The last that a program wrote to its standard error; nothing over HTTP. It comes from outside.
+    /// The end of the child process's standard error; `None` over HTTP. The text is untrusted.
     pub fn stderr(&self) -> Option<String> {
         match &self.shared.link {
             Link::Pipe(link) => Some(link.stderr()),
@@ -208,7 +208,7 @@ impl Connection {
         self.run_among(Among::Calls, method, params, call, whose).await
     }
 
-    /// Says something that nobody waits for, when it is its turn.
+    /// Queues a cancellation notice, which is sent in the background.
     pub(super) fn say_last(
         &self,
         method: &'static str,
@@ -237,7 +237,7 @@ impl Connection {
         let mut attempts = Attempts::new(authorization);
         loop {
             attempts.begin().await;
-            // Whoever looks after something late has not been answered late.
+            // The wait for a poll permit does not count towards the deadline: it says nothing about the server.
             let look = match among {
                 Among::Looks(owner) => Some(self.shared.place_of_look(owner).await?),
                 Among::Calls | Among::LastWords => None,
@@ -260,29 +260,29 @@ impl Connection {
         }
     }
 
-    /// Somebody uses it, until this is dropped.
+    /// Marks the connection as used until the returned guard is dropped.
     pub(super) fn in_use(&self) -> impl Drop + use<'_> {
         Use::new(&self.shared)
     }
 
-    /// A call that takes more than one request; what is said on the way of each of them is for its caller.
+    /// Begins a call that consists of several requests; the caller gets the notifications of each of them.
     pub(super) fn hold(&self, call: &Call) -> Result<Held<'_>, McpError> {
         let hearing = self.shared.link.hearing();
         let id = hearing.begin_alone(call, Whose::Callers)?;
         Ok(Held { hearing, id, is_over: false })
     }
 
-    /// What whoever calls can do.
+    /// The client capabilities that apply to a call.
     pub(super) fn capabilities_of<'a>(&'a self, call: &'a Call) -> &'a Map<String, Value> {
         call.capabilities.as_ref().unwrap_or(&self.shared.capabilities)
     }
 
-    /// Whether it is the same connection, and not another one to the same server.
+    /// Whether both handles belong to the same connection, not only to the same server.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Which session of the connection it is: a server may end one, and then remembers nothing of it.
+    /// The generation of the session: if a server ends a session, it forgets everything about it.
     pub fn session(&self) -> u64 {
         match &self.shared.link {
             Link::Http(link) => link.generation(),
@@ -290,7 +290,7 @@ impl Connection {
         }
     }
 
-    /// Whether it was never asked before in this session.
+    /// Whether this is the first subscription request in the current session.
     pub(super) fn is_first_in_session(&self) -> bool {
         let session = self.session();
         self.shared.followed_in.swap(session, Ordering::Relaxed) != session
@@ -300,7 +300,8 @@ impl Connection {
         &self.shared.followed
     }
 
-    /// Once for each connection. Where there is a stream to wait for, it says when that is open.
+    /// Starts listening, once per connection. Returns a receiver that reports when the stream is open, if there is a
+    /// stream.
     pub(super) fn listen(&self) -> Option<oneshot::Receiver<()>> {
         if self.shared.listens.swap(true, Ordering::Relaxed) {
             return None;
@@ -312,7 +313,7 @@ impl Connection {
                 tokio::spawn(subscribe::listen(link.clone(), lists, self.followed().subscribe()))
             }
             (Link::Http(link), _) => tokio::spawn(http::listen(link.clone(), tell)),
-            // What they say comes by itself.
+            // These transports need no separate stream for notifications.
             (Link::Sse(_) | Link::Pipe(_), _) => return None,
         };
         let mut listener = self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner);
@@ -322,7 +323,7 @@ impl Connection {
 }
 
 impl Shared {
-    /// A place among the looks of its owner.
+    /// Acquires one of the owner's permits for status requests.
     async fn place_of_look(&self, owner: u64) -> Result<OwnedSemaphorePermit, McpError> {
         let places = {
             let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -337,7 +338,7 @@ impl Shared {
         places.acquire_owned().await.map_err(|_| McpError::Closed)
     }
 
-    /// A place among the calls that are under way, if not too many wait for one already.
+    /// Acquires a permit for a call. Fails if too many calls already wait for one.
     async fn place_of_call(&self) -> Result<OwnedSemaphorePermit, McpError> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(place);
@@ -372,16 +373,16 @@ impl Shared {
     }
 }
 
-/// A call that takes more than one request.
+/// A call that consists of several requests.
 pub(super) struct Held<'a> {
     hearing: &'a Hearing,
     pub(super) id: u64,
-    /// If not, the server may still ask in its name.
+    /// Whether the call has finished; if not, the server may still ask questions on its behalf.
     pub(super) is_over: bool,
 }
 
 impl Held<'_> {
-    /// The server has a name for it.
+    /// Records the server's id for the task that the call became.
     pub(super) fn becomes(&self, task: &str) {
         self.hearing.becomes(self.id, task);
     }
@@ -396,7 +397,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Keeps a place until it is for others: mostly because somebody is asked. What is waited for lies elsewhere: it is large.
+/// Holds a permit until the call releases it, mostly because a user is asked. The answer is pinned by the caller,
+/// because its future is large.
 async fn keeping<A: Future>(
     place: Option<OwnedSemaphorePermit>,
     pauses: Option<&Pauses>,
@@ -414,7 +416,7 @@ async fn keeping<A: Future>(
     answer.await
 }
 
-/// Somebody waits for a place.
+/// Counts a call as waiting for a permit until it is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
@@ -423,7 +425,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// Somebody uses the connection, up to the moment they have their answer.
+/// Counts a use of the connection until it is dropped, when the caller has its answer.
 struct Use<'a>(&'a Shared);
 
 impl<'a> Use<'a> {

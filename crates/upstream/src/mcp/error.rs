@@ -1,5 +1,5 @@
-//! Why an MCP server did not answer, by what can be done about it. Messages name an origin or a program at most; never a
-//! header, an argument or a body.
+//! Why an MCP server did not answer, by possible remedy. Messages name at most an origin or a program, never a header,
+//! an argument or a body.
 
 use std::io;
 use std::sync::Arc;
@@ -12,172 +12,159 @@ use super::oauth::OAuthError;
 use crate::http::HttpError;
 use crate::pieces::TooMuch;
 
-/// Why there is no answer. It can be copied: one end of a connection is the end of all its calls.
+/// Why a call has no answer. It is `Clone`, because the end of a connection ends all of its calls.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum McpError {
-    /// There was no answer over HTTP.
+    /// The HTTP request failed.
     #[error("the MCP server cannot be reached")]
     Http(#[source] Arc<HttpError>),
-    /// It wants another credential, or one at all.
+    /// The server requires a credential, or another one.
     #[error("`{origin}` answered {status}: check the credential of the source")]
     Unauthorized {
-        /// Scheme, host and port.
         origin: String,
-        /// 401 or 403.
         status: u16,
-        /// The header `WWW-Authenticate`, for whoever can get a credential.
+        /// The `WWW-Authenticate` header, needed to obtain a credential.
         challenge: Option<Box<str>>,
     },
-    /// It wants a token, and none is to be had.
+    /// The server requires a token, and none can be obtained.
     #[error("`{origin}` wants a token, which cannot be had")]
     Authorization {
-        /// Scheme, host and port.
         origin: String,
-        /// Why.
         #[source]
         source: Arc<OAuthError>,
     },
-    /// An answer that is not MCP.
+    /// The response is not an MCP message.
     #[error("`{origin}` answered {status}, which is not MCP: {}", advice(*status))]
     Status {
-        /// Scheme, host and port.
         origin: String,
-        /// The status code.
         status: u16,
-        /// In how many seconds who has too much to do wants to be asked again.
+        /// The `Retry-After` delay of an overloaded server, in seconds.
         retry_after: Option<u64>,
     },
-    /// An answer that cannot be read.
+    /// The answer violates the protocol.
     #[error("the answer to `{method}` is not what MCP says: {why}; tell whoever runs the server")]
     Unreadable {
-        /// What was asked.
+        /// The method of the request.
         method: Box<str>,
-        /// What is wrong with it.
+        /// The violation.
         why: &'static str,
     },
-    /// It was not done in time.
+    /// The call was not answered before its deadline.
     #[error("`{method}` was not answered within {deadline:?}: the server is slow or hangs")]
     Timeout {
-        /// What was asked.
+        /// The method of the request.
         method: Box<str>,
-        /// The deadline.
         deadline: Duration,
     },
     /// The program cannot be started.
     #[error("`{program}` cannot be started: check the command, and that it is installed")]
     Start {
-        /// As it was written.
+        /// The command as configured.
         program: Box<str>,
-        /// Why.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The program ended.
+    /// The program exited.
     #[error(
         "the program ended ({how}) and had written {stderr_lines} lines to its standard error: look there for the reason"
     )]
     Ended {
-        /// As the system says it.
+        /// The exit status in the system's words.
         how: Box<str>,
-        /// How much there is to read.
+        /// The number of lines the program wrote to its standard error.
         stderr_lines: u64,
-        /// The last lines of it, for whoever may see them: there may be secrets among them.
+        /// The last lines of standard error, for admins only: they may contain secrets.
         stderr: Box<str>,
-        /// When.
         at: Instant,
     },
-    /// The stream that carries all answers broke off.
+    /// The stream that carries all answers broke.
     #[error(
         "the stream of `{origin}` broke off, so the outcome is unknown: check there before you repeat the call"
     )]
-    Broken {
-        /// Scheme, host and port.
-        origin: String,
-    },
-    /// It was closed on our side.
+    Broken { origin: String },
+    /// The connection was closed by this client.
     #[error("the connection was closed")]
     Closed,
-    /// Something other than MCP comes.
+    /// Too many consecutive lines of the program are not MCP messages.
     #[error(
         "more than {limit} lines in a row were not MCP: have the program write its log to standard error"
     )]
     Garbage {
-        /// How many were borne.
+        /// How many such lines were tolerated.
         limit: u32,
     },
-    /// The program does not read.
+    /// The program does not read its input.
     #[error("the program does not read its input: it hangs, restart it")]
     NotReading,
-    /// Too much is asked at once.
+    /// Too many concurrent calls, and the queue is full.
     #[error("{limit} calls are under way and as many as may wait do: try again later")]
     Busy {
-        /// How many may be.
+        /// The maximum number of concurrent calls.
         limit: usize,
     },
-    /// It speaks no version that we do.
+    /// The server offers no protocol version that this client supports.
     #[error(
         "the server offers version `{offered}` of MCP, which is unknown: update toolcrib or the server"
     )]
     Version {
-        /// What it offers, shortened.
+        /// The offered version, shortened.
         offered: Box<str>,
     },
-    /// It refused what a connection cannot do without.
+    /// The server rejected a request that the connection depends on.
     #[error("the server refused `{method}` with {code}: see its log")]
     Refused {
-        /// What was asked.
+        /// The method of the request.
         method: Box<str>,
-        /// The number of JSON-RPC.
+        /// The JSON-RPC error code.
         code: i64,
-        /// All that it said.
+        /// The complete error.
         error: Box<RpcError>,
     },
-    /// An answer that has no end, or more than may be.
+    /// The answer is endless or exceeds a limit.
     #[error(
         "the answer to `{method}` has more than {limit} {what}, which are not read: ask for less, or have the server send less"
     )]
     TooMuch {
-        /// What was asked.
+        /// The method of the request.
         method: Box<str>,
-        /// `pages`, `items`, `bytes` or `values`.
+        /// The unit of the limit: `pages`, `items`, `bytes` or `values`.
         what: &'static str,
-        /// The limit.
         limit: usize,
     },
-    /// A list that leads back to where it was.
+    /// A paginated list repeats a cursor.
     #[error(
         "`{method}` goes round in circles: one cursor came twice; tell whoever runs the server"
     )]
     Circle {
-        /// What was asked.
+        /// The method of the request.
         method: Box<str>,
     },
-    /// The old transport names another place to send to.
+    /// The HTTP+SSE transport names an endpoint at another origin.
     #[error(
         "the server wants messages sent to another origin: use the url of that origin if you trust it"
     )]
     Elsewhere,
-    /// An argument that must be repeated in a header cannot be.
+    /// An argument that must be repeated in a header has no suitable value.
     #[error(
         "the argument `{argument}` must be repeated in a header, and is no text, whole number or yes or no"
     )]
     Header {
-        /// Its name.
+        /// The path of the argument.
         argument: Box<str>,
     },
-    /// It failed a moment ago, and is not tried again yet.
+    /// The connection failed recently and is cooling down before the next attempt.
     #[error("the server failed a moment ago and is tried again in {wait:?}")]
     Resting {
-        /// How long from now.
+        /// The remaining cooldown.
         wait: Duration,
-        /// How it failed.
+        /// The last failure.
         #[source]
         source: Arc<Self>,
     },
 }
 
 impl McpError {
-    /// Whether the connection is of no more use.
+    /// Whether the connection is unusable from now on.
     pub fn is_final(&self) -> bool {
         matches!(
             self,
@@ -185,7 +172,7 @@ impl McpError {
         )
     }
 
-    /// The same, where it is known only now what was asked.
+    /// Adds the method, where the error was created without knowing it.
     pub(crate) fn about(self, asked: &str) -> Self {
         match self {
             Self::Unreadable { why, .. } => Self::unreadable(asked, why),

@@ -1,4 +1,4 @@
-//! The headers of the modern era, which repeat what a request says for whoever is in between (SEP-2243).
+//! The request headers of the modern era, which repeat parts of a request for proxies and gateways (SEP-2243).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,12 +12,12 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const ANNOTATION: &str = "x-mcp-header";
-/// No deeper than a schema that anybody means.
+/// The deepest schema level searched for annotations; real schemas are not deeper.
 const MAX_DEPTH: usize = 32;
-/// The most whole number that every reader of JSON keeps (RFC 8259, section 6).
+/// The largest integer that every JSON parser represents exactly (RFC 8259, section 6).
 const MAX_SAFE: u64 = (1 << 53) - 1;
 
-/// The headers of one request.
+/// The headers for one request.
 pub(crate) fn modern(
     method: &str,
     params: &Map<String, Value>,
@@ -54,14 +54,14 @@ pub(crate) fn modern(
     Ok(headers)
 }
 
-/// A property whose argument is repeated.
+/// A property whose argument is repeated in a header.
 #[derive(Debug, PartialEq, Eq)]
 struct Annotated<'a> {
     header: &'a str,
     path: Vec<&'a str>,
 }
 
-/// Why a tool cannot be called over HTTP; nothing if it can. Such a tool is left out.
+/// Why a tool cannot be called over HTTP; `None` if it can. Such tools are omitted from lists.
 pub(crate) fn complaint(schema: &Value) -> Option<&'static str> {
     annotations(schema).err()
 }
@@ -77,8 +77,8 @@ fn annotations(schema: &Value) -> Result<Vec<Annotated<'_>>, &'static str> {
     }
 }
 
-/// `path` is there as long as the way leads only through `properties`. No `$ref` is followed, and what an example or a
-/// default holds is no schema.
+/// Collects annotations. `path` is `None` below any keyword other than `properties`, where an argument has no fixed
+/// path. References are not followed; examples and defaults are not schemas.
 fn walk<'a>(
     schema: &'a Value,
     mut path: Option<&mut Vec<&'a str>>,
@@ -153,7 +153,8 @@ fn text(argument: &Value) -> Option<String> {
     }
 }
 
-/// As it is if it can be; otherwise in base64. What looks like that form is put in it too.
+/// The text itself if it is a valid header value, otherwise in base64. Text that looks like the base64 form is encoded
+/// too.
 fn value(text: &str) -> HeaderValue {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && text.trim_matches(' ').len() == text.len()

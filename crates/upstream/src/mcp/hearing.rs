@@ -1,9 +1,8 @@
-//! Who hears what: answers by their number, progress by its token, and everything else only where it is clear whose it is.
+//! Dispatches incoming messages: answers by request id, progress by token, all others only to an unambiguous call.
 //!
-//! A question or a log line on a stream of its own call belongs to that call. On a stream that all calls share nothing
-//! says whose it is; it is handed over if one call is under way and no other, not even one that was given up a moment
-//! ago, and if nobody else used the connection for a while: it may come late. So nobody is asked in the name of somebody
-//! else's call.
+//! A question or log message on the stream of one call belongs to that call. On a shared stream nothing names the call:
+//! the message is delivered only if exactly one call is in progress, none was abandoned recently, and no other owner
+//! used the connection recently, because messages may arrive late. So a question can never reach the wrong caller.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,48 +26,48 @@ mod heard;
 mod open;
 mod whose;
 
-/// Questions of one call that wait for an answer.
+/// Unanswered questions per call.
 const MAX_QUESTIONS: usize = 16;
-/// For so long a server may still ask in the name of a call that was given up.
+/// How long a server may still ask questions on behalf of an abandoned call.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 const MAX_GIVEN_UP: usize = 256;
-/// What is said on the way has no room beyond this, as JSON: it is kept by number until somebody takes it.
+/// The maximum JSON size of a notification, in bytes: the queue bounds only their number.
 const MAX_SAID: usize = 64 * 1024;
 const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
-/// All calls of one connection that are under way.
+/// All calls of one connection that are in progress.
 #[derive(Default)]
 pub(crate) struct Hearing {
     next: AtomicU64,
     open: Mutex<Open>,
     pub(crate) bell: Bell,
-    /// The modern era has no questions: a call ends with them.
+    /// The modern era has no server requests: a call that needs input ends with its questions.
     pub(crate) has_no_questions: AtomicBool,
-    /// The server has begun to tell of what was subscribed to.
+    /// Notified when the server acknowledges a subscription.
     pub(crate) acknowledged: Notify,
 }
 
-/// Where a message came.
+/// The stream that a message arrived on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Shared,
     Of(u64),
 }
 
-/// What is left to do about a message.
+/// The next step for a received message.
 pub(crate) enum Next {
-    /// It was an answer that somebody waits for.
+    /// The message was an answer and was delivered.
     Taken,
     Nothing,
-    /// The answer of the call whose stream it is.
+    /// The answer to the call that owns the stream.
     Answered(Answer),
-    /// To be sent.
+    /// A reply to send now.
     Reply(Vec<u8>),
-    /// To be sent as soon as it is there.
+    /// A question; its reply is sent once available.
     Ask(Asked),
 }
 
-/// A question that waits for its answer.
+/// A question that waits for its reply.
 pub(crate) struct Asked {
     pub(crate) call: u64,
     pub(crate) id: Value,
@@ -92,7 +91,7 @@ impl Hearing {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call whose answer comes among others.
+    /// Registers a call whose answer arrives on the shared stream.
     pub(crate) fn begin(
         &self,
         call: &Call,
@@ -102,12 +101,12 @@ impl Hearing {
         Ok((self.enter(Some(answer), call, whose)?, coming))
     }
 
-    /// A call whose answer comes on a stream of its own.
+    /// Registers a call whose answer arrives on its own stream.
     pub(crate) fn begin_alone(&self, call: &Call, whose: Whose) -> Result<u64, McpError> {
         self.enter(None, call, whose)
     }
 
-    /// A call became a task of the server, which has a name for it.
+    /// Records the server's id for the task that a call became.
     pub(crate) fn becomes(&self, call: u64, task: &str) {
         if let Some(entry) = self.open().calls.get_mut(&call) {
             entry.task = Some(task.into());
@@ -125,7 +124,7 @@ impl Hearing {
         if let Some(ended) = &open.ended {
             return Err(ended.clone());
         }
-        // Who makes a call of several parts hears of each, and once.
+        // A composite call gets its notifications from its own entry, so its parts must not repeat them.
         let heard = call.heard.clone().filter(|_| !matches!(whose, Whose::PartOf(_)));
         let (owner, asked) = (call.owner, Vec::new());
         let entry = Entry { answer, heard, whose, owner, task: None, asked };
@@ -134,7 +133,7 @@ impl Hearing {
         Ok(id)
     }
 
-    /// A call is over.
+    /// Removes a finished call.
     pub(crate) fn end(&self, id: u64) {
         let mut open = self.open();
         if let Some(entry) = open.calls.remove(&id) {
@@ -142,8 +141,8 @@ impl Hearing {
         }
     }
 
-    /// Nobody waits for a call any more. Says whether it was still under way; if so the server may not know yet, and
-    /// what it asks now may be about that call.
+    /// Removes a call that no caller waits for any more. Returns whether it was in progress; then the server may not
+    /// know yet, and its next questions may belong to this call.
     pub(crate) fn give_up(&self, id: u64) -> bool {
         let mut open = self.open();
         let Some(entry) = open.calls.remove(&id) else { return false };
@@ -157,7 +156,7 @@ impl Hearing {
         true
     }
 
-    /// The connection is over, and so is every call. The first reason stays.
+    /// Ends the connection and fails every call. The first error is kept.
     pub(crate) fn fail(&self, error: McpError) {
         let mut open = self.open();
         let error = open.ended.get_or_insert(error).clone();
@@ -170,7 +169,7 @@ impl Hearing {
         }
     }
 
-    /// Why it is over, if it is.
+    /// Why the connection has ended, if it has.
     pub(crate) fn ended(&self) -> Option<McpError> {
         self.open().ended.clone()
     }
@@ -179,7 +178,7 @@ impl Hearing {
         self.open().counts
     }
 
-    /// Something came that is no message. If it is clear whom it should have answered, that call fails at once.
+    /// Counts an invalid message. If it was clearly meant as the answer to a call, that call fails at once.
     pub(crate) fn garbage(&self, no_message: &NoMessage) {
         let mut open = self.open();
         open.counts.garbage += 1;
@@ -196,7 +195,7 @@ impl Hearing {
         }
     }
 
-    /// Takes a message to whom it is for.
+    /// Delivers a message to its recipient.
     pub(crate) fn hear(&self, message: Incoming, on: Stream) -> Next {
         match message {
             Incoming::Answer { id, answer } => self.answer(&id, answer, on),
@@ -210,7 +209,7 @@ impl Hearing {
 
     fn answer(&self, id: &Value, answer: Answer, on: Stream) -> Next {
         let mut open = self.open();
-        // Only a whole number is one of ours: `"1"` and `1.0` are not 1.
+        // Our ids are integers: `"1"` and `1.0` are not 1.
         let id = id.as_u64();
         match on {
             Stream::Of(call) if id == Some(call) => return Next::Answered(answer),
@@ -227,7 +226,7 @@ impl Hearing {
                 }
             }
         }
-        // The server is done with it.
+        // The server has finished an abandoned call.
         open.given_up.retain(|(given_up, _)| Some(*given_up) != id);
         open.counts.unknown_answers += 1;
         Next::Nothing
@@ -273,7 +272,7 @@ impl Hearing {
         }
     }
 
-    /// Never waits: who does not listen fast enough misses it, and so does everybody what is too long.
+    /// Delivers a notification without waiting. It is dropped if it is too long or the caller's queue is full.
     fn say(&self, call: Option<u64>, heard: Heard) {
         let is_too_long = match &heard {
             Heard::Progress(params) | Heard::Log(params) | Heard::Told { params, .. } => {
@@ -319,7 +318,7 @@ impl Hearing {
         }
     }
 
-    /// A question ends with its call.
+    /// Ends a question together with its call.
     pub(crate) fn bind(&self, call: u64, id: Value, task: AbortHandle) {
         match self.open().calls.get_mut(&call) {
             Some(entry) => {

@@ -1,8 +1,8 @@
-//! Streamable HTTP: every message is a request of its own, and what belongs to it comes in its answer.
+//! Streamable HTTP: every message is its own request, and the response carries everything that belongs to it.
 //!
-//! In the modern era nothing else is needed. Before, there may be a session, which the server may end at any time with
-//! 404: then it is begun anew, once for each call, as what got 404 was not done. Where a server says in other words that a
-//! session is gone, a tool is called again only if the call was not looked at.
+//! The modern era needs nothing else. Before it, there may be a session, which the server may end at any time with 404.
+//! Then a new session is begun, once for each call, because a request that got 404 was not executed. Some servers
+//! report a missing session in other ways; then a tool is called again only if the call was certainly not executed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,13 +30,13 @@ mod session;
 pub(crate) use listen::listen;
 use session::Session;
 
-/// Replies that are on their way at the same time. A server that asks for more does not get them.
+/// Concurrent replies to server requests. Replies beyond this limit are dropped.
 const MAX_REPLIES: usize = 16;
-/// Calls that the server is told at the same time not to go on with. It is not told of more.
+/// Concurrent cancellation notices. Notices beyond this limit are dropped.
 pub(super) const MAX_CANCELLED: usize = 64;
-/// Long answers that are read at the same time, of which one may be large.
+/// Long bodies that are read at the same time, of which one may be large.
 const LONG_ANSWERS: usize = 8;
-/// For what nobody waits for.
+/// The deadline of background requests.
 const ASIDE: Duration = Duration::from_secs(10);
 
 pub(crate) struct HttpLink {
@@ -47,7 +47,7 @@ pub(crate) struct HttpLink {
     pub(super) hearing: Arc<Hearing>,
     session: Mutex<Session>,
     renewing: tokio::sync::Mutex<()>,
-    /// There is another session: its stream is another one too.
+    /// Notified when a new session has begun, because the notification stream belongs to a session.
     renewed: Notify,
     replies: Semaphore,
     cancelled: Arc<Semaphore>,
@@ -79,12 +79,12 @@ impl HttpLink {
         })
     }
 
-    /// What all calls together are told that is no answer.
+    /// The rate of unsolicited messages over all calls.
     fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One call.
+    /// Sends a call, and renews the session once if the server has ended it.
     pub(crate) async fn call(
         self: &Arc<Self>,
         method: &str,
@@ -139,21 +139,21 @@ impl HttpLink {
             running.tells = false;
             return Err(Failure::SessionEnded);
         }
-        // What is refused for want of a token was not begun.
+        // A request that is rejected for its token was not executed.
         running.tells &= !matches!(opened.status, 401 | 403);
         let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
         let said = answer::read(self, opened, &session, id, method, (asked, call)).await?;
         running.tells = false;
         let (answer, is_numbered) = (said.answer, said.is_numbered);
         match session.id.is_some() && status == 400 && misses_the_session(&answer) {
-            // It would have the number of the request if that had been looked at.
+            // If the server had processed the request, the error would carry its id.
             true if !is_numbered => Err(Failure::SessionEnded),
             true => Err(Failure::SessionMissed(answer)),
             false => Ok((answer, begun)),
         }
     }
 
-    /// Says something that has no answer.
+    /// Sends a notification, which has no answer.
     pub(crate) async fn notify(
         &self,
         method: &str,
@@ -172,14 +172,14 @@ impl HttpLink {
         }
     }
 
-    /// What listens on its own has nobody who sees to its token.
+    /// Renews an expiring token for background requests, which have no caller to do so.
     async fn renew_token(&self) {
         if let Some(authorization) = &self.settings.authorization {
             authorization.ready().await;
         }
     }
 
-    /// The headers of the connection with its token, then those of the call in their place, then ours.
+    /// The headers of a request: those of the connection with its token, replaced by those of the call, then by ours.
     fn head(&self, session: &Session, more: &HeaderMap) -> HeaderMap {
         let mut head = self.headers.clone();
         show(self.settings.authorization.as_ref(), &mut head);
@@ -215,7 +215,7 @@ impl HttpLink {
         Ok(self.client.open(request, limits).await?)
     }
 
-    /// Sends what a message asks for, now or when it is there. `more` is what the call was sent with.
+    /// Sends the reply that a message requires, now or once available. `more` are the headers of the call.
     fn react(self: &Arc<Self>, next: Next, more: &HeaderMap) {
         if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
             return;
@@ -224,7 +224,7 @@ impl HttpLink {
         let (link, head) = (self.clone(), self.head(&session, more));
         let send = async move |reply: Vec<u8>| {
             let Ok(_place) = link.replies.try_acquire() else { return };
-            // Whether it arrives is seen by what the server does next.
+            // A lost reply shows in the server's later behaviour.
             drop(link.post(head, reply, ASIDE).await);
         };
         match next {
@@ -240,11 +240,11 @@ impl HttpLink {
     }
 }
 
-/// Why a request was not answered.
+/// Why an exchange failed.
 enum Failure {
-    /// It was not looked at, as the session is gone.
+    /// The session is gone, and the request was not executed.
     SessionEnded,
-    /// This was said of it: the session seems to be gone, and something may have been done all the same.
+    /// The server seems to have lost the session, but may have executed the request; with its answer.
     SessionMissed(Answer),
     Final(McpError),
 }
@@ -269,7 +269,8 @@ impl From<McpError> for Failure {
     }
 }
 
-/// Many servers refuse an unknown session with 400 where the protocol has 404; all they have in common is the word.
+/// Whether the error mentions a session. Many servers refuse an unknown session with 400 instead of 404, and only this
+/// word is common to their messages.
 fn misses_the_session(answer: &Answer) -> bool {
     match answer {
         Answer::Result(_) => false,
@@ -277,17 +278,17 @@ fn misses_the_session(answer: &Answer) -> bool {
     }
 }
 
-/// Whether asking twice has the effect of asking once.
+/// Whether sending the request twice has the same effect as once.
 fn is_repeatable(method: &str) -> bool {
     method != "tools/call"
 }
 
-/// An answer that is no answer, by its status.
+/// Converts an unexpected response into an error, by its status.
 pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
     let (origin, status) = (origin(url), opened.status);
     match status {
         401 | 403 => {
-            // One for each scheme, in one header or in several.
+            // There may be several challenges, in one header or in several.
             let challenges = opened.headers.get_all(WWW_AUTHENTICATE).iter();
             let challenges: Vec<_> = challenges.filter_map(|value| value.to_str().ok()).collect();
             let challenge = (!challenges.is_empty()).then(|| challenges.join(", ").into());
@@ -298,7 +299,7 @@ pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
     }
 }
 
-/// A call under way. If it is dropped before its answer, the server is told; in the modern era it sees the stream end.
+/// A call in progress. If it is dropped before its answer, it sends a cancellation; modern servers see the stream end.
 struct Running<'a> {
     link: &'a Arc<HttpLink>,
     id: u64,

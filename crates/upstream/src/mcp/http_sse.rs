@@ -1,6 +1,6 @@
-//! The transport of 2024-11-05: one stream carries everything the server says, and names the place where messages go.
+//! The HTTP+SSE transport of 2024-11-05: one stream carries all server messages and names the endpoint for requests.
 //!
-//! That place must be of the same origin: credentials go there.
+//! The endpoint must have the same origin, because it receives credentials.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::large::{Large, Room};
 const MAX_REPLIES: usize = 16;
 const MAX_URL: usize = 8 * 1024;
 const ASIDE: Duration = Duration::from_secs(10);
-/// An event that was begun is done by then.
+/// The deadline for the rest of an event that has begun.
 const EVENT: Duration = Duration::from_secs(30);
 
 pub(crate) struct SseLink {
@@ -41,13 +41,13 @@ pub(crate) struct SseLink {
     reader: OnceLock<tokio::task::AbortHandle>,
 }
 
-/// What is read of the stream, and what is left of it.
+/// Reads events from the stream.
 struct Reading {
     opened: Opened,
     sse: Sse,
     pace: Pace,
     large: Large,
-    /// What came last, and how much of it was read.
+    /// The last chunk, and how much of it was parsed.
     chunk: Box<dyn AsRef<[u8]> + Send + Sync>,
     at: usize,
 }
@@ -114,7 +114,7 @@ impl SseLink {
         meta::add(params, whose.token(id), false, &self.settings, call);
         let body = message::request(id, method, params);
         let sent = self.send(body, &call.headers, call.longest()).await;
-        // What is refused for want of a token was not begun.
+        // A request that is rejected for its token was not executed.
         running.tells &= !matches!(sent, Err(McpError::Unauthorized { .. }));
         sent?;
         answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
@@ -189,7 +189,8 @@ impl SseLink {
 }
 
 impl Reading {
-    /// The next event; nothing at the end, or when one takes too long. What is none has a pace too.
+    /// The next event; `None` at the end, or if an event takes too long. Bytes outside events count towards the rate
+    /// limit.
     async fn next(&mut self) -> Option<Event> {
         loop {
             let mut bytes = (*self.chunk).as_ref().get(self.at..).unwrap_or_default();
@@ -197,13 +198,13 @@ impl Reading {
             let event = self.sse.next(&mut bytes);
             self.at += length - bytes.len();
             self.pace.count_bytes(self.sse.take_useless());
-            // It is large by itself, and not what follows.
+            // A complete event is accounted for separately; only the unfinished one counts here.
             self.large.holds(if event.is_some() { 0 } else { self.sse.held() }).await;
             if event.is_some() {
                 return event;
             }
             self.pace.keep().await;
-            // What is waited for may be long in coming.
+            // Drop the chunk before waiting, because the next one may take long to arrive.
             (self.chunk, self.at) = (Box::new([]), 0);
             let chunk = match self.sse.begun() {
                 Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await.ok()?,
@@ -227,7 +228,7 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
         };
         if !matches!(next, Next::Taken) {
             reading.pace.count();
-            // A question may have much to show.
+            // Questions may be long without counting as a flood.
             let is_asked = matches!(next, Next::Ask(_));
             reading.pace.count_bytes(if is_asked { 0 } else { length });
         }
@@ -240,7 +241,7 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
     }
 }
 
-/// A call under way. If it is dropped before its answer, the server is told.
+/// A call in progress. If it is dropped before its answer, it sends a cancellation.
 struct Running<'a> {
     link: &'a Arc<SseLink>,
     id: u64,

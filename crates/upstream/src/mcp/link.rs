@@ -1,4 +1,4 @@
-//! The three ways messages are carried. Only this file and `open.rs` know that there are three.
+//! The three transports behind one interface. Only this file and `negotiation.rs` know that there are three.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// One call.
+    /// Sends a request and waits for its answer.
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -56,7 +56,7 @@ impl Link {
         }
     }
 
-    /// Ends it without waiting. Every call that is under way on a shared stream fails.
+    /// Closes the connection without waiting. Every call in progress on a shared stream fails.
     pub(crate) fn close(&self) {
         match self {
             Self::Http(link) => {

@@ -1,4 +1,4 @@
-//! Everything a server lists, page by page, within bounds. What is in a list is handed over as it came.
+//! Fetches paginated lists completely, within limits. List items are passed on as received.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,8 @@ use super::settings::{Call, Era, McpLimits};
 use super::{McpError, headers};
 use crate::aside;
 
-/// What is listed.
+/// A kind of list that a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the words are the documentation")]
 pub enum ListOf {
     Tools,
     Prompts,
@@ -22,40 +21,40 @@ pub enum ListOf {
     Templates,
 }
 
-/// A whole list.
+/// A complete list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listing {
-    /// As they came, in their order.
+    /// The items as received, in order.
     pub items: Vec<Map<String, Value>>,
-    /// What was left out, and why.
+    /// The omitted items, and why.
     pub warnings: Vec<ListWarning>,
-    /// What else the first page says: `ttlMs`, `cacheScope`, `_meta`.
+    /// Other members of the first page: `ttlMs`, `cacheScope`, `_meta`.
     pub beside: Map<String, Value>,
 }
 
-/// Something that was left out of a list.
+/// Why an item was omitted from a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListWarning {
-    /// The first one with a key stays.
+    /// Another item has the same key; the first one is kept.
     Twice {
-        /// Its name, or its address.
+        /// The name or URI of the item.
         key: Box<str>,
     },
-    /// It is no object, or has no name or address to go by.
+    /// The item is not an object, or has no name or URI.
     Nameless {
-        /// Its place in the list, from 0.
+        /// The position in the list, from 0.
         place: usize,
     },
-    /// Over HTTP nobody could call it: its `x-mcp-header` breaks the rules (SEP-2243).
+    /// The tool cannot be called over HTTP, because its `x-mcp-header` annotations are invalid (SEP-2243).
     Header {
-        /// Its name.
+        /// The name of the tool.
         key: Box<str>,
-        /// What is wrong.
+        /// The violation.
         why: &'static str,
     },
 }
 
-/// After so many, further ones of a kind say nothing new.
+/// Further warnings are dropped: they would tell nothing new.
 const MAX_WARNINGS: usize = 1000;
 
 impl ListOf {
@@ -68,7 +67,7 @@ impl ListOf {
         }
     }
 
-    /// The member of the result with the items, and that of an item which tells it from others.
+    /// The member of the result that holds the items, and the member that identifies an item.
     fn members(self) -> (&'static str, &'static str) {
         match self {
             Self::Tools => ("tools", "name"),
@@ -92,8 +91,8 @@ impl ListOf {
 }
 
 impl Connection {
-    /// All pages of a list. The deadline of the call is for all of them; it is made for no caller in particular, so
-    /// nothing is heard on the way. A server that does not say that it has such things is not asked for them.
+    /// Fetches all pages of a list within the deadline of the call. The request belongs to no caller, so notifications
+    /// are not delivered. If the server does not announce the capability, the list is empty.
     pub async fn list(&self, of: ListOf, call: Call) -> Result<Listing, McpError> {
         let capabilities = self.about().server.get("capabilities");
         if capabilities.is_none_or(|all| all.get(of.capability()).is_none()) {
@@ -113,7 +112,7 @@ impl Connection {
         for _ in 0..limits.max_pages {
             let page = accepted(method, self.run(method, &mut params, call, Whose::Ours).await?)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            // Not only what is read takes long, but what is thrown away too.
+            // Collecting and dropping a long page takes long too, so it runs on the low-priority pool.
             gathered = aside(move || gathered.with(page, &limits)).await?;
             let Some(next) = next.filter(|next| !next.is_empty()) else {
                 return Ok(gathered.listing);
@@ -148,7 +147,7 @@ impl Gathered {
         Self { of, checks_headers, listing, keys, bytes: 0, seen: 0, has_first: false }
     }
 
-    /// With one page more, if that is not too much.
+    /// Adds a page. Fails if the list exceeds a limit.
     fn with(mut self, page: Map<String, Value>, limits: &McpLimits) -> Result<Self, McpError> {
         self.bytes += page.get("nextCursor").map_or(0, weight);
         self.add(page)?;
@@ -202,7 +201,7 @@ impl Gathered {
     }
 }
 
-/// About how much memory a value takes.
+/// A rough estimate of the memory that a value takes, in bytes.
 fn weight(value: &Value) -> usize {
     const VALUE: usize = 32;
     VALUE

@@ -1,6 +1,6 @@
-//! Messages of JSON-RPC: read once, into values that are handed on as they are; written once.
+//! JSON-RPC messages: parsed once into values that are passed on unchanged, and written once.
 //!
-//! No member may stand there twice, as two readers could take different ones. What is no message is not guessed at.
+//! Duplicate members are rejected, because two parsers could read different ones. Invalid messages are not repaired.
 
 use model::strict_json;
 use serde::Serialize;
@@ -11,61 +11,61 @@ use super::error::McpError;
 use super::sse::Event;
 use crate::pieces::{Bounds, Text, TooMuch};
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Incoming {
-    /// To something we asked. Its number is ours if it is one.
+    /// An answer to one of our requests, if the id is ours.
     Answer { id: Value, answer: Answer },
-    /// Something we are asked.
+    /// A request of the server.
     Request { id: Value, method: String, params: Map<String, Value> },
-    /// Something we are told.
+    /// A notification of the server.
     Notification { method: String, params: Map<String, Value> },
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The result, as it came.
+    /// The result as received.
     Result(Map<String, Value>),
-    /// The error, as it came.
+    /// The error as received.
     Error(RpcError),
 }
 
-/// An error of JSON-RPC.
+/// A JSON-RPC error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {
-    /// Its number.
+    /// The error code.
     pub code: i64,
-    /// All of it: `code`, `message`, `data` and what else there is.
+    /// The complete error object: `code`, `message`, `data` and other members.
     pub raw: Map<String, Value>,
 }
 
-/// Why bytes are no message. It may still be clear to whom they were meant to answer.
+/// An invalid message. The call that it was meant to answer may still be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoMessage {
     pub(crate) answers: Answers,
-    /// Of what there is too much, if it was not even read.
+    /// The exceeded limit, if the message was not parsed for that reason.
     pub(crate) too_much: Option<TooMuch>,
 }
 
 impl NoMessage {
-    /// One that is not read, by how it begins.
+    /// A message that exceeds a limit; `begin` is its beginning.
     pub(crate) fn refused(too_much: TooMuch, begin: &[u8]) -> Self {
         Self { answers: whom_it_answers(begin), too_much: Some(too_much) }
     }
 
-    /// The same by how it ends too: some write last what they answer.
+    /// Also searches the end of the message for its id, because some servers write the id last.
     pub(crate) fn ended(self, end: &[u8]) -> Self {
         let found = whom_it_answered(end).filter(|_| self.answers == Answers::Unknown);
         Self { answers: found.map_or(self.answers, Answers::Call), ..self }
     }
 
-    /// The same on a stream where it can answer nobody.
+    /// The same message on a stream where it cannot answer any call.
     pub(crate) fn to_nobody(self) -> Self {
         Self { answers: Answers::Nobody, ..self }
     }
 
-    /// What whoever waits for it is told. What was asked, others know.
+    /// The error for the call that waits for this message. The caller adds the method.
     pub(crate) fn error(&self) -> McpError {
         match self.too_much {
             Some(too_much) => McpError::too_much("", too_much),
@@ -74,13 +74,13 @@ impl NoMessage {
     }
 }
 
-/// Method not found.
+/// The JSON-RPC code for an unknown method.
 pub(crate) const NO_METHOD: i64 = -32601;
-/// Something went wrong inside.
+/// The JSON-RPC code for an internal error.
 pub(crate) const INTERNAL: i64 = -32603;
 
 impl RpcError {
-    /// One of our own.
+    /// An error created by this client.
     pub fn new(code: i64, message: &str) -> Self {
         let mut raw = Map::new();
         raw.insert("code".to_owned(), json!(code));
@@ -88,13 +88,13 @@ impl RpcError {
         Self { code, raw }
     }
 
-    /// What it says for people. It comes from outside.
+    /// The `message` member. The text is untrusted.
     pub fn message(&self) -> &str {
         self.raw.get("message").and_then(Value::as_str).unwrap_or_default()
     }
 }
 
-/// Reads a message. One that is long is read aside.
+/// Parses a message, on the low-priority pool if it is long.
 pub(crate) async fn read(text: Text<'_>, bounds: Bounds) -> Result<Incoming, NoMessage> {
     if let Err(too_much) = text.check(bounds) {
         return Err(NoMessage::refused(too_much, text.first()).ended(text.end().bytes()));
@@ -102,7 +102,7 @@ pub(crate) async fn read(text: Text<'_>, bounds: Bounds) -> Result<Incoming, NoM
     text.read(read_here).await
 }
 
-/// The message of an event.
+/// Parses the message of an event.
 pub(crate) async fn of(event: Event, bounds: Bounds) -> Result<Incoming, NoMessage> {
     read(event.data?.into(), bounds).await
 }
@@ -136,7 +136,7 @@ fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
         (Some(Value::Object(result)), None) => Answer::Result(result),
         (None, Some(Value::Object(raw))) => {
             let answer = Answer::Error(RpcError { code: raw.get("code")?.as_i64()?, raw });
-            // To what could not be read, so that even its number is not known.
+            // The server could not parse the request, so it may not know its id.
             return Some(Incoming::Answer { id: id.unwrap_or(Value::Null), answer });
         }
         _ => return None,
@@ -144,13 +144,13 @@ fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
     Some(Incoming::Answer { id: id?, answer })
 }
 
-/// Whom something was meant to answer that is no message, or of which only the beginning is there.
+/// The call that an invalid or incomplete message was meant to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
     Call(u64),
-    /// It is a request or a notification.
+    /// The message is a request or a notification.
     Nobody,
-    /// It is not said so far.
+    /// The parsed part contains no id.
     Unknown,
 }
 
@@ -163,11 +163,11 @@ impl Answers {
     }
 }
 
-/// The number in an answer that is unreadable otherwise, so that its call need not wait for the deadline.
+/// Finds the id in an answer that is unreadable otherwise, so that its call fails before its deadline.
 pub(crate) fn whom_it_answers(bytes: &[u8]) -> Answers {
     let mut found = Answers::Unknown;
     let looks = Looks(&mut found);
-    // It is expected to fail: what matters is what was found up to there.
+    // Parsing is expected to fail; only the findings up to that point matter.
     drop(serde_json::Deserializer::from_slice(bytes).deserialize_map(looks));
     found
 }
@@ -197,7 +197,7 @@ impl<'de> Visitor<'de> for Looks<'_> {
                     *self.0 = Answers::Nobody;
                     return Ok(());
                 }
-                // Enough is known: the rest may be long.
+                // The target is known, and the rest may be long.
                 "result" | "error" if self.0.call().is_some() => return Ok(()),
                 "id" => *self.0 = Answers::Call(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),
@@ -216,17 +216,17 @@ struct Outgoing<'a> {
     params: &'a Map<String, Value>,
 }
 
-/// A request, on one line without its end.
+/// A request on one line, without a line feed.
 pub(crate) fn request(id: u64, method: &str, params: &Map<String, Value>) -> Vec<u8> {
     written(&Outgoing { jsonrpc: "2.0", id: Some(id), method, params })
 }
 
-/// A notification, on one line without its end.
+/// A notification on one line, without a line feed.
 pub(crate) fn notification(method: &str, params: &Map<String, Value>) -> Vec<u8> {
     written(&Outgoing { jsonrpc: "2.0", id: None, method, params })
 }
 
-/// Our answer to a question.
+/// The reply to a request of the server.
 pub(crate) fn reply(id: &Value, answer: &Result<Map<String, Value>, RpcError>) -> Vec<u8> {
     match answer {
         Ok(result) => written(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart() {
+    fn messages_are_classified() {
         for (text, expected) in [
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "result 1"),
             (r#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "result \"1\""),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_message_may_say_whom_it_answers() {
+    fn the_end_of_a_message_may_contain_its_id() {
         for (end, expected) in [
             (r#"and so on"}]},"jsonrpc":"2.0","id":7}"#, Some(7)),
             ("\"id\": 7 }\r", Some(7)),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_too_many_parts_is_not_read() {
+    fn a_message_with_too_many_values_is_not_parsed() {
         let parts = vec!["1"; 200].join(",");
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{parts}]}}}}"#);
         assert_eq!(kind(&text), "too much Some(1)");

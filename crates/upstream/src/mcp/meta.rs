@@ -1,11 +1,12 @@
-//! What goes along with every request: in the modern era who asks and what they can do, in both where progress belongs.
+//! The `_meta` object of requests: progress token and trace context, and client details in the modern era.
 
 use serde_json::{Map, Value, json};
 
 use super::settings::{Call, Settings};
 
-/// The modern version, and those before it, the newest first.
+/// The modern protocol version.
 pub(crate) const MODERN: &str = "2026-07-28";
+/// The older protocol versions, newest first.
 pub(crate) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -14,8 +15,8 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const TOKEN: &str = "progressToken";
 
-/// Writes it into the parameters. A token of the caller is replaced by the number of the call: two callers may have
-/// chosen the same.
+/// Adds `_meta` to the parameters. A progress token of the caller is replaced by the id of the call, because two
+/// callers may have chosen the same token.
 pub(crate) fn add(
     params: &mut Map<String, Value>,
     id: u64,
@@ -59,7 +60,7 @@ pub(crate) fn introduction(settings: &Settings) -> Map<String, Value> {
     ])
 }
 
-/// The version a server chose, if it is one of ours.
+/// The protocol version that a server chose, if this client supports it.
 pub(crate) fn chosen(result: &Map<String, Value>) -> Result<&'static str, super::McpError> {
     let offered = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let known = LEGACY.into_iter().find(|version| *version == offered);

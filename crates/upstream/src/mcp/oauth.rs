@@ -1,12 +1,12 @@
-//! OAuth towards MCP servers: finding out who gives tokens for a server, getting one, and keeping it fresh.
+//! OAuth for MCP servers: discovers the authorization server of an MCP server, obtains a token, and renews it.
 //!
-//! Written by hand, see `docs/adr/0022-oauth-towards-upstreams-by-hand.md`: every url in here is named by somebody else, and
-//! all of them are asked through the guard, limits and deadlines of [`HttpClient`]. Nothing is believed that was not checked
-//! against what came before: the resource against the server's url, the issuer against the place its metadata was found at,
-//! the answer of a user against the question.
+//! Written by hand, see `docs/adr/0022-oauth-towards-upstreams-by-hand.md`: other parties name every URL in here, so
+//! all requests pass the egress policy, size limits and deadlines of [`HttpClient`]. Each value is checked against an
+//! earlier one: the resource against the server's URL, the issuer against the location of its metadata, the answer of a
+//! user against the request for consent.
 //!
-//! An [`Authorization`] is for one server and one principal. Connections with it in their settings show its token, and
-//! come back with what the server says when that will not do. Tokens are never printed and stand in no error.
+//! An [`Authorization`] is for one server and one principal. Connections with it in their settings send its token, and
+//! report when the server rejects the token. Tokens are never printed and appear in no error.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -66,16 +66,16 @@ pub use protected::Protected;
 pub use settings::{Consent, Flow, OAuth, OAuthLimits, Registered};
 pub use store::{InMemory, Kept, Store};
 
-/// What is there later.
+/// A boxed future.
 pub type Coming<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The right to use one server in the name of one principal. A copy is the same.
+/// The authorization to use one server on behalf of one principal. A clone shares the same token.
 #[derive(Clone)]
 pub struct Authorization {
     by: By,
 }
 
-/// Who sees to the token.
+/// Where the token comes from.
 #[derive(Clone)]
 enum By {
     Us(Arc<Shared>),
@@ -83,17 +83,18 @@ enum By {
 }
 
 impl Authorization {
-    /// For the MCP server at `url`. Nothing is asked before the server wants a token.
+    /// Authorization for the MCP server at `url`. No request is sent before the server requires a token.
     pub fn new(client: HttpClient, url: Url, oauth: OAuth) -> Self {
         Self { by: By::Us(Arc::new(Shared::new(client, url, oauth))) }
     }
 
-    /// With a token that is [given](Self::give). What the server refuses comes back to whoever gave it.
+    /// Authorization with a token that the owner [provides](Self::give). Rejections by the server are returned to the
+    /// owner.
     pub fn given() -> Self {
         Self { by: By::Others(Arc::default()) }
     }
 
-    /// The token to be shown from now on. Says whether it could be one.
+    /// Sets the token to send from now on. Returns false if it is not a valid header value.
     pub fn give(&self, token: &str) -> bool {
         let (By::Others(given), Some(mut value)) =
             (&self.by, HeaderValue::try_from(format!("Bearer {token}")).ok())
@@ -105,20 +106,20 @@ impl Authorization {
         true
     }
 
-    /// Sees to it that the token is one that still holds, as far as that can be done without asking anybody for consent.
-    /// If it cannot, the server will say what it wants.
+    /// Loads or renews the token, as far as that is possible without a user's consent. If that fails, the server's
+    /// rejection states its requirements.
     pub(crate) async fn ready(&self) {
         let By::Us(shared) = &self.by else { return };
         if !shared.is_loaded() {
             obtain::load(shared).await;
         }
         if shared.is_expiring() {
-            // The old one is shown then, and the refusal says more.
+            // The old token is sent then, and the server's rejection tells more.
             drop(obtain::refresh(shared).await);
         }
     }
 
-    /// To be shown, if there is a token, and which one it is.
+    /// The `Authorization` header, if there is a token, and the generation of the token.
     pub(crate) fn shown(&self) -> (Option<HeaderValue>, u64) {
         match &self.by {
             By::Us(shared) => shared.shown(),
@@ -126,14 +127,14 @@ impl Authorization {
         }
     }
 
-    /// The token of that number was accepted.
+    /// Records that the server accepted the token of this generation.
     pub(crate) fn worked(&self, generation: u64) {
         if let By::Us(shared) = &self.by {
             shared.worked(generation);
         }
     }
 
-    /// Does what a refusal asks for, so that the request can be made again. What cannot be helped is handed back.
+    /// Obtains the token that a rejection requires, so that the request can be repeated. Other errors are returned.
     pub(crate) async fn answer(&self, generation: u64, refusal: McpError) -> Result<(), McpError> {
         let (By::Us(shared), McpError::Unauthorized { origin, status, challenge }) =
             (&self.by, &refusal)
@@ -148,18 +149,18 @@ impl Authorization {
     }
 }
 
-/// Puts the token of a connection in place of what its headers have, if there is one.
+/// Replaces the `Authorization` header with the token of the connection, if there is one.
 pub(crate) fn show(authorization: Option<&Authorization>, headers: &mut HeaderMap) {
     if let Some(token) = authorization.and_then(|authorization| authorization.shown().0) {
         headers.insert(AUTHORIZATION, token);
     }
 }
 
-/// How often one request is made again with another token.
+/// How often one request is repeated with another token.
 const MAX_AGAIN: u32 = 3;
 
-/// A request that is made again with another token if the server wants one: what it refuses was not begun. All the time
-/// that takes is outside of the request's deadline, as it may be a user's.
+/// Repeats a request with another token if the server requires one, because a rejected request was not executed. The
+/// request's deadline does not cover obtaining a token, which may need a user's consent.
 pub(crate) struct Attempts<'a> {
     authorization: Option<&'a Authorization>,
     generation: u64,
@@ -171,7 +172,7 @@ impl<'a> Attempts<'a> {
         Self { authorization, generation: 0, times: 0 }
     }
 
-    /// Before the request is made.
+    /// Prepares the token before each attempt.
     pub(crate) async fn begin(&mut self) {
         if let Some(authorization) = self.authorization {
             authorization.ready().await;
@@ -179,7 +180,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// What came of it; nothing if it is to be made again.
+    /// Handles the result of an attempt; `None` means that the request must be repeated.
     pub(crate) async fn end<T>(
         &mut self,
         done: Result<T, McpError>,

@@ -1,4 +1,4 @@
-//! Finding out how a server is to be spoken to: the modern way is tried first, then `initialize`, then two endpoints.
+//! Negotiates the protocol era: the modern one is tried first, then `initialize`, then HTTP+SSE.
 
 use std::sync::atomic::Ordering;
 
@@ -18,27 +18,27 @@ use super::{McpError, RpcError};
 use crate::http::HttpError;
 use crate::stdio::Program;
 
-/// What a server says of itself.
+/// A server's description of itself and the negotiated protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct About {
-    /// How it is spoken to. Hand it in next time.
+    /// The negotiated era. Passing it to the next connection skips the negotiation.
     pub era: Era,
-    /// Which version.
+    /// The negotiated protocol version.
     pub version: &'static str,
-    /// The result of `server/discover` or `initialize`, as it came: `capabilities`, `instructions` and the rest.
+    /// The result of `server/discover` or `initialize` as received, such as `capabilities` and `instructions`.
     pub server: Map<String, Value>,
 }
 
-/// The number of the error for a version that is not spoken.
+/// The JSON-RPC code for an unsupported protocol version.
 const UNSUPPORTED: i64 = -32022;
 
 impl About {
-    /// Whether it announces this capability.
+    /// Whether the server announces this capability.
     pub fn can(&self, capability: &str) -> bool {
         self.says(&[capability])
     }
 
-    /// Whether it announces the capability at the end of this path.
+    /// Whether the server announces the capability at the end of this path.
     pub(super) fn says(&self, path: &[&str]) -> bool {
         let capabilities = self.server.get("capabilities");
         let found = path.iter().try_fold(capabilities, |at, name| Some(at?.get(*name)));
@@ -46,12 +46,12 @@ impl About {
     }
 }
 
-/// What came of asking for the modern era.
+/// The result of probing for the modern era.
 enum Probed {
     Modern(Map<String, Value>),
-    /// It answers, and not as a modern server does.
+    /// The server answers, but not like a modern server.
     Not,
-    /// The program did not survive the question.
+    /// The program exited on the probe.
     Died,
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn open(target: &Target, settings: &Settings) -> Result<(Link, 
     let deadline = settings.limits.opening;
     let late = || McpError::Timeout { method: "initialize".into(), deadline };
     let authorization = settings.authorization.as_ref();
-    // A user who consents takes longer than a server: the deadline is for each time that it is tried.
+    // A user's consent may take longer than a server, so the deadline applies to each attempt.
     let mut attempts = Attempts::new(authorization);
     let (link, about) = loop {
         attempts.begin().await;
@@ -74,7 +74,7 @@ pub(super) async fn open(target: &Target, settings: &Settings) -> Result<(Link, 
     Ok((link, about))
 }
 
-/// What was known may no longer hold: a server that does not speak as it did is asked as if for the first time.
+/// Negotiates the era. If the server no longer speaks the known era, it is probed as if for the first time.
 async fn negotiate(target: &Target, settings: &Settings) -> Result<(Link, About), McpError> {
     let opened = by_era(target, settings, settings.era).await;
     match opened {
@@ -157,7 +157,7 @@ async fn to_program(
     link.set_modern(false);
     let shared = Link::Pipe(link.clone());
     let server = match introduce(&shared, settings).await {
-        // It was too slow to say so before: it speaks nothing but the modern era.
+        // The probe timed out, but the server supports only the modern era.
         Err(refused @ McpError::Refused { code: UNSUPPORTED, .. }) => {
             link.set_modern(true);
             let Probed::Modern(server) = discover(&shared, settings).await? else {
@@ -178,15 +178,15 @@ async fn introduce(link: &Link, settings: &Settings) -> Result<Map<String, Value
     accepted("initialize", link.call("initialize", &mut params, &call, Whose::Ours).await?)
 }
 
-/// Any answer that is not that of a modern server, and none in time, means an older one. A server that cannot be reached
-/// or wants a credential is neither.
+/// Probes for the modern era. Any other answer, or none in time, means an older era. An unreachable server and one that
+/// requires a credential are errors.
 async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> {
     let deadline = settings.limits.probe;
     let call = Call { deadline: Some(deadline), ..Call::default() };
     let ask = async || link.call("server/discover", &mut Map::new(), &call, Whose::Ours).await;
     let asked = timeout(deadline, async {
         match ask().await {
-            // A server that refuses a version and then names it is asked again.
+            // The server rejects the version but lists it as supported, so it is asked again.
             Ok(Answer::Error(error)) if names_the_modern_version(&error) => ask().await,
             answer => answer,
         }
@@ -210,14 +210,14 @@ async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> 
     }
 }
 
-/// The error for a version that is not spoken, with those that are.
+/// Whether the error is for an unsupported version and lists the modern version as supported.
 fn names_the_modern_version(error: &RpcError) -> bool {
     let supported = error.raw.get("data").and_then(|it| it.get("supported")?.as_array());
     error.code == UNSUPPORTED
         && supported.is_some_and(|versions| versions.iter().any(|version| version == MODERN))
 }
 
-/// The result, where nothing else will do.
+/// The result of a request that must not fail.
 pub(super) fn accepted(method: &str, answer: Answer) -> Result<Map<String, Value>, McpError> {
     match answer {
         Answer::Result(result) => Ok(result),

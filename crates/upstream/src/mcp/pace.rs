@@ -1,4 +1,4 @@
-//! How much a server may say that nobody asked for. What is more is read later: then it has to wait itself.
+//! A rate limit for unsolicited server messages. Beyond it, reading pauses, which makes the server wait.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ pub(crate) struct Pace {
     max: u32,
     since: Instant,
     count: u32,
-    /// Fewer than count as one.
+    /// Bytes that do not add up to one unit yet.
     bytes: usize,
 }
 
 impl Pace {
-    /// So many in a second.
+    /// Allows `max` units per second.
     pub(crate) fn new(max: u32) -> Self {
         Self { max, since: Instant::now(), count: 0, bytes: 0 }
     }
@@ -24,7 +24,7 @@ impl Pace {
         self.add(1);
     }
 
-    /// To look through much takes long whatever it says: a kilobyte counts as one.
+    /// Counts each kilobyte as one unit, because scanning many bytes takes long whatever they contain.
     pub(crate) fn count_bytes(&mut self, length: usize) {
         self.bytes = self.bytes.saturating_add(length);
         self.add(u32::try_from(self.bytes / 1024).unwrap_or(u32::MAX));
@@ -38,13 +38,13 @@ impl Pace {
         self.count = self.count.saturating_add(more);
     }
 
-    /// Until when nothing more is to be read, if it was too much.
+    /// Until when reading must pause, if the rate is exceeded.
     pub(crate) fn enough(&mut self) -> Option<Instant> {
         let is_enough = self.max < self.count;
         is_enough.then(|| self.since + SECOND)
     }
 
-    /// Waits until then.
+    /// Waits until reading may continue.
     pub(crate) async fn keep(&mut self) {
         if let Some(until) = self.enough() {
             sleep_until(until).await;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_is_read_at_the_pace_that_was_set() {
+    async fn a_flood_is_read_at_the_configured_rate() {
         let start = Instant::now();
         let mut pace = Pace::new(99);
         for _ in 0..1000 {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_little_never_waits() {
+    async fn a_quiet_server_is_never_delayed() {
         let mut pace = Pace::new(10);
         for _ in 0..100 {
             pace.count();

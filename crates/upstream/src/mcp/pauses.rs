@@ -1,4 +1,4 @@
-//! The time of a call. It stands still while somebody is asked: what people take is not the server's.
+//! Pauses of a call's deadline: the time a user takes to answer a question does not count as the server's.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-/// How often it is looked whether somebody has answered who was asked in the last moment.
+/// How often to check whether a question was answered in the last moment.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// When the time of a call stands still. A copy is the same; whoever hears what the server asks says so.
+/// When the deadline of a call is paused. A clone is the same; the receiver of the server's questions reports them
+/// here.
 #[derive(Clone, Debug)]
 pub struct Pauses {
     most: Duration,
@@ -21,17 +22,17 @@ pub struct Pauses {
 struct State {
     over: Duration,
     since: Option<Instant>,
-    /// Whether its place is for others: from the first pause on, or sooner.
+    /// Whether the call's permit is released: from the first pause on, or earlier.
     gives_way: bool,
 }
 
 impl Pauses {
-    /// However long people take, the call is over after so long.
+    /// The call ends after `most`, however long a user takes.
     pub fn up_to(most: Duration) -> Self {
         Self { most, state: Arc::default() }
     }
 
-    /// Somebody is asked.
+    /// Begins a pause: a user is asked.
     pub fn begin(&self) {
         self.state.send_modify(|state| {
             state.since.get_or_insert_with(Instant::now);
@@ -39,21 +40,21 @@ impl Pauses {
         });
     }
 
-    /// Its place is for others, though its time goes on.
+    /// Releases the call's permit while its deadline continues.
     pub(super) fn give_way(&self) {
         self.state.send_modify(|state| state.gives_way = true);
     }
 
-    /// Nobody is asked any more.
+    /// Ends the pause.
     pub fn end(&self) {
         self.state.send_modify(|state| {
             state.over += state.since.take().map_or(Duration::ZERO, |since| since.elapsed());
         });
     }
 
-    /// Ends when its place is for others.
+    /// Completes when the permit is released.
     pub(super) async fn given_way(&self) {
-        // Its sender is ours.
+        // Waiting cannot fail: `self` owns the sender.
         drop(self.state.subscribe().wait_for(|state| state.gives_way).await);
     }
 
@@ -61,13 +62,13 @@ impl Pauses {
         self.most
     }
 
-    /// How long somebody was asked so far.
+    /// The total time of all pauses so far.
     pub fn taken(&self) -> Duration {
         let state = self.state.borrow();
         state.over + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// What is left of a time that began then, when so much had been taken before.
+    /// The rest of `time` after `start`, extended by later pauses; `before` is the total of the pauses before `start`.
     fn left(&self, time: Duration, start: Instant, before: Duration) -> Duration {
         let passed = start.elapsed();
         let own = (time + self.taken().saturating_sub(before)).saturating_sub(passed);
@@ -76,7 +77,7 @@ impl Pauses {
     }
 }
 
-/// What comes of some work that has so much time, or how much it had.
+/// Runs `work` with a deadline that pauses extend. On timeout returns the time that it had.
 pub(super) async fn in_time<W: Future>(
     time: Duration,
     pauses: Option<&Pauses>,
@@ -108,7 +109,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_that_people_take_does_not_count() {
+    async fn the_time_a_user_takes_does_not_count() {
         let pauses = Pauses::up_to(600 * SECOND);
         let start = Instant::now();
         let asks = async {
@@ -119,12 +120,12 @@ mod tests {
             sleep(600 * SECOND).await;
         };
         assert_eq!(in_time(10 * SECOND, Some(&pauses), pin!(asks)).await, Err(10 * SECOND));
-        // A second is what had been left.
+        // One second was left.
         assert_eq!(start.elapsed(), 310 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn people_do_not_have_all_the_time_in_the_world() {
+    async fn pauses_are_bounded() {
         let pauses = Pauses::up_to(60 * SECOND);
         let start = Instant::now();
         let asks = async {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_nobody_is_asked_nothing_is_longer() {
+    async fn without_a_pause_the_deadline_is_not_extended() {
         for pauses in [None, Some(Pauses::up_to(60 * SECOND))] {
             let start = Instant::now();
             let hangs = sleep(600 * SECOND);
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_more_time_than_people_says_so() {
+    async fn a_deadline_longer_than_the_maximum_pause_holds() {
         let pauses = Pauses::up_to(60 * SECOND);
         let hangs = sleep(6_000 * SECOND);
         assert_eq!(in_time(600 * SECOND, Some(&pauses), pin!(hangs)).await, Err(600 * SECOND));

@@ -1,4 +1,4 @@
-//! A server that is a program of ours: one line is one message.
+//! The stdio transport: the server is a child process, and one line is one message.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,11 +15,11 @@ use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::stdio::{Line, Lines, NotTaken, Process, Program, ProgramLimits};
 
-/// What a program said before it ended is read for so long after that.
+/// How long the rest of a program's output is read after its exit.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// The same of its standard error, which something that it started may keep open.
+/// The same for standard error, which a descendant may keep open.
 const LAST_LINES: Duration = Duration::from_millis(50);
-/// How many lines of its standard error are told with its end.
+/// How many lines of standard error are reported when the program exits.
 const SHOWN_LINES: usize = 10;
 
 pub(crate) struct PipeLink {
@@ -90,7 +90,7 @@ impl PipeLink {
         })
     }
 
-    /// Why it is over. A program that closed its input or output without ending is over too.
+    /// Why the connection has ended. A program that closed its input or output without exiting has ended it too.
     fn end(&self, otherwise: &str) -> McpError {
         let ended = self.process.ended.borrow().clone();
         let (how, at) = match ended {
@@ -105,7 +105,7 @@ impl PipeLink {
     fn react(self: &Arc<Self>, next: Next) {
         match next {
             Next::Taken | Next::Nothing | Next::Answered(_) => {}
-            // Who does not read does not get answers; the next call says so.
+            // If the program does not read, it gets no replies; the next call reports that.
             Next::Reply(reply) => drop(self.send(reply)),
             Next::Ask(asked) => {
                 let (link, call, id) = (self.clone(), asked.call, asked.id.clone());
@@ -125,16 +125,16 @@ impl PipeLink {
     }
 }
 
-/// What a program says that is of no use.
+/// Bounds the useless output of a program.
 struct Useless {
     pace: Pace,
-    /// Lines in a row that are no messages.
+    /// Consecutive lines that are not messages.
     garbage: u32,
-    /// The line that is too much, as far as it said whom it answers.
+    /// The line that exceeds a limit, with the call it was meant to answer if known.
     refused: Option<NoMessage>,
 }
 
-/// Reads until the program ends, or says too much that is no message.
+/// Reads until the program exits or writes too much that is not MCP.
 async fn read(
     link: Weak<PipeLink>,
     mut lines: Lines,
@@ -163,7 +163,7 @@ async fn read(
         }
     }
     last_words(&link, &mut lines, &mut useless).await;
-    // It closed its output, and how it ended is told in a moment.
+    // The program closed its output; its exit status follows in a moment.
     drop(timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await);
     if let Some(link) = link.upgrade() {
         drop(timeout(LAST_LINES, link.process.stderr.whole()).await);
@@ -173,7 +173,7 @@ async fn read(
     }
 }
 
-/// What it said before it ended counts.
+/// Reads the lines that the program wrote before it exited.
 async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Useless) {
     let rest = async {
         while let (Ok(Some(line)), Some(link)) = (lines.next().await, link.upgrade()) {
@@ -227,7 +227,7 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
     };
     if !matches!(next, Next::Taken) {
         useless.pace.count();
-        // A question may have much to show.
+        // Questions may be long without counting as a flood.
         let is_asked = matches!(next, Next::Ask(_));
         useless.pace.count_bytes(if is_asked { 0 } else { length });
     }
@@ -235,7 +235,7 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
     Ok(())
 }
 
-/// A call under way. If it is dropped before its answer, the program is told.
+/// A call in progress. If it is dropped before its answer, it sends a cancellation.
 struct Running<'a> {
     link: &'a Arc<PipeLink>,
     id: u64,

@@ -1,4 +1,4 @@
-//! What a connection is opened with, and how much it may take.
+//! Settings, limits and call options of MCP connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,110 +15,108 @@ use crate::http::{HttpClient, Url, header::HeaderMap};
 use crate::pieces::Bounds;
 use crate::stdio::Program;
 
-/// Where an MCP server is. It cannot be printed: headers and environment hold secrets.
+/// The address of an MCP server. It has no `Debug`, because headers and environment contain secrets.
 #[derive(Clone)]
 pub enum Target {
-    /// At a url.
+    /// A server behind a URL.
     Http {
-        /// Guards every request.
+        /// The client that checks and sends every request.
         client: HttpClient,
-        /// Where.
         url: Url,
-        /// With every request, credentials among them.
+        /// Sent with every request, including credentials.
         headers: HeaderMap,
     },
-    /// A program that is started for the connection and ends with it.
+    /// A child process that is started for the connection and ends with it.
     Program(Program),
 }
 
-/// How a server is spoken to. Whoever keeps it saves the next connection from finding out.
+/// The protocol era of a server. Storing it saves the next connection the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Era {
-    /// Every request stands for itself.
+    /// Stateless: every request is self-contained.
     #[serde(rename = "2026-07-28")]
     Modern,
-    /// It begins with `initialize`.
+    /// The connection begins with `initialize`.
     #[serde(rename = "initialize")]
     Initialize,
-    /// The same over two endpoints, as in 2024-11-05.
+    /// Like `Initialize`, over the two endpoints of 2024-11-05.
     #[serde(rename = "http+sse")]
     HttpSse,
 }
 
-/// Who we are, and within what bounds.
+/// How this client presents itself to a server, and its limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `clientInfo`: `name`, `version` and what else is to be said.
+    /// `clientInfo`: `name`, `version` and further members.
     pub client: Map<String, Value>,
-    /// What whoever is behind us can do. Where calls cannot say so themselves, it holds for all of them.
+    /// The client capabilities for all calls that do not state their own.
     pub capabilities: Map<String, Value>,
-    /// Over HTTP, gets tokens when the server wants one, and shows them instead of a header `authorization` of the target.
-    /// A call that has such a header shows its own.
+    /// Obtains tokens over HTTP when the server requires one. They replace an `authorization` header of the target, but
+    /// not that of a call.
     pub authorization: Option<Authorization>,
-    /// As it was found last time.
+    /// The era that an earlier connection negotiated.
     pub era: Option<Era>,
-    /// Whether a stream is kept for what the server says by itself, where the era has one.
+    /// Whether to keep a stream open for server-initiated messages, if the era has one.
     pub listens: bool,
-    /// The bounds.
     pub limits: McpLimits,
 }
 
-/// How much a server may take of us.
+/// The limits on what a server may send and use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct McpLimits {
-    /// For all of the opening.
+    /// The deadline for opening a connection.
     pub opening: Duration,
-    /// Of that, for finding out whether it speaks the modern era.
+    /// The part of it for probing the modern era.
     pub probe: Duration,
-    /// Of one message, in bytes.
+    /// The size of one message, in bytes.
     pub max_message: usize,
-    /// Of one message, in values; an object counts for four.
+    /// The number of JSON values in one message; an object counts as four.
     pub max_parts: usize,
-    /// Of all that comes on the stream of one call, in bytes.
+    /// All bytes on the stream of one call.
     pub max_stream: u64,
-    /// Calls under way.
+    /// Concurrent calls.
     pub max_calls: usize,
-    /// Calls that wait to be.
+    /// Calls that wait for a permit.
     pub max_waiting: usize,
     /// Pages of a list.
     pub max_pages: usize,
-    /// Things in a list.
+    /// Items of a list.
     pub max_items: usize,
-    /// All of a list, in bytes.
+    /// The size of a whole list, in bytes.
     pub max_list: usize,
-    /// Lines in a row that are no messages.
+    /// Consecutive lines of a program that are not messages.
     pub max_garbage: u32,
-    /// In a second, what nobody asked for: messages, kilobytes of them, and lines of nothing. More are read later.
+    /// Unsolicited units per second: messages, their kilobytes, and blank lines. Beyond that, reading is delayed.
     pub max_unasked: u32,
-    /// What waits until a program reads, in bytes.
+    /// Input that waits until a program reads it, in bytes.
     pub max_queue: usize,
-    /// What is kept of a program's standard error, in bytes.
+    /// Kept standard error of a program, in bytes.
     pub max_stderr: usize,
-    /// How long a program has to end when it is told to.
+    /// How long a program may take to exit after it was asked to.
     pub grace: Duration,
 }
 
-/// One call.
+/// The options of one call.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// For all of it but the time that it takes to get a token; a minute if not said.
+    /// For the whole call, except the time to obtain a token; one minute by default.
     pub deadline: Option<Duration>,
-    /// When that time stands still; never, if not said.
+    /// The pauses of that deadline; by default it is never paused.
     pub pauses: Option<Pauses>,
-    /// Over HTTP, beside those of the connection and before them: the credential of this caller.
+    /// Over HTTP, headers that replace those of the connection: the credential of this caller.
     pub headers: HeaderMap,
-    /// The trace it is part of, told in `_meta` (SEP-414).
+    /// The trace context of the call, sent in `_meta` (SEP-414).
     pub trace: Option<TraceContext>,
-    /// What this caller can do. Only the modern era takes its word; otherwise that of the connection holds.
+    /// The capabilities of this caller. Only the modern era uses them; otherwise those of the connection apply.
     pub capabilities: Option<Map<String, Value>>,
-    /// What of the log is wanted (modern; earlier it is for the connection, by `logging/setLevel`).
+    /// The log level requested in the modern era; before, `logging/setLevel` sets it for the connection.
     pub log_level: Option<Box<str>>,
-    /// The tool's `inputSchema`: it says which arguments are repeated in headers.
+    /// The tool's `inputSchema`, which states the arguments to repeat in headers.
     pub schema: Option<Arc<Value>>,
-    /// Whose call it is, as a number that nobody else has: what a server says without saying to whom is heard only while
-    /// one and the same use it.
+    /// A unique number for the caller. Messages without a recipient are delivered only while a single owner uses the
+    /// connection.
     pub owner: u64,
-    /// Takes what is said and asked on the way. Without it progress is not asked for and questions are refused.
+    /// Receives notifications and questions. Without it, progress is not requested and questions are refused.
     pub heard: Option<mpsc::Sender<Heard>>,
 }
 
@@ -129,7 +127,7 @@ impl Call {
         self.deadline.unwrap_or(DEADLINE)
     }
 
-    /// However long people take.
+    /// The longest possible duration of the call, including pauses.
     pub(crate) fn longest(&self) -> Duration {
         let most = self.pauses.as_ref().map_or(Duration::ZERO, Pauses::most);
         self.time().max(most)

@@ -1,16 +1,17 @@
-//! Server-sent events, read as they come (HTML standard, section 9.2.6), within a bound for each.
+//! An incremental parser for server-sent events (HTML standard, section 9.2.6), with limits on each event.
 
 use tokio::time::Instant;
 
 use super::message::NoMessage;
 use crate::pieces::{Bounds, End, Pieces};
 
-/// One event with something in it.
+/// An event with data.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// `message` if it is not said.
+    /// The event type; empty means `message`.
     pub(crate) name: String,
-    /// Nothing is kept of too much. It is told of as soon as that is known, and once more if its end says whom it answers.
+    /// The data, or an error as soon as an event exceeds a limit. The error is repeated if the end of the event names
+    /// the call it answers.
     pub(crate) data: Result<Pieces, NoMessage>,
 }
 
@@ -28,33 +29,33 @@ impl Event {
     }
 }
 
-/// What was read so far.
+/// The state of the parser.
 pub(crate) struct Sse {
-    /// What there is of a line that is not known to be data.
+    /// The buffered part of a line that is not known to be data.
     line: Vec<u8>,
     is_in_line: bool,
-    /// What comes next of the line is data.
+    /// Whether the rest of the line is data.
     is_data: bool,
     name: String,
     data: Pieces,
     has_data: bool,
-    /// The event is too much, and was told of.
+    /// The current event exceeds a limit, which was reported; with the end of its data.
     refused: Option<(NoMessage, End)>,
-    /// Counts when the event is over.
+    /// The pending event id, which takes effect when the event is complete.
     id: Option<String>,
-    /// The last byte was `\r`: a `\n` now belongs to it.
+    /// The last byte was `\r`, so a following `\n` belongs to the same line end.
     after_return: bool,
     at_start: bool,
     begun: Option<Instant>,
     bounds: Bounds,
     useless: usize,
-    /// The id of the last event, to go on from.
+    /// The id of the last complete event, to resume the stream from.
     pub(crate) last_id: Option<String>,
-    /// How long to wait before going on, in milliseconds, as the server wishes.
+    /// The reconnect delay that the server requested, in milliseconds.
     pub(crate) retry: Option<u64>,
 }
 
-/// May stand before the first line of a stream.
+/// The byte order mark, which may precede the first line of a stream.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 const DATA: &[u8] = b"data:";
 const MAX_WORD: usize = 1024;
@@ -82,29 +83,31 @@ impl Sse {
         }
     }
 
-    /// A new stream that goes on where the last one ended: what was begun there is dropped.
+    /// Resumes with a new stream. An incomplete event is dropped.
     pub(crate) fn restart(&mut self) {
         let (last_id, retry) = (self.last_id.take(), self.retry);
         *self = Self { last_id, retry, ..Self::new(self.bounds) };
     }
 
-    /// Since when an event is under way that has not ended.
+    /// When the current incomplete event began.
     pub(crate) fn begun(&self) -> Option<Instant> {
         self.begun
     }
 
-    /// How much of an event that has not ended is kept.
+    /// The buffered bytes of the current incomplete event.
     pub(crate) fn held(&self) -> usize {
         self.data.len()
     }
 
-    /// How many bytes since the last time were part of no event, in whole kilobytes: every event has some around it.
+    /// The number of bytes outside events since the last call, in whole kilobytes, because every event has a few around
+    /// it.
     pub(crate) fn take_useless(&mut self) -> usize {
         let rest = self.useless % 1024;
         std::mem::replace(&mut self.useless, rest) - rest
     }
 
-    /// Takes what came, up to the end of the next event, or to where it becomes too much; the rest stays for the next time.
+    /// Parses up to the end of the next event, or until it exceeds a limit. The rest of the bytes stays for the next
+    /// call.
     pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Option<Event> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
@@ -146,7 +149,7 @@ impl Sse {
         self.line.extend_from_slice(kept);
         let line = std::mem::take(&mut self.line);
         match unmarked(&line, self.at_start).strip_prefix(DATA) {
-            // It takes one more byte to know where they begin.
+            // One more byte is needed, because a space after the colon is not part of the data.
             Some(data) if !data.is_empty() => {
                 self.is_data = true;
                 let refused = self.begin_data(data);
@@ -160,7 +163,7 @@ impl Sse {
         }
     }
 
-    /// What a line says after its colon.
+    /// Starts a data line with the text after its colon.
     fn begin_data(&mut self, said: &[u8]) -> Option<Event> {
         let is_next = std::mem::replace(&mut self.has_data, true);
         let refused = self.add(if is_next { b"\n" } else { b"" });
@@ -207,7 +210,7 @@ impl Sse {
                 let digits = std::str::from_utf8(value).ok();
                 self.retry = digits.and_then(|digits| digits.parse().ok()).or(self.retry);
             }
-            // A comment, which keeps the connection alive, or a field nobody knows.
+            // A comment, which keeps the connection alive, or an unknown field.
             _ => {}
         }
         None
@@ -215,7 +218,7 @@ impl Sse {
 
     fn end_of_event(&mut self) -> Option<Event> {
         if let Some(id) = self.id.take() {
-            // One that is empty takes back the one before.
+            // An empty id resets the last event id.
             self.last_id = Some(id).filter(|id| !id.is_empty());
         }
         let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_whatever_ends_their_lines() {
+    fn events_are_parsed_with_any_line_ending() {
         let text =
             "\u{feff}data: a\ndata:b\n\nevent: endpoint\r\ndata: /m\r\n\r\n: beat\r\rdata\r\r";
         let read = read(&mut within(100), text.as_bytes());
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_and_a_wish_to_wait_are_kept_without_an_event() {
+    fn an_id_and_a_reconnect_delay_are_kept_without_an_event() {
         let mut sse = within(100);
         assert_eq!(read(&mut sse, b"id: 7\nretry: 500\n\n"), []);
         assert_eq!((sse.last_id.as_deref(), sse.retry), (Some("7"), Some(500)));
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_read_however_it_comes() {
+    fn long_data_is_parsed_in_chunks_of_any_size() {
         let (long, short) = ("long".repeat(LONG), "short");
         let text =
             format!("\u{feff}data: {long}\n:{long}\ndata:{short}\nid:{long}\ndata: {long}\n\n");
@@ -306,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_slowly_an_event_comes_it_is_known_since_when() {
+    async fn the_start_of_a_slow_event_is_known() {
         let (mut sse, start, second) = (within(100), Instant::now(), Duration::from_secs(1));
         let mut since = Vec::new();
         for text in ["", "data: a", "b\n", "\ndata: c", "\n", "\n"] {
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_too_long_is_left_out_and_the_next_one_is_read() {
+    fn an_event_that_is_too_long_is_skipped_and_the_next_one_is_parsed() {
         let mut sse = within(30);
         assert_eq!(read(&mut sse, b"data: {\"id\": 7, \"result\""), []);
         assert_eq!(sse.held(), 18);
@@ -349,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_do_not_matter(
+        fn chunk_boundaries_do_not_matter(
             text in "\u{feff}?((data|data:|data: |data:  )[a-c]{0,3}(\r\n|\r|\n)|(\r\n|\r|\n)|id: [0-9]\n|event: e\n|:x\n|z{1050}\n){0,12}",
             cuts in prop::collection::vec(0usize..60, 0..4),
         ) {

@@ -1,4 +1,4 @@
-//! Hearing of changes in the modern era: a call that is answered when the server no longer tells.
+//! Subscriptions to changes. In the modern era a subscription is a call that is answered when the server ends it.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -18,21 +18,22 @@ use super::settings::{Call, Era};
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// A subscription that held for so long was a good one.
+/// A subscription that lasted this long resets the retry delay.
 const GOOD: Duration = Duration::from_secs(60);
 
-/// A subscription is replaced no more often: whoever comes and goes all the time is not to keep the server busy.
+/// The shortest interval between two subscriptions, so that frequent changes of interest do not keep the server busy.
 const GATHERED: Duration = Duration::from_secs(1);
-/// The one before goes on until the server has begun with the next, so that nothing is missed; but no longer than this.
+/// The previous subscription stays until the server acknowledges the next, so that no change is missed; at most this
+/// long.
 const OVERLAP: Duration = Duration::from_secs(10);
 
-/// After so long a stream is opened again: whoever is at the other end may be gone without a word.
+/// A stream is reopened after this time, because the server may be gone without closing it.
 const RENEWED: Duration = Duration::from_secs(10 * 60);
 
-/// The resources whose changes are wanted.
+/// The resources to receive updates for.
 pub(super) type Followed = BTreeSet<Box<str>>;
 
-/// Which lists there are to hear of, as the server's capabilities say.
+/// The list changes that the server announces in its capabilities.
 pub(super) fn lists(server: &Map<String, Value>) -> Map<String, Value> {
     let mut wanted = Map::new();
     for (kind, name) in [
@@ -48,7 +49,7 @@ pub(super) fn lists(server: &Map<String, Value>) -> Map<String, Value> {
     wanted
 }
 
-/// Listens until it is aborted, the connection ends, or the server turns out not to tell.
+/// Subscribes until it is aborted, the connection ends, or the server turns out not to support subscriptions.
 pub(super) async fn listen(
     link: Link,
     lists: Map<String, Value>,
@@ -93,7 +94,7 @@ pub(super) async fn listen(
             continue;
         };
         match answer {
-            // It may not want two at once.
+            // The server may refuse a second concurrent subscription.
             Ok(Answer::Error(_)) if is_beside => pause = FIRST,
             Ok(Answer::Error(_)) => return,
             Err(error) if error.is_final() && link.hearing().ended().is_some() => return,
@@ -104,7 +105,7 @@ pub(super) async fn listen(
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST);
-        // Nobody heard what changed in between.
+        // Changes in between were missed.
         link.hearing().bell.ring(|changes| changes.all());
     }
 }
@@ -119,18 +120,18 @@ fn listening(link: &Link, wanted: Map<String, Value>, call: &Call) -> Listening 
     )
 }
 
-/// Goes on with a subscription until the server has begun with the next.
+/// Keeps the previous subscription open until the server acknowledges the next.
 async fn overlap(before: Listening, acknowledged: Notified<'_>, link: &Link) {
     tokio::select! {
         () = acknowledged => return,
         _ = before => {}
         () = sleep(OVERLAP) => {}
     }
-    // Nobody knows whether the next has begun.
+    // Without an acknowledgement, changes may have been missed in between.
     link.hearing().bell.ring(|changes| changes.all());
 }
 
-/// Until others are wanted, and the subscription is old enough for more of that to have gathered, and stands alone.
+/// Waits until other resources are wanted, the subscription is old enough to be replaced, and no previous one is left.
 async fn gathered(
     followed: &mut watch::Receiver<Followed>,
     begun: Instant,
@@ -144,15 +145,15 @@ async fn gathered(
 }
 
 impl Connection {
-    /// Whether the server says that it tells of changes of resources.
+    /// Whether the server announces updates of resources.
     pub fn tells_of_resources(&self) -> bool {
         let capabilities = self.about().server.get("capabilities");
         let resources = capabilities.and_then(|all| all.get("resources"));
         resources.and_then(|it| it.get("subscribe")) == Some(&Value::Bool(true))
     }
 
-    /// Asks to be told when one of these resources changes, and no longer of those before. What the server tells is in
-    /// [`Connection::changes`]. Says which it refuses, where it does so; these are not asked for again.
+    /// Replaces the set of resources to receive updates for. Updates arrive in [`Connection::changes`]. Returns the
+    /// subscriptions that the server refused, which are not repeated.
     pub async fn follow(
         &self,
         uris: BTreeSet<Box<str>>,
@@ -187,7 +188,7 @@ impl Connection {
         let gone: Vec<_> = followed.difference(uris).cloned().collect();
         let new: Vec<_> = uris.difference(followed).cloned().collect();
         for uri in gone {
-            // What it thinks of that is no matter: nobody listens any more.
+            // An error answer does not matter: updates of this resource are ignored from now on.
             drop(self.about_resource("resources/unsubscribe", &uri, call).await?);
             followed.remove(&uri);
         }

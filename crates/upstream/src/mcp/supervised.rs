@@ -1,8 +1,7 @@
-//! A connection that is there when it is needed: opened at the first use, checked after a rest, opened again after it
-//! broke, and closed when nobody uses it.
+//! A supervised connection: opened on first use, checked after idle time, reopened after a failure, closed when idle.
 //!
-//! After a failure it rests, longer each time until it is of use again, and whoever asks meanwhile is told why at once: a server that is down must
-//! not make its callers wait, nor be knocked down again by all of them.
+//! After a failure it cools down, longer each time until it works again. Calls in that time get the failure at once: a
+//! server that is down must not make its callers wait, nor be overloaded again by all of them.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,22 +13,22 @@ use super::McpError;
 use super::connection::Connection;
 use super::settings::{Era, Settings, Target};
 
-/// How long a connection is kept.
+/// When a supervised connection is checked, closed and reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keeping {
-    /// Whether it is kept at all; otherwise every use has its own.
+    /// Whether the connection is kept; if not, every use opens its own.
     pub is_kept: bool,
-    /// Without use for so long, it is closed.
+    /// The connection is closed after this time without use.
     pub idle: Duration,
-    /// Without an answer for so long, it is checked before it is used.
+    /// The connection is checked before use after this time without an answer.
     pub check_after: Duration,
-    /// How long a check may take.
+    /// The deadline of a check.
     pub check_within: Duration,
-    /// The rest after a first failure; it doubles with each further one.
+    /// The cooldown after a first failure; it doubles with each further one.
     pub first_rest: Duration,
-    /// The longest rest.
+    /// The longest cooldown.
     pub longest_rest: Duration,
-    /// A connection that held for so long was a good one: what failed before is forgotten.
+    /// A connection that lasted this long resets the count of failures.
     pub good_after: Duration,
 }
 
@@ -47,12 +46,12 @@ impl Default for Keeping {
     }
 }
 
-/// After so many calls in a row without an answer a server is not busy: it hangs.
+/// After this many consecutive timeouts a server counts as hanging, not as busy.
 const MAX_TIMEOUTS: u32 = 3;
-/// How often it is looked whether a connection that is in use still is.
+/// How often to check whether a connection is still in use.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A connection that is there when it is needed. A copy is the same.
+/// A connection that is opened when needed. A clone shares the same connection.
 #[derive(Clone)]
 pub struct Supervised {
     shared: Arc<Shared>,
@@ -62,7 +61,7 @@ struct Shared {
     target: Target,
     settings: Settings,
     keeping: Keeping,
-    /// One at a time opens.
+    /// Only one task at a time opens the connection.
     opening: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -77,15 +76,16 @@ struct State {
 }
 
 impl Supervised {
-    /// Nothing is opened yet.
+    /// Creates the supervisor without opening a connection.
     pub fn new(target: Target, settings: Settings, keeping: Keeping) -> Self {
         let state = Mutex::new(State { era: settings.era, ..State::default() });
         let opening = tokio::sync::Mutex::default();
         Self { shared: Arc::new(Shared { target, settings, keeping, opening, state }) }
     }
 
-    /// The connection, opened if it is not. Keep it for one use only: the next may be another one. Who stops waiting does
-    /// not stop the opening, or a server that is slow to start would never be open.
+    /// Returns the connection and opens it if necessary. Use it for one operation only, as the next may need another
+    /// one. If the caller stops waiting, the opening continues: otherwise a server that starts slowly would never be
+    /// open.
     pub async fn connection(&self) -> Result<Connection, McpError> {
         if !self.shared.keeping.is_kept {
             self.shared.rested()?;
@@ -98,25 +98,24 @@ impl Supervised {
         opening.await.unwrap_or(Err(McpError::Closed))
     }
 
-    /// How the server is spoken to, once that is known. Worth keeping for the next start.
+    /// The negotiated era, if known. Storing it speeds up the next start.
     pub fn era(&self) -> Option<Era> {
         self.shared.state().era
     }
 
-    /// Whether a connection is open.
     pub fn is_open(&self) -> bool {
         let state = self.shared.state();
         state.connection.as_ref().is_some_and(|(connection, _)| connection.ended().is_none())
     }
 
-    /// The last that the program wrote to its standard error, also of one that has ended.
+    /// The end of the program's standard error, also of one that has exited.
     pub fn stderr(&self) -> Option<String> {
         let state = self.shared.state();
         let now = state.connection.as_ref().and_then(|(connection, _)| connection.stderr());
         now.or_else(|| state.stderr.clone())
     }
 
-    /// For how long nobody has used it; nothing while somebody does.
+    /// The time since the last use; `None` while the connection is in use.
     pub fn idle(&self) -> Option<Duration> {
         match &self.shared.state().connection {
             None => Some(Duration::MAX),
@@ -125,7 +124,7 @@ impl Supervised {
         }
     }
 
-    /// Closes what is open. The next use opens it again, without a rest.
+    /// Closes the connection. The next use reopens it without a cooldown.
     pub fn close(&self) {
         let mut state = self.shared.state();
         (state.failures, state.rests_until) = (0, None);
@@ -141,7 +140,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection, if it answered so recently that it need not be checked. Being handed out is a use.
+    /// The connection, if its last answer is recent enough to skip a check. Returning it counts as a use.
     fn fresh(&self) -> Option<Connection> {
         let state = self.state();
         let (connection, _) = state.connection.as_ref()?;
@@ -153,13 +152,13 @@ impl Shared {
         Some(connection.clone())
     }
 
-    /// The connection, if it still answers. One that does not is closed.
+    /// The connection, if it still answers; otherwise it is closed.
     async fn checked(&self) -> Option<Connection> {
         if let Some(connection) = self.fresh() {
             return Some(connection);
         }
         let (connection, since) = self.state().connection.clone()?;
-        // It may be busy with a call that takes long, which must not be cut short for another one.
+        // The server may be busy with a long call, which must not be aborted for another one.
         let is_busy = 0 < connection.calls() && connection.last().timeouts < MAX_TIMEOUTS;
         let failed = match connection.ended() {
             Some(ended) => Some(ended),
@@ -171,7 +170,7 @@ impl Shared {
         state.stderr = connection.stderr();
         state.connection = None;
         connection.close();
-        // What was closed by us or held for long may be opened again at once.
+        // A connection that we closed or that lasted long may be reopened at once.
         if since.elapsed() < self.keeping.good_after && !matches!(error, McpError::Closed) {
             if connection.last().was_of_use {
                 state.failures = 0;
@@ -196,7 +195,7 @@ impl Shared {
     async fn open(&self) -> Result<Connection, McpError> {
         let era = self.state().era;
         let settings = Settings { era, ..self.settings.clone() };
-        // Large: whoever waits for a call would carry it about.
+        // Boxed because it is large, and every future that waits for a call would contain it.
         let opened = Box::pin(Connection::open(&self.target, &settings)).await;
         let mut state = self.state();
         match &opened {
@@ -217,8 +216,7 @@ impl Shared {
         opened
     }
 
-    /// Closes the connection that was opened then if nobody used it for a while. Says when to look again; nothing once
-    /// it is over.
+    /// Closes the connection opened at `opened` if it is idle. Returns when to check again; `None` once it is closed.
     fn close_if_idle(&self, opened: Instant) -> Option<Duration> {
         let (mut state, idle) = (self.state(), self.keeping.idle);
         let (connection, since) = state.connection.as_ref()?;
@@ -253,7 +251,7 @@ impl State {
         let doubled = keeping.first_rest.saturating_mul(1 << self.failures.min(16));
         let rest = doubled.min(keeping.longest_rest).mul_f64(jitter());
         self.failures = self.failures.saturating_add(1);
-        // It rests since it died, not since somebody noticed.
+        // The cooldown starts when the program exited, not when that was noticed.
         let since = match &error {
             McpError::Ended { at, .. } => *at,
             _ => Instant::now(),
@@ -275,13 +273,13 @@ async fn open_and_keep(shared: Arc<Shared>) -> Result<Connection, McpError> {
     Ok(connection)
 }
 
-/// Between a half and one, so that servers that failed together are not tried together.
+/// A random factor between 0.5 and 1, so that servers that failed together are not retried together.
 fn jitter() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     0.5 + (random % 1024) as f64 / 2048.0
 }
 
-/// Keeps no connection itself: one that has ended is let go of at once.
+/// Closes the connection when idle. It holds no reference, so a closed connection is freed at once.
 async fn close_when_idle(shared: Weak<Shared>, opened: Instant) {
     while let Some(wait) = shared.upgrade().and_then(|shared| shared.close_if_idle(opened)) {
         sleep(wait).await;

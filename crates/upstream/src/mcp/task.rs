@@ -1,7 +1,7 @@
-//! Calls of tools that become tasks of their server: looked after until they are done, so that whoever called just waits.
+//! Tool calls that become tasks of the server: polled until they finish, so that the caller just waits for the answer.
 //!
-//! In 2025-11-25 whoever calls asks for a task (`basic/utilities/tasks`); in 2026-07-28 the server makes one if it likes
-//! (the extension `io.modelcontextprotocol/tasks`). A task that nobody waits for any more is cancelled.
+//! In 2025-11-25 the client requests a task (`basic/utilities/tasks`). In 2026-07-28 the server decides (the extension
+//! `io.modelcontextprotocol/tasks`). A task is cancelled when its caller stops waiting.
 
 mod look;
 mod questions;
@@ -21,32 +21,33 @@ use super::settings::{Call, Era};
 use super::{About, McpError};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// For one look, and for what nobody waits for.
+/// The deadline of one status request.
 const LOOK: Duration = Duration::from_secs(30);
+/// The deadline of a cancellation.
 const ASIDE: Duration = Duration::from_secs(10);
-/// How often in a row a server may not be reached while its task goes on.
+/// How many consecutive status requests may fail.
 const MAX_MISSED: u32 = 5;
 
-/// How a tool is called that may take long.
+/// The options of a tool call that may become a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsTask {
-    /// Its server wants it to be called as a task (`execution.taskSupport` is `required`).
+    /// Whether the tool must be called as a task (`execution.taskSupport` is `required`).
     pub is_needed: bool,
-    /// How long a task may take, without the time in which somebody is asked; as long as the call if not said.
+    /// How long a task may take, without pauses for questions; by default the deadline of the call.
     pub patience: Option<Duration>,
 }
 
-/// How the server does tasks.
+/// The server's way of creating tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// It is asked for one, and for its result.
+    /// The client requests a task, and later its result.
     Asked,
-    /// It makes one by itself, and the result comes with a look.
+    /// The server decides, and a status answer contains the result.
     Given,
 }
 
 impl Connection {
-    /// Calls a tool. If that becomes a task, it is waited for; dropping the future cancels the task.
+    /// Calls a tool. If the call becomes a task, it is polled until it finishes; dropping the future cancels the task.
     pub async fn call_tool(
         &self,
         mut params: Map<String, Value>,
@@ -74,7 +75,7 @@ impl Connection {
             return Ok(answer);
         };
         whole.becomes(&task.id);
-        // Who hears no word of it has no more time for it.
+        // A caller that misses the notification does not know of the longer deadline.
         if call.heard.as_ref().is_some_and(|heard| heard.try_send(Heard::GoesOn).is_err()) {
             patience = patience.min(call.time());
         }
@@ -88,7 +89,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// What the caller can do, and that a task will be waited for.
+    /// The capabilities of the caller, with support for tasks.
     fn with_tasks(&self, call: &Call) -> Map<String, Value> {
         let mut all = self.capabilities_of(call).clone();
         let extensions = all.entry("extensions").or_insert_with(|| json!({}));
@@ -99,11 +100,11 @@ impl Connection {
     }
 }
 
-/// None if the call becomes no task.
+/// How the call may become a task; `None` if it cannot.
 fn form(about: &About, as_task: AsTask) -> Option<Form> {
     match about.era {
         Era::Modern => about.says(&["extensions", EXTENSION]).then_some(Form::Given),
-        // Whoever does not say so must not be asked for a task, whatever its tools say.
+        // A server without this capability must not be asked for a task, whatever its tools state.
         Era::Initialize | Era::HttpSse => {
             let takes = about.says(&["tasks", "requests", "tools", "call"]);
             (as_task.is_needed && takes).then_some(Form::Asked)
@@ -122,7 +123,7 @@ fn begun(form: Form, answer: &Answer) -> Option<Task> {
     }
 }
 
-/// A task of the server. Dropping it before it is over cancels it.
+/// A task of the server. Dropping it before the task has finished cancels it.
 struct Begun<'a> {
     connection: &'a Connection,
     form: Form,
@@ -145,7 +146,7 @@ impl Begun<'_> {
             }
             match (self.form, self.task.status) {
                 (_, Status::Working) => {}
-                // It blocks until the end, and takes what is asked on the way.
+                // The request for the result waits for the end of the task and delivers its questions.
                 (Form::Asked, _) => return self.result().await,
                 (Form::Given, Status::InputRequired) => {
                     if let Some(refused) = self.answer(&mut asked).await? {
@@ -161,7 +162,7 @@ impl Begun<'_> {
         }
     }
 
-    /// How it is now; or the server's word that it does not know.
+    /// Updates the status. Returns an error if the server does not know the task.
     async fn look(&mut self) -> Result<Option<RpcError>, McpError> {
         let mut missed = 0;
         loop {
@@ -181,11 +182,11 @@ impl Begun<'_> {
         }
     }
 
-    /// Its result, where that is asked for.
+    /// Fetches the result, where that is a separate request.
     async fn result(&mut self) -> Result<Answer, McpError> {
         let pauses = self.call.pauses.clone();
         let pauses = pauses.unwrap_or_else(|| Pauses::up_to(self.patience));
-        // It may wait for people, or for as long as the task takes, and the connection is for others too.
+        // The request may last as long as the task or a user takes, so it must not occupy a call permit.
         pauses.give_way();
         let call = Call { pauses: Some(pauses), ..self.part_within(self.patience) };
         let mut answer = self.ask("tasks/result", Map::new(), call).await?;
@@ -212,7 +213,7 @@ impl Begun<'_> {
     }
 }
 
-/// The same caller, who has said already what is to be heard.
+/// The options of a follow-up request. Notifications are already delivered through the call itself.
 fn part_of(call: &Call, deadline: Duration) -> Call {
     let (headers, capabilities) = (call.headers.clone(), call.capabilities.clone());
     Call { deadline: Some(deadline), headers, capabilities, ..Call::default() }
@@ -223,7 +224,7 @@ impl Drop for Begun<'_> {
         let can = self.form == Form::Given || self.connection.about().says(&["tasks", "cancel"]);
         if !self.is_over && can {
             let params = Map::from_iter([("taskId".to_owned(), json!(self.task.id))]);
-            // Whether it stops is up to the server.
+            // The server decides whether the task really stops.
             self.connection.say_last("tasks/cancel", params, part_of(&self.call, ASIDE));
         }
     }

@@ -1,8 +1,8 @@
-//! Names that are being looked up: each of them once, a few at a time, and none of those who ask takes all places.
+//! DNS lookups in progress: each name once, a bounded number at a time, and fair shares between domains.
 //!
-//! The system is asked on a thread, which stays until there is an answer, however soon nobody waits for it any more. A
-//! domain whose servers are silent keeps it for many seconds. Without a bound, whoever names many such would take all
-//! threads for blocking work, which files, the journal and searches need too.
+//! A lookup blocks its thread until the system resolver answers, even if its caller has stopped waiting. A
+//! domain whose name servers are silent blocks it for many seconds. Without a bound, naming many such domains would
+//! exhaust the blocking pool, which files, the journal and searches need too.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,38 +13,38 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Asks for the addresses of a name, and may block. It is a value so that tests can answer themselves.
+/// Resolves a name and may block. A function pointer, so that tests can replace the system resolver.
 pub(crate) type Lookup = fn(&str) -> io::Result<Vec<IpAddr>>;
 
-/// How many are asked for at the same time; far fewer than there are threads for blocking work.
+/// Concurrent lookups; far fewer than the blocking pool has threads.
 const PLACES: usize = 64;
-/// How many of them one share takes at most.
+/// Concurrent lookups of one share.
 const SHARE: usize = PLACES / 4;
-/// How long to wait for a place: less than there is time to connect, so that what is said is why.
+/// How long to wait for a permit: shorter than the connect timeout, so that the error names the real cause.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Who says which name it is.
+/// The origin of a name, which decides on its share of the lookups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// A source, an issuer or an operator. Names of the same domain have a share.
+    /// A source, an issuer or an operator. Names of the same domain use one share.
     Sources,
-    /// An agent, which may name any. All of them together have one share: domains cost little.
+    /// An agent, which may name any host. All agents together use one share, because domains are cheap to register.
     Agents,
 }
 
-/// What is known of a name when it was asked for; nothing until then.
+/// The result of a lookup; `None` while it is in progress.
 type Answer = Option<Result<Arc<[IpAddr]>, Arc<io::Error>>>;
 
-/// There was no place in time.
+/// No permit became available in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many names are being looked up, so try again in a moment")]
 pub(crate) struct TooManyLookups;
 
-/// All lookups that are under way.
+/// All lookups in progress.
 pub(crate) struct Lookups {
     lookup: Lookup,
     places: Arc<Semaphore>,
-    /// Those that somebody has a place of, or waits for one.
+    /// The shares with a lookup that holds a permit or waits for one.
     shares: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
     asked: Mutex<HashMap<Box<str>, watch::Receiver<Answer>>>,
 }
@@ -59,13 +59,12 @@ impl Lookups {
         })
     }
 
-    /// Of the process, as its threads are.
+    /// The lookups of the process, shared by all clients like the threads they use.
     pub(crate) fn of_the_system() -> Arc<Self> {
         static SYSTEM: OnceLock<Arc<Lookups>> = OnceLock::new();
         Arc::clone(SYSTEM.get_or_init(|| Self::new(ask_the_system)))
     }
 
-    /// All addresses of the name.
     pub(crate) async fn addresses(
         self: &Arc<Self>,
         name: &str,
@@ -94,7 +93,7 @@ impl Lookups {
     fn share(&self, name: &str, whose: Whose) -> Arc<Semaphore> {
         let key = match whose {
             Whose::Sources => domain(name),
-            // No name is empty.
+            // The empty string cannot be a domain.
             Whose::Agents => "",
         };
         let mut shares = locked(&self.shares);
@@ -107,7 +106,7 @@ impl Lookups {
         share
     }
 
-    /// Asks, unless somebody else began to in the meantime.
+    /// Starts the lookup, unless another caller has started it in the meantime.
     fn ask(self: &Arc<Self>, name: &str, place: Place) -> watch::Receiver<Answer> {
         let mut asked = locked(&self.asked);
         if let Some(asked) = asked.get(name) {
@@ -115,12 +114,12 @@ impl Lookups {
         }
         let (tell, answer) = watch::channel(None);
         asked.insert(name.into(), answer.clone());
-        // A runtime that stops drops what it is given at once, and that takes this lock.
+        // A runtime that is shutting down drops the task at once, and its drop takes this lock.
         drop(asked);
         let under_way = UnderWay { lookups: Arc::clone(self), name: name.into(), _place: place };
         tokio::task::spawn_blocking(move || {
             let found = (under_way.lookups.lookup)(&under_way.name);
-            // Whoever comes after there is an answer wants one of then.
+            // A caller that arrives after the result needs a new lookup.
             drop(under_way);
             tell.send_replace(Some(found.map(Arc::from).map_err(Arc::new)));
         });
@@ -128,13 +127,13 @@ impl Lookups {
     }
 }
 
-/// One of all places, and one of its share.
+/// A permit for one lookup and for one lookup of its share.
 struct Place {
     _share: OwnedSemaphorePermit,
     _place: OwnedSemaphorePermit,
 }
 
-/// A name that is being asked for: on a thread, or for as long as there is none. It ends with that, whatever happens.
+/// A pending lookup, queued for a thread or running on one. Dropping it removes it from the pending lookups.
 struct UnderWay {
     lookups: Arc<Lookups>,
     name: Box<str>,
@@ -151,14 +150,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last two labels: about what somebody owns, as far as can be said without a list of all registries.
+/// The last two labels of a name: roughly the registered domain, without a public suffix list.
 fn domain(name: &str) -> &str {
     let name = name.trim_end_matches('.');
     let mut dots = name.rmatch_indices('.').map(|(at, _)| at);
     dots.nth(1).and_then(|at| name.get(at + 1..)).unwrap_or(name)
 }
 
-/// What the system says: its hosts file, then DNS.
+/// Asks the system resolver, which reads its hosts file and then uses DNS.
 fn ask_the_system(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }

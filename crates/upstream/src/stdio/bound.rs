@@ -1,8 +1,8 @@
-//! A program bound to the life of the server that started it, and to what it may do.
+//! Bound children: programs that die with the server that started them and run with restricted rights.
 //!
-//! The system kills a process together with its parent if the process itself asked for that, and only a process itself
-//! can give up rights. A foreign program does neither, and doing it between fork and exec takes unsafe code. So the
-//! server's own program is started first: it does both, and then becomes the other program, for which they hold.
+//! The kernel kills a process together with its parent only if the process asks for that itself, and only a process
+//! itself can drop its rights. A foreign program does neither, and doing it between fork and exec needs unsafe code. So
+//! the server starts its own executable first: it does both, and then becomes the other program, which inherits them.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -16,7 +16,7 @@ use super::{Program, Sandbox, guard};
 #[cfg(target_os = "linux")]
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-/// The first argument of a program that is to become another one.
+/// The first argument of a process that becomes a bound child.
 const ASKED: &str = "--become-a-bound-child";
 const HIDE: &str = "--hide";
 const SANDBOX: &str = "--sandbox";
@@ -24,10 +24,10 @@ const READ: &str = "--read";
 const WRITE: &str = "--write";
 const PROGRAM: &str = "--";
 
-/// The exit code of shells for what cannot be run.
+/// The exit code with which shells report a command that cannot be run.
 const CANNOT_RUN: u8 = 126;
 
-/// What to become, as arguments of our own program. The program's own arguments follow.
+/// Arguments for the server's executable: restrictions and the program to become, before the program's own arguments.
 pub(super) fn arguments(program: &Program, file: &Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![ASKED.into(), std::process::id().to_string().into()];
     let mut add = |option: &str, paths: &[PathBuf]| {
@@ -35,7 +35,7 @@ pub(super) fn arguments(program: &Program, file: &Path) -> Vec<OsString> {
     };
     add(HIDE, &program.hidden);
     if let Some(sandbox) = &program.sandbox {
-        // It may be empty, and is one all the same.
+        // An empty sandbox differs from no sandbox.
         add(SANDBOX, &[PathBuf::new()]);
         add(READ, &sandbox.read);
         add(WRITE, &sandbox.write);
@@ -44,13 +44,13 @@ pub(super) fn arguments(program: &Program, file: &Path) -> Vec<OsString> {
     words
 }
 
-/// Becomes another program, or what guards programs, if the arguments of this process say so. Call it before anything else in `main`, and end with
-/// what it returns.
+/// Becomes another program, or the guard of process groups, if the arguments of this process ask for it. Call it first
+/// in `main`, and exit with the code that it returns.
 pub fn run_if_asked() -> Option<ExitCode> {
     run_in_this_process(std::env::args_os())
 }
 
-/// The same for arguments that are handed in.
+/// Like [`run_if_asked`], with the arguments passed in.
 pub fn run_in_this_process(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.skip(1);
     let asked = arguments.next()?;
@@ -64,7 +64,7 @@ pub fn run_in_this_process(arguments: impl Iterator<Item = OsString>) -> Option<
     let parent = arguments.next()?.into_string().ok()?.parse().ok()?;
     let (hidden, sandbox) = options(&mut arguments)?;
     let program = arguments.next()?;
-    // Nobody but whoever started us reads it, as the end of the program's standard error.
+    // Only the server that started this process reads the message, as the end of the program's standard error.
     if let Err(error) = bind(parent, &program, &hidden, sandbox.as_ref()) {
         let said = writeln!(io::stderr(), "toolcrib: the program is not started: {error}");
         said.unwrap_or_default();
@@ -77,7 +77,7 @@ pub fn run_in_this_process(arguments: impl Iterator<Item = OsString>) -> Option<
     Some(ExitCode::from(CANNOT_RUN))
 }
 
-/// Reads up to the program.
+/// Parses the options up to the program.
 fn options(words: &mut impl Iterator<Item = OsString>) -> Option<(Vec<PathBuf>, Option<Sandbox>)> {
     let (mut hidden, mut sandbox) = (Vec::new(), None::<Sandbox>);
     loop {
@@ -96,7 +96,7 @@ fn options(words: &mut impl Iterator<Item = OsString>) -> Option<(Vec<PathBuf>, 
     }
 }
 
-/// The parent may have died before we asked.
+/// Binds this process to its parent and drops rights. Fails if the parent has died before the binding took effect.
 #[cfg(target_os = "linux")]
 fn bind(
     parent: i32,
@@ -111,7 +111,7 @@ fn bind(
     profile::take(program, hidden, sandbox)
 }
 
-/// Elsewhere a program notices by the end of its input that the server is gone.
+/// Outside Linux, a program notices the end of the server by the end of its input.
 #[cfg(not(target_os = "linux"))]
 fn bind(_: i32, _: &OsStr, _: &[PathBuf], sandbox: Option<&Sandbox>) -> io::Result<()> {
     match sandbox {

@@ -1,4 +1,4 @@
-//! Where a program is. A relative path is refused: it would mean another file when the server is started elsewhere.
+//! Finds the executable of a program. Relative paths are rejected, as they depend on where the server was started.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;

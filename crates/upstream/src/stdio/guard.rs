@@ -1,8 +1,8 @@
-//! What a program started dies with the server too.
+//! A guard process that kills the descendants of bound children when the server dies.
 //!
-//! The wish of `bound.rs` holds for the program alone, not for what it starts. So one more process of the server's own
-//! program knows all groups, and waits for the end of its input: that is the end of the server, whatever ended it. Then
-//! it kills what is left and ends.
+//! The parent-death signal of the `bound_child` module covers only the program itself, not its descendants. So one more
+//! process of the server's executable knows all process groups and waits for the end of its input, which means that the
+//! server has ended in any way. Then it kills the remaining groups and exits.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write as _};
@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The first argument of the process that knows all groups.
+/// The first argument of the guard process.
 pub(super) const ASKED: &str = "--guard-bound-children";
 
-/// The server's side of it. The thread that starts programs has it, so writing may block.
+/// The server's side of the guard. It belongs to the thread that starts programs, so its writes may block.
 #[derive(Default)]
 pub(super) struct Guard {
     process: Option<Child>,
@@ -36,13 +36,13 @@ impl Guard {
         }
     }
 
-    /// A guard that is gone is replaced, and told everything again.
+    /// Writes a line to the guard. If the guard has died, starts a new one and sends it all groups again.
     fn tell(&mut self, line: &str) {
         if self.write(line).is_some() {
             return;
         }
         if let Some(mut gone) = self.process.take() {
-            // It may hang instead; both fail if it has ended, which is fine.
+            // The guard may also hang. Both calls fail harmlessly if it has exited.
             gone.kill().unwrap_or_default();
             drop(gone.wait());
         }
@@ -68,7 +68,7 @@ fn start(program: &Path) -> Option<Child> {
     command.spawn().ok()
 }
 
-/// The guard's side of it.
+/// The guard process: tracks the groups until its input ends, then kills them.
 pub(super) fn watch(input: impl BufRead) {
     let mut groups = BTreeSet::new();
     for line in input.lines().map_while(Result::ok) {
@@ -80,7 +80,7 @@ pub(super) fn watch(input: impl BufRead) {
         }
     }
     for group in groups.into_iter().filter_map(|group| Pid::from_raw(group.get())) {
-        // Most are gone already.
+        // Most groups have ended already.
         kill_process_group(group, Signal::KILL).unwrap_or_default();
     }
 }

@@ -1,6 +1,6 @@
-//! What a program says, in lines of bounded length.
+//! Reads a program's output in lines of bounded length.
 //!
-//! A line that is too much is left out as a whole, and reading goes on after it: what comes then is whole again.
+//! A line that exceeds a limit is skipped as a whole, and reading continues with the next line.
 
 use std::io;
 use std::time::Duration;
@@ -14,34 +14,35 @@ use crate::aside::LONG;
 use crate::pieces::{Bounds, EDGE, End, Pieces, Text, TooMuch};
 
 const READ: usize = 16 * 1024;
-/// So much of such a line is read, then there is a rest: it is of no use, and there may be no end of it.
+/// Bytes of an over-long line to skip before pausing: the line is of no use and may never end.
 const SKIPPED: usize = 1024 * 1024;
 const REST: Duration = Duration::from_millis(10);
 
 pub(crate) struct Lines {
     pipe: pipe::Receiver,
-    /// What was read of a line that is long, but for what is in the buffer: to move it all would take too long.
+    /// The part of a long line that was moved out of the buffer, because moving all of it each time would take too
+    /// long.
     pieces: Pieces,
     buffer: Vec<u8>,
-    /// Where what was not handed out begins.
+    /// The start of the bytes that were not yet returned.
     start: usize,
-    /// Up to where there is no end of a line.
+    /// No line ends before this position.
     seen: usize,
     bounds: Bounds,
-    /// Within a line that is too much.
+    /// Whether the reader is within a line that exceeds a limit.
     skips: bool,
     begin: Vec<u8>,
     end: End,
-    /// How much of it was read since the last rest.
+    /// How much was skipped since the last pause.
     useless: usize,
 }
 
-/// One line, without its end.
+/// One line, without its line feed.
 pub(crate) enum Line<'a> {
     Whole(Text<'a>),
-    /// More than allowed: how it begins. It is told of as soon as that is known.
+    /// A line that exceeds a limit, with its beginning. It is returned as soon as the limit is exceeded.
     TooMuch(TooMuch, &'a [u8]),
-    /// The same line is over: how it ended.
+    /// The end of the line that was last reported as too long.
     WasTooMuch(&'a [u8]),
 }
 
@@ -63,7 +64,7 @@ impl Lines {
         })
     }
 
-    /// The next line; nothing at the end. It can be dropped and called again.
+    /// The next line; `None` at the end. It is cancel-safe.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             let end = self.end_of_line();
@@ -110,7 +111,7 @@ impl Lines {
         let last = self.buffer.get(start..end).unwrap_or_default();
         match pieces.extend(last, self.bounds) {
             Ok(()) => Line::Whole(Text::Long(pieces)),
-            // Its end is told next.
+            // The end of the line is returned by the next call.
             Err(too_much) => {
                 (self.start, self.seen, self.pieces) = (start, end, pieces);
                 self.skip(too_much)
@@ -118,7 +119,7 @@ impl Lines {
         }
     }
 
-    /// What was read so far of a line that is long; the buffer begins anew.
+    /// Moves the buffered part of a long line into a chunk and starts a new buffer.
     fn set_aside(&mut self) -> Result<(), TooMuch> {
         let mut piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(LONG + READ));
         piece.drain(..self.start);
@@ -126,7 +127,7 @@ impl Lines {
         self.pieces.append(piece, self.bounds)
     }
 
-    /// From here to the end of the line.
+    /// Starts skipping to the end of the line.
     fn skip(&mut self, too_much: TooMuch) -> Line<'_> {
         self.skips = true;
         let pieces = std::mem::take(&mut self.pieces);

@@ -1,6 +1,7 @@
-//! What is said to a program. It is written at once if the program reads; otherwise it waits, up to a bound.
+//! The queue of lines for a program's standard input: written at once if the program reads, otherwise queued up to a
+//! bound.
 //!
-//! Whoever writes never waits: one program that does not read must not hold up anybody, not even its own callers.
+//! Sending never waits: a program that does not read must not block the server, not even its own callers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,19 +25,19 @@ struct Shared {
 struct State {
     pipe: Option<Arc<pipe::Sender>>,
     queue: VecDeque<Vec<u8>>,
-    /// How much of the first one is written.
+    /// How much of the first line is written.
     written: usize,
     bytes: usize,
-    /// Whether nothing follows what waits.
+    /// Whether the input is closed once the queue is empty.
     is_last: bool,
 }
 
-/// Why something was not taken.
+/// Why a line was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// Too much waits already.
+    /// The queue is full.
     Full,
-    /// The program does not take anything any more.
+    /// The program's input is closed.
     Closed,
 }
 
@@ -50,7 +51,7 @@ impl Outbox {
         Ok(Self { shared })
     }
 
-    /// Takes a whole line, with its end.
+    /// Queues a whole line, including its line feed.
     pub(crate) fn send(&self, line: Vec<u8>) -> Result<(), NotTaken> {
         let mut state = self.shared.state();
         let pipe = state.pipe.as_ref().ok_or(NotTaken::Closed)?;
@@ -76,13 +77,13 @@ impl Outbox {
         Ok(())
     }
 
-    /// The program sees the end of its input when it has read what waits.
+    /// Closes the program's input once it has read the queue.
     pub(crate) fn finish(&self) {
         self.shared.state().is_last = true;
         self.shared.more.notify_one();
     }
 
-    /// The program sees the end of its input.
+    /// Closes the program's input now and drops the queue.
     pub(crate) fn close(&self) {
         self.shared.state().close();
         self.shared.more.notify_one();
@@ -104,7 +105,7 @@ impl State {
         *self = Self::closed();
     }
 
-    /// Writes what it can. Says whether something is left.
+    /// Writes as much as the pipe accepts. Returns whether something is left.
     fn write(&mut self) -> bool {
         while let (Some(pipe), Some(line)) = (&self.pipe, self.queue.front()) {
             match pipe.try_write(line.get(self.written..).unwrap_or_default()) {
@@ -127,7 +128,7 @@ impl State {
     }
 }
 
-/// Writes what waits, whenever the program reads. It ends when the outbox is closed, which its keeper sees to.
+/// Writes queued lines whenever the program reads. It ends when the queue is closed, at the latest with the process.
 async fn write(shared: Arc<Shared>, pipe: Arc<pipe::Sender>) {
     loop {
         let (left, open) = {

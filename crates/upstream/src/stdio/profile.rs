@@ -1,9 +1,9 @@
-//! What a program may do, taken from it before it begins: by our own program on the way to becoming the other one.
+//! Confinement: the server's executable drops rights before it becomes another program.
 //!
-//! Always: no more rights than we have (a program that is set-uid gives none), no core files, which would hold secrets, a
-//! bound on open files and processes, no look into the server's memory and environment, no signals to it, and none of its
-//! own files where they can be hidden. If a sandbox is asked for: no file but those of the system and those that are
-//! named. See `docs/adr/0024`.
+//! Always dropped: new privileges (a set-uid program gains none), core dumps (they would contain secrets), unlimited
+//! open files and processes, access to the server's memory and environment, signals to the server, and access to the
+//! server's own files where they can be hidden. With a sandbox also: access to all files but those of the system and
+//! the listed ones. See `docs/adr/0024`.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,17 +18,17 @@ use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set, set_no_
 
 use super::Sandbox;
 
-/// As every Linux has had it for long: programs cope with it.
+/// The soft and hard limit on open files: the long-standing Linux defaults, which programs cope with.
 const FILES: (u64, u64) = (1024, 4096);
-/// More than that at once is no MCP server but a fork bomb.
+/// More processes than this at once indicate a fork bomb, not an MCP server.
 const PROCESSES: u64 = 4096;
-/// Root's ways around what follows.
+/// Capabilities with which root could bypass the restrictions below.
 const TO_LOOK_INTO_OTHERS: [CapabilitySet; 3] =
     [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN];
-/// The newest that this was tried with.
+/// The newest Landlock ABI that this code was tested with.
 const NEWEST: ABI = ABI::V7;
 
-/// What nearly every program reads. Of `/etc` only what is the system's: keys of servers lie there too.
+/// Paths that nearly every program reads. Of `/etc` only system files: server keys may lie there too.
 const SYSTEM: [&str; 38] = [
     "/usr",
     "/bin",
@@ -71,26 +71,26 @@ const SYSTEM: [&str; 38] = [
 ];
 const WRITABLE: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/shm"];
 
-/// How much the server goes first.
+/// The nice value of programs, so that the server runs first.
 const NICE: i32 = 5;
 
-/// Takes from this process what the program is not to have.
+/// Drops the rights of this process that the program must not have.
 pub(super) fn take(
     program: &OsStr,
     hidden: &[PathBuf],
     sandbox: Option<&Sandbox>,
 ) -> io::Result<()> {
     set_no_new_privs(true)?;
-    // It gives way to the server, of which all sources need some. Who may not even do that is slow enough already.
+    // The program yields to the server, which all sources need. If this fails, its priority is low already.
     setpriority_process(None, NICE).unwrap_or_default();
     for right in TO_LOOK_INTO_OTHERS {
-        // Who is not root has none of them, and may not give them up either.
+        // A process without root privileges has none of these capabilities and cannot drop them either.
         remove_capability_from_bounding_set(right).unwrap_or_default();
     }
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     at_most(Resource::Nofile, FILES.0, FILES.1)?;
     if let Some(processes) = processes_now() {
-        // The system counts all that the user has.
+        // The kernel counts all processes of the user.
         let most = processes + PROCESSES;
         at_most(Resource::Nproc, most, most)?;
     }
@@ -109,22 +109,22 @@ fn at_most(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     Ok(setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?)
 }
 
-/// Processes and threads of the whole system: `0.20 0.18 0.12 1/80 11206`.
+/// The processes and threads of the whole system, from a line such as `0.20 0.18 0.12 1/80 11206`.
 fn processes_now() -> Option<u64> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
     load.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Whatever a process like this is allowed, but not to look into others, or to send them signals. As far as the kernel
-/// can: without Landlock, or with an old one, nothing comes of it.
+/// Prevents the process from inspecting or signalling processes outside its Landlock domain. Best effort: without
+/// Landlock, or with an old version, it has no effect.
 fn apart() -> Result<(), RulesetError> {
     Ruleset::default().scope(Scope::Signal)?.create()?.restrict_self().map(drop)
 }
 
-/// The same without some files and folders. A kernel that cannot let files be moved between folders is an error.
+/// Like `isolate_process`, and also hides files and folders. Fails if the kernel cannot allow moves between folders.
 ///
-/// Landlock knows no "all but this": everything beside the way to what is hidden is named. What appears there later is
-/// hidden too, so the way has to lead through folders where nothing does; whoever hides sees to that.
+/// Landlock has no "everything except" rule, so every entry beside the way to a hidden path is allowed by name. Entries
+/// that appear there later are hidden too: the caller hides only paths whose parent folders do not change.
 fn hide(hidden: &[PathBuf]) -> Result<(), RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     Ruleset::default()
@@ -140,7 +140,7 @@ fn hide(hidden: &[PathBuf]) -> Result<(), RulesetError> {
         .map(drop)
 }
 
-/// All there is but what is hidden. Links are left out: what they lead to is named by itself, or hidden.
+/// All entries except hidden ones. Symbolic links are omitted: their targets are listed themselves, or hidden.
 fn beside(folder: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let shown = entries.filter(|path| !hidden.contains(path) && !path.is_symlink());
@@ -152,7 +152,7 @@ fn beside(folder: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     named.collect()
 }
 
-/// Nothing but what is named. A kernel without Landlock is an error; what only a newer one knows is left out.
+/// Allows only the listed files. Fails if the kernel has no Landlock; rights that only newer kernels know are omitted.
 fn shut(program: &Path, sandbox: &Sandbox) -> Result<(), RulesetError> {
     let (all, read) = (AccessFs::from_all(NEWEST), AccessFs::from_read(NEWEST));
     let own = program.canonicalize().ok();
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_named_but_what_is_hidden_and_links_to_it() {
+    fn all_paths_are_listed_except_hidden_ones_and_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["a/b/c", "a/d", "e/f"] {

@@ -1,4 +1,4 @@
-//! What a program says on its standard error: always read, so that it never blocks, and the end of it kept.
+//! A ring buffer for a program's standard error: always read, so that the program never blocks; only the end is kept.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
-/// The newest bytes, up to a bound, and how many lines there were.
+/// The newest bytes, up to a bound, and the number of lines.
 #[derive(Debug)]
 pub(crate) struct Ring {
     kept: Mutex<Kept>,
@@ -39,13 +39,13 @@ impl Ring {
         kept.bytes.extend(newest);
     }
 
-    /// For a program that is started again.
+    /// Clears the buffer for a program that is started again.
     pub(super) fn begin(&self) {
         *self.kept() = Kept::default();
         self.is_whole.send_replace(false);
     }
 
-    /// What is kept. What is no text is replaced, and so are control characters: it is shown in terminals.
+    /// The kept text. Invalid UTF-8 and control characters are replaced, because the text is shown in terminals.
     pub(crate) fn text(&self) -> String {
         let kept = self.kept();
         let bytes: Vec<u8> = kept.bytes.iter().copied().collect();
@@ -54,26 +54,26 @@ impl Ring {
         String::from_utf8_lossy(&bytes).chars().map(shown).collect()
     }
 
-    /// The last lines of it.
+    /// The last lines of the text.
     pub(crate) fn tail(&self, lines: usize) -> String {
         let text = self.text();
         let all: Vec<&str> = text.lines().collect();
         all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
     }
 
-    /// Waits until all of it is read.
+    /// Waits until standard error is read to its end.
     pub(crate) async fn whole(&self) {
-        // It cannot fail: we hold the other end ourselves.
+        // Waiting cannot fail: `self` owns the sender.
         drop(self.is_whole.subscribe().wait_for(|is_whole| *is_whole).await);
     }
 
-    /// How many lines there were, also those that are gone.
+    /// The number of lines, including those no longer kept.
     pub(crate) fn lines(&self) -> u64 {
         self.kept().lines
     }
 }
 
-/// Reads until the end, in a task that nobody waits for.
+/// Reads standard error to its end in a background task.
 pub(super) fn drain(stderr: Option<ChildStderr>, ring: Arc<Ring>) {
     let Some(mut stderr) = stderr else { return };
     tokio::spawn(async move {

@@ -1,6 +1,6 @@
-//! A program that is run for one answer: it is given its input, and has said all it has to say when it ends.
+//! Runs a program once: it gets its input, and its output is complete when it exits.
 //!
-//! Whoever no longer waits drops the run, and the program ends with all that it started.
+//! Dropping the future ends the program together with all processes it started.
 
 use std::io;
 use std::time::Duration;
@@ -12,34 +12,30 @@ use super::{Program, ProgramLimits, Stderr, find, outbox, ring, starter, tree};
 
 const READ: usize = 16 * 1024;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// All that it said.
     pub stdout: Vec<u8>,
-    /// The last that it said on the side, without what could steer a terminal.
+    /// The last lines of standard error, without control characters that could affect a terminal.
     pub stderr: String,
-    /// As the system says it: `exit status: 1`, `signal: 9 (SIGKILL)`.
+    /// The status in the system's words: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub how: String,
-    /// Whether that means that all went well.
+    /// Whether the status means success.
     pub is_success: bool,
 }
 
-/// Why there is no answer of a program.
+/// Why a program has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It could not be started, or not be heard.
+    /// The program could not be started, or its output not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It said more than is taken.
+    /// The program wrote more than the limit to its output.
     #[error("the program said more than {limit} bytes")]
-    TooMuch {
-        /// What is taken.
-        limit: usize,
-    },
+    TooMuch { limit: usize },
 }
 
-/// Runs a program to its end. Of what it says so many bytes are taken, of what it says on the side the last lines.
+/// Runs a program to its end. Keeps at most `max_stdout` bytes of its output and the last lines of its standard error.
 pub async fn run(
     program: &Program,
     input: Vec<u8>,
@@ -54,7 +50,7 @@ pub async fn run(
     let stderr = Stderr::new(limits.max_stderr).0;
     ring::drain(child.stderr.take(), stderr.clone());
     let (_keeper, mut ended) = tree::keep(child, given.clone(), limits.grace)?;
-    // It may do what it does without reading anything.
+    // A program may succeed without reading its input.
     given.send(input).unwrap_or_default();
     given.finish();
     let mut said = Vec::new();
@@ -67,7 +63,7 @@ pub async fn run(
     };
     let how = match how {
         Some(how) => {
-            // Something that it started may still hold the other end, until it ends with the group; or has left that.
+            // A descendant may still hold the pipe open until the group is ended, or longer if it has left the group.
             let rest = hear(&mut stdout, &mut said, max_stdout);
             timeout(limits.grace + REST, rest).await.unwrap_or(Ok(()))?;
             Some(how)
@@ -80,10 +76,10 @@ pub async fn run(
     Ok(Ran { stdout: said, stderr, how: how.how, is_success: how.is_success })
 }
 
-/// What was said before the end is there at once.
+/// Output written before the exit is available at once.
 const REST: Duration = Duration::from_millis(250);
 
-/// Reads to the end, unless it is too much. It can be dropped and called again.
+/// Reads to the end, unless the output exceeds the limit. It is cancel-safe.
 async fn hear(
     stdout: &mut (impl AsyncRead + Unpin),
     said: &mut Vec<u8>,
@@ -118,26 +114,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_is_given_its_input_and_its_end() {
+    async fn a_program_gets_its_input_and_the_end_of_it() {
         let ran = ran("cat; echo aside >&2; exit 3", "hello").await.unwrap();
         assert_eq!((ran.stdout.as_slice(), ran.stderr.as_str()), (&b"hello"[..], "aside"));
         assert_eq!((ran.how.as_str(), ran.is_success), ("exit status: 3", false));
     }
 
     #[tokio::test]
-    async fn a_program_that_does_not_read_is_not_waited_for() {
+    async fn a_program_may_exit_without_reading_its_input() {
         let ran = ran("echo done", &"x".repeat(1 << 20)).await.unwrap();
         assert_eq!((ran.stdout.as_slice(), ran.is_success), (&b"done\n"[..], true));
     }
 
     #[tokio::test]
-    async fn a_program_without_an_end_is_cut_off() {
+    async fn a_program_with_endless_output_is_ended() {
         let ran = ran("yes", "").await;
         assert!(matches!(ran, Err(RunError::TooMuch { limit: 1000 })), "{ran:?}");
     }
 
     #[tokio::test]
-    async fn what_a_program_leaves_behind_does_not_hold_up_its_answer() {
+    async fn leftover_processes_do_not_delay_the_output_and_are_ended() {
         let start = Instant::now();
         let ran = ran("sleep 600 & echo $!", "").await.unwrap();
         assert!(ran.is_success && start.elapsed() < Duration::from_secs(30));
@@ -150,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_said_to_be() {
+    async fn a_missing_program_is_reported() {
         let error =
             run(&Program::new("/no/such"), Vec::new(), 1, 1, ProgramLimits::default()).await;
         assert_eq!(error.unwrap_err().to_string(), "there is no such program");

@@ -1,7 +1,7 @@
-//! One thread starts all programs, and lives as long as the process does.
+//! One thread that starts all programs and lives as long as the process.
 //!
-//! The system's word "when your parent dies" means the thread that started a program, not its process. Threads of a
-//! runtime come and go; this one does not.
+//! The kernel's parent-death signal refers to the thread that started a program, not to its process. Runtime threads
+//! come and go; this one stays.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::{Program, bound};
 
 enum Wish {
     Start(Start),
-    /// Nothing is left of a group.
+    /// All processes of a group have ended.
     Ended(u32),
 }
 
@@ -51,17 +51,17 @@ impl Start {
         if let (Some(program), Some(group)) = (&self.bound_by, group) {
             guard.add(program, group);
         }
-        // Whoever no longer waits drops the child, which kills it.
+        // If the caller has stopped waiting, the send fails and drops the child, which kills it.
         if let (Err(_), Some(group)) = (self.reply.send(child), group) {
             guard.remove(group);
         }
     }
 }
 
-/// Nothing is left of a group, so it need not be guarded.
+/// Reports that all processes of a group have ended, so that the guard forgets it.
 pub(super) fn ended(group: u32) {
     if let Some(wishes) = STARTER.as_ref() {
-        // The thread lives as long as the process does.
+        // The send cannot fail: the thread lives as long as the process.
         wishes.send(Wish::Ended(group)).unwrap_or_default();
     }
 }

@@ -1,7 +1,7 @@
-//! The end of a program, and of everything it started that is still in its group.
+//! Ends a program and everything it started that is still in its process group.
 //!
-//! First its input is closed, as MCP has it; then the group is asked to end, then made to. Its exit is taken at once, so
-//! that no zombie is left, and told at once, so that nobody waits for a program that is gone.
+//! First the input is closed, as MCP requires; then the group gets `SIGTERM`, then `SIGKILL`. The exit status is
+//! collected at once, so that no zombie is left, and published at once, so that no call waits for a dead program.
 
 use std::io;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::Ended;
 use super::outbox::Outbox;
 use super::starter;
 
-/// How often it is looked whether a group is gone.
+/// How often to check whether a group has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Ends the program when it is dropped.
+/// Stops the program when it is dropped.
 pub(super) struct Keeper {
     stop: Arc<Notify>,
 }
 
-/// Kills the group if the task that keeps it is dropped, as at the end of a runtime.
+/// A process group, killed when this is dropped, as when the runtime shuts down.
 struct Group(Option<Pid>);
 
 pub(super) fn keep(
@@ -77,7 +77,7 @@ async fn run(
 impl Group {
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.0 {
-            // It fails if nobody is left, which is what we want.
+            // It fails if the group has no processes left, which is the goal.
             kill_process_group(pid, signal).unwrap_or_default();
         }
     }
@@ -86,7 +86,7 @@ impl Group {
         self.0.is_some_and(|pid| test_kill_process_group(pid).is_ok())
     }
 
-    /// The leader is gone; the others follow.
+    /// Ends the rest of the group after its leader has exited.
     async fn end(&mut self, grace: Duration) {
         if self.is_there() {
             self.signal(Signal::TERM);

@@ -1,6 +1,6 @@
-//! An authorization server that takes nothing amiss lightly, and an MCP server that takes its tokens.
+//! A strict authorization server, and an MCP server that accepts its tokens.
 //!
-//! Whatever a client does that it must not is noted, so that a test that ends well also did so in order.
+//! The authorization server records every protocol violation of the client, so that tests can check for none.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::server::{Asked, Reply, Server};
 
-/// What it does and has done.
+/// Configuration of the server, and a record of its requests.
 #[derive(Default)]
 pub(crate) struct Authority {
-    /// Seconds that a token is said to hold.
+    /// Announced lifetime of tokens, in seconds.
     pub(crate) holds: Option<u64>,
-    /// Changes to its metadata.
+    /// Fields that override those of the metadata.
     pub(crate) metadata: Value,
-    /// Given back instead of the issuer; nothing if empty.
+    /// The `iss` parameter of authorization responses instead of the issuer; an empty one omits it.
     pub(crate) iss: Option<String>,
     pub(crate) offline: bool,
     pub(crate) registered: u32,
@@ -42,7 +42,7 @@ impl Authority {
         Arc::new(Mutex::new(Self { metadata: json!({}), ..Self::default() }))
     }
 
-    /// The scopes of a token that holds.
+    /// The scopes of a valid token.
     pub(crate) fn scopes(&self, header: Option<&str>) -> Option<String> {
         self.tokens.get(header?.strip_prefix("Bearer ")?).cloned()
     }
@@ -175,7 +175,7 @@ pub(crate) async fn start(authority: &Shared) -> Server {
     Server::start(move |asked| authority.lock().unwrap().answer(asked)).await
 }
 
-/// An MCP server that names one issuer after the other: the next each time that `turn` grows. Everything needs the scope
+/// An MCP server that names the issuer with the index `turn` as its authorization server. Every request needs the scope
 /// `read`, and a tool the scope of its own name.
 pub(crate) async fn resource(
     authority: &Shared,

@@ -1,4 +1,4 @@
-//! Programs that mean harm, or are merely broken.
+//! Malicious and broken MCP programs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use upstream::mcp::McpError;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_server_that_hangs_from_the_start_is_given_up() {
+async fn a_server_that_never_answers_times_out() {
     let mut settings = settings();
     settings.limits.opening = Duration::from_millis(500);
     settings.limits.probe = Duration::from_millis(200);
@@ -19,13 +19,13 @@ async fn a_server_that_hangs_from_the_start_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_version_nobody_knows_is_refused() {
+async fn an_unknown_protocol_version_is_refused() {
     let Err(error) = open_with("old", &settings()).await else { panic!("it opened") };
     assert!(matches!(error, McpError::Version { offered } if &*offered == "1999-01-01"));
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_is_one_change_and_holds_up_no_answer_for_long() {
+async fn a_flood_of_notifications_does_not_block_answers() {
     let connection = open("legacy").await;
     let mut changes = connection.changes();
     call(&connection, "flood", json!({"count": 5000})).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_flood_of_notifications_is_one_change_and_holds_up_no_answer_for_long(
 }
 
 #[tokio::test]
-async fn lines_of_nothing_are_read_at_the_same_pace() {
+async fn empty_lines_are_rate_limited_too() {
     let mut settings = settings();
     settings.limits.max_unasked = 100;
     let connection = open_with("legacy", &settings).await.unwrap();
@@ -44,7 +44,7 @@ async fn lines_of_nothing_are_read_at_the_same_pace() {
 }
 
 #[tokio::test]
-async fn a_flood_of_questions_progress_and_log_lines_delays_no_deadline() {
+async fn a_flood_of_requests_progress_and_logs_does_not_delay_deadlines() {
     let connection = open("legacy").await;
     call(&connection, "asks_too_much", json!({"count": 300})).await.unwrap();
     let start = Instant::now();
@@ -55,14 +55,14 @@ async fn a_flood_of_questions_progress_and_log_lines_delays_no_deadline() {
 }
 
 #[tokio::test]
-async fn a_line_that_comes_in_pieces_is_one_line() {
+async fn a_line_sent_in_pieces_is_reassembled() {
     let connection = open("legacy").await;
     let answer = call(&connection, "pieces", json!({"word": "ä\u{0}b"})).await.unwrap();
     assert_eq!(answer["content"][0]["text"], json!("ä\u{0}b"));
 }
 
 #[tokio::test]
-async fn a_little_garbage_is_left_out_and_much_ends_the_connection() {
+async fn a_little_garbage_is_ignored_and_much_closes_the_connection() {
     let connection = open("legacy").await;
     call(&connection, "garbage", json!({"count": 100})).await.unwrap();
     assert_eq!(connection.counts().garbage, 200);
@@ -72,7 +72,7 @@ async fn a_little_garbage_is_left_out_and_much_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
+async fn an_oversized_answer_fails_its_call_at_once() {
     let mut settings = settings();
     settings.limits.max_message = 100_000;
     settings.limits.max_parts = 1000;
@@ -90,7 +90,7 @@ async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_read() {
+async fn an_overlong_line_is_skipped_and_the_next_one_is_read() {
     let mut settings = settings();
     settings.limits.max_message = 100_000;
     let connection = open_with("legacy", &settings).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_read() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_takes_no_memory_and_the_call_ends_in_time() {
+async fn an_endless_line_uses_no_memory_and_the_call_times_out() {
     let mut settings = settings();
     settings.limits.max_message = 1_000_000;
     let connection = open_with("legacy", &settings).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_line_without_end_takes_no_memory_and_the_call_ends_in_time() {
     assert!(memory() < before + 32 * 1024, "{before} {}", memory());
 }
 
-/// In KiB.
+/// Resident memory of this process, in KiB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -119,7 +119,7 @@ fn memory() -> u64 {
 }
 
 #[tokio::test]
-async fn standard_error_is_always_read_and_its_end_kept() {
+async fn stderr_is_always_drained_and_its_tail_kept() {
     let mut settings = settings();
     settings.limits.max_stderr = 1000;
     let connection = open_with("legacy", &settings).await.unwrap();
@@ -131,7 +131,7 @@ async fn standard_error_is_always_read_and_its_end_kept() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_read_fails_its_own_calls_only() {
+async fn a_program_that_does_not_read_its_input_fails_only_its_own_calls() {
     let mut settings = settings();
     settings.limits.max_queue = 1_000_000;
     let deaf = open_with("legacy", &settings).await.unwrap();
@@ -154,7 +154,7 @@ async fn call_quickly(connection: &upstream::mcp::Connection) {
 }
 
 #[tokio::test]
-async fn more_calls_than_may_wait_are_turned_away() {
+async fn calls_beyond_the_queue_limit_are_rejected() {
     let mut settings = settings();
     (settings.limits.max_calls, settings.limits.max_waiting) = (2, 3);
     let connection = open_with("legacy", &settings).await.unwrap();

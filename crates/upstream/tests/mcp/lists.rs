@@ -1,4 +1,4 @@
-//! Lists: all pages, as they came, within bounds.
+//! Lists: all pages, unchanged items, limits.
 
 use serde_json::json;
 use upstream::mcp::{Call, ListOf, ListWarning, McpError};
@@ -6,7 +6,7 @@ use upstream::mcp::{Call, ListOf, ListWarning, McpError};
 use crate::support::*;
 
 #[tokio::test]
-async fn what_is_listed_is_handed_over_as_it_came() {
+async fn listed_items_are_returned_unchanged() {
     let connection = open("legacy").await;
     let listing = connection.list(ListOf::Tools, Call::default()).await.unwrap();
     let tool = r#"{"name":"echo","vendor":{"y":1,"x":[1.1]},"inputSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"$ref":"http://never.invalid/"}}}}"#;
@@ -16,7 +16,7 @@ async fn what_is_listed_is_handed_over_as_it_came() {
 }
 
 #[tokio::test]
-async fn all_pages_are_read_and_what_is_there_twice_is_told() {
+async fn all_pages_are_read_and_duplicates_are_reported() {
     let listing = open("pages").await.list(ListOf::Tools, Call::default()).await.unwrap();
     assert_eq!(listing.items.len(), 5 * 3 + 1);
     assert_eq!(listing.beside, object(json!({"ttlMs": 5})));
@@ -27,7 +27,7 @@ async fn all_pages_are_read_and_what_is_there_twice_is_told() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_given_up() {
+async fn an_endless_list_is_aborted() {
     let mut settings = settings();
     settings.limits.max_pages = 50;
     let connection = open_with("endless", &settings).await.unwrap();
@@ -39,13 +39,13 @@ async fn a_list_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_comes_twice_is_found() {
+async fn a_repeated_cursor_is_an_error() {
     let error = open("circle").await.list(ListOf::Tools, Call::default()).await.unwrap_err();
     assert!(matches!(error, McpError::Circle { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn too_many_tools_are_too_many() {
+async fn too_many_items_or_bytes_of_a_list_are_refused() {
     let connection = open("many").await;
     let error = connection.list(ListOf::Tools, Call::default()).await.unwrap_err();
     assert!(matches!(error, McpError::TooMuch { what: "items", .. }), "{error}");
@@ -57,7 +57,7 @@ async fn too_many_tools_are_too_many() {
 }
 
 #[tokio::test]
-async fn so_many_tools_on_one_page_that_they_would_take_much_memory_are_not_read() {
+async fn a_page_with_too_many_values_is_not_parsed() {
     let connection = open("very-many").await;
     let error = connection.list(ListOf::Tools, Call::default()).await.unwrap_err();
     assert!(matches!(error, McpError::TooMuch { what: "values", .. }), "{error}");
@@ -65,7 +65,7 @@ async fn so_many_tools_on_one_page_that_they_would_take_much_memory_are_not_read
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_a_list_is_quoted_by_number() {
+async fn the_error_of_a_refused_list_has_the_code_but_not_the_message() {
     let error = open("legacy").await.list(ListOf::Prompts, Call::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "the server refused `prompts/list` with -32601: see its log");
 }

@@ -1,4 +1,4 @@
-//! The client side of MCP against servers of our own, which do what no decent one would.
+//! The MCP client against test servers, many of which violate the protocol.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is an answer")]
 
 extern crate toolcrib_upstream as upstream;

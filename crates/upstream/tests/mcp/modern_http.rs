@@ -1,4 +1,4 @@
-//! Streamable HTTP in the modern era: every request stands for itself.
+//! Streamable HTTP of the modern protocol: every request is self-contained.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ async fn modern(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Serv
 }
 
 #[tokio::test]
-async fn a_request_says_everything_itself_and_repeats_it_in_headers() {
+async fn a_request_is_self_contained_and_repeats_its_key_fields_in_headers() {
     let (server, connection) = modern(|asked| Reply::result(asked, json!({"big": 1.0e300}))).await;
     let schema = json!({"properties": {"to": {"type": "string", "x-mcp-header": "To"}}});
     let mut call = Call { schema: Some(Arc::new(schema)), ..within(5.0) };
@@ -60,7 +60,7 @@ async fn a_request_says_everything_itself_and_repeats_it_in_headers() {
 }
 
 #[tokio::test]
-async fn what_comes_on_the_stream_of_a_call_is_for_that_call() {
+async fn messages_on_the_stream_of_a_call_belong_to_that_call() {
     let (_server, connection) = modern(|asked| {
         let token = asked.body["params"]["_meta"]["progressToken"].clone();
         let told = |method: &str, params: Value| {
@@ -94,7 +94,7 @@ async fn what_comes_on_the_stream_of_a_call_is_for_that_call() {
 }
 
 #[tokio::test]
-async fn what_is_said_at_length_on_the_way_is_left_out() {
+async fn oversized_progress_and_log_messages_are_dropped() {
     let (_server, connection) = modern(|asked| {
         let token = asked.body["params"]["_meta"]["progressToken"].clone();
         let told = |method: &str, params: Value| {
@@ -121,7 +121,7 @@ async fn what_is_said_at_length_on_the_way_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_closes_its_stream() {
+async fn an_abandoned_call_closes_its_stream() {
     let (server, connection) = modern(|_| Reply::Stream(vec![Piece::Hold])).await;
     let answer = connection.request("tools/call", tool("x", json!({})), within(0.3)).await;
     assert!(matches!(answer, Err(McpError::Timeout { .. })));
@@ -132,7 +132,7 @@ async fn a_call_that_is_dropped_closes_its_stream() {
 }
 
 #[tokio::test]
-async fn errors_are_handed_over_whatever_the_status() {
+async fn errors_are_returned_whatever_the_http_status() {
     let (_server, connection) = modern(|asked| match asked.method() {
         "a" => Reply::error(asked, 404, -32601),
         "b" => Reply::error(asked, 400, -32020),
@@ -160,7 +160,7 @@ async fn errors_are_handed_over_whatever_the_status() {
 }
 
 #[tokio::test]
-async fn a_slow_stream_and_an_endless_one_are_cut() {
+async fn slow_and_endless_streams_are_cut() {
     let (_server, connection) = modern(|asked| match asked.method() {
         "slow" => Reply::Stream(vec![Piece::Trickle]),
         "endless" => Reply::Stream(vec![Piece::Endless]),
@@ -179,7 +179,7 @@ async fn a_slow_stream_and_an_endless_one_are_cut() {
 }
 
 #[tokio::test]
-async fn what_is_told_beside_an_answer_may_be_too_much() {
+async fn an_oversized_notification_does_not_fail_the_call() {
     let (_server, connection) = modern(|asked| {
         let told = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": vec![json!({}); 100_000]}});
         Reply::Stream(vec![Piece::Message(told), Piece::Message(asked.result(json!({"a": 1})))])
@@ -191,7 +191,7 @@ async fn what_is_told_beside_an_answer_may_be_too_much() {
 }
 
 #[tokio::test]
-async fn too_many_values_are_refused_before_the_last_has_come() {
+async fn too_many_values_are_refused_before_the_message_is_complete() {
     let (_server, connection) = modern(|_| {
         let many = format!("data: {{\"result\": [{}", "{},".repeat(100_000));
         Reply::Stream(vec![Piece::Text(many), Piece::Trickle])
@@ -203,7 +203,7 @@ async fn too_many_values_are_refused_before_the_last_has_come() {
 }
 
 #[tokio::test]
-async fn a_tool_whose_headers_break_the_rules_is_left_out() {
+async fn a_tool_with_invalid_header_annotations_is_omitted() {
     let (_server, connection) = modern(|asked| {
         let property = json!({"type": "number", "x-mcp-header": "N"});
         let wrong = json!({"name": "wrong", "inputSchema": {"properties": {"n": property}}});
@@ -219,7 +219,7 @@ async fn a_tool_whose_headers_break_the_rules_is_left_out() {
 }
 
 #[tokio::test]
-async fn changes_are_subscribed_to_and_again_after_a_break() {
+async fn a_broken_change_subscription_is_renewed() {
     let (tell, _) = broadcast::channel::<Value>(8);
     let tells = tell.clone();
     let (server, connection) = modern(move |asked| match asked.body["id"].as_u64() {
@@ -228,7 +228,7 @@ async fn changes_are_subscribed_to_and_again_after_a_break() {
     })
     .await;
     let mut changes = connection.changes();
-    // The first one breaks off, and nobody knows what was missed.
+    // The first subscription breaks off. Notifications may have been missed, so everything counts as changed.
     changes.wait_for(|changes| changes.tools == 1).await.unwrap();
     eventually("it is open again", || 0 < tell.receiver_count()).await;
     tell.send(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).unwrap();
@@ -241,14 +241,14 @@ async fn changes_are_subscribed_to_and_again_after_a_break() {
     left.wait_for(|left| *left == 1).await.unwrap();
 }
 
-/// What a subscription begins with.
+/// The first message of a subscription.
 fn acknowledged() -> Piece {
     let method = "notifications/subscriptions/acknowledged";
     Piece::Message(json!({"jsonrpc": "2.0", "method": method, "params": {}}))
 }
 
 #[tokio::test]
-async fn resources_are_followed_by_another_subscription() {
+async fn resources_are_followed_by_a_new_subscription() {
     let (server, connection) = modern(|asked| {
         let uris = asked.body["params"]["notifications"]["resourceSubscriptions"].clone();
         let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uris[0]}});
@@ -268,7 +268,7 @@ async fn resources_are_followed_by_another_subscription() {
 }
 
 #[tokio::test]
-async fn who_comes_and_goes_leaves_the_server_in_peace_and_the_others_hear() {
+async fn frequent_subscription_changes_are_throttled_and_lose_no_notification() {
     let (tell, _) = broadcast::channel::<Value>(8);
     let telling = tell.clone();
     let (server, connection) =
@@ -301,7 +301,7 @@ async fn who_comes_and_goes_leaves_the_server_in_peace_and_the_others_hear() {
 }
 
 #[tokio::test]
-async fn a_subscription_goes_on_until_the_next_has_begun() {
+async fn a_subscription_stays_open_until_the_next_has_begun() {
     let (begin, has_begun) = watch::channel(false);
     let (tell, _) = broadcast::channel::<Value>(8);
     let telling = tell.clone();
@@ -312,7 +312,7 @@ async fn a_subscription_goes_on_until_the_next_has_begun() {
     .await;
     let mut changes = connection.changes();
     eventually("it listens", || 0 < tell.receiver_count()).await;
-    // Whoever wants others meanwhile waits, too.
+    // Further changes of the subscription wait until the next one has begun.
     for uri in ["test://a", "test://b"] {
         connection.follow([uri.into()].into(), &within(5.0)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1_200)).await;
@@ -329,7 +329,7 @@ async fn a_subscription_goes_on_until_the_next_has_begun() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_a_version_and_names_it_is_asked_again() {
+async fn a_supported_version_in_a_version_error_is_retried() {
     let times = std::sync::atomic::AtomicU32::new(0);
     let server = Server::start(move |asked| {
         if times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
@@ -346,7 +346,7 @@ async fn a_server_that_refuses_a_version_and_names_it_is_asked_again() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_open_is_not_asked() {
+async fn a_forbidden_address_is_not_contacted() {
     let server = Server::start(discovered).await;
     let Target::Http { url, headers, .. } = server.target() else { panic!("it is over HTTP") };
     let target = Target::Http { client: HttpClient::new(Egress::default()), url, headers };

@@ -1,4 +1,4 @@
-//! Tokens for MCP servers, from an authorization server that is strict.
+//! Tokens for MCP servers from a strict authorization server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +24,7 @@ pub(crate) struct World {
     pub(crate) authority: Shared,
     issuers: [Server; 2],
     pub(crate) server: Server,
-    /// Which of the issuers the server names.
+    /// Index of the issuer that the server names.
     turn: Arc<AtomicU32>,
     client: HttpClient,
     oauth: OAuth,
@@ -52,7 +52,7 @@ impl World {
         open_at(&self.client, url(&self.server), authorization).await
     }
 
-    /// One principal who opens a connection.
+    /// Opens a connection for the default principal.
     pub(crate) async fn opened(&self) -> Connection {
         self.open(&self.authorization(|_| {})).await.unwrap()
     }
@@ -61,7 +61,7 @@ impl World {
         self.authority.lock().unwrap().asked.len()
     }
 
-    /// All that was done was done in order.
+    /// Checks that the client violated no rule of the protocol.
     fn is_in_order(&self) {
         assert_eq!(self.authority.lock().unwrap().amiss, Vec::<String>::new());
     }
@@ -89,7 +89,7 @@ pub(crate) fn oauth(consent: Consent) -> OAuth {
     }
 }
 
-/// Goes where it is sent, as a browser does, and brings back the answer.
+/// Follows the authorization URL like a browser, and returns the query of the redirect.
 pub(crate) fn consent(client: HttpClient) -> Consent {
     Arc::new(move |url| {
         let client = client.clone();
@@ -116,7 +116,7 @@ async fn scopes(connection: &Connection, tool: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_when_the_server_wants_one_and_shown_from_then_on() {
+async fn a_token_is_requested_on_demand_and_sent_from_then_on() {
     let world = World::new().await;
     let connection = world.opened().await;
     assert_eq!(scopes(&connection, "read").await, json!("read offline_access"));
@@ -132,7 +132,7 @@ async fn a_token_is_asked_for_when_the_server_wants_one_and_shown_from_then_on()
 }
 
 #[tokio::test]
-async fn a_wider_token_is_asked_for_when_a_tool_needs_it_and_keeps_what_it_had() {
+async fn a_missing_scope_is_requested_and_existing_scopes_are_kept() {
     let world = World::new().await;
     let connection = world.opened().await;
     assert_eq!(scopes(&connection, "write").await, json!("read offline_access write"));
@@ -143,7 +143,7 @@ async fn a_wider_token_is_asked_for_when_a_tool_needs_it_and_keeps_what_it_had()
 }
 
 #[tokio::test]
-async fn many_calls_that_want_a_token_at_once_ask_once() {
+async fn concurrent_calls_share_one_token_request() {
     let world = World::new().await;
     let connection = world.opened().await;
     world.authority.lock().unwrap().revoke_all();
@@ -155,7 +155,7 @@ async fn many_calls_that_want_a_token_at_once_ask_once() {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_is_renewed_without_the_user_and_each_renewal_is_used_once() {
+async fn an_expired_token_is_refreshed_and_each_refresh_token_is_used_once() {
     let world = World::new().await;
     (world.authority.lock().unwrap().holds, world.authority.lock().unwrap().offline) =
         (Some(0), true);
@@ -171,7 +171,7 @@ async fn a_token_that_ends_is_renewed_without_the_user_and_each_renewal_is_used_
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_renewed_first_and_asked_for_if_that_fails() {
+async fn a_rejected_token_is_refreshed_and_consent_is_requested_if_that_fails() {
     let world = World::new().await;
     world.authority.lock().unwrap().offline = true;
     let connection = world.opened().await;
@@ -185,7 +185,7 @@ async fn a_token_that_is_refused_is_renewed_first_and_asked_for_if_that_fails() 
 }
 
 #[tokio::test]
-async fn tokens_are_kept_for_each_principal_and_registrations_for_each_issuer() {
+async fn tokens_are_stored_per_principal_and_registrations_per_issuer() {
     let world = World::new().await;
     world.opened().await;
     world.opened().await;
@@ -198,7 +198,7 @@ async fn tokens_are_kept_for_each_principal_and_registrations_for_each_issuer() 
 }
 
 #[tokio::test]
-async fn whoever_is_refused_more_keeps_what_they_have() {
+async fn a_failed_scope_upgrade_keeps_the_current_token() {
     let world = World::new().await;
     world.authority.lock().unwrap().offline = true;
     let (browser, times) = (consent(world.client.clone()), AtomicU32::new(0));
@@ -219,7 +219,7 @@ async fn whoever_is_refused_more_keeps_what_they_have() {
 }
 
 #[tokio::test]
-async fn a_token_that_another_node_has_renewed_is_not_renewed_again() {
+async fn a_token_refreshed_by_another_node_is_not_refreshed_again() {
     let world = World::new().await;
     world.authority.lock().unwrap().offline = true;
     let (one, other) = (world.opened().await, world.opened().await);
@@ -231,7 +231,7 @@ async fn a_token_that_another_node_has_renewed_is_not_renewed_again() {
 }
 
 #[tokio::test]
-async fn a_token_that_ended_while_we_were_away_is_renewed_without_the_user() {
+async fn a_token_that_expired_while_disconnected_is_refreshed_without_the_user() {
     let world = World::new().await;
     (world.authority.lock().unwrap().holds, world.authority.lock().unwrap().offline) =
         (Some(0), true);
@@ -245,7 +245,7 @@ async fn a_token_that_ended_while_we_were_away_is_renewed_without_the_user() {
 }
 
 #[tokio::test]
-async fn another_issuer_is_shown_nothing_of_the_one_before() {
+async fn a_new_issuer_gets_no_token_of_the_previous_one() {
     let world = World::new().await;
     world.authority.lock().unwrap().offline = true;
     let connection = world.opened().await;
@@ -262,7 +262,7 @@ async fn another_issuer_is_shown_nothing_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_client_that_was_registered_by_hand_is_used_first_and_nowhere_else() {
+async fn a_preregistered_client_is_preferred_and_bound_to_its_issuer() {
     let world = World::new().await;
     let registered = |issuer: Option<String>| Registered {
         issuer,
@@ -276,7 +276,8 @@ async fn a_client_that_was_registered_by_hand_is_used_first_and_nowhere_else() {
     assert_eq!(world.authority.lock().unwrap().asked[0]["client_id"], "by-hand");
     assert_eq!(world.authority.lock().unwrap().registered, 0);
 
-    // The server changes its mind. Neither a client of the first issuer nor one that was used there goes to the second.
+    // The server changes its issuer. A client registered with or used at the first issuer must not be used at the
+    // second.
     world.turn.store(1, Ordering::Relaxed);
     world.authority.lock().unwrap().revoke_all();
     let error = call(&connection, "read", json!({})).await.unwrap_err();
@@ -289,7 +290,7 @@ async fn a_client_that_was_registered_by_hand_is_used_first_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_document_about_us_is_used_before_registering() {
+async fn a_client_id_metadata_document_is_preferred_to_registration() {
     let world = World::new().await;
     let metadata = json!({"client_id_metadata_document_supported": true, "token_endpoint_auth_methods_supported": ["none"]});
     world.authority.lock().unwrap().metadata = metadata;
@@ -305,7 +306,7 @@ async fn a_document_about_us_is_used_before_registering() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_the_right_itself_asks_nobody() {
+async fn client_credentials_need_no_consent() {
     let world = World::new().await;
     let authorization = world.authorization(|oauth| {
         oauth.flow = Flow::ClientCredentials;
@@ -321,7 +322,7 @@ async fn a_client_that_has_the_right_itself_asks_nobody() {
 }
 
 #[tokio::test]
-async fn a_call_with_a_credential_of_its_own_is_answered_for_by_nobody_else() {
+async fn a_rejected_credential_of_the_caller_does_not_trigger_oauth() {
     let world = World::new().await;
     let connection = world.opened().await;
     let mut own = within(5.0);
@@ -332,7 +333,7 @@ async fn a_call_with_a_credential_of_its_own_is_answered_for_by_nobody_else() {
     assert_eq!(world.consents(), 1);
 }
 
-/// A user who consents when told to, and says when they were asked.
+/// A user who consents on demand, and a signal that consent was requested.
 fn slow(browser: Consent) -> (Consent, oneshot::Receiver<()>, watch::Sender<bool>) {
     let (begun, began) = oneshot::channel();
     let (go, gone) = watch::channel(false);
@@ -351,7 +352,7 @@ fn slow(browser: Consent) -> (Consent, oneshot::Receiver<()>, watch::Sender<bool
 }
 
 #[tokio::test]
-async fn a_consent_is_not_lost_when_the_caller_hangs_up() {
+async fn a_pending_consent_survives_an_abandoned_call() {
     let world = World::new().await;
     let (consent, began, go) = slow(consent(world.client.clone()));
     let redirect: Url = REDIRECT.parse().unwrap();
@@ -367,7 +368,7 @@ async fn a_consent_is_not_lost_when_the_caller_hangs_up() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_a_user_no_longer_than_it_must() {
+async fn a_call_waits_for_consent_for_a_limited_time() {
     let world = World::new().await;
     let (consent, _began, go) = slow(consent(world.client.clone()));
     let redirect: Url = REDIRECT.parse().unwrap();

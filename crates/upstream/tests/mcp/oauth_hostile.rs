@@ -1,4 +1,4 @@
-//! Servers that mean harm and are asked who gives tokens for them.
+//! Malicious MCP servers and authorization servers during OAuth.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use crate::oauth::{World, cause, client, consent, oauth, open_at, url};
 use crate::server::{Asked, Reply, Server};
 use crate::support::*;
 
-/// An MCP server that is its own authorization server, but for what `other` says.
+/// An MCP server that is its own authorization server; `other` can override any reply.
 async fn server(other: impl Fn(&Asked, &str) -> Option<Reply> + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         let base = format!("http://{}", asked.header("host").unwrap_or_default());
@@ -54,7 +54,7 @@ fn back(asked: &Asked, answer: &str) -> Reply {
     Reply::Json(302, vec![("location", to)], None)
 }
 
-/// Why nothing comes of it. No secret is ever in that.
+/// The error of an attempt to connect. The errors never contain a secret.
 async fn refusal(server: &Server, client: &HttpClient) -> OAuthError {
     let mut oauth = oauth(consent(client.clone()));
     oauth.limits.request = Duration::from_millis(500);
@@ -68,7 +68,7 @@ fn is_asked(server: &Server, path: &str) -> bool {
     server.asked().iter().any(|asked| asked.path.starts_with(path))
 }
 
-/// With metadata that is changed.
+/// A server with modified metadata.
 async fn with(change: impl Fn(&mut Value, &str) + Send + Sync + 'static) -> Server {
     server(move |asked, base| {
         (asked.path == "/.well-known/oauth-authorization-server").then(|| {
@@ -107,7 +107,7 @@ async fn metadata_of_another_resource_is_not_used() {
 }
 
 #[tokio::test]
-async fn an_answer_to_another_question_or_of_another_issuer_gets_no_token() {
+async fn an_authorization_response_of_another_request_or_issuer_gets_no_token() {
     for (answer, is_mixed_up) in [
         ("code=hush&iss=https://evil.example", true),
         ("code=hush&iss=BASE/", true),
@@ -130,7 +130,7 @@ async fn an_answer_to_another_question_or_of_another_issuer_gets_no_token() {
 }
 
 #[tokio::test]
-async fn an_answer_that_must_name_its_issuer_and_does_not_gets_no_token() {
+async fn an_authorization_response_without_a_required_issuer_gets_no_token() {
     let server = server(|asked, base| match asked.path.split('?').next() {
         Some("/authorize") => Some(back(asked, "code=hush")),
         Some("/.well-known/oauth-authorization-server") => {
@@ -147,7 +147,7 @@ async fn an_answer_that_must_name_its_issuer_and_does_not_gets_no_token() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_at_an_address_that_is_not_open() {
+async fn forbidden_addresses_are_not_contacted() {
     let inner = Server::start(|_| Reply::status(200)).await;
     let forbidden = inner.url("");
     for place in ["issuer", "authorization_endpoint", "token_endpoint", "registration_endpoint"] {
@@ -176,7 +176,7 @@ async fn nobody_is_asked_at_an_address_that_is_not_open() {
 }
 
 #[tokio::test]
-async fn metadata_that_the_challenge_names_at_another_origin_is_not_looked_for() {
+async fn resource_metadata_of_another_origin_is_not_fetched() {
     let inner = Server::start(|_| Reply::status(200)).await;
     let header = format!("Bearer resource_metadata=\"{}\"", inner.url("/inside"));
     let server = Server::start(move |_| {
@@ -190,7 +190,7 @@ async fn metadata_that_the_challenge_names_at_another_origin_is_not_looked_for()
 }
 
 #[tokio::test]
-async fn secrets_and_users_are_not_sent_where_they_can_be_overheard_or_run() {
+async fn insecure_and_malformed_endpoints_get_neither_secrets_nor_users() {
     for (place, named) in [
         ("token_endpoint", "http://as.example/token"),
         ("authorization_endpoint", "http://as.example/authorize"),
@@ -215,7 +215,7 @@ async fn secrets_and_users_are_not_sent_where_they_can_be_overheard_or_run() {
 }
 
 #[tokio::test]
-async fn without_pkce_nobody_is_asked() {
+async fn without_pkce_no_consent_is_requested() {
     for methods in [json!([]), json!(["plain"])] {
         let server = with(move |metadata, _| {
             metadata["code_challenge_methods_supported"] = methods.clone();
@@ -228,7 +228,7 @@ async fn without_pkce_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn documents_have_an_end() {
+async fn redirects_and_document_sizes_are_limited() {
     let circles = server(|asked, base| {
         let is_it = asked.path.starts_with("/.well-known/oauth-authorization-server");
         is_it.then(|| Reply::Json(302, vec![("location", format!("{base}{}", asked.path))], None))
@@ -251,7 +251,7 @@ async fn documents_have_an_end() {
 }
 
 #[tokio::test]
-async fn a_place_that_hangs_is_given_up() {
+async fn a_hanging_endpoint_times_out() {
     for path in ["/.well-known/oauth-authorization-server", "/register", "/token"] {
         let hanging = server(move |asked, _| {
             (asked.path == path).then(|| Reply::Stream(vec![crate::server::Piece::Hold]))
@@ -266,7 +266,7 @@ async fn a_place_that_hangs_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_kind_or_with_odd_characters_is_not_shown() {
+async fn a_token_of_another_type_or_with_invalid_characters_is_not_sent() {
     for (token, kind) in [("hush", "DPoP"), ("hu\r\nsh", "Bearer"), ("", "Bearer")] {
         let server = server(move |asked, _| {
             let document = json!({"access_token": token, "token_type": kind});
@@ -279,7 +279,7 @@ async fn a_token_of_another_kind_or_with_odd_characters_is_not_shown() {
     }
 }
 
-/// Counts those who are asked.
+/// Counts the consent requests.
 fn counted(consent: Consent, count: &Arc<AtomicU32>) -> Consent {
     let count = count.clone();
     Arc::new(move |url| {
@@ -289,7 +289,7 @@ fn counted(consent: Consent, count: &Arc<AtomicU32>) -> Consent {
 }
 
 #[tokio::test]
-async fn a_server_that_is_never_content_does_not_have_a_user_asked_for_ever() {
+async fn repeated_challenges_cause_a_limited_number_of_consent_requests() {
     for (status, at_most) in [(401, 1), (403, 3)] {
         let wishes = AtomicU32::new(0);
         let server = server(move |asked, _| {
@@ -317,7 +317,7 @@ async fn a_server_that_is_never_content_does_not_have_a_user_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn scopes_do_not_grow_without_an_end() {
+async fn the_number_of_scopes_is_limited() {
     let server = server(|asked, _| {
         let scopes: Vec<_> = (0..1000).map(|number| format!("s{number}")).collect();
         let header = format!("Bearer scope=\"{}\"", scopes.join(" "));
@@ -330,7 +330,7 @@ async fn scopes_do_not_grow_without_an_end() {
 }
 
 #[tokio::test]
-async fn whoever_did_not_consent_is_not_asked_again_at_once() {
+async fn failed_consent_is_not_requested_again_at_once() {
     let world = World::new().await;
     let connection = world.opened().await;
     world.authority.lock().unwrap().revoke_all();
@@ -343,7 +343,7 @@ async fn whoever_did_not_consent_is_not_asked_again_at_once() {
 }
 
 #[tokio::test]
-async fn a_user_who_does_not_answer_is_not_waited_for_longer_than_said() {
+async fn waiting_for_consent_has_a_timeout() {
     let server = server(|_, _| None).await;
     let client = client();
     let never: Consent = Arc::new(|_| Box::pin(std::future::pending()));

@@ -1,4 +1,4 @@
-//! Streamable HTTP before the modern era: sessions, and a stream for what the server says by itself.
+//! Streamable HTTP of the older protocol: sessions, and a stream for messages that the server initiates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ async fn older_within(
 }
 
 #[tokio::test]
-async fn a_session_goes_along_and_is_ended() {
+async fn every_request_carries_its_session_which_is_deleted_at_the_end() {
     let (server, connection) = older(|asked| match asked.verb.as_str() {
         "GET" => Reply::status(405),
         _ => Reply::result(asked, json!({"ok": 1})),
@@ -64,7 +64,7 @@ async fn a_session_goes_along_and_is_ended() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_begun_anew_once() {
+async fn a_lost_session_is_reopened_once() {
     let times = AtomicU32::new(0);
     let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
         (_, "initialize") => {
@@ -89,7 +89,7 @@ async fn a_session_that_is_gone_is_begun_anew_once() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_missed_in_other_words_is_begun_anew_too() {
+async fn a_lost_session_is_reopened_for_nonstandard_errors_too() {
     let times = AtomicU32::new(0);
     let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
         (_, "initialize") => {
@@ -116,7 +116,7 @@ async fn a_session_that_is_missed_in_other_words_is_begun_anew_too() {
 }
 
 #[tokio::test]
-async fn a_tool_whose_own_refusal_speaks_of_a_session_is_not_called_twice() {
+async fn a_tool_error_that_mentions_a_session_does_not_repeat_the_call() {
     let times = AtomicU32::new(0);
     let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
         (_, "initialize") => {
@@ -140,14 +140,14 @@ async fn a_tool_whose_own_refusal_speaks_of_a_session_is_not_called_twice() {
     assert!(matches!(answer, Ok(Answer::Error(error)) if error.message().contains("checkout")));
     let times = |what: &str| server.story().iter().filter(|it| **it == what).count();
     assert_eq!((times("POST tools/call"), times("POST initialize")), (1, 2));
-    // What only reads is asked again.
+    // A read-only request is repeated.
     let answer = connection.request("prompts/get", object(json!({})), within(5.0)).await.unwrap();
     assert_eq!(result(answer), json!({"ok": 1}));
     assert_eq!((times("POST prompts/get"), times("POST initialize")), (2, 3));
 }
 
 #[tokio::test]
-async fn the_stream_of_the_server_is_open_before_the_first_call_and_follows_the_session() {
+async fn the_server_stream_opens_before_the_first_call_and_follows_the_session() {
     let times = AtomicU32::new(0);
     let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
         (_, "initialize") => {
@@ -174,14 +174,14 @@ async fn the_stream_of_the_server_is_open_before_the_first_call_and_follows_the_
 }
 
 #[tokio::test]
-async fn a_session_that_is_always_gone_is_an_error() {
+async fn a_session_that_is_lost_repeatedly_is_an_error() {
     let (_server, connection) = older(|_| Reply::status(404)).await;
     let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await;
     assert!(matches!(answer, Err(McpError::Status { status: 404, .. })));
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_cancelled_by_a_message() {
+async fn an_abandoned_call_sends_a_cancellation() {
     let (server, connection) = older(|asked| match asked.verb.as_str() {
         "GET" => Reply::status(405),
         _ => Reply::Stream(vec![Piece::Hold]),
@@ -203,7 +203,7 @@ async fn a_call_that_is_dropped_is_cancelled_by_a_message() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
+async fn cancellations_to_an_unresponsive_server_are_limited() {
     let server = Server::start(|asked| match (asked.verb.as_str(), asked.method()) {
         (_, "initialize") => initialized(asked, "s1"),
         (_, "notifications/initialized") => Reply::status(202),
@@ -229,7 +229,7 @@ async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_holds_up_the_end_of_sessions_holds_up_no_more_than_so_many() {
+async fn session_deletions_at_an_unresponsive_server_are_limited() {
     let server = Server::start(|asked| match (asked.verb.as_str(), asked.method()) {
         (_, "initialize") => initialized(asked, "s1"),
         ("DELETE", _) => Reply::Silence,
@@ -253,7 +253,7 @@ async fn a_server_that_holds_up_the_end_of_sessions_holds_up_no_more_than_so_man
     eventually("one that listens is told of all", || count(&other) == 50).await;
 }
 
-/// So many sessions, which end at the same time.
+/// Opens this number of sessions and closes them at the same time.
 async fn begin_and_end(sessions: usize, target: &Target, settings: &Settings) {
     let opening = (0..sessions).map(|_| Connection::open(target, settings));
     let connections = futures_util::future::join_all(opening).await;
@@ -261,7 +261,7 @@ async fn begin_and_end(sessions: usize, target: &Target, settings: &Settings) {
 }
 
 #[tokio::test]
-async fn a_question_on_the_stream_of_a_call_is_answered_by_that_call() {
+async fn a_server_request_on_the_stream_of_a_call_is_answered_by_that_call() {
     let (answered, was_answered) = watch::channel(false);
     let (server, connection) = older(move |asked| match (asked.verb.as_str(), asked.method()) {
         ("GET", _) => Reply::status(405),
@@ -285,7 +285,7 @@ async fn a_question_on_the_stream_of_a_call_is_answered_by_that_call() {
         }
     })
     .await;
-    // Another call is under way: on a stream of its own it is clear who asks.
+    // A second call is in progress; a request on the stream of a call still belongs to that call.
     let (other, mut others) = heard();
     let slow = connection.request("slow", object(json!({})), other);
     let (mut call, mut hears) = heard();
@@ -313,7 +313,7 @@ async fn a_question_on_the_stream_of_a_call_is_answered_by_that_call() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_taken_up_where_it_was() {
+async fn a_broken_stream_is_resumed_after_the_last_event() {
     let (server, connection) =
         older(|asked| match (asked.verb.as_str(), asked.header("last-event-id")) {
             ("GET", Some("e2")) => Reply::Stream(vec![Piece::Message(
@@ -334,7 +334,7 @@ async fn a_stream_that_breaks_off_is_taken_up_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_always_taken_up_again_has_an_end() {
+async fn the_total_size_of_a_resumed_stream_is_limited() {
     let mut settings = settings();
     settings.limits.max_stream = 50_000;
     let times = AtomicUsize::new(0);
@@ -355,7 +355,7 @@ async fn a_stream_that_is_always_taken_up_again_has_an_end() {
 }
 
 #[tokio::test]
-async fn the_stream_of_the_server_tells_changes_and_asks_the_only_call() {
+async fn the_server_stream_delivers_changes_and_requests_to_the_only_call() {
     let (tell, _) = broadcast::channel::<Value>(8);
     let tells = tell.clone();
     let (answered, was_answered) = watch::channel(false);
@@ -375,7 +375,7 @@ async fn the_stream_of_the_server_tells_changes_and_asks_the_only_call() {
     eventually("it listens", || 0 < tell.receiver_count()).await;
     tell.send(json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})).unwrap();
     changes.wait_for(|changes| changes.prompts == 1).await.unwrap();
-    // Nobody is there to be asked.
+    // No call is in progress that could answer.
     let question = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
     tell.send(question.clone()).unwrap();
     eventually("it is refused", || connection.counts().refused == 1).await;
@@ -392,7 +392,7 @@ async fn the_stream_of_the_server_tells_changes_and_asks_the_only_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_credential_is_not_asked_in_other_ways() {
+async fn a_401_is_not_followed_by_other_protocol_versions() {
     let server = Server::start(|_| Reply::status(401)).await;
     let Err(error) = Connection::open(&server.target(), &settings()).await else {
         panic!("it opened")
@@ -403,7 +403,7 @@ async fn a_server_that_wants_a_credential_is_not_asked_in_other_ways() {
 }
 
 #[tokio::test]
-async fn resources_are_followed_again_in_a_session_that_knows_nothing_of_them() {
+async fn resources_are_subscribed_again_in_a_new_session() {
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
     let (server, connection) = older(move |asked| match asked.method() {
@@ -435,7 +435,7 @@ async fn resources_are_followed_again_in_a_session_that_knows_nothing_of_them() 
 }
 
 #[tokio::test]
-async fn resources_are_followed_one_by_one() {
+async fn resources_are_subscribed_and_unsubscribed_one_by_one() {
     let (server, connection) = older(|asked| match asked.verb.as_str() {
         "GET" => Reply::status(405),
         _ => Reply::result(asked, json!({})),

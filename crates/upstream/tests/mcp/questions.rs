@@ -1,4 +1,4 @@
-//! A question reaches the call it is for, and nobody else.
+//! A request of the server reaches the call that it belongs to, and no other.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use upstream::mcp::{Call, Heard, Pauses, RpcError};
 use crate::support::*;
 
 #[tokio::test]
-async fn the_only_call_is_asked_and_its_answer_goes_back() {
+async fn the_only_call_gets_the_question_and_its_answer_is_returned() {
     let connection = open("legacy").await;
     let (call, mut hears) = heard();
     let asking = connection.request("tools/call", tool("ask", json!({})), call);
@@ -25,7 +25,7 @@ async fn the_only_call_is_asked_and_its_answer_goes_back() {
 }
 
 #[tokio::test]
-async fn while_somebody_is_asked_others_have_the_place_and_the_time_stands_still() {
+async fn during_a_question_the_permit_is_released_and_the_deadline_paused() {
     let mut settings = settings();
     settings.limits.max_calls = 1;
     let connection = open_with("legacy", &settings).await.unwrap();
@@ -47,7 +47,7 @@ async fn while_somebody_is_asked_others_have_the_place_and_the_time_stands_still
 }
 
 #[tokio::test]
-async fn a_question_is_refused_by_saying_so_or_by_not_answering() {
+async fn a_question_is_refused_explicitly_or_by_not_answering() {
     let connection = open("legacy").await;
     for says_so in [true, false] {
         let (call, mut hears) = heard();
@@ -67,7 +67,7 @@ async fn a_question_is_refused_by_saying_so_or_by_not_answering() {
 }
 
 #[tokio::test]
-async fn a_question_is_nobodys_if_two_calls_are_under_way() {
+async fn a_question_is_refused_if_two_calls_are_in_progress() {
     let connection = open("legacy").await;
     let (other, mut others) = heard();
     let slow = tool("slow", json!({"seconds": 0.5, "word": "x"}));
@@ -82,7 +82,7 @@ async fn a_question_is_nobodys_if_two_calls_are_under_way() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_not() {
+async fn a_call_that_cannot_answer_gets_no_question() {
     let connection = open("legacy").await;
     let answer = call(&connection, "ask", json!({})).await.unwrap();
     assert_eq!(answer["answer"]["code"], json!(-32601));

@@ -1,4 +1,4 @@
-//! A server over HTTP that does as it is told, one connection for each request.
+//! A scripted HTTP server for MCP tests, with one request per connection.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,52 +11,52 @@ use upstream::egress::Egress;
 use upstream::http::{HttpClient, header::HeaderMap};
 use upstream::mcp::Target;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) verb: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
-    /// The body as it came, which need not be JSON.
+    /// The raw body, which need not be JSON.
     pub(crate) text: String,
 }
 
-/// What is done about it.
+/// The reply to one request.
 pub(crate) enum Reply {
-    /// A status, headers, and JSON if there is any.
+    /// A status, headers, and an optional JSON body.
     Json(u16, Vec<(&'static str, String)>, Option<Value>),
-    /// A stream of pieces.
+    /// An event stream of these pieces.
     Stream(Vec<Piece>),
-    /// Any bytes, then the end.
+    /// Raw bytes, then the connection closes.
     Raw(Vec<u8>),
-    /// Nothing at all.
+    /// No reply; the connection stays open.
     Silence,
 }
 
 pub(crate) enum Piece {
-    /// As it is.
+    /// Raw text.
     Text(String),
-    /// A message as an event.
+    /// A JSON-RPC message as a server-sent event.
     Message(Value),
-    /// Until this is said to the server.
+    /// Waits until the channel holds `true`.
     Until(watch::Receiver<bool>),
-    /// Everything that is sent on this.
+    /// Every message of this channel, as server-sent events.
     From(broadcast::Receiver<Value>),
-    /// The same until this is said to the server.
+    /// Like `From`, until the second channel holds `true`.
     FromUntil(broadcast::Receiver<Value>, watch::Receiver<bool>),
-    /// A byte now and then, for ever.
+    /// One byte every 50 ms, endlessly.
     Trickle,
-    /// The same bytes, for ever.
+    /// The same bytes at full speed, endlessly.
     Endless,
-    /// Nothing more, and no end.
+    /// Keeps the stream open without sending.
     Hold,
 }
 
 pub(crate) struct Server {
     port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
-    /// How many connections were hung up by the client while the server held them.
+    /// Number of connections that the client closed while the server held them open.
     pub(crate) left: watch::Receiver<u32>,
 }
 
@@ -99,7 +99,7 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
-    /// `POST initialize`, `GET`, and so on.
+    /// All requests in short form: `POST initialize`, `GET`, …
     pub(crate) fn story(&self) -> Vec<String> {
         let told = |asked: &Asked| match asked.method() {
             "" => asked.verb.clone(),
@@ -163,7 +163,7 @@ async fn read(connection: &mut BufReader<TcpStream>) -> Option<Asked> {
     Some(Asked { verb, path, headers, body, text })
 }
 
-/// Nothing if the client hung up.
+/// Returns `None` if the client closed the connection.
 async fn answer(to: &mut TcpStream, reply: Reply) -> Option<()> {
     match reply {
         Reply::Raw(bytes) => to.write_all(&bytes).await.ok(),

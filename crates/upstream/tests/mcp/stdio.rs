@@ -1,4 +1,4 @@
-//! Programs: how they are started, spoken to and ended.
+//! MCP programs over stdio: how they are started, contacted and stopped.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use upstream::mcp::{Answer, Connection, Era, Heard, McpError, Target};
 use crate::support::*;
 
 #[tokio::test]
-async fn both_eras_are_found_out() {
+async fn both_protocol_eras_are_detected() {
     for (manner, era, version) in [
         ("modern", Era::Modern, "2026-07-28"),
         ("both", Era::Modern, "2026-07-28"),
@@ -28,7 +28,7 @@ async fn both_eras_are_found_out() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_about_the_modern_era_speaks_an_older_one() {
+async fn a_server_that_ignores_the_modern_probe_speaks_the_older_protocol() {
     let mut settings = settings();
     settings.limits.probe = Duration::from_millis(300);
     let connection = open_with("silent", &settings).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_server_that_is_silent_about_the_modern_era_speaks_an_older_one() {
 }
 
 #[tokio::test]
-async fn a_modern_server_that_was_too_slow_to_say_so_is_asked_again() {
+async fn a_modern_server_that_is_slow_to_answer_is_probed_again() {
     let mut settings = settings();
     settings.limits.probe = Duration::from_millis(500);
     let connection = open_with("modern-but-slow", &settings).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_modern_server_that_was_too_slow_to_say_so_is_asked_again() {
 }
 
 #[tokio::test]
-async fn what_was_found_out_saves_asking_and_is_not_believed_blindly() {
+async fn a_remembered_era_is_tried_first_but_corrected_if_wrong() {
     let mut settings = settings();
     settings.era = Some(Era::Initialize);
     assert_eq!(open_with("both", &settings).await.unwrap().about().era, Era::Initialize);
@@ -55,7 +55,7 @@ async fn what_was_found_out_saves_asking_and_is_not_believed_blindly() {
 }
 
 #[tokio::test]
-async fn the_modern_era_says_who_asks_with_every_call() {
+async fn every_modern_request_identifies_the_client() {
     let connection = open("modern").await;
     let (mut call, _hears) = heard();
     call.capabilities = Some(object(json!({"roots": {}})));
@@ -77,7 +77,7 @@ async fn the_modern_era_says_who_asks_with_every_call() {
 }
 
 #[tokio::test]
-async fn an_error_is_handed_over_as_it_came() {
+async fn an_error_is_returned_unchanged() {
     let connection = open("legacy").await;
     let answer = connection.request("tools/call", tool("error", json!({})), within(5.0)).await;
     let Answer::Error(error) = answer.unwrap() else { panic!("it is no error") };
@@ -86,7 +86,7 @@ async fn an_error_is_handed_over_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_program_gets_its_arguments_and_environment_and_nothing_else() {
+async fn a_program_gets_only_its_own_arguments_and_environment() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = program("legacy");
     program.arguments.extend(["$(touch x); `id`".into(), "a b*".into()]);
@@ -94,7 +94,7 @@ async fn a_program_gets_its_arguments_and_environment_and_nothing_else() {
     program.folder = Some(folder.path().into());
     let connection = Connection::open(&Target::Program(program), &settings()).await.unwrap();
     let mut found = call(&connection, "environment", json!({})).await.unwrap();
-    // Python sets it for itself where there is no locale.
+    // Python sets this variable itself if there is no locale.
     found["environment"].as_object_mut().unwrap().remove("LC_CTYPE");
     assert_eq!(found["environment"], json!({"ONLY": "this one"}));
     assert_eq!(found["arguments"], json!(["$(touch x); `id`", "a b*"]));
@@ -105,7 +105,7 @@ async fn a_program_gets_its_arguments_and_environment_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_bare_name_is_looked_up_in_the_path_that_was_given() {
+async fn a_bare_program_name_is_resolved_in_the_given_path() {
     let full = program("legacy");
     let mut bare = full.clone();
     bare.command = full.command.file_name().unwrap().into();
@@ -121,7 +121,7 @@ async fn a_bare_name_is_looked_up_in_the_path_that_was_given() {
 }
 
 #[tokio::test]
-async fn answers_find_their_calls_in_any_order() {
+async fn answers_in_any_order_are_matched_to_their_calls() {
     let connection = open("legacy").await;
     let slow = async |number: u32| {
         let seconds = f64::from(40 - number) / 200.0;
@@ -134,7 +134,7 @@ async fn answers_find_their_calls_in_any_order() {
 }
 
 #[tokio::test]
-async fn an_answer_with_another_id_is_nobodys() {
+async fn an_answer_with_an_unknown_id_is_ignored() {
     let connection = open("legacy").await;
     let answer = call(&connection, "odd", json!({})).await.unwrap();
     assert_eq!(answer["content"][0]["text"], json!("right"));
@@ -146,7 +146,7 @@ async fn an_answer_with_another_id_is_nobodys() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_not_the_next_calls() {
+async fn a_late_answer_is_not_given_to_the_next_call() {
     let connection = open("legacy").await;
     let slow = |seconds: f64, word: &str| tool("slow", json!({"seconds": seconds, "word": word}));
     let late = connection.request("tools/call", slow(0.4, "of the first"), within(0.1)).await;
@@ -157,7 +157,7 @@ async fn an_answer_that_comes_too_late_is_not_the_next_calls() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_cancelled() {
+async fn an_abandoned_call_is_cancelled() {
     let connection = open("legacy").await;
     let given_up = connection.request("tools/call", tool("never", json!({})), within(0.2)).await;
     assert!(matches!(given_up, Err(McpError::Timeout { .. })));
@@ -167,7 +167,7 @@ async fn a_call_that_is_dropped_is_cancelled() {
 }
 
 #[tokio::test]
-async fn progress_and_log_lines_reach_the_call_they_are_for() {
+async fn progress_and_log_messages_reach_their_call() {
     let connection = open("legacy").await;
     let (call, mut hears) = heard();
     let params = tool("progress", json!({"steps": 3}));
@@ -185,7 +185,7 @@ async fn progress_and_log_lines_reach_the_call_they_are_for() {
 }
 
 #[tokio::test]
-async fn who_does_not_listen_fast_enough_holds_up_nobody() {
+async fn a_slow_listener_does_not_block_the_connection() {
     let connection = open("legacy").await;
     let (call, hears) = heard();
     let params = tool("progress", json!({"steps": 500}));
@@ -234,7 +234,7 @@ async fn a_program_that_is_killed_fails_its_calls_at_once_and_leaves_no_zombie()
 }
 
 #[tokio::test]
-async fn the_end_of_a_connection_is_the_end_of_the_whole_tree() {
+async fn closing_a_connection_ends_the_whole_process_tree() {
     let connection = open("stays").await;
     let pids = call(&connection, "children", json!({})).await.unwrap()["pids"].clone();
     assert!(pids.as_array().unwrap().iter().all(is_alive));
@@ -248,7 +248,7 @@ async fn the_end_of_a_connection_is_the_end_of_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_start_or_ends_at_once_says_so() {
+async fn a_program_that_cannot_start_or_exits_at_once_gives_an_error() {
     let Err(error) = open_with("exits", &settings()).await else { panic!("it opened") };
     assert!(error.to_string().contains("exit status: 7"), "{error}");
     let program = upstream::stdio::Program::new("/not/there");
@@ -260,7 +260,7 @@ async fn a_program_that_cannot_start_or_ends_at_once_says_so() {
 }
 
 #[tokio::test]
-async fn changes_are_told_in_both_eras() {
+async fn changes_are_reported_in_both_eras() {
     for manner in ["modern", "legacy"] {
         let connection = open(manner).await;
         let mut changes = connection.changes();

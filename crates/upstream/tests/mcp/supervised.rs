@@ -1,4 +1,4 @@
-//! A connection that is there when it is needed.
+//! Supervised connections: opened on demand, shared, checked, closed when idle, and reopened with backoff.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn quick() -> Keeping {
 }
 
 #[tokio::test]
-async fn it_is_opened_once_for_all_who_ask() {
+async fn concurrent_users_share_one_opened_connection() {
     let supervised = supervised("legacy", quick());
     assert!(!supervised.is_open());
     let all = (0..10).map(|_| async {
@@ -36,7 +36,7 @@ async fn it_is_opened_once_for_all_who_ask() {
 }
 
 #[tokio::test]
-async fn after_a_failure_it_rests_and_says_why() {
+async fn a_failure_starts_a_backoff_that_reports_the_cause() {
     let supervised = supervised("exits", quick());
     let Err(first) = supervised.connection().await else { panic!("it opened") };
     assert!(matches!(first, McpError::Ended { .. }), "{first}");
@@ -50,7 +50,7 @@ async fn after_a_failure_it_rests_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_program_that_died_is_started_again_after_a_rest() {
+async fn a_program_that_exited_is_restarted_after_the_backoff() {
     let supervised = supervised("legacy", quick());
     let connection = supervised.connection().await.unwrap();
     call(&connection, "die", json!({})).await.unwrap_err();
@@ -64,7 +64,7 @@ async fn a_program_that_died_is_started_again_after_a_rest() {
 }
 
 #[tokio::test]
-async fn one_that_died_unnoticed_has_rested_by_the_time_it_is_needed() {
+async fn the_backoff_of_an_idle_connection_runs_from_the_exit() {
     let supervised = supervised("legacy", quick());
     let connection = supervised.connection().await.unwrap();
     call(&connection, "die", json!({})).await.unwrap_err();
@@ -74,7 +74,7 @@ async fn one_that_died_unnoticed_has_rested_by_the_time_it_is_needed() {
 }
 
 #[tokio::test]
-async fn one_that_was_of_use_before_it_died_rests_no_longer_than_the_first_time() {
+async fn a_connection_that_was_useful_before_it_failed_keeps_the_first_backoff() {
     let supervised = supervised("legacy", quick());
     for _ in 0..4 {
         let connection = supervised.connection().await.unwrap();
@@ -86,7 +86,7 @@ async fn one_that_was_of_use_before_it_died_rests_no_longer_than_the_first_time(
 }
 
 #[tokio::test]
-async fn one_that_dies_of_every_first_call_rests_longer_each_time() {
+async fn a_connection_that_fails_on_every_first_call_backs_off_longer_each_time() {
     let supervised = supervised("legacy", quick());
     for least in [300, 600, 1200] {
         let connection = supervised.connection().await.unwrap();
@@ -105,7 +105,7 @@ async fn rest_after_death(supervised: &Supervised, connection: &Connection) -> D
 }
 
 #[tokio::test]
-async fn one_that_does_not_answer_after_a_rest_is_replaced() {
+async fn an_unresponsive_idle_connection_is_replaced() {
     let keeping = Keeping {
         check_after: Duration::from_millis(50),
         check_within: Duration::from_millis(300),
@@ -122,7 +122,7 @@ async fn one_that_does_not_answer_after_a_rest_is_replaced() {
 }
 
 #[tokio::test]
-async fn one_that_nobody_uses_is_closed_and_opened_again() {
+async fn an_unused_connection_is_closed_and_reopened_on_demand() {
     let supervised = supervised("legacy", Keeping { idle: Duration::from_millis(300), ..quick() });
     let connection = supervised.connection().await.unwrap();
     let slow = json!({"seconds": 0.6, "word": "x"});
@@ -135,7 +135,7 @@ async fn one_that_nobody_uses_is_closed_and_opened_again() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_kept_is_opened_for_each_use() {
+async fn a_transient_connection_is_opened_for_each_use() {
     let supervised = supervised("legacy", Keeping { is_kept: false, ..quick() });
     let first = supervised.connection().await.unwrap();
     let second = supervised.connection().await.unwrap();
@@ -150,7 +150,7 @@ async fn one_that_is_not_kept_is_opened_for_each_use() {
 }
 
 #[tokio::test]
-async fn one_that_is_busy_is_not_replaced_and_one_that_hangs_is() {
+async fn a_busy_connection_is_not_replaced_but_a_hanging_one_is() {
     let keeping = Keeping {
         check_after: Duration::from_millis(50),
         check_within: Duration::from_millis(100),
@@ -179,7 +179,7 @@ async fn one_that_is_busy_is_not_replaced_and_one_that_hangs_is() {
 }
 
 #[tokio::test]
-async fn who_stops_waiting_does_not_stop_the_opening() {
+async fn an_abandoned_wait_does_not_cancel_the_opening() {
     let supervised = supervised("legacy", quick());
     let impatient = tokio::time::timeout(Duration::from_millis(1), supervised.connection()).await;
     assert!(impatient.is_err(), "a program takes longer to start");
@@ -187,7 +187,7 @@ async fn who_stops_waiting_does_not_stop_the_opening() {
 }
 
 #[tokio::test]
-async fn programs_that_are_killed_again_and_again_mix_up_nothing_and_leave_nothing() {
+async fn repeatedly_killed_programs_mix_up_no_answers_and_leave_no_processes() {
     let keeping = Keeping { first_rest: Duration::ZERO, ..quick() };
     let supervised = supervised("legacy", keeping);
     let mut pids = Vec::new();

@@ -1,4 +1,4 @@
-//! Programs to talk to, and words for talking.
+//! Test programs, and shorthands for calls.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use upstream::mcp::{Answer, Call, Connection, Heard, McpError, Settings, Target};
 use upstream::stdio::Program;
 
-/// The interpreter itself: one that is found by a script needs an environment.
+/// The real interpreter: a wrapper script would need an environment to find it.
 static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
     #[expect(clippy::disallowed_methods, reason = "a test looks for its tools")]
     let found = std::process::Command::new("python3")
@@ -76,7 +76,7 @@ pub(crate) fn result(answer: Answer) -> Value {
     }
 }
 
-/// Looks again until it holds; ten seconds are enough for anything.
+/// Polls until the condition holds, for at most ten seconds.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if holds() {
@@ -87,7 +87,7 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}: not within ten seconds");
 }
 
-/// Whether a process is there and is no zombie.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(pid: &Value) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")

@@ -1,4 +1,4 @@
-//! Tools whose calls become tasks of their server: whoever calls waits as for any other.
+//! Tool calls that become tasks of their server: the caller waits as for any other call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const TASKS: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 const NEEDED: AsTask = AsTask { is_needed: true, patience: None };
 
-/// A server of the older era that says this of its tasks.
+/// A server of the older protocol with these task capabilities.
 async fn older(
     tasks: Value,
     then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
@@ -21,7 +21,7 @@ async fn older(
     older_for(McpLimits::default().max_calls, tasks, then).await
 }
 
-/// The same, with so many places on the connection.
+/// Like `older`, with this number of concurrent calls on the connection.
 async fn older_for(
     max_calls: usize,
     tasks: Value,
@@ -69,7 +69,7 @@ fn task(status: &str) -> Value {
     json!({"taskId": "t1", "status": status, "ttl": 60_000, "pollInterval": 100, "pollIntervalMs": 100})
 }
 
-/// A task with something beside it.
+/// A task with an additional field.
 fn task_with(status: &str, name: &str, value: Value) -> Value {
     let mut task = task(status);
     task[name] = value;
@@ -82,7 +82,7 @@ fn methods(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
+async fn a_tool_that_requires_a_task_is_called_as_one_and_awaited() {
     let looks = AtomicUsize::new(0);
     let (server, connection) = older(can_all(), move |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
@@ -114,7 +114,7 @@ async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
 }
 
 #[tokio::test]
-async fn no_task_is_asked_for_where_none_is_needed_or_none_are_made() {
+async fn no_task_is_requested_if_not_required_or_not_supported() {
     for (tasks, needed) in [(can_all(), false), (json!({"requests": {}}), true)] {
         let (server, connection) =
             older(tasks, |asked| Reply::result(asked, json!({"content": []}))).await;
@@ -127,7 +127,7 @@ async fn no_task_is_asked_for_where_none_is_needed_or_none_are_made() {
 }
 
 #[tokio::test]
-async fn what_a_task_asks_and_says_on_the_way_to_its_result_reaches_its_caller() {
+async fn questions_and_messages_of_a_task_reach_its_caller() {
     let (server, connection) = older(can_all(), |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
         "tasks/get" => Reply::result(asked, task("input_required")),
@@ -174,14 +174,14 @@ async fn what_a_task_asks_and_says_on_the_way_to_its_result_reaches_its_caller()
     eventually("it is answered", || {
         let replies = server.asked().into_iter().filter(|asked| asked.method().is_empty());
         let replies: Vec<Value> = replies.map(|asked| asked.body).collect();
-        // Whose question names another task is nobody's.
+        // A question that names a different task is refused.
         replies.iter().any(|reply| reply["id"] == "o" && reply["error"].is_object())
     })
     .await;
 }
 
 #[tokio::test]
-async fn tasks_that_wait_for_people_leave_the_places_of_the_connection_to_others() {
+async fn tasks_that_wait_for_input_hold_no_permit_of_the_connection() {
     let (server, connection) = older_for(2, can_all(), |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
         "tasks/get" => Reply::result(asked, task("input_required")),
@@ -204,7 +204,7 @@ async fn tasks_that_wait_for_people_leave_the_places_of_the_connection_to_others
 }
 
 #[tokio::test]
-async fn tasks_are_looked_after_and_cancelled_beside_the_calls_and_each_owner_has_a_share() {
+async fn task_polling_and_cancellation_have_a_limit_per_owner_apart_from_calls() {
     let (server, connection) = older_for(1, can_all(), |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
         "tasks/get" | "tasks/cancel" => Reply::Silence,
@@ -244,7 +244,7 @@ async fn tasks_are_looked_after_and_cancelled_beside_the_calls_and_each_owner_ha
 }
 
 #[tokio::test]
-async fn the_time_of_a_task_stands_still_while_somebody_is_asked() {
+async fn the_deadline_of_a_task_is_paused_during_a_question() {
     let (server, connection) = older(can_all(), |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
         "tasks/get" => Reply::result(asked, task("input_required")),
@@ -279,7 +279,7 @@ async fn the_time_of_a_task_stands_still_while_somebody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
+async fn an_abandoned_task_is_cancelled() {
     let reply = |asked: &Asked| match asked.method() {
         "tools/call" => {
             let mut begun = task_with("working", "resultType", json!("task"));
@@ -302,7 +302,7 @@ async fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_cancel_is_not_told_to() {
+async fn a_server_without_task_cancellation_gets_no_cancel_request() {
     let tasks = json!({"requests": {"tools": {"call": {}}}});
     let (server, connection) = older(tasks, |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
@@ -317,7 +317,7 @@ async fn a_server_that_cannot_cancel_is_not_told_to() {
 }
 
 #[tokio::test]
-async fn a_modern_server_that_makes_a_task_is_looked_at_and_answered() {
+async fn a_task_of_a_modern_server_is_polled_and_its_questions_answered() {
     let looks = AtomicUsize::new(0);
     let (server, connection) = modern(move |asked| match asked.method() {
         "tools/call" => Reply::result(asked, task_with("working", "resultType", json!("task"))),
@@ -325,7 +325,7 @@ async fn a_modern_server_that_makes_a_task_is_looked_at_and_answered() {
         _ => Reply::result(
             asked,
             match looks.fetch_add(1, Ordering::Relaxed) {
-                // What was answered may stand there once more.
+                // The server may repeat an input request that was already answered.
                 0 | 1 => {
                     let name =
                         json!({"method": "elicitation/create", "params": {"message": "name?"}});
@@ -374,7 +374,7 @@ async fn a_modern_server_that_makes_a_task_is_looked_at_and_answered() {
 }
 
 #[tokio::test]
-async fn how_a_modern_task_ends_is_how_the_call_ends() {
+async fn the_outcome_of_a_modern_task_is_that_of_the_call() {
     let error = json!({"code": -32603, "message": "broke off", "data": [1]});
     for (end, expected) in [
         (task_with("failed", "error", error.clone()), Some(-32603)),

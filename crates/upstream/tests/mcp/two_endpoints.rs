@@ -1,4 +1,4 @@
-//! The transport of 2024-11-05: one stream, and a place to send to.
+//! The HTTP+SSE transport of 2024-11-05: one event stream, and a separate endpoint for requests.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ async fn server(endpoint: &'static str) -> Server {
     server_that_breaks(endpoint, watch::channel(false).1).await
 }
 
-/// The stream ends when it is told to.
+/// A server whose stream ends on demand.
 async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool>) -> Server {
     let (tell, _) = broadcast::channel::<Value>(8);
     Server::start(move |asked| match (asked.verb.as_str(), asked.path.as_str()) {
@@ -44,7 +44,7 @@ async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool
 }
 
 #[tokio::test]
-async fn it_is_found_out_and_used() {
+async fn the_transport_is_detected_and_used() {
     let server = server("/messages?session=1").await;
     let connection = Connection::open(&server.target(), &settings()).await.unwrap();
     assert_eq!((connection.about().era, connection.about().version), (Era::HttpSse, "2024-11-05"));
@@ -59,7 +59,7 @@ async fn it_is_found_out_and_used() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
+async fn cancellations_to_an_unresponsive_server_are_limited() {
     let server = server("/messages?session=1").await;
     let connection = Connection::open(&server.target(), &settings()).await.unwrap();
     let cancelled =
@@ -76,7 +76,7 @@ async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
 }
 
 #[tokio::test]
-async fn credentials_do_not_go_to_another_origin() {
+async fn credentials_are_not_sent_to_another_origin() {
     let server = server("http://127.0.0.1:1/messages").await;
     let Err(error) = Connection::open(&server.target(), &settings()).await else {
         panic!("it opened")
@@ -85,7 +85,7 @@ async fn credentials_do_not_go_to_another_origin() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_much_fails_its_own_call_only() {
+async fn an_oversized_answer_fails_only_its_own_call() {
     let server = server("/messages?session=1").await;
     let connection = Connection::open(&server.target(), &settings()).await.unwrap();
     let slow = connection.request("slow", object(json!({})), within(5.0));
@@ -103,7 +103,7 @@ async fn an_answer_that_is_too_much_fails_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_stream_is_the_end_of_every_call() {
+async fn the_end_of_the_stream_fails_every_call() {
     let (tell, breaks) = watch::channel(false);
     let server = server_that_breaks("/messages?session=1", breaks).await;
     let connection = Connection::open(&server.target(), &settings()).await.unwrap();

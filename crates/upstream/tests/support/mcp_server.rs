@@ -1,11 +1,11 @@
-//! An MCP server of our own, with one tool. Tests of several crates use it.
+//! A test MCP server with one tool, shared by the tests of several crates.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 
 use crate::upstream::{Upstream, answer};
 
-/// A server of the modern era with one tool, which is called as told.
+/// A server of the modern protocol with one tool, whose calls `call` answers.
 pub(crate) fn serving(call: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Upstream {
     Upstream::replying(move |request| {
         let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);

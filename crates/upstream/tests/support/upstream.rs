@@ -1,4 +1,4 @@
-//! An upstream of our own: answers every request as told, and remembers what it was asked. Tests of several crates use it.
+//! A test upstream that answers every request with a given function and records it. Tests of several crates use it.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,8 +12,8 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Answers each request, one per connection, with what `reply` makes of it. Whoever connects and asks nothing yet keeps
-    /// nobody waiting.
+    /// Answers each request with the result of `reply`, one request per connection. A connection without a request does
+    /// not delay others.
     pub(crate) fn replying(reply: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -26,9 +26,9 @@ impl Upstream {
                 let seen = Arc::clone(&seen);
                 thread::spawn(move || {
                     let request = read_request(&mut connection);
-                    // Before the answer, so that whoever has it finds the request noted.
+                    // Record the request before answering, so that a client with the answer sees it.
                     seen.lock().unwrap().push(request.clone());
-                    // Who has read enough hangs up.
+                    // Ignore write errors: the client may close the connection early.
                     drop(connection.write_all(&reply(&request)));
                 });
             }
@@ -40,7 +40,7 @@ impl Upstream {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Everything it was asked, connections without a request included.
+    /// All received requests; connections without a request count as empty ones.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -61,6 +61,6 @@ fn read_request(connection: &mut TcpStream) -> String {
     let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     reader.read_exact(&mut body).unwrap();
-    // What is no text in it, as in protobuf, stands between what is.
+    // Non-text bodies, such as protobuf, are recorded lossily.
     request + &String::from_utf8_lossy(&body)
 }

@@ -1,4 +1,4 @@
-//! `try`: done again as the retry policy says, and something else if it cannot be done.
+//! The `try` task: run the steps, retry as the policy says, then run the `catch` steps.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Run<'_> {
                 let wait = retry.wait(attempts);
                 let over = self.around.clock.elapsed().saturating_add(wait);
                 let in_time = retry.within.is_none_or(|time| over.saturating_sub(began) <= time);
-                // To wait for longer than there is time would help nobody.
+                // Do not sleep past the deadline: the retry could not run any more.
                 if in_time && wait < self.left(frame) {
                     self.around.clock.sleep(wait).await;
                     continue;
@@ -82,7 +82,7 @@ impl Run<'_> {
         }
     }
 
-    /// Does what is to be done about an error. An error that was only to be tried again stays one.
+    /// Runs the `catch` steps. Without `catch` steps, an error of a task with a retry policy stays an error.
     async fn give_up(
         &self,
         within: &At<'_>,

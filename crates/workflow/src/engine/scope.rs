@@ -1,4 +1,4 @@
-//! What expressions see at each place, and how a value is made by one.
+//! The variables that expressions see at each point of a run, and the evaluation of templates.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::expression::{ExpressionError, deep};
 use crate::fault::Fault;
 use crate::template::{Scope, Template};
 
-/// A step while it is done.
+/// The step that is running.
 pub(super) struct Doing<'a> {
     pub(super) step: &'a Step,
     pub(super) raw_input: Arc<Value>,
@@ -19,13 +19,13 @@ pub(super) struct Doing<'a> {
 }
 
 impl Frame {
-    /// Outside of all steps.
+    /// The scope outside of all steps.
     pub(super) fn outermost(&self) -> Scope {
         let context = ("context".into(), Arc::clone(&self.context));
         Scope { input: Arc::default(), variables: vec![context] }
     }
 
-    /// Within a step.
+    /// The scope within a step.
     pub(super) fn scope(&self) -> Scope {
         let mut scope = self.outermost();
         scope.variables.extend(self.variables.iter().cloned());
@@ -34,7 +34,7 @@ impl Frame {
 }
 
 impl Run<'_> {
-    /// What a template makes of a value; without one, the value itself.
+    /// Applies an optional template to a value; without a template, the value stays as it is.
     pub(super) async fn made(
         &self,
         template: Option<&Arc<Template>>,
@@ -46,7 +46,7 @@ impl Run<'_> {
         self.evaluated(template, value, scope, None, at).await
     }
 
-    /// The same within a step, which expressions can ask about.
+    /// Evaluates a template. Within a step, expressions can also read the step's descriptor.
     pub(super) async fn evaluated(
         &self,
         template: &Arc<Template>,
@@ -77,7 +77,7 @@ impl Run<'_> {
         Ok(Arc::new(value))
     }
 
-    /// The descriptors of the DSL, for expressions that ask for them.
+    /// Adds the DSL's descriptors that the template's expressions mention.
     fn describe(
         &self,
         template: &Template,
@@ -117,7 +117,7 @@ impl Run<'_> {
     }
 }
 
-/// The date time descriptor of the DSL.
+/// The DSL's date-time descriptor.
 fn moment(at: Timestamp) -> Value {
     json!({
         "iso8601": at.to_string(),

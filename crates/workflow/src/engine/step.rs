@@ -1,4 +1,4 @@
-//! One step: its input, what it does, its output, and where to go on.
+//! One step of a run: condition, input, action, output, export and flow directive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::document::{Action, Case, Loop, Raise, Step, Then};
 use crate::fault::Fault;
 use crate::template::{Scope, Template};
 
-/// A step that is being done, and what its expressions see.
+/// The running step, with its input and the scope of its expressions.
 pub(super) struct At<'a> {
     pub(super) doing: &'a Doing<'a>,
     pub(super) scope: Scope,
@@ -20,7 +20,7 @@ pub(super) struct At<'a> {
 }
 
 impl Run<'_> {
-    /// Does a step: its output, and where to go on.
+    /// Runs a step; returns its output and the directive for the next one.
     pub(super) async fn step(
         &self,
         step: &Step,
@@ -48,7 +48,7 @@ impl Run<'_> {
         self.after(step, within, raw_output, then, frame).await
     }
 
-    /// What is made of an output, and of the context.
+    /// Applies the step's `output` and `export` templates.
     async fn after(
         &self,
         step: &Step,
@@ -58,7 +58,7 @@ impl Run<'_> {
         frame: &mut Frame,
     ) -> Result<(Arc<Value>, Then), Fault> {
         let (at, mut scope) = (&*step.reference, within.scope);
-        // What was exported inside is seen here.
+        // Nested steps may have exported a new context.
         scope.variables.push(("context".into(), Arc::clone(&frame.context)));
         let described = Some((within.doing, Some(&*raw_output)));
         let output = match &step.output {
@@ -75,7 +75,7 @@ impl Run<'_> {
         Ok((output, then))
     }
 
-    /// Does what the step does, within its timeout.
+    /// Runs the step's action within the step's timeout.
     async fn in_time(
         &self,
         within: &At<'_>,
@@ -139,7 +139,7 @@ impl Run<'_> {
         Ok(!matches!(*said, Value::Null | Value::Bool(false)))
     }
 
-    /// What a template of the step itself makes of its input.
+    /// Evaluates a template of the step with the step's input.
     async fn value(&self, within: &At<'_>, template: &Arc<Template>) -> Result<Arc<Value>, Fault> {
         let (input, doing) = (Arc::clone(&within.input), Some((within.doing, None)));
         self.evaluated(template, input, &within.scope, doing, &within.doing.step.reference).await
@@ -181,7 +181,7 @@ impl Run<'_> {
         Ok(fault)
     }
 
-    /// Where the first case leads that holds.
+    /// The directive of the first case that holds.
     async fn switch(&self, within: &At<'_>, cases: &[Case]) -> Result<Option<Then>, Fault> {
         let mut otherwise = None;
         for case in cases {
@@ -196,7 +196,7 @@ impl Run<'_> {
         Ok(otherwise)
     }
 
-    /// A loop: every iteration has the output of the one before.
+    /// Runs a loop; every iteration gets the output of the one before.
     async fn each(&self, within: &At<'_>, it: &Loop, frame: &mut Frame) -> Done {
         let at = &*within.doing.step.reference;
         let list = self.value(within, &it.list).await?;
@@ -226,7 +226,7 @@ impl Run<'_> {
         Ok((value, ended))
     }
 
-    /// Several steps at once. What they export is theirs.
+    /// Runs branches concurrently. The context that a branch exports stays in that branch.
     async fn fork(
         &self,
         input: Arc<Value>,
@@ -250,13 +250,13 @@ impl Run<'_> {
         Ok((Arc::new(outputs), if is_over { Ended::Workflow } else { Ended::List }))
     }
 
-    /// How much time is left to a step.
+    /// The time until the deadline of the enclosing task.
     pub(super) fn left(&self, frame: &Frame) -> Duration {
         frame.until.saturating_sub(self.around.clock.elapsed())
     }
 }
 
-/// Where a step goes on that had others inside.
+/// The result of a step with nested steps: the workflow ends, or the step's own directive applies.
 fn goes_on(done: Done, then: Then) -> Result<(Arc<Value>, Then), Fault> {
     let (value, ended) = done?;
     Ok((value, if ended == Ended::Workflow { Then::End } else { then }))
@@ -266,7 +266,7 @@ fn ended(then: Then) -> Ended {
     if then == Then::End { Ended::Workflow } else { Ended::List }
 }
 
-/// A text as it is, anything else as JSON.
+/// A string as it is, any other value as JSON.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

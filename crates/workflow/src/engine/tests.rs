@@ -1,4 +1,4 @@
-//! Every task of the DSL that is supported, how data flows, what is caught, and where every bound is.
+//! Every supported task of the DSL, the data flow, error handling, and every limit.
 
 mod bounds;
 mod flow;

@@ -1,8 +1,8 @@
-//! What expressions work on: JSON that knows its own size, and counts every piece of work against a bound.
+//! The values of expressions: JSON values that know their size and count all work against a limit.
 //!
-//! The interpreter is generic over its values, and does nothing without copying, comparing or making one. So the bound
-//! is kept here: whoever has used it up does not return. It is the only way out of a loop that nobody else ends, and
-//! `evaluate` catches it. A value that is shared many times counts as often as it is seen.
+//! The interpreter is generic over its values and does nothing without copying, comparing or creating one, so the limit
+//! is enforced here. When the limit is reached, the operation unwinds instead of returning: this is the only way out of
+//! an endless loop. `evaluate` catches the unwinding. Each use of a shared value counts.
 
 mod access;
 mod arithmetic;
@@ -18,17 +18,17 @@ use jaq_core::Error;
 use jaq_core::val::Range;
 use serde_json::{Number, Value};
 
-/// How deep lists and objects may stand inside each other.
+/// Maximum nesting depth of arrays and objects.
 pub(super) const DEEPEST: u16 = 64;
-/// So much text counts as one value.
+/// Bytes of text that count as one value.
 const TEXT: usize = 64;
 
-/// How long an evaluation may take, whatever it does. It is looked at now and then.
+/// Maximum duration of one evaluation; checked once per `TIME_CHECK_INTERVAL` units of work.
 const LONGEST: Duration = Duration::from_secs(2);
 const LOOK_EVERY: u64 = 256;
 
-/// How much of the stack an evaluation may take: paths are as long as whoever calls says, and the interpreter goes as deep.
-/// The threads of `deep` have more than twice as much.
+/// Maximum stack of one evaluation, in bytes: the input decides the length of paths, and the interpreter recurses as
+/// deep. The threads of `deep_stack` have more than twice this size.
 const STACK: usize = 24 << 20;
 
 thread_local! {
@@ -37,26 +37,26 @@ thread_local! {
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Why an evaluation was stopped.
+/// The limit that stopped an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopped {
     TooMuchWork,
     TooDeep,
 }
 
-/// Allows so much work, in this thread.
+/// Starts an evaluation on this thread, with this work limit.
 pub(super) fn allow(work: u64) {
     START.set(here());
     LEFT.set(work);
     UNTIL.set(Some(Instant::now() + LONGEST));
 }
 
-/// What is left of it.
+/// The work that is left to the evaluation.
 pub(super) fn left() -> u64 {
     LEFT.get()
 }
 
-/// Takes some work from what is allowed.
+/// Counts some work against the limit.
 pub(super) fn spend(work: u64) {
     if STACK < START.get().abs_diff(here()) {
         stop(Stopped::TooDeep);
@@ -70,7 +70,7 @@ pub(super) fn spend(work: u64) {
     }
 }
 
-/// About where the stack ends now.
+/// The approximate address of the top of the stack.
 #[inline(always)]
 fn here() -> usize {
     let local = 0_u8;
@@ -78,11 +78,11 @@ fn here() -> usize {
 }
 
 fn stop(why: Stopped) -> ! {
-    // Not a panic: nothing is printed, and nobody but `evaluate` sees it.
+    // Resume unwinding instead of panicking: the panic hook prints nothing, and only `evaluate` catches it.
     std::panic::resume_unwind(Box::new(why))
 }
 
-/// A JSON value.
+/// A JSON value as jq sees it.
 #[derive(Debug)]
 pub(super) enum Datum {
     Null,
@@ -107,11 +107,11 @@ pub(super) struct Object {
     shape: Shape,
 }
 
-/// How large the inside of a list or an object is.
+/// Size and depth of the contents of an array or object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
     size: u64,
-    /// At least as deep as it is.
+    /// Upper bound of the nesting depth.
     depth: u16,
 }
 
@@ -128,7 +128,7 @@ impl Shape {
         self.size = self.size.saturating_sub(datum.size());
     }
 
-    /// Null stands in its place.
+    /// Null replaces the value.
     fn lift(&mut self, datum: &Datum) {
         self.take(datum);
         self.size = self.size.saturating_add(Datum::Null.size());
@@ -138,7 +138,7 @@ impl Shape {
 type Failed = Error<Datum>;
 
 impl Datum {
-    /// So many values, with those inside.
+    /// Number of values, including nested ones.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => 1,
@@ -260,7 +260,7 @@ impl Datum {
         }
     }
 
-    /// Whether the other one is in this one, as jq has it.
+    /// Whether the other value is contained in this one, as jq defines it.
     pub(super) fn contains(&self, other: &Self) -> bool {
         spend(1);
         match (self, other) {
@@ -279,7 +279,7 @@ impl Datum {
         }
     }
 
-    /// Where the other one is in this one.
+    /// The positions of the other value in this one.
     pub(super) fn indices(&self, other: &Self) -> Result<Self, Failed> {
         match (self, other) {
             (Self::Null, _) => Ok(Self::Null),
@@ -308,7 +308,7 @@ impl Datum {
         }
     }
 
-    /// A slice of texts counts characters.
+    /// The bounds of a slice. Slices of strings count characters.
     fn bounds(&self, range: Range<&Self>) -> Result<(usize, usize), Failed> {
         let length = match self {
             Self::Text(text) => {
@@ -329,7 +329,7 @@ impl Datum {
         Ok((start, end.max(start)))
     }
 
-    /// The range that an object with `start` and `end` says.
+    /// The range that an object with `start` and `end` describes.
     fn said_range(&self) -> Option<Range<&Self>> {
         let Self::Object(object) = self else { return None };
         Some(object.members.get("start")..object.members.get("end"))
@@ -363,7 +363,7 @@ fn size_of_text(bytes: usize) -> u64 {
     (bytes / TEXT) as u64
 }
 
-/// A place that may count from the end, within a length.
+/// Clamps an index to the length; a negative index counts from the end.
 fn absolute(place: i64, length: usize) -> usize {
     let length_too = i64::try_from(length).unwrap_or(i64::MAX);
     let place = if place < 0 { place.saturating_add(length_too).max(0) } else { place };

@@ -1,6 +1,7 @@
-//! Threads with a deep stack, for what goes as deep as a document or an expression says.
+//! Threads with a large stack, for recursion as deep as a document or an expression nests.
 //!
-//! A few of them evaluate for all workflows: what takes long waits for others that do, and keeps nobody else waiting.
+//! A small pool evaluates the expressions of all workflows: long evaluations queue behind each other and block no
+//! request thread.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,12 +9,13 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// What the deepest expression takes on the deepest value, and more. Memory is taken only for what is used of it.
+/// Stack size in bytes, with a margin above the deepest expression on the deepest value. The system commits only used
+/// pages.
 const STACK: usize = 64 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Does some work at once, while the caller waits.
+/// Runs some work on a new thread while the caller blocks.
 pub(crate) fn now<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -24,14 +26,14 @@ pub(crate) fn now<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Does some work when there is a thread for it. None if it panicked.
+/// Runs some work on the pool; `None` if the work panicked.
 pub(crate) async fn soon<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, result) = oneshot::channel();
     let work: Work = Box::new(move || {
         if !done.is_closed() {
-            // Whoever gave up meanwhile does not need it.
+            // Skip the work if the caller dropped its future meanwhile.
             drop(done.send(work()));
         }
     });

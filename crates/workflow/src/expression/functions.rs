@@ -1,4 +1,4 @@
-//! The functions of expressions: those of jq's standard library that touch nothing but values.
+//! The functions of expressions: the functions of jq's standard library that operate on values only.
 
 use jaq_core::box_iter::BoxIter;
 use jaq_core::load::parse::Def;
@@ -9,8 +9,8 @@ use model::strict_json;
 use super::Kind;
 use super::datum::{Datum, spend};
 
-/// Definitions of the library that need more than values (a clock, a log, the end of the process, numbers that JSON does
-/// not have, another engine for regular expressions), or that are made to go on for ever. `join` is one of our own.
+/// Omitted definitions of the standard library. They need more than values (a clock, a log, process exit, numbers that
+/// JSON lacks, another regular-expression engine), or they never end. `join` is replaced by our own.
 const LEFT_OUT: [&str; 43] = [
     "join",
     "repeat",
@@ -57,7 +57,7 @@ const LEFT_OUT: [&str; 43] = [
     "split/2",
 ];
 
-/// What is written in jq itself.
+/// Our own definitions, written in jq.
 const DEFINED: &str = r#"
 def tonumber: if type == "number" then . elif type == "string" then fromjson | if type == "number" then . else error("this is no number") end else error("this is no number") end;
 def toboolean: if type == "boolean" then . elif . == "true" then true elif . == "false" then false else error("this is no boolean") end;
@@ -69,7 +69,7 @@ def rindex($i): indices($i)[-1];
 def @json: tojson;
 "#;
 
-/// All that are written in jq itself.
+/// All functions that are written in jq.
 pub(super) fn definitions() -> Vec<Def<&'static str>> {
     let own = jaq_core::load::parse(DEFINED, |parser| parser.defs());
     let own = own.expect("our own definitions are jq");
@@ -81,7 +81,7 @@ pub(super) fn definitions() -> Vec<Def<&'static str>> {
     library.chain(own).collect()
 }
 
-/// All that are not written in jq itself.
+/// All functions that are written in Rust.
 pub(super) fn all() -> impl Iterator<Item = Fun<Kind>> {
     let others = jaq_core::funs().chain(jaq_std::base_funs());
     let others = others.filter(|(name, ..)| !matches!(*name, "halt" | "escape_sh"));
@@ -113,14 +113,14 @@ fn from_json(datum: &Datum) -> ValR<Datum> {
     let Some(text) = datum.as_str() else {
         return Err(Error::typ(datum.clone(), "a text"));
     };
-    // A value takes more than its text.
+    // The parsed value takes more memory than its text.
     spend(text.len() as u64);
     let value = strict_json::tolerant(text.as_bytes());
     let value = value.map_err(|_| Error::str("the text is not JSON"))?;
     Ok(Datum::from_json(&value))
 }
 
-/// In one go: the library adds one text after the other, and copies what is there each time.
+/// Builds the joined text in one pass: with the library's definition, each item copies the whole text.
 fn join(list: &Datum, by: &Datum) -> ValR<Datum> {
     let mut joined = String::new();
     for (place, item) in list.clone().values().enumerate() {

@@ -1,4 +1,4 @@
-//! Of the definitions that are written in jq, those that an expression needs: each takes memory and time.
+//! The part of the jq-defined functions that an expression needs: compiling a definition costs memory and time.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use super::functions;
 
 type Text = &'static str;
 
-/// A definition, and what it calls.
+/// A definition with the names of the functions that it calls.
 struct Known {
     definition: Def<Text>,
     calls: BTreeSet<Text>,
@@ -26,10 +26,10 @@ static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
     functions::definitions().into_iter().map(known).collect()
 });
 
-/// What whoever says these words needs, in the order of the library.
+/// The definitions that these words need, directly or indirectly, in the order of the library.
 pub(super) fn needed(words: &BTreeSet<&str>) -> Vec<Def<Text>> {
     let mut wanted: BTreeSet<&str> = words.clone();
-    // A definition calls only those before it, and itself.
+    // A definition calls only itself and earlier definitions.
     for known in ALL.iter().rev() {
         if wanted.contains(known.definition.name) {
             wanted.extend(&known.calls);
@@ -39,7 +39,7 @@ pub(super) fn needed(words: &BTreeSet<&str>) -> Vec<Def<Text>> {
     found.map(|known| known.definition.clone()).collect()
 }
 
-/// The functions that a term calls.
+/// Collects the functions that a term calls.
 fn collect(term: &Term<Text>, calls: &mut BTreeSet<Text>) {
     let mut each = |terms: &[&Term<Text>]| terms.iter().for_each(|term| collect(term, calls));
     match term {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_nothing_brings_nothing() {
+    fn a_word_without_calls_needs_no_further_definitions() {
         assert!(needed(&BTreeSet::new()).is_empty());
         let names: Vec<_> = needed(&["map"].into()).iter().map(|it| it.name).collect();
         assert_eq!(names, ["map"]);

@@ -1,4 +1,4 @@
-//! Expressions: what they say, what they may not say, and what they may cost.
+//! Expressions: their results, their restrictions and their limits.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn evaluate(text: &str, input: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn expressions_say_what_jq_says() {
+fn expressions_evaluate_as_in_jq() {
     let input = json!({"pets": [{"name": "Rex", "age": 3}, {"name": "Tom", "age": 5.5}], "n": 7});
     for (text, expected) in [
         (".", input.clone()),
@@ -74,7 +74,7 @@ fn expressions_say_what_jq_says() {
 }
 
 #[test]
-fn a_variable_is_what_it_was_given() {
+fn a_variable_has_the_given_value() {
     let expression =
         Expression::compile("$input.a + $item", &["input", "item", "context"]).unwrap();
     assert!(expression.mentions("item") && !expression.mentions("context"));
@@ -84,7 +84,7 @@ fn a_variable_is_what_it_was_given() {
 }
 
 #[test]
-fn what_expressions_may_not_say_is_refused_by_name() {
+fn unsupported_keywords_and_functions_are_rejected_by_name() {
     for (text, why) in [
         ("def f: f; f", "`def` is not supported in expressions"),
         ("import \"x\" as x; .", "`import` is not supported in expressions"),
@@ -117,7 +117,7 @@ fn what_expressions_may_not_say_is_refused_by_name() {
 }
 
 #[test]
-fn nothing_that_is_asked_for_takes_too_much_time_memory_or_stack() {
+fn no_expression_exceeds_the_limits_on_time_memory_and_stack() {
     let input = json!({"a": [1, 2, 3]});
     let doubled = format!("1{}", "|[.,.]".repeat(60));
     for text in [
@@ -154,7 +154,7 @@ fn nothing_that_is_asked_for_takes_too_much_time_memory_or_stack() {
 }
 
 #[test]
-fn what_is_long_and_not_too_long_is_done() {
+fn long_evaluations_within_the_limits_succeed() {
     for (text, expected) in [
         ("[range(50000)] | length", json!(50_000)),
         ("reduce range(50000) as $i (0; . + 1)", json!(50_000)),
@@ -177,7 +177,7 @@ fn what_is_long_and_not_too_long_is_done() {
 }
 
 #[test]
-fn long_chains_of_signs_fit_on_the_stack() {
+fn long_operator_chains_fit_on_the_stack() {
     let deep = (0..60).fold(json!(1), |inside, _| json!([inside]));
     for text in [
         format!("{}1", "1+".repeat(390)),
@@ -197,13 +197,13 @@ fn long_chains_of_signs_fit_on_the_stack() {
         format!("{}1", "null //= ".repeat(190)),
         format!("{}1", ". |= ".repeat(190)),
     ] {
-        // That it comes back is enough.
+        // Returning without a stack overflow is enough.
         drop(evaluate(&text, &deep));
     }
 }
 
 #[test]
-fn errors_are_told_and_short() {
+fn error_messages_are_useful_and_short() {
     assert_eq!(
         evaluate(".a + 1", &json!({"a": "x"})),
         Err("cannot calculate \"x\" + 1".to_owned())
@@ -218,7 +218,7 @@ fn errors_are_told_and_short() {
 }
 
 #[test]
-fn work_is_taken_from_what_is_left() {
+fn work_is_subtracted_from_the_remaining_budget() {
     let expression = Expression::compile("[range(100)] | length", &[]).unwrap();
     let mut work = 10_000;
     expression.evaluate(&json!(0), |_| None, &mut work).unwrap();
@@ -228,9 +228,9 @@ fn work_is_taken_from_what_is_left() {
     assert_eq!((stopped, little), (Err(ExpressionError::TooMuchWork), 0));
 }
 
-/// What expressions are made of.
+/// Paths as long as the input makes them.
 #[test]
-fn no_path_is_too_long_for_the_stack() {
+fn no_path_overflows_the_stack() {
     let path: Vec<Value> = (0..20_000).map(|_| json!("a")).collect();
     let input = json!({"doc": {}, "path": path});
     for text in [
@@ -260,7 +260,7 @@ fn no_path_is_too_long_for_the_stack() {
         "to_entries | map(recurse(.)) | .[0]",
         "limit(100000; recurse(.)) |= 1",
     ] {
-        // That it comes back is what counts.
+        // Returning without a stack overflow is enough.
         drop(evaluate(text, &input));
     }
 }
@@ -342,7 +342,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_that_can_be_written_makes_the_interpreter_panic(
+    fn no_expression_makes_the_interpreter_panic(
         words in prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..14),
     ) {
         let input = json!({"a": [1, "x", null, {"b": [2.5, [true]]}], "b": ["y", -3]});
@@ -351,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_comes_out_as_it_went_in(text in "[ -~]{0,40}", whole in any::<i64>(), part in -1e9..1e9) {
+    fn values_survive_a_round_trip(text in "[ -~]{0,40}", whole in any::<i64>(), part in -1e9..1e9) {
         let input = json!({"t": text, "w": whole, "p": part, "l": [null, true, [text, {}]]});
         prop_assert_eq!(evaluate(".", &input), Ok(input.clone()));
         prop_assert_eq!(evaluate("tojson | fromjson", &input), Ok(input));

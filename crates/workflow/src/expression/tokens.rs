@@ -1,4 +1,5 @@
-//! What an expression is made of, looked at before it is read: what it mentions, and what it may not say.
+//! The tokens of an expression, checked before parsing: the names that it mentions, and the keywords that it may not
+//! use.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +7,25 @@ use jaq_core::load::lex::{Lexer, StrPart, Tok, Token};
 
 use super::{InvalidExpression, syntax};
 
-/// How many brackets may stand inside each other, and how many words and signs there may be: the reader goes as deep.
+/// Maximum bracket depth and maximum number of tokens: the parser recurses as deep.
 const DEEPEST: usize = 24;
 const MOST: usize = 800;
 
-/// Words that would define or load something.
+/// Keywords that define or load something.
 const REFUSED: [&str; 4] = ["def", "import", "include", "module"];
 
-/// What an expression mentions.
+/// The names that an expression mentions.
 #[derive(Default)]
 pub(super) struct Mentioned<'a> {
-    /// Without `$`.
+    /// Variables, without `$`.
     pub(super) variables: BTreeSet<&'a str>,
-    /// Functions among them.
+    /// Words, including the names of functions.
     pub(super) words: BTreeSet<&'a str>,
     number: usize,
 }
 
 pub(super) fn check(text: &str) -> Result<Mentioned<'_>, InvalidExpression> {
-    // The lexer goes as deep as brackets do.
+    // The lexer recurses as deep as brackets nest.
     let opens = |c: &char| matches!(c, '(' | '[' | '{');
     if deepest(text, opens) {
         return Err(InvalidExpression::TooDeep);
@@ -38,7 +39,7 @@ pub(super) fn check(text: &str) -> Result<Mentioned<'_>, InvalidExpression> {
     Ok(mentioned)
 }
 
-/// Whether brackets are opened too often before they are closed. One in a text counts too.
+/// Whether brackets nest too deep. Brackets in string literals count, too.
 fn deepest(text: &str, opens: impl Fn(&char) -> bool) -> bool {
     let mut depth = 0_usize;
     text.chars().any(|c| {
@@ -61,7 +62,7 @@ impl<'a> Mentioned<'a> {
                 return Err(InvalidExpression::TooDeep);
             }
             match kind {
-                // `.def` and `{def: 1}` are members.
+                // In `.def` and `{def: 1}` the word is a field name.
                 Tok::Word if REFUSED.contains(text) && before != "." && after != ":" => {
                     return Err(InvalidExpression::NotSupported { word: (*text).to_owned() });
                 }

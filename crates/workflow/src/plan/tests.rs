@@ -1,4 +1,4 @@
-//! What is told of a workflow before it is run: in words, and as a picture.
+//! Descriptions of a workflow before it runs: as text and as a flowchart.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn sample() -> Workflow {
 }
 
 #[test]
-fn a_plan_says_what_every_step_would_do() {
+fn a_plan_describes_every_step() {
     insta::assert_snapshot!(sample().plan(), @r#"
     find: call menu__find {name}, within 5s
     found: switch .price < 20 → order; otherwise → refuse
@@ -54,7 +54,7 @@ fn a_plan_says_what_every_step_would_do() {
 }
 
 #[test]
-fn a_picture_shows_where_every_step_leads() {
+fn a_flowchart_shows_the_target_of_every_step() {
     insta::assert_snapshot!(sample().mermaid(), @r#"
     flowchart TD
         start([start])
@@ -94,7 +94,7 @@ fn a_picture_shows_where_every_step_leads() {
 }
 
 #[test]
-fn no_name_leaves_its_place_in_a_picture() {
+fn no_name_breaks_out_of_its_label_in_a_flowchart() {
     let name = "a\"]; click s0 \"javascript:alert(1)\" <b>#quot;\n end";
     let document = json!({
         "document": {"dsl": "1.0.0", "namespace": "test", "name": "x", "version": "1.0.0"},

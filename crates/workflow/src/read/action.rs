@@ -1,4 +1,4 @@
-//! What a step does: one member says which of the tasks of the DSL it is.
+//! Reading the action of a step: one field names the kind of task.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::document::{Action, Case, Loop, Raise};
 use crate::template::Template;
 
 const KINDS: [&str; 9] = ["call", "for", "try", "fork", "switch", "set", "wait", "raise", "do"];
-/// Tasks of the DSL that are not supported.
+/// Tasks of the DSL that are not supported, with the reason.
 const REFUSED: [(&str, &str); 3] = [
     ("emit", "there are no events here"),
     ("listen", "there are no events here"),
     ("run", "nothing is started here; to run a workflow, `call` its tool"),
 ];
-/// Functions of the DSL's own.
+/// Built-in functions of the DSL, which are not supported.
 const FUNCTIONS: [&str; 6] = ["http", "grpc", "openapi", "asyncapi", "a2a", "mcp"];
 
 impl Reader {
@@ -27,7 +27,7 @@ impl Reader {
         beside: &[String],
         place: &Place,
     ) -> Option<Action> {
-        // `for` and `try` have members that are tasks by themselves, so their order counts.
+        // The order counts: `for` and `try` tasks have fields that are themselves kinds of tasks.
         let Some(kind) = KINDS.into_iter().find(|kind| members.has(kind)) else {
             self.unknown(members);
             return None;
@@ -54,7 +54,7 @@ impl Reader {
         }
     }
 
-    /// Says what is not supported, or that nothing is done.
+    /// Reports an unsupported task, or that the task has no action.
     fn unknown(&mut self, members: &Members<'_>) {
         members.only(self, &COMMON, &REFUSED);
         if !REFUSED.iter().any(|(name, _)| members.has(name)) {
@@ -107,7 +107,7 @@ impl Reader {
         Some(Action::For(Box::new(Loop { each: item, at, list, condition, steps })))
     }
 
-    /// The name of a variable, given without `$`.
+    /// Reads the name of a variable, written without `$`.
     pub(super) fn variable(
         &mut self,
         members: &Members<'_>,
@@ -200,7 +200,7 @@ impl Reader {
     }
 }
 
-/// Inside a step, `$input` is that of the step inside.
+/// The scope of nested steps, which define `$input`, `$task` and `$context` themselves.
 fn inner(place: &Place) -> Place {
     let mut place = place.clone();
     place.variables.retain(|name| !matches!(&**name, "input" | "task" | "context"));

@@ -1,4 +1,4 @@
-//! `try`: which errors are caught, how often it is tried again, and what is done in the end.
+//! Reading `try`: the error filter, the retry policy and the `catch` steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::members::Members;
 use super::{Place, Reader};
 use crate::document::{Action, Attempt, Backoff, Retry};
 
-/// However often a document wants it.
+/// Upper limit on the retries of a document.
 const MOST_ATTEMPTS: u32 = 100;
 
 impl Reader {
@@ -43,7 +43,7 @@ impl Reader {
         })))
     }
 
-    /// What an error must have to be caught.
+    /// Reads the fields that an error must have to be caught.
     fn filter(&mut self, catch: &Members<'_>) -> Vec<(&'static str, Value)> {
         let Some(value) = catch.get("errors") else { return Vec::new() };
         let Some(errors) = self.members(&catch.path_of("errors"), value) else { return Vec::new() };
@@ -51,7 +51,7 @@ impl Reader {
         let Some(value) = errors.get("with") else { return Vec::new() };
         let path = errors.path_of("with");
         let Some(with) = self.members(&path, value) else { return Vec::new() };
-        // The schema of the DSL says `details`, its reference `detail`.
+        // The DSL's schema names the field `details`, its reference documentation `detail`.
         let known = ["type", "status", "instance", "title", "detail", "details"];
         with.only(self, &known, &[]);
         let member = |name| {

@@ -1,4 +1,4 @@
-//! How long something takes: an object of numbers, or a text of ISO 8601.
+//! Reading durations: an object of numbers, or an ISO 8601 string.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Reader;
 use super::members::Members;
 
-/// Parts of an object, in milliseconds.
+/// Fields of a duration object, in milliseconds.
 const PARTS: [(&str, u64); 5] = [
     ("days", 86_400_000),
     ("hours", 3_600_000),
@@ -44,7 +44,7 @@ impl Reader {
         Some(Duration::from_millis(sum))
     }
 
-    /// `timeout` of the document or of a step.
+    /// Reads `timeout` of the document or of a step.
     pub(super) fn timeout(&mut self, members: &Members<'_>) -> Option<Duration> {
         let value = members.get("timeout")?;
         let path = members.path_of("timeout");

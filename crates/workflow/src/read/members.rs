@@ -1,10 +1,10 @@
-//! The members of an object of a document, and what is said of those that should not be there.
+//! One object of a document: access to its fields, and problem reports for missing, wrong and unknown fields.
 
 use serde_json::{Map, Value};
 
 use super::Reader;
 
-/// An object, and where it stands.
+/// An object with its JSON pointer.
 pub(super) struct Members<'a> {
     path: String,
     members: &'a Map<String, Value>,
@@ -43,7 +43,7 @@ impl<'a> Members<'a> {
         self.members.contains_key(name)
     }
 
-    /// Complains about every other member: of those that the DSL has, with a reason.
+    /// Reports every field that is not in `known`; for unsupported fields of the DSL, with the reason.
     pub(super) fn only(&self, reader: &mut Reader, known: &[&str], refused: &[(&str, &str)]) {
         for name in self.members.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = match refused.iter().find(|(refused, _)| refused == name) {
@@ -92,7 +92,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A name as a part of a JSON pointer (RFC 6901).
+/// A name escaped as a segment of a JSON pointer (RFC 6901).
 pub(super) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

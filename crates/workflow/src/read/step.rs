@@ -1,4 +1,4 @@
-//! A list of steps: what all of them have in common, and where each goes on.
+//! Reading lists of steps: the fields that all tasks share, and the flow directives.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::members::{Members, escaped};
 use super::{DEEPEST_STEPS, MOST_STEPS, Place, Reader};
 use crate::document::{Step, Then};
 
-/// What every task may have.
+/// Fields that every task may have.
 pub(super) const COMMON: [&str; 7] =
     ["if", "input", "output", "export", "timeout", "then", "metadata"];
 
 impl Reader {
-    /// A list of objects with one member each: the name of a step, and the step.
+    /// Reads a list of objects with one field each: the step under its name.
     pub(super) fn steps(&mut self, path: &str, value: &Value, place: &Place) -> Option<Vec<Step>> {
         let named = self.named(path, value)?;
         if DEEPEST_STEPS <= place.depth {
@@ -37,7 +37,7 @@ impl Reader {
         steps.into_iter().collect()
     }
 
-    /// Names, their places, and what stands under them.
+    /// Reads named entries: name, JSON pointer and value of each.
     pub(super) fn named<'a>(
         &mut self,
         path: &str,
@@ -96,7 +96,7 @@ impl Reader {
         })
     }
 
-    /// A member that is an expression which holds or not.
+    /// Reads a field that is a condition.
     pub(super) fn condition(
         &mut self,
         members: &Members<'_>,

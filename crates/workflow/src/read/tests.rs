@@ -1,4 +1,4 @@
-//! What is not supported or wrong is refused, by name and with its place.
+//! The reader rejects unsupported and wrong parts of a document by name, with their JSON pointers.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn problems_of(task: Value) -> Vec<String> {
 }
 
 #[test]
-fn what_a_document_says_of_itself_is_kept() {
+fn the_reader_keeps_the_document_metadata() {
     let workflow = Workflow::read(&json!({
         "document": {
             "dsl": "1.0.1", "namespace": "test", "name": "order", "version": "1.0.0",
@@ -46,7 +46,7 @@ fn what_a_document_says_of_itself_is_kept() {
 }
 
 #[test]
-fn parts_of_the_dsl_that_are_not_supported_are_refused_by_name() {
+fn unsupported_parts_of_the_dsl_are_rejected_by_name() {
     let elsewhere = "credentials are those of the tools' sources";
     for (members, expected) in [
         (json!({"schedule": {"every": "PT1S"}}), "/schedule: `schedule` of the DSL is not supported: a tool is run when it is called".to_owned()),
@@ -67,7 +67,7 @@ fn parts_of_the_dsl_that_are_not_supported_are_refused_by_name() {
 }
 
 #[test]
-fn tasks_that_are_not_supported_are_refused_by_name() {
+fn unsupported_tasks_are_rejected_by_name() {
     for (task, expected) in [
         (
             json!({"emit": {"event": {}}}),
@@ -112,7 +112,7 @@ fn tasks_that_are_not_supported_are_refused_by_name() {
 }
 
 #[test]
-fn what_nobody_knows_or_is_wrong_is_refused_with_its_place() {
+fn unknown_and_invalid_fields_are_rejected_with_their_path() {
     for (task, expected) in [
         (json!({"call": "x", "wiht": {}}), "/do/0/a/wiht: there is no `wiht` here"),
         (
@@ -203,7 +203,7 @@ fn what_nobody_knows_or_is_wrong_is_refused_with_its_place() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let said = problems(json!({
         "document": {"dsl": "0.8", "namespace": "test", "name": "one", "version": "1.0.0", "x": 1},
         "do": [{"a": {"call": "http"}}, {"b": {"emit": {}}}],
@@ -218,7 +218,7 @@ fn all_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn documents_have_bounds() {
+fn documents_have_size_limits() {
     let many: Vec<Value> = (0..501).map(|at| json!({format!("t{at}"): {"wait": "PT1S"}})).collect();
     let said = problems(json!({"do": many}));
     assert_eq!(said, ["/do/500/t500: the document has more than 500 tasks"]);

@@ -1,4 +1,4 @@
-//! One more change to a world that is there: of every kind, and sometimes back again.
+//! Generates one more change to an existing world: any kind, sometimes one that reverts an earlier one.
 
 use std::collections::BTreeMap;
 
@@ -40,14 +40,14 @@ impl Making {
             5 => SourceWish::Remove,
             _ => self.ingesting(&id),
         };
-        // One that is not there comes back; what else could be wished of it is refused.
+        // A missing source is often registered again; every other change to it is refused.
         if !self.world.sources.contains_key(&id) && self.random.percent(70) {
             return Wish::Source(id, SourceWish::Register(tools::profile(&mut self.random)));
         }
         Wish::Source(id, wish)
     }
 
-    /// The same again, a little different, or something else.
+    /// Ingests the same inventory again, a slightly changed one, or a new one.
     fn ingesting(&mut self, id: &str) -> SourceWish {
         let known = self.world.sources.get(id).and_then(|source| source.inventory.clone());
         let mut tools = match known {

@@ -1,4 +1,4 @@
-//! Groups and their selectors.
+//! Generates groups and their selectors.
 
 use std::collections::BTreeSet;
 
@@ -83,7 +83,7 @@ fn selector(random: &mut Random) -> Selector {
     let required_labels = some(6, LABELS);
     let says_nothing = [&source, &name, &path, &method].into_iter().all(Option::is_none)
         && required_tags.len() + excluded_tags.len() + required_labels.len() == 0;
-    // Some are left as they are: they are refused.
+    // Some selectors stay without a condition: both sides must refuse them.
     if says_nothing && random.percent(80) {
         name = Some("*".to_owned());
     }
@@ -112,7 +112,7 @@ impl Making {
         }
     }
 
-    /// Mostly of one that is there.
+    /// Mostly the id of an existing group.
     pub(super) fn group_id(&mut self) -> String {
         let there = self.world.groups.keys().cloned();
         let known = if self.random.percent(92) { self.random.one_of(there) } else { None };

@@ -1,10 +1,10 @@
-//! Claims of agents: nested, of every type, and often different from each other in one place only.
+//! Generates the claims of agents: nested, of every type, and often different from each other in one value only.
 
 use serde_json::{Map, Value, json};
 
 use super::Random;
 
-/// Some of them are left out of cache keys by other products.
+/// Some other products omit some of these claims from their cache keys.
 pub(super) const NAMES: [&str; 14] = [
     "role",
     "role",
@@ -79,7 +79,7 @@ pub(super) fn plain(random: &mut Random) -> Value {
         12..16 => number(random),
         16..18 => json!(random.once_in(2)),
         18 => Value::Null,
-        // At the length from which a regular expression no longer looks, or short and odd.
+        // At the length limit of regular expressions, or short and unusual.
         _ => match random.below(12) {
             0 => json!("a".repeat(16 * 1024)),
             1 => json!("a".repeat(16 * 1024 + 1)),

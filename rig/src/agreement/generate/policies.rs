@@ -1,4 +1,4 @@
-//! Policies, whose matchers are mostly about claims that somebody has.
+//! Generates policies. Their matchers mostly refer to claims that an agent has.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ impl Making {
         let random = &mut self.random;
         let claims = &self.identities[random.below(self.identities.len())];
         let (path, found) = place(random, claims);
-        // A text this long is there to be matched.
+        // Strings this long exist to test regular expressions.
         let is_long = found.as_ref().and_then(Value::as_str).is_some_and(|text| 1000 < text.len());
         let operator = if is_long { Operator::Matches } else { operator(random) };
         let likely = |random: &mut Random| {
@@ -98,7 +98,7 @@ fn operator(random: &mut Random) -> Operator {
     all[random.below(all.len())]
 }
 
-/// What is almost the same: of another type, of another case, or the next number.
+/// A value that differs slightly: another type, another case, or another number.
 fn near(random: &mut Random, value: Value) -> Value {
     match value {
         Value::Number(number) if random.percent(30) => json!(number.to_string()),
@@ -113,7 +113,7 @@ fn near(random: &mut Random, value: Value) -> Value {
     }
 }
 
-/// An element of a list or a word of a text, if that is what is there.
+/// An element of an array or a word of a string, if the value is one of these.
 fn part(random: &mut Random, likely: impl Fn(&mut Random) -> Value) -> Value {
     let part = match likely(random) {
         Value::Array(elements) => random.one_of(elements),
@@ -134,7 +134,7 @@ fn other(random: &mut Random, suits: fn(&Value) -> bool) -> Value {
     }
 }
 
-/// What a matcher may compare with: something.
+/// True if a matcher may compare with the value: it is not empty, `null` or rounded.
 fn suits(value: &Value) -> bool {
     match value {
         _ if was_rounded(value) => false,
@@ -146,12 +146,12 @@ fn suits(value: &Value) -> bool {
     }
 }
 
-/// What can be contained in something: one text, number or boolean.
+/// True for a string, number or boolean: only these can be contained in another value.
 fn is_one(value: &Value) -> bool {
     suits(value) && !value.is_array() && !value.is_object()
 }
 
-/// A path, mostly one that leads somewhere, and something that is there.
+/// A claim path, mostly an existing one, and the value there.
 fn place(random: &mut Random, claims: &Value) -> (String, Option<Value>) {
     let mut path = Vec::new();
     let mut at = Some(claims.clone());

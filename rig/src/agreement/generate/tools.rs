@@ -1,4 +1,4 @@
-//! Sources and their tools.
+//! Generates sources and their tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ const PATHS: [&str; 8] = ["/a", "/a/b", "/A/b", "/b/{id}", "/b/id", "/a.b", "/ax
 const METHODS: [&str; 4] = ["GET", "POST", "DELETE", "get"];
 pub(super) const TAGS: [&str; 3] = ["x", "y", "X"];
 const SOURCE_NAMES: [&str; 5] = ["Shop One", "B", "s", "Other", "shop"];
-/// All tools of a world.
+/// Maximum number of tools in a world.
 const TOOLS: usize = 12;
 
 pub(super) fn profile(random: &mut Random) -> SourceProfile {
@@ -73,12 +73,12 @@ pub(super) fn manifest(random: &mut Random, source: &str) -> Manifest {
 
 fn name(random: &mut Random, source: &str) -> String {
     match random.below(40) {
-        // Around the lengths at which names are cut, and different only after that.
+        // Near the length at which names are truncated, with a difference only after that point.
         0..4 => {
             let length = 44 + random.below(22);
             format!("{}{}", "n".repeat(length), random.pick(&["a", "b"]))
         }
-        // What another tool is called when nothing else is left.
+        // The unique name of another tool.
         4..7 => {
             let id = World::tool_id(source, random.pick(&KEYS));
             unique_name(&id, source, random.pick(&NAMES))
@@ -98,7 +98,7 @@ impl Making {
         self.random.some_of(self.world.labels.iter().cloned(), 50).into_iter().collect()
     }
 
-    /// Mostly of a tool that is there.
+    /// Mostly the id of an existing tool.
     pub(super) fn tool_id(&mut self) -> String {
         let there = self.world.tools.keys().cloned();
         let known = if self.random.percent(90) { self.random.one_of(there) } else { None };

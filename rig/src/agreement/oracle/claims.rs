@@ -1,11 +1,11 @@
-//! What a matcher says of claims (G4).
+//! Matchers on claims (G4).
 
 use serde_json::{Number, Value};
 
 use super::patterns::is_whole;
 use crate::agreement::world::{Matcher, Operator};
 
-/// A longer text is never looked at by a regular expression.
+/// Regular expressions never match a longer string.
 const LONGEST_TEXT: usize = 16 * 1024;
 
 pub(super) fn is_match(matcher: &Matcher, claims: &Value) -> bool {
@@ -39,7 +39,7 @@ pub(super) fn is_match(matcher: &Matcher, claims: &Value) -> bool {
     }
 }
 
-/// The segments of a path: between dots, or between quotation marks.
+/// The segments of a claim path: separated by dots, except between quotation marks.
 fn segments(path: &str) -> Vec<String> {
     let mut segments = vec![String::new()];
     let mut is_quoted = false;
@@ -53,7 +53,7 @@ fn segments(path: &str) -> Vec<String> {
     segments
 }
 
-/// Every value at a path. A list on the way is entered, one level deep; `null` is as good as missing.
+/// Every value at a path. An array on the way is entered, one level deep; `null` counts as absent.
 fn find<'a>(segments: &[String], value: &'a Value) -> Vec<&'a Value> {
     let Some((key, rest)) = segments.split_first() else {
         return if value.is_null() { Vec::new() } else { vec![value] };
@@ -102,7 +102,7 @@ fn are_equal(one: &Value, two: &Value) -> bool {
     }
 }
 
-/// By value: `1` is `1.0`. A whole number is never rounded to be compared.
+/// Compares by value: `1` equals `1.0`. Integers are never rounded for the comparison.
 fn are_same_number(one: &Number, two: &Number) -> bool {
     match (whole(one), whole(two)) {
         _ if is_rounded(one) || is_rounded(two) => false,
@@ -112,12 +112,12 @@ fn are_same_number(one: &Number, two: &Number) -> bool {
     }
 }
 
-/// A float this large may have been another number when it was written: nobody can tell, so it equals nothing.
+/// True for a float of 2^53 or more: parsing may have rounded it, so it equals nothing.
 fn is_rounded(number: &Number) -> bool {
     number.is_f64() && number.as_f64().is_some_and(|float| 2_f64.powi(53) <= float.abs())
 }
 
-/// Whether there is such a number anywhere in a value.
+/// True if a value contains such a number anywhere.
 pub(in crate::agreement) fn was_rounded(value: &Value) -> bool {
     match value {
         Value::Number(number) => is_rounded(number),
@@ -132,11 +132,11 @@ fn whole(number: &Number) -> Option<i128> {
         return Some(whole);
     }
     let float = number.as_f64()?;
-    // Beyond this, no world has numbers.
+    // Generated worlds contain no larger numbers.
     (float.fract() == 0.0 && float.abs() < 1e30).then_some(float as i128)
 }
 
-/// A list with the value in it, or a text with the value as a word of its own.
+/// True if an array contains the value, or a string contains it as a word.
 fn contains(claim: &Value, value: &Value) -> bool {
     match (claim, value) {
         (Value::Array(elements), value) => elements.iter().any(|element| are_equal(element, value)),

@@ -1,15 +1,15 @@
-//! What tools are called (A5).
+//! The names of tools (A5).
 
 use sha2::{Digest as _, Sha256};
 
 use super::Granted;
 
-/// Names are at most this long, except those that a source gave itself.
+/// Maximum length of a generated name. Names from the source may be longer.
 const LONGEST: usize = 64;
-/// What is left of a longer one: the rest is `_` and eight hexadecimal digits.
+/// A longer name is truncated to this length, followed by `_` and eight hexadecimal digits.
 const KEPT: usize = 55;
 
-/// Plain, qualified, unique.
+/// The plain, qualified and unique name of a tool.
 pub(in crate::agreement) fn forms(id: &str, source: &str, name: &str) -> [String; 3] {
     let whole = format!("{source}__{name}");
     let unique = unique(id, source, name);
@@ -17,7 +17,8 @@ pub(in crate::agreement) fn forms(id: &str, source: &str, name: &str) -> [String
     [name.to_owned(), qualified, unique]
 }
 
-/// One that models take: what is not an ASCII letter, a digit, `_` or `-` becomes `_`, and it begins with a letter or `_`.
+/// A name that models accept: other characters than ASCII letters, digits, `_` and `-` become `_`; it begins with a
+/// letter or `_`.
 pub(in crate::agreement) fn unique(id: &str, source: &str, name: &str) -> String {
     let whole = format!("{source}__{name}");
     let whole: String = whole
@@ -32,10 +33,10 @@ pub(in crate::agreement) fn unique(id: &str, source: &str, name: &str) -> String
     format!("{start}_{digits}")
 }
 
-/// The tools about tools (A6): nothing else is shown under their names.
+/// The meta tools (A6): no other tool is shown under their names.
 pub(super) const ABOUT_TOOLS: [&str; 2] = ["tool_search", "execute_tool"];
 
-/// The first form that no other tool has in any way.
+/// The first form that no other granted tool has in any of its forms.
 pub(super) fn shown(tool: &Granted<'_>, granted: &[Granted<'_>]) -> String {
     let is_taken = |form: &String| {
         let mut others = granted.iter().filter(|other| other.id != tool.id);

@@ -1,11 +1,11 @@
-//! Patterns of selectors (G2), and whole-text regular expressions.
+//! Patterns of selectors (G2), and regular expressions that match a whole string.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use regex::Regex;
 
-/// A glob without regard to case, or `regex:` and a regular expression for the whole text.
+/// Matches a case-insensitive glob, or `regex:` and a regular expression for the whole string.
 pub(super) fn is_match(pattern: &str, text: &str) -> bool {
     if let Some(expression) = pattern.strip_prefix("regex:") {
         return is_whole(expression, text);
@@ -14,7 +14,7 @@ pub(super) fn is_match(pattern: &str, text: &str) -> bool {
     glob(&lower(pattern), &lower(text))
 }
 
-/// Whether a regular expression matches the text from its first character to its last.
+/// True if a regular expression matches the string from its first character to its last.
 pub(super) fn is_whole(expression: &str, text: &str) -> bool {
     thread_local! {
         static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
@@ -29,7 +29,7 @@ pub(super) fn is_whole(expression: &str, text: &str) -> bool {
     })
 }
 
-/// Braces without a comma are braces: paths have them, `/orders/{id}`.
+/// Matches a glob. Braces without a comma are literal, because paths contain them: `/orders/{id}`.
 fn glob(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     match first {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::patterns::is_match;
 use crate::agreement::world::{Group, Selector};
 
-/// What selectors can see of a tool.
+/// The facts of a tool that selectors can match.
 pub(super) struct Facts<'a> {
     pub(super) source_id: &'a str,
     pub(super) source_name: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct Facts<'a> {
     pub(super) labels: &'a BTreeSet<String>,
 }
 
-/// Selected or explicit, and not excluded.
+/// True if the tool is selected or explicit, and not excluded.
 pub(super) fn contains(group: &Group, id: &str, facts: &Facts<'_>) -> bool {
     if group.excluded.contains(id) {
         return false;

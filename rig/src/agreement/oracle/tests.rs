@@ -1,4 +1,4 @@
-//! Each sentence of the requirements, by hand.
+//! Each sentence of the requirements as a hand-written case.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn group(selectors: Value, tools: Value, excluded: Value) -> Value {
         "selectors": selectors, "tools": tools, "excluded": excluded}})
 }
 
-/// Source `s` with the tools `a` and `b`, group `g` as given, and a policy that grants it to everybody with a role.
+/// Source `s` with the tools `a` and `b`, the given group `g`, and a policy that grants it to every agent with a role.
 fn world(selectors: Value, tools: Value, excluded: Value) -> World {
     let mut world = World::default();
     let profile = json!({"name": "Shop", "is_reviewed": false, "visibility": "listed"});
@@ -63,14 +63,14 @@ fn role(operator: &str, value: Value, claim: Value) -> bool {
 }
 
 #[test]
-fn no_grant_is_an_empty_list() {
+fn without_a_grant_the_toolset_is_empty() {
     let world = world(json!([{"name": "*"}]), json!([]), json!([]));
     assert!(Oracle::new(&world).toolset(&json!({})).0.is_empty());
     assert_eq!(granted(&world), ["s:a", "s:b"]);
 }
 
 #[test]
-fn a_group_is_selected_and_explicit_without_excluded() {
+fn a_group_is_selected_plus_explicit_minus_excluded() {
     assert_eq!(granted(&world(json!([{"name": "a"}]), json!(["s:b"]), json!([]))), ["s:a", "s:b"]);
     assert_eq!(granted(&world(json!([{"name": "*"}]), json!(["s:a"]), json!(["s:a"]))), ["s:b"]);
     assert_eq!(granted(&world(json!([]), json!(["s:a"]), json!([]))), ["s:a"]);
@@ -78,7 +78,7 @@ fn a_group_is_selected_and_explicit_without_excluded() {
 }
 
 #[test]
-fn all_selectors_must_match_or_any() {
+fn a_group_requires_all_selectors_or_any() {
     let mut world = world(json!([{"name": "a"}, {"name": "{a,b}"}]), json!([]), json!([]));
     assert_eq!(granted(&world), ["s:a"]);
     wish(&mut world, json!({"group": ["g", {"update": {"any": true, "visibility": null}}]}));
@@ -86,7 +86,7 @@ fn all_selectors_must_match_or_any() {
 }
 
 #[test]
-fn a_selector_looks_at_everything_it_names() {
+fn a_selector_checks_every_condition_it_has() {
     for (selector, selects) in [
         (json!({"source": "S"}), true),
         (json!({"source": "shop"}), true),
@@ -106,7 +106,7 @@ fn a_selector_looks_at_everything_it_names() {
 }
 
 #[test]
-fn exclusion_is_for_one_group_and_a_switch_for_all() {
+fn an_exclusion_affects_one_group_and_disabling_affects_all() {
     let mut world = world(json!([{"name": "*"}]), json!([]), json!(["s:a"]));
     wish(&mut world, json!({"group": ["h", group(json!([]), json!(["s:a"]), json!([]))]}));
     grant(&mut world, "h");
@@ -118,7 +118,7 @@ fn exclusion_is_for_one_group_and_a_switch_for_all() {
 }
 
 #[test]
-fn a_group_or_a_policy_that_is_not_active_grants_nothing() {
+fn an_inactive_group_or_policy_grants_nothing() {
     let mut world = world(json!([{"name": "*"}]), json!([]), json!([]));
     wish(&mut world, json!({"group": ["g", "deactivate"]}));
     assert!(granted(&world).is_empty());
@@ -128,7 +128,7 @@ fn a_group_or_a_policy_that_is_not_active_grants_nothing() {
 }
 
 #[test]
-fn a_tool_is_met_where_it_its_groups_or_its_source_say() {
+fn visibility_comes_from_the_tool_then_its_groups_then_its_source() {
     let mut world = world(json!([{"name": "*"}]), json!([]), json!([]));
     let hidden = json!({"name": "Shop", "is_reviewed": false, "visibility": "hidden"});
     wish(&mut world, json!({"source": ["s", {"update": hidden}]}));
@@ -151,7 +151,7 @@ fn a_tool_is_met_where_it_its_groups_or_its_source_say() {
 }
 
 #[test]
-fn names_that_clash_are_qualified_for_all_that_clash() {
+fn all_tools_with_a_clashing_name_get_qualified_names() {
     let mut world = world(json!([{"name": "*"}]), json!([]), json!([]));
     second_source(&mut world, json!({"a": manifest("a")}));
     assert_eq!(listed(&world), ["b__a", "s__a", "b"]);
@@ -165,7 +165,7 @@ fn names_that_clash_are_qualified_for_all_that_clash() {
 }
 
 #[test]
-fn a_qualified_form_that_somebody_has_as_a_name_gives_way_to_the_unique_one() {
+fn a_clashing_qualified_name_falls_back_to_the_unique_name() {
     let mut world = world(json!([{"name": "*"}]), json!([]), json!([]));
     second_source(&mut world, json!({"a": manifest("a"), "c": manifest("s__a")}));
     // `b:a` and `s:a` clash, and so do `s__a` of `s:a` and the name of `b:c`.
@@ -178,7 +178,7 @@ fn a_qualified_form_that_somebody_has_as_a_name_gives_way_to_the_unique_one() {
 }
 
 #[test]
-fn long_names_are_cut_and_told_apart_by_a_hash_of_the_id() {
+fn long_names_are_truncated_and_disambiguated_by_a_hash_of_the_id() {
     // printf s:a | sha256sum
     let [plain, qualified, unique] = names::forms("s:a", "s", "a");
     assert_eq!((&*plain, &*qualified), ("a", "s__a"));
@@ -191,7 +191,7 @@ fn long_names_are_cut_and_told_apart_by_a_hash_of_the_id() {
 }
 
 #[test]
-fn a_pattern_is_a_glob_without_regard_to_case() {
+fn a_pattern_is_a_case_insensitive_glob() {
     for (pattern, text, expected) in [
         ("*", "", true),
         ("a*", "AB", true),
@@ -213,7 +213,7 @@ fn a_pattern_is_a_glob_without_regard_to_case() {
 }
 
 #[test]
-fn a_regular_expression_is_for_the_whole_text_and_minds_case() {
+fn a_regular_expression_is_case_sensitive_and_matches_the_whole_text() {
     for (pattern, text, expected) in [
         ("regex:a|ab", "ab", true),
         ("regex:a|ab", "abc", false),
@@ -226,7 +226,7 @@ fn a_regular_expression_is_for_the_whole_text_and_minds_case() {
 }
 
 #[test]
-fn equals_compares_with_the_type() {
+fn equals_compares_types_too() {
     assert!(role("equals", json!(1), json!(1.0)));
     assert!(!role("equals", json!(1), json!("1")));
     assert!(!role("equals", json!(true), json!("true")));
@@ -251,7 +251,7 @@ fn contains_is_membership_or_a_whole_word() {
 }
 
 #[test]
-fn matches_is_for_a_whole_text_or_an_element() {
+fn matches_tests_a_whole_string_or_an_array_element() {
     assert!(role("matches", json!("admin"), json!("admin")));
     for text in ["administrator", "xadmin", "admin\n"] {
         assert!(!role("matches", json!("admin"), json!(text)), "{text:?}");
@@ -285,7 +285,7 @@ fn a_negative_operator_fails_closed() {
 }
 
 #[test]
-fn a_claim_of_null_is_not_there() {
+fn a_null_claim_counts_as_absent() {
     let exists = json!({"claim": "r", "operator": "exists"});
     let not_exists = json!({"claim": "r", "operator": "not_exists"});
     for (claims, is_there) in
@@ -297,7 +297,7 @@ fn a_claim_of_null_is_not_there() {
 }
 
 #[test]
-fn a_path_walks_through_lists_and_quoted_segments() {
+fn a_path_walks_through_arrays_and_quoted_segments() {
     let has = |path: &str, claims: Value| {
         matches(json!({"claim": path, "operator": "equals", "value": 1}), claims)
     };
@@ -311,7 +311,7 @@ fn a_path_walks_through_lists_and_quoted_segments() {
 }
 
 #[test]
-fn with_several_values_one_is_enough_but_none_may_be_against() {
+fn of_several_values_one_must_match_and_none_may_contradict() {
     let claims = json!({"a": [{"b": 1}, {"b": 2}]});
     let with = |operator: &str, value: i32| {
         matches(json!({"claim": "a.b", "operator": operator, "value": value}), claims.clone())
@@ -324,7 +324,7 @@ fn with_several_values_one_is_enough_but_none_may_be_against() {
 }
 
 #[test]
-fn a_case_is_read_back_as_it_was_written() {
+fn a_case_survives_a_json_round_trip() {
     let case = crate::agreement::generate::case(7);
     let text = serde_json::to_string(&case).unwrap();
     let again: Case = serde_json::from_str(&text).unwrap();

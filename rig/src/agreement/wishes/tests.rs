@@ -1,4 +1,4 @@
-//! The life of tools, by hand.
+//! The lifecycle of tools, checked with hand-written cases.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn ingest(world: &mut World, tools: &[(&str, usize)], force: bool) -> Result<(),
 }
 
 #[test]
-fn a_tool_that_is_gone_keeps_its_switch_and_cannot_be_enabled() {
+fn a_deprecated_tool_stays_disabled_and_cannot_be_enabled() {
     let mut world = World::default();
     register(&mut world, false);
     ingest(&mut world, &[("a", 0), ("b", 0)], false).unwrap();
@@ -36,7 +36,7 @@ fn a_tool_that_is_gone_keeps_its_switch_and_cannot_be_enabled() {
 }
 
 #[test]
-fn a_refresh_that_removes_too_much_is_held_back() {
+fn a_refresh_that_removes_too_many_tools_is_refused() {
     let mut world = World::default();
     register(&mut world, false);
     ingest(&mut world, &[("a", 0), ("b", 0), ("c", 0)], false).unwrap();
@@ -65,7 +65,7 @@ fn under_review_agents_keep_the_last_approved_version() {
 }
 
 #[test]
-fn a_label_that_comes_back_is_on_no_tool() {
+fn a_recreated_label_is_on_no_tool() {
     let mut world = World::default();
     register(&mut world, false);
     ingest(&mut world, &[("a", 0)], false).unwrap();
@@ -78,7 +78,7 @@ fn a_label_that_comes_back_is_on_no_tool() {
 }
 
 #[test]
-fn a_policy_has_a_matcher_and_a_group_that_is_there() {
+fn a_policy_needs_a_matcher_and_an_existing_group() {
     let mut world = World::default();
     let content = json!({"is_active": true, "any": false, "visibility": null,
         "selectors": [], "tools": [], "excluded": []});
@@ -98,7 +98,7 @@ fn a_policy_has_a_matcher_and_a_group_that_is_there() {
 }
 
 #[test]
-fn a_removed_source_takes_its_tools_along() {
+fn removing_a_source_removes_its_tools() {
     let mut world = World::default();
     register(&mut world, false);
     ingest(&mut world, &[("a", 0)], false).unwrap();

@@ -1,5 +1,5 @@
-//! The crib that is measured: tools of a usual size, agents that have few or many of them, one tool that is code, and
-//! one that is forwarded.
+//! The measured crib: tools of a usual size, agents with few or many of them, one tool implemented in code, and one
+//! that is forwarded.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,16 +24,16 @@ use toolcrib::{
 use crate::bench::overload::AGENTS;
 use crate::world;
 
-/// How many tools agents have, each under a key of that name. `echo`, which all have, is one of them.
+/// Toolset sizes of the agents, each with a key of that name. `echo`, which every agent has, is included.
 pub(super) const SIZES: [usize; 3] = [5, 50, 500];
-/// Of a manifest; what a list shows of it has about 720 bytes.
+/// Size of a manifest, in bytes; its entry in a list has about 720 bytes.
 const BYTES_OF_A_MANIFEST: usize = 900;
-/// Agents that listen: each has claims of its own, and the same tools.
+/// Number of subscribed agents: each has different claims, and the same tools.
 pub(super) const LISTENERS: usize = 100;
-/// One of the tools that everybody has, to be switched.
+/// A tool that every agent has; the benchmark enables and disables it.
 pub(super) const SWITCHED: &str = "source-0:operation_0";
 
-/// A crib, and the keys to it by what they are for.
+/// A crib, and its keys by their purpose.
 pub(super) struct Made {
     pub(super) crib: Toolcrib,
     pub(super) keys: BTreeMap<String, String>,
@@ -95,7 +95,7 @@ impl Made {
         self.execute(Command::Group(id.parse()?, create)).await
     }
 
-    /// A key whose claims are granted a group.
+    /// Adds a key whose claims are granted a group.
     async fn agent(&mut self, name: &str, group: &str, claims: Value) -> anyhow::Result<()> {
         let matcher = |(claim, value): (&String, &Value)| json!({"claim": claim, "operator": "equals", "value": value});
         let matchers: Vec<_> = claims.as_object().into_iter().flatten().map(matcher).collect();
@@ -113,7 +113,7 @@ impl Made {
         Ok(())
     }
 
-    /// A source with one tool, discovered as any other.
+    /// Adds a source with one tool, discovered like any other.
     async fn forwarded(&self, upstream: SocketAddr) -> anyhow::Result<()> {
         let id: SourceId = "orders".parse()?;
         let profile = json!({
@@ -132,7 +132,7 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the bench writes what can be read")
 }
 
-/// A tool that is code, and does next to nothing; or as much as it is asked to, in microseconds of a processor.
+/// A tool in code that does almost nothing, or uses a processor for the requested number of microseconds.
 struct Echo(Arc<ProvidedTool>);
 
 impl Echo {

@@ -1,4 +1,4 @@
-//! Load: one request again and again, over some connections, for some time.
+//! Load: sends one request repeatedly, over several connections, for some time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use tokio::task::JoinSet;
 use super::process::Server;
 use super::wire::Connection;
 
-/// Requests of every connection before anything is counted.
+/// Requests on every connection before the measurement.
 const WARM_UP: usize = 20;
 
-/// What one round took.
+/// The results of one round.
 pub(super) struct Round {
-    /// Of the server, for each request, in µs.
+    /// CPU time of the server per request, in µs.
     pub(super) cpu: f64,
-    /// Requests in a second.
+    /// Requests per second.
     pub(super) rate: f64,
-    /// Half of the answers, and 99 of 100, were there after so many µs.
+    /// Median and 99th percentile of the response times, in µs.
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
 
-/// Asks for this long. One thread is enough, and leaves the rest of the machine to the server.
+/// Sends requests for this time. One thread is enough, and leaves the rest of the machine to the server.
 pub(super) fn round(
     server: &Server,
     request: &[u8],
@@ -66,7 +66,7 @@ async fn warm(
     Ok(open)
 }
 
-/// How long each answer took.
+/// Returns the response time of each request.
 async fn ask_for(
     open: Vec<Connection>,
     request: &[u8],

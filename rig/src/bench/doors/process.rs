@@ -1,4 +1,4 @@
-//! A server in a process of its own, and what it takes of the machine.
+//! A server in a separate process, and its CPU time and memory.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use super::server::Ready;
 use crate::bench::opened;
 
-/// A server that ends when this is dropped.
+/// A server process that is killed when this value is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -19,12 +19,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         Self::start_as("server", arguments)
     }
 
-    /// Another order of the rig, that says as servers do when it is ready.
+    /// Starts another command of the rig that prints a ready message.
     pub(crate) fn start_as(order: &str, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let command = command.arg(order).args(arguments);
@@ -48,18 +48,18 @@ impl Server {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// The CPU time of all its threads so far, to the nanosecond.
+    /// CPU time of all its threads so far, in nanosecond resolution.
     pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
         cpu_time_of(self.child.id())
     }
 
-    /// Of its memory, what is in the machine's.
+    /// Resident memory of the process.
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<f64> {
         opened::resident(&self.child.id().to_string())
     }
 }
 
-/// The CPU time of all threads of a process so far, to the nanosecond.
+/// CPU time of all threads of a process so far, in nanosecond resolution.
 pub(crate) fn cpu_time_of(process: u32) -> anyhow::Result<Duration> {
     let mut total = 0;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {

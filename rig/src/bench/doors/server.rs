@@ -1,4 +1,4 @@
-//! The servers that are measured, each in a process of its own. It says where it is and ends with its standard input.
+//! `server`: the measured servers, each in a separate process. It prints its address and exits when its input ends.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,14 +47,14 @@ enum Kind {
     Forwarder { upstream: SocketAddr },
 }
 
-/// What a server says when it is ready.
+/// The message that a server prints when it is ready.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) address: SocketAddr,
     pub(crate) keys: BTreeMap<String, String>,
 }
 
-/// Nobody is to be left behind by whoever started it.
+/// Exits when standard input ends, so that no server outlives its parent.
 pub(crate) fn end_with_input() {
     std::thread::spawn(|| {
         drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
@@ -109,7 +109,6 @@ fn bare(answer: &Path, takes: u64) -> anyhow::Result<Router> {
         .with_state(answer))
 }
 
-/// What the forwarder needs.
 #[derive(Clone)]
 struct Onward {
     client: reqwest::Client,
@@ -130,7 +129,7 @@ async fn forward(State(onward): State<Onward>, asked: Bytes) -> Response {
 }
 
 impl Onward {
-    /// The request that our tool makes of the same call.
+    /// Sends the request that our tool sends for the same call.
     async fn send(&self, asked: &[u8]) -> anyhow::Result<Bytes> {
         let mut asked: Value = serde_json::from_slice(asked)?;
         let mut arguments = asked["params"]["arguments"].take();

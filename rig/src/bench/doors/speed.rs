@@ -1,4 +1,4 @@
-//! What a request costs the server: lists and calls, beside handlers that do nothing but answer or forward.
+//! The cost of a request for the server: lists and calls, compared with handlers that only answer or forward.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use super::wire::{self, Connection};
 use crate::bench::Orders;
 use crate::bench::report::{Bound, Report};
 
-/// Rounds of each server, by turns.
+/// Alternating rounds of each server.
 const ROUNDS: usize = 9;
-/// Enough to keep a server busy, and enough for its batches to be alike from round to round.
+/// Connections: enough to keep a server busy, and to make its batches alike from round to round.
 const MANY: usize = 16;
 
-/// What the upstream answers.
+/// Response of the upstream.
 const ORDER: &str = r#"{"id":4711,"state":"accepted","shop":"north","item":"A-1047","count":3,"created_at":"2026-07-28T12:00:00Z"}"#;
 
-/// How it is measured, and where answers are put for the bare server.
+/// The report, the time of a round, and the folder for the answers of the bare server.
 struct Bench<'a> {
     report: &'a mut Report,
     time: Duration,
     folder: tempfile::TempDir,
 }
 
-/// Rounds of one server.
+/// The rounds of one server.
 #[derive(Default)]
 struct Rounds(Vec<Round>);
 
@@ -55,12 +55,12 @@ impl Bench<'_> {
         Ok(path.display().to_string())
     }
 
-    /// Keeps what ours answers, for a bare server to answer the very same.
+    /// Saves our answer to a file, so that a bare server can send the same bytes.
     async fn kept(&self, ours: &Server, request: &[u8]) -> anyhow::Result<String> {
         self.file("answer", Connection::open(ours.address).await?.ask(request).await?)
     }
 
-    /// What our way of accepting connections costs, which the bare servers share.
+    /// The cost of our connection handling, which the bare servers share.
     async fn connections(&mut self, ours: &Server) -> anyhow::Result<()> {
         let request = wire::list(ours.key(&SIZES[0].to_string()));
         let answer = self.kept(ours, &request).await?;

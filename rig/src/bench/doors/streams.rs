@@ -1,4 +1,4 @@
-//! Streams: what many idle ones take of memory, and how soon all of them hear of a change.
+//! Streams: the memory of many idle ones, and the time until all of them receive a change.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::bench::Orders;
 use crate::bench::report::{Bound, Report};
 
 const STREAMS: usize = 10_000;
-/// How many are being opened at any time.
+/// Number of streams that are opened concurrently.
 const AT_ONCE: usize = 64;
-/// Longer than a connection may do nothing, and long enough for some signs of life.
+/// Longer than the idle timeout of a connection, and long enough for several keep-alives.
 const IDLE: Duration = Duration::from_secs(75);
-/// Changes that are waited for; the median counts.
+/// Number of changes; the median counts.
 const CHANGES: usize = 6;
-/// Long after they should have.
+/// Timeout, far above the expected time.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: f64 = (1 << 20) as f64;
 const CHANGED: &[u8] = b"notifications/tools/list_changed";
@@ -60,7 +60,7 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
     Ok(())
 }
 
-/// Streams that tell when each of them heard of a change.
+/// Opens streams that report when each of them receives a change.
 async fn open(
     server: &Server,
     streams: usize,
@@ -94,7 +94,7 @@ async fn listen(mut connection: Connection, tell: mpsc::UnboundedSender<anyhow::
     }
 }
 
-/// When the last of so many streams heard.
+/// The time when the last of the streams received the change.
 async fn last_of(
     heard: &mut mpsc::UnboundedReceiver<anyhow::Result<Instant>>,
     streams: usize,
@@ -110,7 +110,7 @@ async fn last_of(
     Ok(last)
 }
 
-/// Every stream is an open file, here and in the server, which inherits it.
+/// Raises the limit of open files: every stream is one, here and in the server, which inherits the limit.
 fn allow_files(wanted: u64) -> anyhow::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {

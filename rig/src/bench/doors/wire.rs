@@ -1,5 +1,4 @@
-//! HTTP/1.1 as it goes over the wire: requests that are written once and sent often, answers of which only the end is
-//! looked for.
+//! A minimal HTTP/1.1 client: requests are serialized once and sent often; a response is only searched for its end.
 
 use std::net::SocketAddr;
 
@@ -12,17 +11,17 @@ const VERSION: &str = "2026-07-28";
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 const END_OF_CHUNKS: &[u8] = b"0\r\n\r\n";
 
-/// `tools/list`, of whoever has this key.
+/// `tools/list` with this key.
 pub(crate) fn list(key: &str) -> Vec<u8> {
     mcp(key, "tools/list", None, json!({}))
 }
 
-/// `tools/call`.
+/// `tools/call` with this key.
 pub(crate) fn call(key: &str, name: &str, arguments: Value) -> Vec<u8> {
     mcp(key, "tools/call", Some(name), json!({"name": name, "arguments": arguments}))
 }
 
-/// `subscriptions/listen`: the answer is a stream of changes.
+/// `subscriptions/listen`: the response is a stream of changes.
 pub(crate) fn listen(key: &str) -> Vec<u8> {
     let wanted = json!({"notifications": {"toolsListChanged": true}});
     mcp(key, "subscriptions/listen", None, wanted)
@@ -40,12 +39,12 @@ fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8
     post("/mcp", key, &more, &body)
 }
 
-/// A request of an admin without a body.
+/// A request of an admin, without a body.
 pub(crate) fn admin(key: &str, path: &str) -> Vec<u8> {
     post(path, key, "", "")
 }
 
-/// A call over REST without arguments, under an id of its own.
+/// A REST call without arguments, with its own request id.
 pub(crate) fn execute(key: &str, tool: &str, id: &str) -> Vec<u8> {
     let more = format!("X-Request-Id: {id}\r\n");
     post(&format!("/api/tools/{tool}/execute"), key, &more, "{}")
@@ -61,7 +60,7 @@ fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A connection that stays open from one request to the next.
+/// A connection that is reused for many requests.
 pub(crate) struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,
@@ -74,14 +73,15 @@ impl Connection {
         Ok(Self { stream, answer: Vec::new() })
     }
 
-    /// Sends a request and reads its answer whole; the body, as it was sent.
+    /// Sends a request and reads the complete response. Returns the body as it was sent; fails unless the status is
+    /// 200.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
         let (status, body) = self.ask_anything(request).await?;
         ensure!(status == 200, "refused, {status}: {}", String::from_utf8_lossy(body));
         Ok(body)
     }
 
-    /// The same, whatever the status.
+    /// Sends a request and returns the response with any status.
     pub(crate) async fn ask_anything(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         self.answer.clear();
         self.stream.write_all(request).await?;
@@ -105,7 +105,7 @@ impl Connection {
         Ok((status, &self.answer[start..]))
     }
 
-    /// Sends a request whose answer is a stream, and waits for the first event.
+    /// Sends a request whose response is a stream, and waits for the first event.
     pub(crate) async fn subscribe(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.answer.clear();
         self.stream.write_all(request).await?;
@@ -119,7 +119,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the stream says this.
+    /// Waits until the stream contains these bytes.
     pub(crate) async fn hear(&mut self, word: &[u8]) -> anyhow::Result<()> {
         loop {
             if let Some(place) = position(&self.answer, word) {
@@ -160,7 +160,7 @@ fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
     })
 }
 
-/// The JSON of an answer, which may be the one event of a stream.
+/// The JSON of a response, which may be the single event of a stream.
 pub(crate) fn json_of(body: &[u8]) -> anyhow::Result<Value> {
     let text = str::from_utf8(body)?;
     let event = text.lines().rev().find_map(|line| line.strip_prefix("data: "));

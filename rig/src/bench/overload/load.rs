@@ -1,4 +1,4 @@
-//! Calls that are due at a rate of their own, however the server is doing.
+//! Calls at a fixed rate, independent of the speed of the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use tokio::task::JoinSet;
 use super::{TIMES, USUAL};
 use crate::bench::doors::wire::Connection;
 
-/// Enough for whatever is on its way at once, three times too much of it.
+/// Enough for all calls in flight at three times the maximum load.
 const CONNECTIONS: usize = 2048;
-/// Enough to keep a server and a source busy, and no more than are let wait.
+/// Enough to keep a server and a source busy, but not more than may wait for admission.
 const BUSY: usize = 96;
-/// Shares of what it can do for a few, one of which is about the most it can do for many.
+/// Shares of the throughput with few connections; one of them is close to the maximum with many connections.
 const STEPS: [f64; 6] = [0.8, 0.88, 0.96, 1.04, 1.12, 1.2];
-/// How much others go first.
+/// Niceness of the load thread, so that the servers go first.
 const NICE: i32 = 10;
-/// How often it is overloaded, since once may be luck.
+/// Number of overload rounds, because one result may be luck.
 const ROUNDS: usize = 5;
 
 pub(super) struct Load {
@@ -26,21 +26,21 @@ pub(super) struct Load {
     pub(super) requests: Vec<Vec<u8>>,
 }
 
-/// The most it can do, half of it, three times as much, and half of it again.
+/// Results at the maximum load, at half of it, at three times as much, and at half again.
 pub(super) struct Round {
-    /// The most calls it did in a second, whatever it was asked.
+    /// Highest throughput at any offered load, in calls per second.
     pub(super) most: f64,
     pub(super) before: Vec<Answered>,
     pub(super) overload: Vec<Answered>,
     pub(super) after: Vec<Answered>,
 }
 
-/// A call that was answered.
+/// The result of one call.
 #[derive(Clone, Copy)]
 pub(super) struct Answered {
-    /// When it was to be asked, since the start.
+    /// Scheduled start, since the start of the run.
     pub(super) due: Duration,
-    /// When it was answered, since the start.
+    /// Time of the answer, since the start of the run.
     pub(super) at: Duration,
     pub(super) took: Duration,
     pub(super) came: Came,
@@ -49,14 +49,14 @@ pub(super) struct Answered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     Done,
-    /// It was told to come again.
+    /// The server advised to retry later.
     Refused,
     Failed,
 }
 
 impl Load {
-    /// On a thread of its own, before which others go: the upstream is on the same cores, and is not to be slow because of those
-    /// who ask.
+    /// Runs on its own thread with a low priority: the upstream shares the cores with the callers, and they must not
+    /// slow it down.
     pub(super) fn run(self, time: Duration) -> anyhow::Result<Vec<Round>> {
         let asks = move || {
             rustix::process::setpriority_process(None, NICE)?;
@@ -73,8 +73,8 @@ impl Load {
         let (few, busy) = self.ask(few, None, time).await?;
         drop(few);
         let about = done_in_a_second(&busy, time);
-        // Callers who are many cost more than a few who are always busy: what it can do is seen with those who will come,
-        // and in every round, as machines are not always as fast.
+        // Many callers cost more than a few busy ones. So measure the maximum with the connections that are used
+        // afterwards, and in every round, because the speed of the machine varies.
         let (mut many, mut rounds) = (self.connect(CONNECTIONS).await?, Vec::new());
         for _ in 0..ROUNDS {
             let mut most = 0.0_f64;
@@ -99,7 +99,7 @@ impl Load {
         Ok(open)
     }
 
-    /// So many in a second, or as many as there can be.
+    /// Sends `rate` calls per second, or as many as possible.
     async fn ask(
         self: &Arc<Self>,
         open: Vec<Connection>,
@@ -140,7 +140,7 @@ impl Load {
     }
 }
 
-/// What was done within the time, not after it.
+/// The rate of calls that completed within the time.
 pub(super) fn done_in_a_second(answered: &[Answered], time: Duration) -> f64 {
     let is_done = |answered: &&Answered| answered.came == Came::Done && answered.at <= time;
     answered.iter().filter(is_done).count() as f64 / time.as_secs_f64()

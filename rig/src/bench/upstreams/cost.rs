@@ -1,5 +1,5 @@
-//! What a call to a program that is kept costs, one at a time: over bare pipes, through a view of the crib in this process,
-//! and through `/mcp` of a crib in another. They take turns; the median of all rounds counts.
+//! The cost of a call to a running stdio source, one call at a time: over bare pipes, through a view in this process,
+//! and through `/mcp` of a crib in another process. They take turns; the median of all rounds counts.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::upstreams::crib::{self, AGENTS};
 const ROUNDS: usize = 9;
 const WARM_UP: usize = 50;
 const TEXT: &str = "Is anybody there?";
-/// What may be added, in µs.
+/// Maximum latency added to bare pipes, in µs.
 const ADDED: f64 = 150.0;
 
-/// The ways of a call.
+/// The clients of all call paths.
 struct Ways {
     pipes: Pipes,
     crib: Toolcrib,
@@ -39,7 +39,7 @@ enum Way {
 const WAYS: [(Way, &str); 3] =
     [(Way::Pipes, "bare pipes"), (Way::View, "a view in process"), (Way::Http, "`/mcp`")];
 
-/// What one round took, in µs for each call. CPU time is that of whoever is between the caller and the program.
+/// Results of one round, in µs per call. CPU time is that of the process between the caller and the called program.
 #[derive(Clone, Copy)]
 struct Round {
     p50: f64,
@@ -49,7 +49,7 @@ struct Round {
 
 pub(super) async fn run(report: &mut Report, is_quick: bool) -> anyhow::Result<()> {
     let time = Duration::from_millis(if is_quick { 100 } else { 1_000 });
-    // On a thread of the runtime, as the tasks of a server are.
+    // On a thread of the runtime, where the tasks of a server run.
     let [bare, view, http] = tokio::spawn(measure(time)).await??;
     for ((_, name), Round { p50, p99, cpu }) in WAYS.iter().zip([bare, view, http]) {
         eprintln!("  {name}: p50 {p50:.0} µs, p99 {p99:.0} µs, {cpu:.0} µs of CPU");
@@ -120,7 +120,7 @@ impl Ways {
 
     async fn call(&mut self, way: Way) -> anyhow::Result<()> {
         match way {
-            // It blocks the thread for less than handing its tasks to another one would take.
+            // Blocking the thread takes less time than handing its tasks to another one.
             Way::Pipes => self.pipes.call(TEXT),
             Way::View => self.view().await,
             Way::Http => {
@@ -131,7 +131,7 @@ impl Ways {
         }
     }
 
-    /// All that a door does for a call, but the door.
+    /// Everything that an endpoint does for a call, except its protocol.
     async fn view(&self) -> anyhow::Result<()> {
         let identity = self.crib.identify(Some(&self.key)).await?;
         let view = self.crib.view(&identity.agent);

@@ -1,4 +1,4 @@
-//! The least that can be done to call an MCP server over its pipes: write a line, read a line.
+//! The minimal way to call an MCP server over its pipes: write a line, read a line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,7 +15,7 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// With a server of ours, that was introduced to us.
+    /// Starts an MCP server of the rig and initializes the connection.
     pub(super) fn open() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let command = command.args(["mcp", "--name", "bare"]);
@@ -27,7 +27,7 @@ impl Pipes {
         Ok(pipes)
     }
 
-    /// Has a text repeated.
+    /// Calls the echo tool.
     pub(super) fn call(&mut self, text: &str) -> anyhow::Result<()> {
         let params = json!({"name": "bare_echo", "arguments": {"text": text}});
         let answer = self.ask("tools/call", params)?;

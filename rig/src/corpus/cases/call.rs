@@ -1,4 +1,4 @@
-//! A case's call becomes a request, by the same steps as an agent's.
+//! Turns a case's call into a request, with the same steps as a call of an agent.
 
 use execution::{Arguments, Credentials, Others, Request, RequestTemplate, Security};
 use model::{Discovered, Execution};
@@ -9,7 +9,7 @@ use super::case::{Call, Case, ORIGIN};
 use super::sent::Sent;
 use crate::corpus::checks::listed;
 
-/// What would reach the upstream of the case; nothing if the call is refused or goes elsewhere.
+/// The request that would reach the upstream of the case; `None` if the call is refused or goes elsewhere.
 pub(super) fn sent(case: &Case, tool: &Discovered) -> Option<Sent> {
     let Execution::SyncHttp(templates) = &tool.manifest.execution else { return None };
     let schema = &listed(tool)["inputSchema"];
@@ -22,8 +22,8 @@ pub(super) fn sent(case: &Case, tool: &Discovered) -> Option<Sent> {
     (request.url.origin().ascii_serialization() == ORIGIN).then(|| Sent::from(request))
 }
 
-/// Arguments as our tools take them (requirement O4): a parameter under its name, or `name__in` where that is taken;
-/// the members of a body beside them, or the whole as `body`.
+/// Arguments as our tools take them (requirement O4): a parameter under its name, or as `name__in` if that is taken;
+/// the fields of a body beside them, or the whole body as `body`.
 fn arguments(located: &Map<String, Value>, schema: &Value) -> Map<String, Value> {
     let is_known = |name: &str| schema["properties"].get(name).is_some();
     let mut arguments = Map::new();

@@ -1,4 +1,4 @@
-//! A case as it stands in its file, and how its specification is laid out on the disk.
+//! A request case as its file defines it; writes its specification to disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use model::Discovered;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What stands for the upstream's address; nothing is sent there.
+/// Stands for the address of the upstream; no request is sent there.
 pub(super) const ORIGIN: &str = "http://echo.test";
 const HOST: &str = "echo.test";
 
@@ -20,7 +20,7 @@ pub(super) struct Case {
     #[serde(default)]
     spec_files: BTreeMap<PathBuf, String>,
     spec_encoding: Option<String>,
-    /// `get /path`
+    /// Method and path, such as `get /path`.
     operation: String,
     pub tool: ExpectedTool,
     pub tools_expected: Option<usize>,
@@ -44,13 +44,13 @@ pub(super) struct ExpectedTool {
 
 #[derive(Deserialize)]
 pub(super) struct Call {
-    /// The arguments by where they go: `path`, `query`, `header`, `cookie` and `body`.
+    /// The arguments by location: `path`, `query`, `header`, `cookie` and `body`.
     pub located: Map<String, Value>,
     #[serde(default)]
     pub credentials: BTreeMap<String, Value>,
 }
 
-/// Arguments the input schema must take, and others it must not.
+/// Arguments that the input schema must accept, and others that it must reject.
 #[derive(Default, Deserialize)]
 pub(super) struct Samples {
     pub accepts: Vec<Value>,
@@ -65,7 +65,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Whether it is right to refuse the specification with these words.
+    /// True if the specification may be refused with this error.
     pub(super) fn allows(&self, error: &str) -> bool {
         let mentioned = self.error_mentions.as_ref();
         self.must.as_deref() == Some("ok_or_error")
@@ -76,14 +76,14 @@ impl Load {
 }
 
 impl Case {
-    /// Whether this is the tool that the case calls.
+    /// True if the case calls this tool.
     pub(super) fn is_about(&self, tool: &Discovered) -> bool {
         let manifest = &tool.manifest;
         let (method, path) = self.operation.split_once(' ').unwrap_or_default();
         manifest.method.eq_ignore_ascii_case(method) && &*manifest.path == path
     }
 
-    /// Writes the specification and the files it refers to.
+    /// Writes the specification and the files that it refers to.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let text = match (&self.spec_text, &self.spec) {
             (Some(text), _) => text.clone(),
@@ -108,7 +108,7 @@ fn addressed(text: &str) -> String {
     text.replace("{{ECHO}}", ORIGIN).replace("{{ECHO_HOST}}", HOST)
 }
 
-/// The cases of a folder, by name.
+/// The cases of a folder, sorted by name.
 pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -123,7 +123,7 @@ pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Whether a text matches a regular expression of ECMA-262.
+/// True if a string matches an ECMA-262 regular expression.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     jsonschema::is_valid(&json!({"pattern": pattern}), &json!(text))
 }

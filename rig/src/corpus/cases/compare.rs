@@ -1,7 +1,7 @@
-//! Whether a request is the one a case expects.
+//! Compares a request with the one that a case expects.
 //!
 //! Exact: equal after the normalisation of RFC 3986. Lenient: equal after names and values are decoded, where a
-//! delimiter may be encoded too; or a header's list has blanks, or a part of a body lacks its file name or its type.
+//! delimiter may be encoded too; or a list header contains blanks, or a body part lacks its file name or type.
 
 use serde_json::{Map, Value};
 
@@ -11,15 +11,15 @@ use super::sent::{Part, Sent};
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     Exact,
-    /// What is not as it should be, and can be understood.
+    /// Different from the expected request, but an upstream understands it.
     Lenient(String),
     Failed(String),
 }
 
-/// What was looked at so far is fine, with this to be lenient about, or fails.
+/// The differences that are tolerated, or the first that is not.
 type Checked = Result<Vec<String>, String>;
 
-/// Compares what a case expects, perhaps one of several, with what was sent.
+/// Compares the request with the expected one, or with the best of several expected ones.
 pub(super) fn compare(expect: &Value, sent: Option<&Sent>) -> Verdict {
     let alone = std::slice::from_ref(expect);
     let choices = expect["any_of"].as_array().map_or(alone, Vec::as_slice);
@@ -86,7 +86,7 @@ fn query(expect: &Value, sent: &Sent) -> Checked {
     }
 }
 
-/// Whether each pair of a query holds the JSON of a member.
+/// True if each pair of a query contains the JSON of one expected field.
 fn is_json_query(expected: &Value, query: &str) -> bool {
     let member = |(name, values): (String, Vec<String>)| {
         let value = serde_json::from_str(values.first()?).ok()?;

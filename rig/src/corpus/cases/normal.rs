@@ -1,10 +1,10 @@
-//! Texts of addresses in a form in which equal ones are equal (RFC 3986, 6.2.2).
+//! Normalises parts of URLs, so that equivalent ones become equal (RFC 3986, section 6.2.2).
 
 use std::collections::BTreeMap;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// What stands in an address only percent-encoded.
+/// Characters that must be percent-encoded in a URL.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -22,18 +22,18 @@ const ENCODED: &AsciiSet = &CONTROLS
 /// Values by name, in their order.
 pub(super) type Pairs = BTreeMap<String, Vec<String>>;
 
-/// Unreserved characters decoded, hexadecimal digits in upper case, and encoded what must be.
+/// Decodes unreserved characters, writes hexadecimal digits in upper case, and encodes characters that must be encoded.
 pub(super) fn normal(text: &str) -> String {
     let unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
     utf8_percent_encode(&with_some_decoded(text, unreserved), ENCODED).to_string()
 }
 
-/// Decoded but for `/`, `?`, `#` and `%`, which would be read as something else.
+/// Decodes everything except `/`, `?`, `#` and `%`, which would change the meaning.
 pub(super) fn readable_path(text: &str) -> String {
     with_some_decoded(&normal(text), |c| !"/?#%".contains(c))
 }
 
-/// Every `%XX` that stands for one of these ASCII characters is that character.
+/// Decodes every `%XX` that stands for an ASCII character selected by `decoded`.
 fn with_some_decoded(text: &str, decoded: impl Fn(char) -> bool) -> String {
     let mut pieces = text.split('%');
     let mut out = pieces.next().unwrap_or_default().to_owned();
@@ -52,12 +52,12 @@ fn with_some_decoded(text: &str, decoded: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// The pairs of a query, normalised.
+/// The normalised pairs of a query.
 pub(super) fn normal_pairs(query: &str) -> Pairs {
     pairs(query, normal)
 }
 
-/// The pairs of a query, decoded; `+` is a space.
+/// The decoded pairs of a query; `+` is a space.
 pub(super) fn decoded_pairs(query: &str) -> Pairs {
     pairs(query, |text| decoded(&text.replace('+', " ")))
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_texts_are_equal_when_normalised() {
+    fn equivalent_texts_are_equal_after_normalisation() {
         assert_eq!(normal("%7ea%2f[b]%C3%BC"), "~a%2F%5Bb%5D%C3%BC");
         assert_eq!(normal("ü|100%"), "%C3%BC%7C100%");
         assert_eq!(readable_path("a%2Cb%2fc"), "a,b%2Fc");

@@ -1,4 +1,4 @@
-//! A request as the upstream sees it.
+//! A request as the upstream receives it.
 
 use execution::Request;
 use url::Position;

@@ -1,4 +1,4 @@
-//! Two users sign in, and what their agents call gets tokens that were given in exchange for theirs.
+//! Two users sign in, and calls of their agents to upstreams carry tokens that toolcrib got in exchange for theirs.
 
 use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
@@ -12,17 +12,17 @@ use crate::servers::agent::ERAS;
 use crate::servers::server::Installed;
 use crate::started::Started;
 
-/// Where users come back to. Nothing is there: we look at the address.
+/// Redirect URI for the users. No server listens there: the test reads the URL.
 const BACK: &str = "https://toolcrib.example.com/back";
-/// Takes the tokens, and may ask what they are worth.
+/// The audience of the exchanged tokens. It may introspect them.
 const API: &str = "orders";
 
-/// Says how many calls that were.
+/// Returns the number of calls.
 pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     let mut python = Command::new(installed.python.join("bin/python"));
     python.arg(program("authority-idpyoidc.py"));
     let (mut authority, issuer) = Started::start(&python, place).await?;
-    // Its tokens do not say in their headers that they are for access.
+    // The headers of its tokens do not mark them as access tokens.
     let settings = json!({"audience": CLIENT, "token_type": "any"});
     let mut world = World::open(&issuer, settings).await?;
     let auth = |audience: &str| json!({"kind": "token_exchange", "audience": audience, "scopes": ["orders"]});
@@ -34,7 +34,7 @@ pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     let bob = sign_in(&world, "bob").await?;
     let both = [subject(&ada)?, subject(&bob)?];
     ensure!(both[0] != both[1], "both users are {}", both[0]);
-    // In turn, so that a token that is kept could be shown for somebody else.
+    // Alternate between the users, so that a wrongly cached token would reach the upstream.
     for era in ERAS {
         for own in [&ada, &bob] {
             let shown = world.shown(own, era, "orders").await?;
@@ -47,7 +47,7 @@ pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     world.end().await
 }
 
-/// The authorization server itself says that it gave this token, for whom and for what.
+/// Checks with the authorization server that it issued this token, for which subject and audience.
 async fn is_for(world: &World, shown: &str, subject: &Value) -> anyhow::Result<()> {
     let said = world.ask("introspection", API, &[("token", shown)]).await?;
     let wanted = json!({
@@ -59,7 +59,7 @@ async fn is_for(world: &World, shown: &str, subject: &Value) -> anyhow::Result<(
     check("the token", &claims(shown)?, &wanted)
 }
 
-/// With a name and a password, for a code and then for a token (RFC 6749, section 4.1).
+/// Signs in with name and password, for a code and then a token (RFC 6749, section 4.1).
 async fn sign_in(world: &World, user: &str) -> anyhow::Result<String> {
     let query = [
         ("response_type", "code"),

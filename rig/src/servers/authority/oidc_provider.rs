@@ -1,4 +1,4 @@
-//! `oidc-provider`, which can be started again with other keys, and a world that trusts it.
+//! `oidc-provider`, which can be restarted with other keys, and a toolcrib that trusts it.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use super::{place, program};
 use crate::servers::server::Installed;
 use crate::started::Started;
 
-/// What agents' tokens are for.
+/// The audience of the agents' tokens.
 const AUDIENCE: &str = "https://crib.example.com";
-/// Who has one.
+/// The client id of the agent.
 pub(super) const AGENT: &str = "agent";
 
 pub(super) struct OidcProvider {
@@ -26,12 +26,12 @@ pub(super) struct OidcProvider {
 struct Program {
     node: PathBuf,
     package: PathBuf,
-    /// A file for each key that it has or had.
+    /// A file for each current or former key.
     keys: TempDir,
 }
 
 impl OidcProvider {
-    /// It signs with the first of its keys.
+    /// Starts the server. It signs with the first of its keys.
     pub(super) async fn start(installed: &Installed, keys: &[&str]) -> anyhow::Result<Self> {
         let program = Program {
             node: installed.node.clone(),
@@ -42,7 +42,7 @@ impl OidcProvider {
         Ok(Self { server, issuer, program })
     }
 
-    /// At the same place, with these keys.
+    /// Restarts the server with these keys, at the same address.
     pub(super) async fn again(&mut self, keys: &[&str]) -> anyhow::Result<()> {
         self.end().await?;
         let port = self.issuer.rsplit(':').next().unwrap_or_default();
@@ -68,7 +68,7 @@ impl Program {
     }
 }
 
-/// The agent gets it as a client of its own.
+/// Gets a token for the agent, with the agent's own client credentials.
 pub(super) async fn agents_token(world: &World) -> anyhow::Result<String> {
     let grant = ("grant_type", "client_credentials");
     let form = [grant, ("scope", "orders"), ("resource", AUDIENCE)];

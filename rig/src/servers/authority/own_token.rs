@@ -1,4 +1,4 @@
-//! What agents call gets a token of toolcrib's own, for client credentials.
+//! Calls to upstreams carry a token of toolcrib's own, for client credentials.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::world::{CLIENT, SECRET, check, claims};
 use crate::servers::agent::ERAS;
 use crate::servers::server::Installed;
 
-/// Says how many calls that were.
+/// Returns the number of calls.
 pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     let mut provider = OidcProvider::start(installed, &["only"]).await?;
     let mut world = provider.world().await?;

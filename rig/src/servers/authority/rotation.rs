@@ -1,5 +1,5 @@
-//! An authorization server changes its keys, and toolcrib goes on: a new key is taken, an old one goes, and what is signed
-//! with an unknown one is refused.
+//! An authorization server rotates its keys while toolcrib runs: tokens of a new key are accepted, those of a removed
+//! or unknown key are refused.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::oidc_provider::{AGENT, OidcProvider, agents_token};
 use super::world::World;
 use crate::servers::server::Installed;
 
-/// An admin may have keys fetched once a second.
+/// An admin may request a refresh of the keys once per second.
 const FETCH: Duration = Duration::from_secs(10);
 
-/// No tool is called.
+/// Returns the number of calls, which is zero.
 pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     let mut provider = OidcProvider::start(installed, &["first"]).await?;
     let world = provider.world().await?;
@@ -25,7 +25,7 @@ pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     wait_for(&world, &second, Some(AGENT)).await?;
     wait_for(&world, &first, Some(AGENT)).await?;
 
-    // The token says the same issuer, which does not have this key when its keys are fetched.
+    // The token names the same issuer, but the key is not in its key set when toolcrib fetches it.
     provider.again(&["unknown"]).await?;
     let unknown = agents_token(&world).await?;
     provider.again(&["second"]).await?;
@@ -36,8 +36,8 @@ pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
     world.end().await
 }
 
-/// An admin has keys fetched until a token is taken for somebody's, or refused. For a key that it does not know, toolcrib
-/// does so by itself, but not within 30 seconds of the last time.
+/// Refreshes the keys as an admin, until the token is accepted for this subject, or refused. toolcrib also refreshes
+/// them by itself for an unknown key, but not within 30 seconds of the last refresh.
 async fn wait_for(world: &World, token: &str, wanted: Option<&str>) -> anyhow::Result<()> {
     let deadline = Instant::now() + FETCH;
     loop {

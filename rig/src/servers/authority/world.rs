@@ -1,4 +1,5 @@
-//! A real `toolcrib serve` that trusts one authorization server, and an API behind it that notes what it is shown.
+//! A real `toolcrib serve` that trusts one authorization server, and an upstream API that records the credentials it
+//! gets.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::served::Served;
 use crate::servers::agent::{Agent, Era};
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// As whom toolcrib is known to authorization servers.
+/// The client id and secret of toolcrib at the authorization servers.
 pub(super) const CLIENT: &str = "toolcrib";
 pub(super) const SECRET: &str = "toolcrib-secret";
 
@@ -27,12 +28,12 @@ pub(super) struct World {
     client: reqwest::Client,
     upstream: Upstream,
     folder: TempDir,
-    /// Of tools, by agents.
+    /// The number of tool calls.
     calls: usize,
 }
 
 impl World {
-    /// Whoever has a token for orders has all tools. `settings` say more of the issuer than where it is.
+    /// Every agent with a token for orders has all tools. `settings` are further settings of the issuer.
     pub(super) async fn open(issuer: &str, mut settings: Value) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         settings["issuer"] = json!(issuer);
@@ -51,14 +52,14 @@ impl World {
         Ok(Self { issuer: issuer.to_owned(), served, client, upstream, folder, calls: 0 })
     }
 
-    /// A source that agents can call.
+    /// Adds a source that agents can call.
     pub(super) async fn add(&self, id: &str, secret: &str, auth: Value) -> anyhow::Result<()> {
         self.register(id, secret, auth).await?;
         self.served.admin.wait_for(id).await?;
         Ok(())
     }
 
-    /// A source of which an admin learns what the authorization server said.
+    /// Adds a source whose refresh must fail with the error of the authorization server.
     pub(super) async fn add_refused(
         &self,
         id: &str,
@@ -72,8 +73,7 @@ impl World {
         Ok(())
     }
 
-    /// A source whose only tool has its name. What it takes from the authorization server, `auth` says, but for the
-    /// client.
+    /// Registers a source with one tool of the same name. `auth` says how it gets its tokens; the client is added here.
     async fn register(&self, id: &str, secret: &str, mut auth: Value) -> anyhow::Result<()> {
         let file = self.folder.path().join(id);
         fs::write(&file, secret)?;
@@ -93,7 +93,7 @@ impl World {
         Ok(())
     }
 
-    /// The token that the upstream is shown when an agent with a token of its own calls a tool.
+    /// The token that the upstream receives when an agent with its own token calls a tool.
     pub(super) async fn shown(
         &mut self,
         own: &str,
@@ -111,7 +111,7 @@ impl World {
         Ok(token.to_owned())
     }
 
-    /// The agent is told what the authorization server said, and the upstream is not asked.
+    /// The agent gets the error of the authorization server, and the upstream gets no request.
     pub(super) async fn refused(
         &mut self,
         own: &str,
@@ -138,7 +138,7 @@ impl World {
         Ok((told.result, self.upstream.take_requests()))
     }
 
-    /// Whom toolcrib takes the bearer of a token for; nobody, if it is refused.
+    /// The subject that toolcrib recognises for a token; `None` if it refuses the token.
     pub(super) async fn subject(&self, token: &str) -> anyhow::Result<Option<String>> {
         let url = self.served.url.replace("/mcp", "/api/whoami");
         let answer = self.client.get(url).bearer_auth(token).send().await?;
@@ -149,7 +149,7 @@ impl World {
         Ok(said["subject"].as_str().map(str::to_owned))
     }
 
-    /// Asks the authorization server for something, as a client.
+    /// Sends a form to the authorization server, as a client.
     pub(super) async fn ask(
         &self,
         path: &str,
@@ -167,13 +167,13 @@ impl World {
         Ok(serde_json::from_slice(&said)?)
     }
 
-    /// Says how many calls there were.
+    /// Stops the server. Returns the number of calls.
     pub(super) async fn end(mut self) -> anyhow::Result<usize> {
         self.served.server.end(Signal::TERM).await?;
         Ok(self.calls)
     }
 
-    /// Where a user who shows name and password is sent to.
+    /// The redirect for a user who signs in with name and password.
     pub(super) async fn sent_back(&self, asked: &Url, user: &str) -> anyhow::Result<Url> {
         let get = self.client.get(asked.clone()).basic_auth(user, Some(format!("{user}'s")));
         let answer = get.send().await?;
@@ -182,23 +182,23 @@ impl World {
     }
 }
 
-/// What others are told of a refusal.
+/// The error text that passes on a refusal of the authorization server.
 fn said(word: &str) -> String {
     format!("the authorization server says `{word}`")
 }
 
-/// The token of an answer.
+/// The access token of a token response.
 pub(super) fn token(answer: &Value) -> anyhow::Result<String> {
     Ok(answer["access_token"].as_str().context("there is no token")?.to_owned())
 }
 
-/// What a token says, for whoever needs no signature.
+/// The claims of a token, without verification of its signature.
 pub(super) fn claims(token: &str) -> anyhow::Result<Value> {
     let payload = token.split('.').nth(1).context("the token is no JWT")?;
     Ok(serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload)?)?)
 }
 
-/// These members are as they must be.
+/// Checks that these fields have the expected values.
 pub(super) fn check(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
     for (name, wanted) in wanted.as_object().into_iter().flatten() {
         let seen = &seen[name];

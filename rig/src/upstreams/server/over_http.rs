@@ -1,4 +1,4 @@
-//! The server over HTTP, written by hand: what is sent may break every rule.
+//! The echo server over HTTP, written without an HTTP library, so that its responses can violate every rule.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,7 +23,7 @@ pub(super) fn run(orders: &Orders) -> anyhow::Result<()> {
     thread::scope(|scope| {
         for connection in listener.incoming() {
             let connection = connection?;
-            // Whoever hangs up is not missed.
+            // A client may disconnect at any time: ignore the error.
             scope.spawn(|| drop(serve(orders, connection)));
         }
         Ok(())
@@ -69,7 +69,7 @@ fn answer(out: &mut TcpStream, reply: Reply) -> io::Result<()> {
             Err(io::ErrorKind::ConnectionAborted.into())
         }
         Reply::Large(begin, end) => {
-            // Without its length, which would give it away.
+            // Without a length header, which would reveal the size in advance.
             head(out, "200 OK", &format!("{JSON}Connection: close\r\n"))?;
             large(out, &begin)?;
             out.write_all(&end)?;
@@ -96,7 +96,7 @@ fn head(out: &mut impl Write, status: &str, headers: &str) -> io::Result<()> {
     out.write_all(format!("HTTP/1.1 {status}\r\n{headers}\r\n").as_bytes())
 }
 
-/// As most servers answer. In one write, so that nobody waits for the second.
+/// Sends events as most servers do, in one write, so that no client waits for a second packet.
 fn events(out: &mut impl Write, messages: &[&[u8]]) -> io::Result<()> {
     let mut body = Vec::new();
     messages.iter().try_for_each(|message| event(&mut body, message))?;
@@ -116,7 +116,7 @@ fn event(out: &mut impl Write, message: &[u8]) -> io::Result<()> {
     out.write_all(b"\n\n")
 }
 
-/// The verb and the body of the next request.
+/// Reads the method and the body of the next request.
 pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

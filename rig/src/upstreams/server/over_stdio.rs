@@ -1,4 +1,4 @@
-//! The server over its standard input and output.
+//! The echo server over standard input and output.
 
 use std::io::{self, BufRead as _, Write};
 use std::thread;
@@ -11,7 +11,7 @@ use super::reply::{CHANGED, Reply, reply};
 use crate::random::Random;
 
 const PIECE: usize = 64 * 1024;
-/// 10 GB.
+/// 10 GB in total.
 const PIECES: u64 = 10_000_000_000 / PIECE as u64;
 
 pub(super) fn run(orders: &Orders) -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ pub(super) fn run(orders: &Orders) -> anyhow::Result<()> {
         let delay = Duration::from_micros(random.below(orders.delay * 1000));
         thread::spawn(move || {
             thread::sleep(delay);
-            // Nobody is left to be told if that fails.
+            // If the write fails, the client is gone.
             drop(say(reply));
         });
     }
@@ -64,14 +64,14 @@ fn say(reply: Reply) -> io::Result<()> {
     }
 }
 
-/// In one write, as the buffer of the standard output would make two of it.
+/// Writes a line in one write; the buffer of standard output would split it in two.
 fn line(out: &mut impl Write, mut bytes: Vec<u8>) -> io::Result<()> {
     bytes.push(b'\n');
     out.write_all(&bytes)?;
     out.flush()
 }
 
-/// What begins so, and goes on.
+/// Writes the beginning of a message and 10 GB after it.
 pub(crate) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
     out.write_all(begin)?;
     let piece = vec![b'x'; PIECE];
@@ -81,7 +81,7 @@ pub(crate) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A byte in a second.
+/// Writes one byte per second.
 pub(crate) fn slowly(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     for byte in bytes {
         out.write_all(&[*byte])?;

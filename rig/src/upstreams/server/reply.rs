@@ -1,4 +1,4 @@
-//! What the server says to what it is asked. How that goes over the wire is the concern of the transports.
+//! The replies of the echo server, independent of the transport.
 
 use std::sync::OnceLock;
 
@@ -12,23 +12,23 @@ const MANY: usize = 100_000;
 
 pub(super) enum Reply {
     Message(Vec<u8>),
-    /// The beginning of a message, and the rest of it, which is long and was written long ago.
+    /// The beginning of a message and its long remainder, which was generated in advance.
     Prepared(Vec<u8>, &'static str),
-    /// A notification of a change, then the message.
+    /// A change notification, then the message.
     Told(Vec<u8>),
-    /// So many notifications of a change, then the message.
+    /// This number of change notifications, then the message.
     Flood(usize, Vec<u8>),
-    /// The beginning of a message, a great deal, and its end.
+    /// The beginning of a message, 10 GB of filler, and its end.
     Large(Vec<u8>, Vec<u8>),
-    /// A byte in a second.
+    /// One byte per second.
     Slowly(Vec<u8>),
-    /// A part of a message, and then nothing ever again.
+    /// A part of a message, and no more after that.
     Broken(Vec<u8>),
-    /// Whoever asks has to introduce itself again.
+    /// The client must initialize a new session.
     Anew,
-    /// Never.
+    /// No reply, although the client waits for one.
     Never,
-    /// Nobody waits for one.
+    /// No reply, because the message was no request.
     None,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
         (Some(Manner::FloodsNotifications), "tools/call" | "tools/list") => {
             Reply::Flood(FLOOD, good())
         }
-        // Whoever lies about its tools says at every turn that there are others.
+        // A server with a false tool list also reports a change with every answer.
         (Some(Manner::RepeatsNames | Manner::EndlessCursor | Manner::ManyTools), "tools/call") => {
             Reply::Told(good())
         }
@@ -85,8 +85,7 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
     }
 }
 
-/// A result and the end of its message, written before it is asked for: what a server takes of the processor to lie is not
-/// what is measured.
+/// A result and the end of its message. It is generated in advance, so that the CPU time for this is not measured.
 pub(super) fn prepared(manner: Manner) -> &'static str {
     static RESULT: OnceLock<String> = OnceLock::new();
     RESULT.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! One call of the function that appends: a group as columns, and what came of each append.
+//! One call of the SQL function `toolcrib_append`: a group of appends as columns, and the outcome of each append.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::link::Link;
 use super::read::{number, signed};
 use super::{Answer, Append, Appended, JournalError, Position, StreamName, Version, schema};
 
-/// The columns of a group, named as the parameters of the function.
+/// The columns of a group, named like the parameters of the SQL function.
 #[derive(Default)]
 struct Columns<'a> {
     s_append: Vec<i64>,
@@ -43,8 +43,8 @@ impl<'a> Columns<'a> {
         columns
     }
 
-    /// An append that is alone need not ask whether a new stream is new: the table would refuse it, and nothing else
-    /// would be lost with the call.
+    /// If an append is alone in its group, new streams need no check: the table's unique constraint rejects a conflict,
+    /// and the rollback affects no other append.
     fn push(&mut self, number: i64, append: &'a Append, alone: bool) {
         for stream in &append.streams {
             if !alone || stream.expected != Version::NONE {
@@ -102,7 +102,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Stores a group of appends; one result for each.
+/// Stores a group of appends and returns one result for each.
 pub(super) async fn call(
     link: &Link,
     appends: &[&Append],
@@ -112,7 +112,7 @@ pub(super) async fn call(
     outcomes(link, appends, rows.first().expect("a function has one result"))
 }
 
-/// An append that was not stored because its key was answered before.
+/// An append that was not stored because its idempotency key already has an answer.
 #[derive(Deserialize)]
 struct Answered {
     append: usize,
@@ -121,7 +121,7 @@ struct Answered {
     request: Digest,
 }
 
-/// An append that was not stored because a stream is elsewhere.
+/// An append that was not stored because a stream has another version than expected.
 #[derive(Deserialize)]
 struct Conflict {
     append: usize,

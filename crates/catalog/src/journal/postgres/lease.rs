@@ -1,4 +1,4 @@
-//! Leases between nodes: advisory locks of one connection, which PostgreSQL gives back when that connection ends.
+//! Leases between nodes: advisory locks of one connection, which PostgreSQL releases when that connection ends.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::journal::lease::{Leases, Place};
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('toolcrib lease ' || current_schema() || ' ' || $1, 0))";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(hashtextextended('toolcrib lease ' || current_schema() || ' ' || $1, 0))";
 
-/// A lock of the database for one name.
+/// An advisory lock for one name.
 pub(in crate::journal) struct Lock {
     link: Arc<Link>,
     session: Arc<Session>,
-    /// One connection gets the same lock twice, so this process keeps its own count.
+    /// PostgreSQL grants the same lock twice to one connection, so this process tracks its own names.
     place: Option<Place>,
 }
 
-/// Takes the lock of a name, unless somebody has it.
+/// Acquires the advisory lock for a name, unless it is taken.
 pub(super) async fn take(
     link: Arc<Link>,
     leases: &Leases,
@@ -25,7 +25,7 @@ pub(super) async fn take(
 ) -> Result<Option<Lock>, JournalError> {
     let Some(place) = leases.place(name) else { return Ok(None) };
     let ended = format!("lease `{}`", place.name());
-    // Whoever asked may go away before the answer comes. Then it is dropped here, which gives the lock back.
+    // The caller may be cancelled before the reply arrives. The task then drops the lock, which releases it.
     let asked = tokio::spawn(ask(link, place));
     asked.await.unwrap_or_else(|error| {
         let cause = error.to_string();
@@ -37,7 +37,7 @@ async fn ask(link: Arc<Link>, place: Place) -> Result<Option<Lock>, JournalError
     let session = link.session().await?;
     let rows = link.ask(&session, LOCK, &[&place.name()], false).await;
     if rows.is_err() {
-        // It may have been given all the same.
+        // The server may have granted the lock nevertheless: close the connection, which releases it.
         link.give_up(&session).await;
     }
     let is_ours = rows?.first().is_some_and(|row| row.get(0));
@@ -52,7 +52,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Without a runtime the connection ends too.
+        // Without a runtime, the connection is closing too, and PostgreSQL releases the lock.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (link, session) = (Arc::clone(&self.link), Arc::clone(&self.session));
         let Some(place) = self.place.take() else { return };

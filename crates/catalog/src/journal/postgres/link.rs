@@ -1,4 +1,4 @@
-//! The connection: made when it is needed, made again when it is gone.
+//! The PostgreSQL connection: opened on demand, and reopened after it was lost.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{JournalError, schema};
 
-/// Where a PostgreSQL journal is. Shown without the password.
+/// The URL of a PostgreSQL journal. Its `Display` omits the password.
 #[derive(Clone)]
 pub struct PostgresUrl {
     config: Config,
@@ -67,31 +67,31 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
-/// How long a server may say nothing; it gives up on its own a little earlier.
+/// Time limit for a reply of the server. The server's own limits (30 s) are slightly shorter.
 pub(crate) const SILENCE: Duration = Duration::from_secs(35);
 
-/// A connection that comes back.
+/// A connection that is reopened when it is lost.
 pub(crate) struct Link {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
     session: Mutex<Connected>,
-    /// Where the tables are, once that is known.
+    /// The schema that contains the tables, once it is known.
     schema: Arc<OnceLock<String>>,
-    /// The server's process behind the session: what it notifies about, we know already.
+    /// Backend process id of the session: notifications from it report our own appends.
     process: AtomicI32,
 }
 
-/// The live connection, or what the last attempt to get one met.
+/// The live session, or the error of the last attempt to open one.
 #[derive(Default)]
 struct Connected {
     session: Option<Arc<Session>>,
     failed: Option<(Instant, JournalError)>,
 }
 
-/// After a failed attempt, others that wait are told the same at once instead of each trying for themselves.
+/// For this time after a failed attempt, waiting callers get the same error instead of trying to connect themselves.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// One live connection with its prepared statements, by their text.
+/// A live connection with its prepared statements by SQL text.
 pub(super) struct Session {
     client: Client,
     prepared: Mutex<HashMap<String, Statement>>,
@@ -130,7 +130,7 @@ impl Link {
         Ok(Self { url, tls, session: Mutex::default(), schema, process: AtomicI32::new(0) })
     }
 
-    /// To the same place, over a connection of its own.
+    /// A separate connection to the same database.
     pub(super) fn another(&self) -> Self {
         Self {
             url: self.url.clone(),
@@ -141,15 +141,15 @@ impl Link {
         }
     }
 
-    /// A fresh connection, not yet driven.
+    /// A new connection whose driver the caller has to poll.
     pub(super) async fn connect(&self) -> Result<(Client, Wire), JournalError> {
         self.url.config.connect(self.tls.clone()).await.map_err(|error| self.failure(&error, false))
     }
 
-    /// A fresh connection with our settings, driven in the background.
+    /// A new connection with our settings; a background task drives it.
     pub(crate) async fn fresh(&self) -> Result<Client, JournalError> {
         let (client, wire) = self.connect().await?;
-        // The client says what went wrong; the driver only ends.
+        // Errors reach the caller through the client, so the result of the driver is ignored.
         tokio::spawn(async move { drop(wire.await) });
         let sql = |error: tokio_postgres::Error| self.failure(&error, false);
         client.batch_execute(schema::SETTINGS).await.map_err(sql)?;
@@ -165,13 +165,13 @@ impl Link {
                 self.schema.get_or_init(|| found).clone()
             }
         };
-        // A schema that is made later, or comes first on the path of another day, must not hide the journal.
+        // A schema that is created later, or that comes first on a changed search path, must not hide the journal.
         let path = format!("SET search_path TO \"{}\"", schema.replace('"', "\"\""));
         client.batch_execute(&path).await.map_err(sql)?;
         Ok(client)
     }
 
-    /// The shared connection, made again if it is gone.
+    /// The shared session, reopened if it was lost.
     pub(super) async fn session(&self) -> Result<Arc<Session>, JournalError> {
         let mut connected = self.session.lock().await;
         if let Some(live) = connected.session.as_ref().filter(|session| !session.client.is_closed())
@@ -211,7 +211,7 @@ impl Link {
         JournalError::Unavailable { place, cause, maybe_stored }
     }
 
-    /// Runs a query that changes nothing; once more if the connection turns out to be gone.
+    /// Runs a read-only query, and retries it once if the connection turns out to be lost.
     pub(crate) async fn query(
         &self,
         sql: &str,
@@ -228,7 +228,7 @@ impl Link {
         }
     }
 
-    /// Runs a statement that changes something, once: whoever asked decides whether to ask again.
+    /// Runs a statement that changes something, once: the caller decides whether to repeat it.
     pub(super) async fn execute(
         &self,
         sql: &str,
@@ -238,7 +238,7 @@ impl Link {
         self.ask(&session, sql, parameters, true).await
     }
 
-    /// Asks, but not for ever: a server that falls silent is given up, and with it the connection.
+    /// Runs a statement with a time limit. If the server does not reply in time, the connection is discarded.
     pub(super) async fn ask(
         &self,
         session: &Arc<Session>,
@@ -255,7 +255,7 @@ impl Link {
         }
     }
 
-    /// Uses another connection from now on. This one is closed when nobody holds it any more.
+    /// Stops using a session. Its connection closes when the last holder drops it.
     pub(super) async fn give_up(&self, session: &Arc<Session>) {
         let mut connected = self.session.lock().await;
         if connected.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
@@ -263,7 +263,7 @@ impl Link {
         }
     }
 
-    /// Ends what a connection does, if the server hears of it.
+    /// Asks the server to cancel the current query of a client.
     pub(crate) async fn cancel(&self, client: &Client) {
         let token = client.cancel_token();
         match tokio::time::timeout(SILENCE, token.cancel_query(self.tls.clone())).await {
@@ -281,7 +281,7 @@ impl Link {
         self.url.to_string()
     }
 
-    /// What a failed call means to the reader of the message. `writing`: whether it may have been stored.
+    /// Maps a failed call to the error that tells the reader how to react. `writing`: the change may have been stored.
     pub(crate) fn failure(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
         let (place, cause) = (self.place(), chain(error));
         let Some(code) = error.code() else {
@@ -297,14 +297,14 @@ impl Link {
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => {
                 return JournalError::Damaged { place, cause };
             }
-            // Said before it would have committed, so nothing is stored, and it may go well the next time.
+            // The server reports these before a commit, so nothing is stored, and a retry may succeed.
             SqlState::QUERY_CANCELED | SqlState::READ_ONLY_SQL_TRANSACTION => return refused,
             _ => {}
         }
         match code.code().get(..2) {
-            // Rolled back, out of resources, not available: it may go well the next time.
+            // Rolled back, out of resources, or not available: a retry may succeed.
             Some("40" | "53" | "55") => refused,
-            // The connection or the server ends; perhaps only after the commit.
+            // The connection or the server is shutting down, possibly after the commit.
             Some("08" | "57") => JournalError::Unavailable { place, cause, maybe_stored: writing },
             Some("28" | "3D") => JournalError::CannotOpen { place, cause },
             _ => JournalError::Refused { place, cause },
@@ -312,7 +312,7 @@ impl Link {
     }
 }
 
-/// The message with its causes: the driver's own says only "db error".
+/// The message with its causes: that of the driver alone says only "db error".
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The wake-up: a connection that listens, and a timer for when it hears nothing.
+//! Wake-up signals: a connection that listens for notifications, and a timer in case one is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use super::link::Link;
 use super::{JournalError, Position, read};
 use crate::journal::WAKE_UP_AT_LEAST_EVERY;
 
-/// Keeps `head` up to date until nobody wants it. A lost connection is made again; meanwhile the timer looks.
+/// Keeps `head` up to date until the task is aborted. A lost connection is reopened; meanwhile the timer triggers
+/// reads.
 pub(super) async fn listen(link: Arc<Link>, head: watch::Sender<Position>) {
     let mut ears = None;
     loop {
@@ -29,8 +30,8 @@ pub(super) async fn listen(link: Arc<Link>, head: watch::Sender<Position>) {
     }
 }
 
-/// Tells the other nodes, a moment after something was stored: a hint, so not part of what was stored. Many appends in
-/// a row are told once.
+/// Notifies the other nodes shortly after an append. The notification is only a hint, so it is not part of the
+/// transaction. Several appends in quick succession cause one notification.
 pub(super) async fn tell(link: Arc<Link>, stored: Arc<Notify>) {
     loop {
         stored.notified().await;
@@ -41,7 +42,7 @@ pub(super) async fn tell(link: Arc<Link>, stored: Arc<Notify>) {
     }
 }
 
-/// Nodes that are told more often than this would do little else.
+/// Minimum time between notifications; with more of them, nodes would do little else than react.
 const TELL_AT_MOST_EVERY: Duration = Duration::from_millis(5);
 
 /// Moves the known head forward, never back.
@@ -53,13 +54,13 @@ pub(super) fn raise(head: &watch::Sender<Position>, found: Position) {
     });
 }
 
-/// A listening connection: it lives as long as its client.
+/// A connection that listens for notifications as long as its client exists.
 struct Ears {
     _client: Client,
     signals: mpsc::Receiver<()>,
 }
 
-/// Until something is heard, the connection is gone, or the timer fires.
+/// Waits for a notification, the loss of the connection, or the timer.
 async fn wait(ears: &mut Option<Ears>) {
     let timer = tokio::time::sleep(WAKE_UP_AT_LEAST_EVERY);
     let Some(Ears { signals, .. }) = ears else {
@@ -82,7 +83,7 @@ async fn open_ears(link: &Arc<Link>) -> Result<Ears, JournalError> {
         while let Some(Ok(message)) = messages.next().await {
             let AsyncMessage::Notification(notification) = message else { continue };
             if notification.process_id() != ours.process() {
-                // A full channel already says that there is something to look at.
+                // If the channel is full, a signal is already pending.
                 sender.try_send(()).ok();
             }
         }

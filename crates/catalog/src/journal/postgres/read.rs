@@ -1,4 +1,4 @@
-//! The queries. Each is one statement, so each sees one moment.
+//! The queries. Each is one statement, so its result is consistent.
 
 use std::time::{Duration, SystemTime};
 
@@ -55,7 +55,7 @@ fn recorded(link: &Link, row: &Row) -> Result<Recorded, JournalError> {
 
 pub(super) async fn position_at(link: &Link, time: Timestamp) -> Result<Position, JournalError> {
     let sql = "SELECT coalesce(max(position), 0) FROM toolcrib_events WHERE time <= $1";
-    // PostgreSQL knows no time before 4713 BC, and nothing happened then.
+    // PostgreSQL supports no time before 4713 BC, and no event is older than 1970.
     let rows = link.query(sql, &[&system_time(time.max(Timestamp::UNIX_EPOCH))]).await?;
     Ok(Position(number(&rows[0], 0)))
 }
@@ -137,7 +137,7 @@ pub(super) async fn sealed_names(link: &Link) -> Result<Vec<String>, JournalErro
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// PostgreSQL checks its own pages; what it cannot know is whether it was told not to flush.
+/// PostgreSQL verifies its own pages; this checks for settings that make it skip flushes.
 pub(super) async fn check_storage(link: &Link) -> Result<StorageReport, JournalError> {
     let rows = link.query(
         "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes')",
@@ -175,7 +175,7 @@ fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Whole microseconds: what PostgreSQL keeps.
+/// Converts to whole microseconds, the precision of PostgreSQL.
 pub(super) fn system_time(time: Timestamp) -> SystemTime {
     match u64::try_from(time.as_microsecond()) {
         Ok(micros) => SystemTime::UNIX_EPOCH + Duration::from_micros(micros),

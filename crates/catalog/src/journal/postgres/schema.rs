@@ -1,10 +1,10 @@
-//! The tables, the one function that appends, and the settings of a connection.
+//! The tables, the SQL function that appends, and the settings of a connection.
 
 use super::JournalError;
 use super::link::Link;
 
-/// Set on every connection. A journal that acknowledges before the flush would be no journal, so a database that was
-/// set up to do that is overruled; a stricter setting is left alone.
+/// Set on every connection. A journal must not acknowledge before the flush, so `synchronous_commit = off` is
+/// overridden; stricter settings stay.
 pub(super) const SETTINGS: &str = "
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET plan_cache_mode = force_generic_plan; -- planning anew costs more than the append itself
@@ -18,16 +18,16 @@ pub(super) const SETTINGS: &str = "
     SET client_min_messages = warning;
 ";
 
-/// Where the journal is: in the first schema of the search path that has one, or else where it would be made.
+/// The schema of the journal: the first one on the search path that contains it, or else the current schema.
 pub(super) const WHERE: &str = "SELECT coalesce(
     (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = to_regclass('toolcrib_format')), current_schema())::text";
 
-/// Held until commit by whoever appends: positions become visible in their order.
+/// Taken by every append and held until commit, so that positions become visible in order.
 pub(super) const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0))";
 
-/// The tables, one step for each format. A step is never changed after a release; a new one is added.
+/// Schema migrations, one per format. A released migration never changes; a new one is added instead.
 const MIGRATIONS: &[&str] = &["
 CREATE TABLE toolcrib_events (
     position bigint PRIMARY KEY,
@@ -134,7 +134,7 @@ pub(super) const READ_AFTER: &str =
     "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events
      WHERE position > $1 ORDER BY position LIMIT $2";
 
-/// The format of the journal that is there, if one is.
+/// The format of the existing journal, if there is one.
 async fn format(link: &Link) -> Result<Option<i64>, JournalError> {
     let there = link.query("SELECT to_regclass('toolcrib_format') IS NOT NULL", &[]).await?;
     if !there.first().is_some_and(|row| row.get(0)) {
@@ -149,7 +149,7 @@ async fn format(link: &Link) -> Result<Option<i64>, JournalError> {
     Ok(Some(found))
 }
 
-/// Refuses a database that holds no journal, or one of a format this program does not read.
+/// Rejects a database that contains no journal, or a journal in an unsupported format.
 pub(super) async fn check(link: &Link) -> Result<(), JournalError> {
     match format(link).await? {
         Some(_) => Ok(()),
@@ -160,7 +160,7 @@ pub(super) async fn check(link: &Link) -> Result<(), JournalError> {
     }
 }
 
-/// Makes the tables, or brings them to this program's format. Several nodes may start at once.
+/// Creates the tables, or migrates them to this program's format. Several nodes may start at the same time.
 pub(super) async fn migrate(link: &Link) -> Result<(), JournalError> {
     if format(link).await? == Some(MIGRATIONS.len() as i64) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Changes that are no appends: restoring, checkpoints, seals and collecting documents.
+//! Changes other than appends: restoring, checkpoints, encrypted secrets and removal of documents.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The one writer of this node: collects what has queued up, stores it with one call, and only then answers.
+//! The one writer of this node: stores all queued appends with one call, and answers after the commit.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::listen::raise;
 use super::read::number;
 use super::{Append, Appended, JournalError, Position, StreamName, Version, schema};
 
-/// The most callers that wait before others have to queue outside.
+/// Appends in the queue before further callers have to wait for a slot.
 const QUEUE: usize = 1024;
-/// The most events in one call, so that the first caller does not wait for ever.
+/// Upper bound for events in one call, so that the first caller does not wait too long.
 const GROUP: usize = 8192;
 
 type Waiting = (Append, oneshot::Sender<Result<Appended, JournalError>>);
 
-/// The handle of the writing task; the task ends when it is dropped.
+/// The handle of the writer task, which ends when the handle is dropped.
 pub(super) struct Writer {
     desk: Arc<Desk>,
     queue: mpsc::Sender<Waiting>,
 }
 
-/// Where appends of this node are stored, one call at a time.
+/// Stores the appends of this node, one call at a time.
 struct Desk {
     link: Arc<Link>,
     head: watch::Sender<Position>,
@@ -45,8 +45,8 @@ impl Writer {
         Self { desk, queue: sender }
     }
 
-    /// Stores at once if nobody else is storing, and otherwise together with the others that wait. A caller that gives
-    /// up can only disturb itself: a group is stored by the task.
+    /// Stores at once if no other append is in progress, otherwise in a group with other waiting appends. A caller that
+    /// is cancelled affects only its own append, because the task stores the groups.
     pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
         if let Ok(_turn) = self.desk.turn.try_lock() {
             return self.desk.store(&[&append]).await.remove(0);
@@ -85,7 +85,7 @@ async fn work(desk: Arc<Desk>, mut queue: mpsc::Receiver<Waiting>) {
         }
         let results = desk.store(&group.appends()).await;
         for ((_, sender), result) in group.waiting.into_iter().zip(results) {
-            // A caller that went away does not want the answer.
+            // A caller that went away no longer needs the result.
             drop(sender.send(result));
         }
     }
@@ -98,7 +98,8 @@ fn stored(result: &Result<Appended, JournalError>) -> Option<Position> {
     }
 }
 
-/// Callers that share one call. The database checks a group as a whole, so each stream and each key stands once in it.
+/// Appends that share one call. The database checks the group as a whole, so each stream and key occurs in it only
+/// once.
 #[derive(Default)]
 struct Group {
     waiting: Vec<Waiting>,
@@ -126,15 +127,15 @@ impl Group {
 }
 
 impl Desk {
-    /// One result for each append.
+    /// Stores appends and returns one result for each.
     async fn store(&self, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
         let results = match (call(&self.link, appends).await, appends) {
             (Ok(results), _) => results,
-            // The server said no: the stream is elsewhere, or it cannot be stored at all.
+            // The server rejected the append: because of a version conflict, or because it can never be stored.
             (Err(error @ JournalError::Refused { .. }), [append]) => {
                 vec![Err(self.conflict(append).await.unwrap_or(error))]
             }
-            // One of several cannot be stored: each on its own.
+            // One of several appends cannot be stored: store each separately.
             (Err(JournalError::Refused { .. }), several) => {
                 let mut results = Vec::with_capacity(several.len());
                 for append in several {
@@ -151,7 +152,7 @@ impl Desk {
         results
     }
 
-    /// A stream that is not where an append expected it.
+    /// The first version conflict of an append, if there is one.
     async fn conflict(&self, append: &Append) -> Option<JournalError> {
         let streams: Vec<_> = append.streams.iter().map(|stream| stream.stream.as_str()).collect();
         let rows = self.link.query(schema::VERSIONS, &[&streams]).await.ok()?;

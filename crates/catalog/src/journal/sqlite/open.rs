@@ -1,4 +1,4 @@
-//! Opening the file: the lock, the settings, the tables and what to say when it cannot be done.
+//! Opening the database file: its lock, settings and tables, and the errors if this fails.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{JournalError, failure};
 
-/// `crib`: says that a database file is ours.
+/// `crib`: identifies our database files.
 const APPLICATION_ID: i64 = 0x6372_6962;
 
-/// The tables, one step for each format. A step is never changed after a release; a new one is added.
+/// Schema migrations, one per format. A released migration never changes; a new one is added instead.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE events (
         position INTEGER PRIMARY KEY,
@@ -38,9 +38,9 @@ const MIGRATIONS: &[&str] = &["
 /// How readers open the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Access {
-    /// Beside a writer.
+    /// Concurrently with a writer.
     Shared,
-    /// The folder cannot be written, so nobody can be writing: no lock and no shared memory is needed.
+    /// The folder is read-only, so no process can be writing: neither lock nor shared memory is needed.
     Immutable,
 }
 
@@ -60,14 +60,14 @@ impl Access {
     }
 }
 
-/// How long to wait for another program that reads or writes the same file, such as a backup.
+/// How long to wait for another program that has locked the file, such as a backup.
 const BUSY: Duration = Duration::from_secs(5);
 
 fn escaped(path: &Path) -> String {
     path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-/// Opens for writing; the lock is held as long as the returned file.
+/// Opens for writing; the lock is held as long as the returned file is open.
 pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), JournalError> {
     let lock = lock(path)?;
     create_private(path)?;
@@ -78,7 +78,7 @@ pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), JournalErro
     Ok((connection, lock))
 }
 
-/// The one path of a file, whatever links lead to it: the lock is named after it.
+/// The canonical path of a file, regardless of links: the name of the lock file depends on it.
 pub(super) fn real(path: &Path) -> Result<PathBuf, JournalError> {
     let cannot = |cause: &str| JournalError::CannotOpen {
         place: path.display().to_string(),
@@ -108,7 +108,7 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
     };
     connection.busy_timeout(BUSY).map_err(sql)?;
     check_format(&connection, path)?;
-    // SQLite answers with the mode it is in, and does not call it an error when that is another one.
+    // SQLite returns the resulting mode and reports no error if it could not switch.
     let mode = connection
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))
         .map_err(sql)?;
@@ -121,8 +121,8 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(64);
     migrate(&mut connection).map_err(sql)?;
-    // Everything visible goes into the database file and is flushed there: frames of the write-ahead log whose flush
-    // failed before a restart would otherwise stand, unflushed, before later ones.
+    // Move everything visible into the database file and flush it there. Frames of the write-ahead log whose flush
+    // failed before a restart would otherwise remain, unflushed, before later ones.
     let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
     let held_back: i64 = connection.query_row(truncate, [], |row| row.get(0)).map_err(sql)?;
     if held_back != 0 {
@@ -133,7 +133,7 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
     Ok(connection)
 }
 
-/// Opens for reading, even where nothing can be written.
+/// Opens for reading, even on a read-only file system.
 pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalError> {
     let place = || path.display().to_string();
     match path.metadata() {
@@ -167,7 +167,7 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
     }
 }
 
-/// Through a hard link, SQLite would keep two logs for one file, and destroy it.
+/// Rejects hard links: SQLite would keep two logs for one file and corrupt it.
 fn refuse_second_name(path: &Path) -> Result<(), JournalError> {
     #[cfg(unix)]
     if path.metadata().is_ok_and(|metadata| 1 < std::os::unix::fs::MetadataExt::nlink(&metadata)) {
@@ -177,7 +177,7 @@ fn refuse_second_name(path: &Path) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// A file of its own: closing a second handle of the database file would drop SQLite's own locks on it.
+/// Locks a separate file: closing a second handle of the database file would release SQLite's own locks on it.
 fn lock(path: &Path) -> Result<File, JournalError> {
     let place = || path.display().to_string();
     let lock_path = format!("{}.lock", path.display());
@@ -193,7 +193,7 @@ fn lock(path: &Path) -> Result<File, JournalError> {
     }
 }
 
-/// The file holds what agents may do and sealed secrets: nobody else may read it.
+/// The file contains access rights and encrypted secrets, so only its owner may read it.
 fn create_private(path: &Path) -> Result<(), JournalError> {
     if path.exists() {
         return Ok(());
@@ -224,7 +224,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> JournalError {
     }
 }
 
-/// Whether there is anything in it; refuses what is not ours.
+/// Checks that the file is ours; returns true if it already contains a journal.
 fn check_format(connection: &Connection, path: &Path) -> Result<bool, JournalError> {
     let sql = |error: rusqlite::Error| failure(path, &error);
     let number = |pragma: &str| {
@@ -236,7 +236,7 @@ fn check_format(connection: &Connection, path: &Path) -> Result<bool, JournalErr
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(sql)?;
     let place = path.display().to_string();
-    // SQLite would take zeros for the end of the last page.
+    // A truncated last page: SQLite would read the missing bytes as zeros.
     let page = u64::try_from(number("page_size").map_err(sql)?).unwrap_or(1).max(1);
     if path.metadata().is_ok_and(|file| !file.len().is_multiple_of(page)) {
         let cause = "it is cut off in the middle of a page".to_owned();

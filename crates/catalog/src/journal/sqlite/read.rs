@@ -1,4 +1,4 @@
-//! The queries. Each is one statement, so each sees one moment.
+//! The queries. Each is one statement, so its result is consistent.
 
 use jiff::Timestamp;
 use model::{Digest, Document, RawJson};
@@ -65,7 +65,7 @@ fn recorded(row: &Row<'_>) -> rusqlite::Result<Recorded> {
     })
 }
 
-/// SQLite counts to half of what we do; nothing is there beyond.
+/// SQLite integers are signed 64-bit; no position beyond that exists.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -83,7 +83,7 @@ pub(super) fn documents(
     connection: &Connection,
     digests: &[Digest],
 ) -> rusqlite::Result<Vec<Document>> {
-    // One lock for all of them.
+    // A transaction, so that all lookups share one lock.
     let _transaction = connection.unchecked_transaction()?;
     let mut query = connection.prepare_cached("SELECT body FROM documents WHERE digest = ?1")?;
     let mut found = Vec::with_capacity(digests.len());

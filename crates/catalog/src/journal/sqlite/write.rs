@@ -1,8 +1,8 @@
-//! The one writer: a thread that takes what has queued up, stores it in one transaction, and only then answers.
+//! The writer thread: takes all queued requests, stores them in one transaction, and answers after the commit.
 //!
 //! Callers that arrive during a commit share the next one, so durability costs one flush for all of them. After a
-//! failed flush nothing that follows could be trusted (the kernel forgets which pages failed), so the writer stops for
-//! good; a full disk only fails what was asked then.
+//! failed flush the writer stops permanently, because the kernel forgets which pages failed and no later write could be
+//! trusted. A full disk only fails the current requests.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,21 +18,21 @@ use crate::clock::Clock;
 use crate::journal::shared::follows;
 use crate::journal::{Answer, Append, Appended, Position, Recorded, StreamAppend, Version};
 
-/// The most callers that wait before others have to queue outside.
+/// Requests in the queue before further callers have to wait for a slot.
 const QUEUE: usize = 1024;
-/// The most events in one group commit, so that the first caller does not wait for ever.
+/// Upper bound for events in one group commit, so that the first caller does not wait too long.
 const GROUP: usize = 8192;
 
-/// The handle of the writer thread, which ends with it.
+/// The handle of the writer thread; dropping it ends the thread.
 pub(super) struct Writer {
     path: PathBuf,
-    /// None only while it is being dropped.
+    /// `None` only while the writer is being dropped.
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Writer {
-    /// When the journal is closed, its file is free again.
+    /// Waits for the thread, so that the file is unlocked once the journal is closed.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -46,7 +46,7 @@ enum Job {
     Change(Box<dyn FnOnce(&mut Bench) + Send>),
 }
 
-/// Why a change did not happen: the rules of the journal, or the database.
+/// Why a change failed: by a rule of the journal, or in the database.
 pub(super) enum Refused {
     Rule(JournalError),
     Sql(rusqlite::Error),
@@ -86,7 +86,7 @@ impl Writer {
         F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
     {
         let (sender, answer) = oneshot::channel();
-        // A caller that went away does not want the answer.
+        // A caller that went away no longer needs the result.
         let job = Job::Change(Box::new(move |bench| drop(sender.send(bench.change(change)))));
         self.send(job).await?;
         answer.await.map_err(|_| self.gone())?
@@ -105,7 +105,7 @@ impl Writer {
     }
 }
 
-/// What the writer thread works with.
+/// The state of the writer thread.
 struct Bench {
     path: PathBuf,
     connection: Connection,
@@ -147,7 +147,7 @@ impl Bench {
         }
     }
 
-    /// One transaction for all; each answer is sent after the flush.
+    /// Commits all appends in one transaction; each answer is sent after the flush.
     fn commit(&mut self, group: Vec<(Append, oneshot::Sender<Result<Appended, JournalError>>)>) {
         let now = self.clock.now().as_microsecond();
         let alone = group.len() == 1;
@@ -183,12 +183,12 @@ impl Bench {
         }
     }
 
-    /// A stream that is not where an append expected it.
+    /// The first version conflict of an append, if there is one.
     fn conflict(&self, append: &Append) -> Option<JournalError> {
         append.streams.iter().find_map(|stream| conflict(&self.connection, stream).ok().flatten())
     }
 
-    /// Runs a change in a transaction of its own.
+    /// Runs a change in its own transaction.
     fn change<T>(
         &mut self,
         change: impl FnOnce(&Connection) -> Result<T, Refused>,
@@ -223,16 +223,16 @@ impl Bench {
 const INSERT: &str = "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// What becomes of an append.
+/// The result of checking an append.
 enum Verdict {
     Store,
     Before(Answer),
     Refuse(JournalError),
 }
 
-/// Checks everything before anything is stored, so that a refused append leaves nothing in the group's transaction. An
-/// append that is alone in it need not ask whether a new stream is new: the table would refuse it, and nothing else
-/// would be lost with the transaction.
+/// Checks everything before anything is stored, so that a rejected append leaves nothing in the group's transaction.
+/// If an append is alone in its transaction, new streams need no check: the table's unique constraint rejects a
+/// conflict, and the rollback affects no other append.
 fn check(connection: &Connection, append: &Append, alone: bool) -> rusqlite::Result<Verdict> {
     if let Some(once) = &append.once
         && let Some(answer) = read::answer(connection, &once.key)?
@@ -384,7 +384,7 @@ pub(super) fn seal(
     name: &str,
     bytes: Option<&[u8]>,
 ) -> rusqlite::Result<()> {
-    // A removed secret does not stay in free pages, sealed as it is.
+    // A removed secret must not remain in free pages, even encrypted.
     connection.pragma_update(None, "secure_delete", "ON")?;
     connection.execute("DELETE FROM sealed WHERE name = ?1", [name])?;
     if let Some(bytes) = bytes {

@@ -1,5 +1,6 @@
-//! Searching the record: each search has a connection of its own, so that none waits behind another, and it ends when nobody
-//! waits for it any more. Nothing is prepared: a search is planned for what it looks for, and nothing of it is kept.
+//! Searching the call log: each search has its own connection, so that none queues behind another, and the server
+//! cancels it when its caller goes away. Statements are not prepared, because each search needs a plan for its own
+//! values.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,28 +15,28 @@ use tokio_postgres::{Client, Row};
 use crate::journal::{JournalError, PostgresLink, SILENCE};
 use crate::record::filter::Value;
 
-/// How many searches of one node go on at once. The others wait.
+/// Upper bound for concurrent searches of one node; others wait.
 const AT_ONCE: usize = 4;
 
-/// How long a search may take, and may wait for others. The server ends it then.
+/// Time limit of a search, and of waiting for a permit. The server enforces the former.
 const SEARCH: Duration = Duration::from_secs(30);
 
-/// Connections that search.
+/// A pool of connections for searches.
 pub(super) struct Readers {
     link: Arc<PostgresLink>,
     places: Semaphore,
-    /// One is kept for the next search.
+    /// At most one idle connection is kept for the next search.
     idle: Mutex<Option<Arc<Client>>>,
 }
 
-/// A search at the server. Whoever lets go of it ends it.
+/// A search in progress on the server; dropping this cancels it.
 struct Running {
     link: Arc<PostgresLink>,
-    /// None when it is done.
+    /// `None` once the search has finished.
     client: Option<Arc<Client>>,
 }
 
-/// Why there is no answer, and whether the connection has ended with it.
+/// Why a search failed, and whether its connection is lost.
 struct Failed {
     error: JournalError,
     is_gone: bool,
@@ -44,7 +45,7 @@ struct Failed {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(client) = self.client.take() else { return };
-        // Without a runtime the connection ends too.
+        // Without a runtime, the connection is closing too.
         let Ok(runtime) = Handle::try_current() else { return };
         let link = Arc::clone(&self.link);
         runtime.spawn(async move { link.cancel(&client).await });
@@ -56,7 +57,7 @@ impl Readers {
         Self { link, places: Semaphore::new(AT_ONCE), idle: Mutex::default() }
     }
 
-    /// Searches; once more if a connection that was kept turns out to be gone.
+    /// Runs a search, and retries it once if an idle connection turns out to be lost.
     pub(super) async fn query(
         &self,
         sql: &str,
@@ -88,7 +89,7 @@ impl Readers {
         let answer = timeout(SILENCE, client.query_typed(sql, &typed)).await;
         let silent = |_| Failed { error: self.link.silent(false), is_gone: false };
         let answer = answer.map_err(silent)?;
-        // Whatever it said, the server is done with it.
+        // The server has replied, so there is nothing to cancel.
         running.client = None;
         let is_gone = client.is_closed() || answer.as_ref().is_err_and(ends_the_connection);
         if !is_gone {
@@ -105,7 +106,7 @@ impl Readers {
         kept.filter(|client| !client.is_closed())
     }
 
-    /// Unless one is kept already: then it is closed.
+    /// Keeps the connection for the next search; if one is already kept, it is closed.
     fn keep(&self, client: Arc<Client>) {
         let mut idle = self.idle.lock().expect("no one panics while holding the readers");
         idle.get_or_insert(client);
@@ -126,7 +127,7 @@ impl Readers {
     }
 }
 
-/// The server may say that it ends, a moment before it does.
+/// True if the error closes the connection: the server may announce that shortly before it does.
 fn ends_the_connection(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error().map(|said| said.parsed_severity()) {
         Some(severity) => matches!(severity, Some(Severity::Fatal | Severity::Panic)),

@@ -1,4 +1,4 @@
-//! Searches beside other reads, how they end, and what indexes are for.
+//! Tests of concurrent searches, cancellation, and the use of indexes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ mod support;
 const WAITING: &str = "SELECT pid FROM pg_stat_activity
     WHERE datname = current_database() AND state = 'active' AND query LIKE 'SELECT id, text, hash%'";
 
-/// A record, and somebody who looks at its database.
+/// A call log, and a second connection to its database.
 async fn record(name: &str) -> (Arc<PostgresRecords>, Client) {
     let url = database(&format!("record_readers_{name}")).await;
     let records = PostgresRecords::connect(url.parse().unwrap()).await.unwrap();
@@ -26,7 +26,7 @@ async fn record(name: &str) -> (Arc<PostgresRecords>, Client) {
     (Arc::new(records), beside)
 }
 
-/// Has searches wait until it is dropped.
+/// Blocks searches until the returned client is dropped.
 async fn hold_up_searches(records: &PostgresRecords) -> Client {
     let holding = records.link.fresh().await.unwrap();
     let hold = "BEGIN; LOCK TABLE toolcrib_calls IN ACCESS EXCLUSIVE MODE";
@@ -40,7 +40,7 @@ fn search(records: &Arc<PostgresRecords>) -> JoinHandle<Result<Vec<Row>, Journal
     tokio::spawn(async move { records.read(filter).await })
 }
 
-/// The server's processes of the searches, as soon as there are so many.
+/// Waits until there are `count` searches, and returns the ids of their backend processes.
 async fn waiting(beside: &Client, count: usize) -> Vec<i32> {
     let look = async {
         loop {
@@ -55,7 +55,7 @@ async fn waiting(beside: &Client, count: usize) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn a_search_keeps_nobody_waiting_and_ends_with_whoever_wanted_it() {
+async fn a_blocked_search_delays_no_other_read_and_is_cancelled_with_its_caller() {
     let (records, beside) = record("beside").await;
     records.store([call("a:x", 1)].into()).await.unwrap();
     let held_up = hold_up_searches(&records).await;
@@ -73,12 +73,12 @@ async fn a_search_keeps_nobody_waiting_and_ends_with_whoever_wanted_it() {
 }
 
 #[tokio::test]
-async fn a_search_that_the_server_gives_up_took_too_long() {
+async fn a_search_that_the_server_cancels_reports_a_timeout() {
     let (records, beside) = record("given_up").await;
     let held_up = hold_up_searches(&records).await;
     let searching = search(&records);
     let pids = waiting(&beside, 1).await;
-    // As it does by itself when the time of a statement is over.
+    // The server does the same when the statement timeout expires.
     beside.query("SELECT pg_cancel_backend($1)", &[&pids[0]]).await.unwrap();
     let answer = searching.await.unwrap();
     assert!(matches!(answer, Err(JournalError::TookTooLong { .. })), "{answer:?}");
@@ -87,7 +87,7 @@ async fn a_search_that_the_server_gives_up_took_too_long() {
 }
 
 #[tokio::test]
-async fn only_a_few_searches_go_on_at_once_and_the_others_wait() {
+async fn excess_searches_wait_for_a_permit() {
     let (records, beside) = record("few").await;
     let held_up = hold_up_searches(&records).await;
     let searches: Vec<_> = (0..9).map(|_| search(&records)).collect();
@@ -101,7 +101,7 @@ async fn only_a_few_searches_go_on_at_once_and_the_others_wait() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_gone_is_made_again() {
+async fn a_lost_connection_is_reopened() {
     let (records, beside) = record("again").await;
     assert_eq!(search(&records).await.unwrap().unwrap(), []);
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -111,7 +111,7 @@ async fn a_connection_that_is_gone_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_group_that_was_stored_unheard_is_not_stored_again_whoever_tries_when() {
+async fn a_group_whose_commit_was_not_confirmed_is_not_stored_twice() {
     let (records, _beside) = record("unheard").await;
     let group: Arc<[CallRecord]> = [call("a:x", 1), call("a:x", 2)].into();
     let stored = async || {
@@ -119,7 +119,7 @@ async fn a_group_that_was_stored_unheard_is_not_stored_again_whoever_tries_when(
         records.read(filter).await.unwrap()
     };
     records.store(Arc::clone(&group)).await.unwrap();
-    // As if the connection had been lost before the answer came.
+    // Simulates a connection that was lost before the reply arrived.
     let last = stored().await.iter().map(Row::link).max_by_key(|link| link.id).unwrap();
     records.writing.lock().await.sent = Some((Arc::clone(&group), last));
     records.store(group).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_group_that_was_stored_unheard_is_not_stored_again_whoever_tries_when(
 }
 
 #[tokio::test]
-async fn who_looks_again_and_again_leaves_nothing_prepared() {
+async fn repeated_searches_leave_no_prepared_statements() {
     let (records, _beside) = record("prepared").await;
     let calls: Vec<_> = (0..20).map(|second| call("a:x", second)).collect();
     records.store(calls.into()).await.unwrap();
@@ -143,7 +143,7 @@ async fn who_looks_again_and_again_leaves_nothing_prepared() {
     assert_eq!(prepared, 0);
 }
 
-/// How many rows were looked at in all steps of a plan, those that were not wanted included.
+/// Number of rows that all steps of a plan read, including rows removed by a filter.
 async fn looked_at(records: &PostgresRecords, sql: &str, values: &[Value]) -> f64 {
     let explain = format!("EXPLAIN (ANALYZE, TIMING false) {sql}");
     let plan = records.readers.query(&explain, values).await.unwrap();
@@ -156,7 +156,7 @@ async fn looked_at(records: &PostgresRecords, sql: &str, values: &[Value]) -> f6
 }
 
 #[tokio::test]
-async fn rare_calls_are_found_without_looking_at_all_others() {
+async fn rare_calls_are_found_without_a_full_scan() {
     let (records, beside) = record("rare").await;
     let (calls, rare) = rare();
     records.store(calls.into()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Reading the record: every query has a connection of its own, so that none keeps rows from being stored, and it ends
-//! when nobody waits for it any more.
+//! Reading the call log: every query has its own connection, so that it never blocks writers. A query is interrupted
+//! when its caller goes away.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,16 +12,16 @@ use tokio::time::timeout;
 use super::BUSY;
 use crate::journal::{Answering, JournalError, off_the_async_threads, sqlite_failure};
 
-/// More idle connections than this are closed.
+/// Upper bound for idle connections; others are closed.
 const IDLE: usize = 4;
 
-/// Connections that only read.
+/// A pool of read-only connections.
 pub(super) struct Readers {
     path: Arc<Path>,
     idle: Mutex<Vec<Connection>>,
 }
 
-/// A query on a thread of its own. Whoever lets go of it ends it.
+/// A query on the blocking pool; dropping this interrupts it.
 struct Running<T> {
     task: JoinHandle<T>,
     interrupt: InterruptHandle,
@@ -29,7 +29,7 @@ struct Running<T> {
 
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
-        // The first for what has not begun. Both do nothing to what is done.
+        // `abort` stops a query that has not begun. Neither call affects a finished query.
         self.task.abort();
         self.interrupt.interrupt();
     }
@@ -40,7 +40,7 @@ impl Readers {
         Self { path, idle: Mutex::default() }
     }
 
-    /// Opens a connection that only reads.
+    /// Opens a read-only connection.
     pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
@@ -48,7 +48,7 @@ impl Readers {
         Ok(connection)
     }
 
-    /// Reads, within this time if there is one.
+    /// Runs a query, with a time limit if one is given.
     pub(super) fn read<T, F>(&self, within: Option<Duration>, query: F) -> Answering<'_, T>
     where
         T: Send + 'static,
@@ -70,7 +70,7 @@ impl Readers {
                 None => (&mut running.task).await,
             };
             let (connection, found) = done.map_err(|error| self.gone(&error))?;
-            // Before somebody else has the connection.
+            // Drop before the connection returns to the pool: the interrupt must not hit the query of another caller.
             drop(running);
             self.give_back(connection);
             found.map_err(|error| sqlite_failure(&self.path, &error))
@@ -94,7 +94,7 @@ impl Readers {
         }
     }
 
-    /// The query has panicked, or the whole program ends.
+    /// The query has panicked, or the whole program is ending.
     fn gone(&self, error: &tokio::task::JoinError) -> JournalError {
         let (place, cause) = (self.path.display().to_string(), error.to_string());
         JournalError::Unavailable { place, cause, maybe_stored: false }

@@ -1,4 +1,4 @@
-//! Reading beside who stores, and what indexes are for.
+//! Tests of reads during writes, interrupted queries, and the use of indexes.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -13,7 +13,7 @@ fn record() -> (tempfile::TempDir, SqliteRecords) {
     (folder, records)
 }
 
-/// A query that has begun, holds what it has read, and goes on when it is told to.
+/// A query that signals its first row and then waits for permission to continue.
 fn slow(
     begun: Sender<()>,
     go_on: Receiver<()>,
@@ -34,7 +34,7 @@ fn slow(
 }
 
 #[tokio::test]
-async fn a_long_read_keeps_nobody_from_storing_or_reading() {
+async fn a_long_read_blocks_neither_writers_nor_readers() {
     let (_folder, records) = record();
     let records = Arc::new(records);
     records.store(vec![call("a:x", 1); 3].into()).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_long_read_keeps_nobody_from_storing_or_reading() {
     records.store([call("a:x", 2)].into()).await.unwrap();
     assert_eq!(records.chain().await.unwrap().head.id, 4);
     tell.send(()).unwrap();
-    // It sees what was there when it began.
+    // The query sees the rows that existed when it began.
     assert_eq!(reading.await.unwrap().unwrap(), 3);
 }
 
@@ -55,7 +55,7 @@ const FOR_EVER: &str =
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
 #[tokio::test]
-async fn a_search_that_takes_too_long_is_given_up() {
+async fn a_search_that_takes_too_long_is_interrupted() {
     let (_folder, records) = record();
     let (ended, has_ended) = mpsc::channel();
     let for_ever = move |connection: &mut Connection| {
@@ -71,7 +71,7 @@ async fn a_search_that_takes_too_long_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_search_ends_with_whoever_wanted_it() {
+async fn a_search_is_interrupted_when_its_caller_goes_away() {
     let (_folder, records) = record();
     let records = Arc::new(records);
     let ((begun, has_begun), (ended, has_ended)) = (mpsc::channel(), mpsc::channel());
@@ -98,7 +98,7 @@ async fn a_search_ends_with_whoever_wanted_it() {
     assert_eq!(why, Some(ErrorCode::OperationInterrupted));
 }
 
-/// How many rows were looked at one after the other.
+/// Number of virtual machine steps that a search takes.
 async fn steps(records: &SqliteRecords, filter: CallFilter) -> (usize, i32) {
     let look = move |connection: &mut Connection| {
         let found = read(connection, filter.clone())?.len();
@@ -116,7 +116,7 @@ async fn steps(records: &SqliteRecords, filter: CallFilter) -> (usize, i32) {
 }
 
 #[tokio::test]
-async fn rare_calls_are_found_without_looking_at_all_others() {
+async fn rare_calls_are_found_without_a_full_scan() {
     let (_folder, records) = record();
     let (calls, rare) = rare();
     records.store(calls.into()).await.unwrap();
@@ -135,7 +135,7 @@ async fn rare_calls_are_found_without_looking_at_all_others() {
 }
 
 #[tokio::test]
-async fn a_record_of_the_first_format_gets_its_indexes() {
+async fn a_call_log_of_the_first_format_gets_its_indexes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crib.db.record");
     make_private(&path).unwrap();

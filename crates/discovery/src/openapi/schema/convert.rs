@@ -1,8 +1,8 @@
-//! One schema of OpenAPI 2.0 to 3.2 becomes one schema of JSON Schema 2020-12.
+//! Converts one schema of OpenAPI 2.0 to 3.2 to JSON Schema 2020-12.
 //!
-//! Keywords are copied one by one: what is unknown (`x-…`, `xml`, `discriminator`) or has a value it cannot have is left
-//! out, so that a mistake in one keyword costs that keyword and no more. Inside `properties` keys are names, never
-//! keywords; inside `example`, `default`, `enum` and `const` everything is data.
+//! Keywords are copied one by one. An unknown keyword (`x-…`, `xml`, `discriminator`) or one with an invalid value is
+//! omitted, so that a mistake costs only that keyword. Inside `properties` keys are names, never keywords; inside
+//! `example`, `default`, `enum` and `const` everything is data.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use super::super::documents::{Dangling, Place};
 use super::{Direction, Schemas, keyword};
 use crate::text::{Node, Object};
 
-/// An example longer than this helps nobody to fill in an argument.
+/// The maximum length of an example in bytes; a longer one does not help to fill in an argument.
 const EXAMPLE_UNTIL: usize = 200;
 
-/// Converts the schema at a place; `uses` collects the definitions it refers to.
+/// Converts one schema; `uses` collects the definitions that it refers to.
 pub(super) fn convert<'a>(
     schemas: &mut Schemas<'a>,
     place: Place<'a>,
@@ -29,17 +29,17 @@ struct Converter<'s, 'a> {
     uses: &'s mut Vec<usize>,
 }
 
-/// Keywords whose meaning depends on others beside them.
+/// Keywords whose meaning depends on other keywords of the same schema.
 #[derive(Default)]
 struct Together {
     nullable: bool,
     exclusive_minimum: bool,
     exclusive_maximum: bool,
-    /// `items` as a list, the tuple of older drafts.
+    /// Whether `items` is a list: a tuple in older drafts.
     tuple: bool,
     additional_items: Option<Value>,
     required: Vec<String>,
-    /// Names that left with their properties.
+    /// Names of omitted properties.
     left_out: HashSet<String>,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Converter<'_, 'a> {
             "uniqueItems" | "deprecated" => value.is_true().then_some(Value::Bool(true)),
             "pattern" => match value.as_str() {
                 Some(pattern) if self.schemas.is_portable(pattern) => Some(Value::from(pattern)),
-                // It still tells a reader something.
+                // A pattern that is not ECMA-262 is kept as a comment for readers.
                 Some(pattern) => {
                     out.insert("$comment".to_owned(), Value::from(format!("pattern: {pattern}")));
                     None
@@ -175,7 +175,7 @@ impl<'a> Converter<'_, 'a> {
                 together.left_out.insert(name.to_owned());
                 continue;
             }
-            // Draft 3 said it on the property itself.
+            // JSON Schema draft 3 has `required` on the property itself.
             if property.is_true("required") {
                 together.required.push(name.to_owned());
             }
@@ -217,7 +217,7 @@ impl<'a> Converter<'_, 'a> {
     fn examples(&self, value: &Node<'_>) -> Option<Value> {
         let examples: Vec<&Node<'_>> = match value {
             Node::List(examples) => examples.iter().collect(),
-            // The form of parameters and bodies: `{name: {value: …}}`.
+            // Parameters and bodies use `{name: {value: …}}`.
             Node::Object(named) => {
                 named.iter().filter_map(|(_, example)| example.get("value")).collect()
             }
@@ -257,7 +257,7 @@ impl Together {
     }
 }
 
-/// An `enum` of a string whose words YAML read as numbers or booleans.
+/// Restores the strings of an `enum` of type `string` that YAML parsed as numbers or booleans.
 fn words_of_a_string(out: &mut Map<String, Value>) {
     if out.get("type").is_none_or(|word| word != "string") {
         return;
@@ -269,7 +269,7 @@ fn words_of_a_string(out: &mut Map<String, Value>) {
     }
 }
 
-/// `nullable: true` of OpenAPI 3.0.
+/// Applies `nullable: true` of OpenAPI 3.0.
 fn allow_null(out: &mut Map<String, Value>) {
     if let Some(Value::Array(values)) = out.get_mut("enum")
         && !values.contains(&Value::Null)
@@ -304,7 +304,7 @@ fn allow_null(out: &mut Map<String, Value>) {
     }
 }
 
-/// `allOf` of one, as 3.0 needs it to put a description beside a `$ref`: the one itself.
+/// Replaces an `allOf` with one item by that item; OpenAPI 3.0 needs it for a description beside a `$ref`.
 fn collapse_single(out: &mut Map<String, Value>) {
     let Some(Value::Array(items)) = out.get("allOf") else { return };
     let [Value::Object(only)] = items.as_slice() else { return };
@@ -322,7 +322,7 @@ fn collapse_single(out: &mut Map<String, Value>) {
     *out = merged;
 }
 
-/// A title that only says the name again: `Item Id` of `item_id`.
+/// Drops a title that only repeats the name: `Item Id` of `item_id`.
 fn drop_repeated_title(name: &str, schema: &mut Value) {
     let letters = |text: &str| -> String {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()

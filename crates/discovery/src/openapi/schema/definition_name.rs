@@ -1,7 +1,7 @@
-//! What a definition is called in a tool's `$defs`.
+//! Names of definitions in a tool's `$defs`.
 //!
-//! Names are short, because every reference repeats them: `io.k8s.api.core.v1.Pod` is `Pod` if that says which. They
-//! are settled for the whole specification before the first tool, so that they do not depend on its order.
+//! Names are short because every reference repeats them: `io.k8s.api.core.v1.Pod` becomes `Pod` if that is unique. All
+//! names are assigned before the first tool is converted, so that they do not depend on the order of tools.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,21 +10,21 @@ use model::Digest;
 use super::super::documents::{Documents, relative_to};
 use crate::text::{Node, Object};
 
-/// Where specifications keep their definitions.
+/// JSON pointers to the definitions of a specification.
 const SHELVES: [&str; 2] = ["/components/schemas", "/definitions"];
 const LIMIT: usize = 64;
 
 /// The names of all definitions of a specification.
 #[derive(Debug, Default)]
 pub(in super::super) struct DefinitionNames {
-    /// By the key on a shelf of the specification itself.
+    /// By the key of a definition in the specification itself.
     own: HashMap<String, String>,
-    /// Names that say nothing certain outside the shelves.
+    /// Names that are not unique among definitions outside of `DEFINITION_POINTERS`.
     ambiguous: HashSet<String>,
 }
 
 impl DefinitionNames {
-    /// `references` are the references to other documents, with the document they stand in.
+    /// `references` are the references to other documents, each with the index of the document that contains it.
     pub(in super::super) fn new(
         documents: &Documents<'_>,
         references: impl IntoIterator<Item = (usize, String)>,
@@ -39,7 +39,7 @@ impl DefinitionNames {
         let mut own = HashMap::new();
         for key in keys {
             let (short_name, whole) = (last_word(key), legal(key));
-            // A short name must not be the whole name of another.
+            // A short name must not be the full name of another definition.
             let clear =
                 short[&short_name] == 1 && (short_name == whole || !root_has(root, &short_name));
             own.insert(key.to_owned(), if clear { short_name } else { whole });
@@ -58,7 +58,8 @@ impl DefinitionNames {
         Self { own, ambiguous }
     }
 
-    /// The name of what a reference, standing in a document that leads to it or is it, refers to.
+    /// The name of the definition that a reference leads to. `document` is the one that contains the reference or its
+    /// target.
     pub(super) fn name(
         &self,
         documents: &Documents<'_>,
@@ -89,7 +90,7 @@ fn root_has(root: &Node<'_>, key: &str) -> bool {
     SHELVES.iter().any(|shelf| root.pointer(shelf).is_some_and(|shelf| shelf.get(key).is_some()))
 }
 
-/// Keys that differ only in characters a name cannot have.
+/// Adds a hash to names of keys that differ only in characters that names cannot contain.
 fn settle_clashes(own: &mut HashMap<String, String>) {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for name in own.values() {
@@ -102,7 +103,7 @@ fn settle_clashes(own: &mut HashMap<String, String>) {
     }
 }
 
-/// The document and the pointer a reference leads to.
+/// The address and the JSON pointer that a reference leads to.
 fn target(documents: &Documents<'_>, document: usize, reference: &str) -> (String, String) {
     let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let address = match address {
@@ -113,7 +114,7 @@ fn target(documents: &Documents<'_>, document: usize, reference: &str) -> (Strin
     (address.unwrap_or_default(), fragment.into_owned())
 }
 
-/// The last word of a pointer, or of the address of a whole document without its ending.
+/// The last segment of a pointer, or the file name without extension of a whole document.
 fn base((address, pointer): &(String, String)) -> String {
     let last = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
     let word = match pointer.trim_matches('/') {
@@ -126,7 +127,7 @@ fn base((address, pointer): &(String, String)) -> String {
     legal(&word)
 }
 
-/// `Pod` of `io.k8s.api.core.v1.Pod`; the whole if the last part is no word.
+/// `Pod` of `io.k8s.api.core.v1.Pod`; the whole key if the last part is not a word.
 fn last_word(key: &str) -> String {
     let last = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
     match last.starts_with(|c: char| c.is_ascii_alphabetic()) && 2 < last.len() {
@@ -135,7 +136,7 @@ fn last_word(key: &str) -> String {
     }
 }
 
-/// Only what needs no escape in a JSON pointer or a URI.
+/// A name of characters that need no escape in a JSON pointer or a URI.
 fn legal(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = text.chars().map(|c| if fits(c) { c } else { '_' }).take(LIMIT).collect();

@@ -1,4 +1,4 @@
-//! Single keywords of a schema, as JSON Schema 2020-12 wants them. What has no meaning there is left out.
+//! Converts values of single keywords to JSON Schema 2020-12; a value without a meaning there becomes `None`.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use crate::text::Node;
 
-/// A word for a type, of JSON Schema or of those people write instead.
+/// The JSON Schema name of a type, also for common misspellings.
 pub(super) fn type_name(word: &str) -> Option<&'static str> {
     Some(match word.trim().to_ascii_lowercase().as_str() {
         "string" | "str" | "text" | "file" | "date" | "datetime" | "date-time" | "uuid"
@@ -21,7 +21,7 @@ pub(super) fn type_name(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The types a `type` names: known words, each once.
+/// The known types in a `type` keyword, each once.
 pub(super) fn types(value: &Node<'_>) -> Vec<&'static str> {
     let words: &[Node<'_>] = match value {
         Node::List(words) => words,
@@ -29,14 +29,14 @@ pub(super) fn types(value: &Node<'_>) -> Vec<&'static str> {
     };
     let mut types = Vec::new();
     for word in words {
-        // `type: null`, unquoted in YAML.
+        // YAML parses an unquoted `type: null` as null.
         let name = if word.is_null() { Some("null") } else { word.as_str().and_then(type_name) };
         types.extend(name.filter(|name| !types.contains(name)));
     }
     types
 }
 
-/// One type as a word, several as a list.
+/// One type as a string, several as a list.
 pub(super) fn type_value(types: &[&'static str]) -> Option<Value> {
     match types {
         [] => None,
@@ -45,7 +45,7 @@ pub(super) fn type_value(types: &[&'static str]) -> Option<Value> {
     }
 }
 
-/// A number, also one written as text.
+/// A number, also if it is written as a string.
 pub(super) fn number(value: &Node<'_>) -> Option<Value> {
     match value {
         Node::Number(number) => Some(Value::Number(number.clone())),
@@ -74,7 +74,7 @@ pub(super) fn count(value: &Node<'_>) -> Option<Value> {
     (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then(|| Value::from(float as u64))
 }
 
-/// A list of texts, each once.
+/// The distinct strings of a list.
 pub(super) fn texts(value: &Node<'_>) -> Option<Vec<String>> {
     let mut seen = HashSet::new();
     let texts = value.as_list()?.iter().filter_map(Node::scalar);

@@ -1,4 +1,4 @@
-//! Whether a schema takes an object because it says so, or only because it says nothing.
+//! Whether a schema accepts objects because it declares one, or only because it has no restriction.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use super::keyword::types;
 use crate::openapi::documents::{Documents, Place};
 use crate::text::Node;
 
-/// How deep a schema is looked into.
+/// The maximum nesting depth that is inspected.
 const DEPTH: usize = 16;
 
-/// What a schema says of objects.
+/// Whether a schema accepts objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Objects {
     Named,
@@ -17,12 +17,12 @@ enum Objects {
     RuledOut,
 }
 
-/// Whether it takes an object without a word about one.
+/// Whether a schema accepts objects without declaring one.
 pub(in super::super) fn takes_objects_unsaid(documents: &Documents<'_>, schema: Place<'_>) -> bool {
     objects(documents, schema, &mut HashSet::new(), 0) == Objects::Unmentioned
 }
 
-/// What was looked at is not looked at again: an `allOf` can name one schema many times.
+/// Classifies a schema. `seen` prevents repeated visits: `allOf` can contain one schema many times.
 fn objects<'a>(
     documents: &'a Documents<'a>,
     schema: Place<'a>,

@@ -1,11 +1,11 @@
-//! Which regular expressions other programs can read: those of ECMA-262, as JSON Schema asks.
+//! Detects which patterns are regular expressions of ECMA-262, the dialect that JSON Schema requires.
 
-/// Whether a `pattern` is a regular expression of ECMA-262 as far as a look at it tells.
+/// Whether a `pattern` is probably a regular expression of ECMA-262.
 pub(super) fn is_portable(pattern: &str) -> bool {
     if 10_000 < pattern.len() || has_foreign_syntax(pattern) {
         return false;
     }
-    // Look-around and back-references are ECMA-262 but not for a linear-time engine: their syntax is taken on trust.
+    // ECMA-262 has look-around and back-references, but the linear-time parser does not: check only the brackets.
     if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|around| pattern.contains(around)) {
         return balanced(pattern);
     }
@@ -14,7 +14,7 @@ pub(super) fn is_portable(pattern: &str) -> bool {
     parser.parse(pattern).is_ok() || (has_back_reference(pattern) && balanced(pattern))
 }
 
-/// Constructs of PCRE, Python or Rust that ECMA-262 does not have.
+/// Whether a pattern uses constructs of PCRE, Python or Rust that ECMA-262 lacks.
 fn has_foreign_syntax(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['\\', '(', '[']) {
@@ -34,7 +34,7 @@ fn has_foreign_syntax(pattern: &str) -> bool {
         if foreign {
             return true;
         }
-        // An escaped character opens nothing.
+        // Skip an escaped character.
         let step = match opening {
             Some('\\') => 1 + next.map_or(0, char::len_utf8),
             _ => 1,
@@ -50,7 +50,7 @@ fn has_back_reference(pattern: &str) -> bool {
         || pattern.contains("\\k<")
 }
 
-/// Whether parentheses and brackets close.
+/// Whether parentheses and brackets are balanced.
 fn balanced(pattern: &str) -> bool {
     let (mut depth, mut in_class, mut escaped) = (0_i32, false, false);
     for c in pattern.chars() {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_of_ecma_are_portable() {
+    fn ecma_patterns_are_portable() {
         for pattern in [
             "^[a-z]+$",
             r"^\d{3}-\d{4}$",
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn other_dialects_and_broken_ones_are_not() {
+    fn other_dialects_and_invalid_patterns_are_not_portable() {
         for pattern in [
             "^(?<year>\\d{4})(?i)x[[:alpha:]]$",
             "(?i)abc",

@@ -1,7 +1,7 @@
 //! The values with an anchor (`&name`), and the copies that aliases (`*name`) make of them.
 //!
-//! A few lines can ask for a billion copies. Each copy is paid for before it is made: its text, and `NODE` for each value.
-//! A document may copy twice its own size, and a small one `ALLOWANCE`.
+//! A few lines can request a billion copies ("billion laughs"). Each copy is charged before it is made: its text, and
+//! `NODE_COST` for each value. A document may copy twice its own size, plus `BASE_BUDGET`.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ const NODE: usize = 16;
 const ALLOWANCE: usize = 2 * 1024 * 1024;
 
 pub(super) struct Anchors<'t> {
-    /// By the parser's number for the anchor.
+    /// By the parser's number of the anchor.
     kept: HashMap<usize, Kept<'t>>,
     left: usize,
 }
@@ -24,17 +24,17 @@ struct Kept<'t> {
 
 struct Size {
     cost: usize,
-    /// How many lists and objects stand inside each other.
+    /// The nesting depth of lists and objects.
     depth: usize,
 }
 
 impl<'t> Anchors<'t> {
-    /// No anchors yet, in a document of so many bytes.
+    /// Without anchors, for a document of this length in bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { kept: HashMap::new(), left: ALLOWANCE + 2 * bytes }
     }
 
-    /// Keeps a copy of a value for its aliases; anchor 0 is none.
+    /// Stores a copy of a value for its aliases; anchor 0 means no anchor.
     #[inline]
     pub(super) fn keep(
         &mut self,
@@ -51,7 +51,7 @@ impl<'t> Anchors<'t> {
         Ok(())
     }
 
-    /// A copy of the value with this anchor, to stand inside `depth` others.
+    /// A copy of the value with this anchor, to be nested in `depth` others.
     pub(super) fn copy(
         &mut self,
         anchor: usize,

@@ -1,35 +1,35 @@
-//! The characters of a document, as the parser asks for them, with three of its habits corrected.
+//! The parser's input: the characters of a document, with three behaviours of the parser corrected.
 //!
-//! - A list or mapping in brackets may turn out to be a key (`[a, b]: c`), so the parser reads it to its end before it
-//!   reports its start. That could be the whole document: the text ends after `MAX_AHEAD` steps without an event.
-//! - It wants closing brackets further to the right than the key they belong to. By the letter of YAML (§8.2.3) it is
-//!   right, but nobody else insists: one that starts a line is moved by a space.
-//! - It takes a NUL for the end, and refuses U+FEFF in most texts: it gets what Unicode has in their place.
+//! - A list or mapping in brackets may be a key (`[a, b]: c`), so the parser reads it to the end before it reports its
+//!   start. That could be the whole document, so the text ends after `MAX_AHEAD` steps without an event.
+//! - The parser requires closing brackets to be indented more than their key. That follows YAML (§8.2.3), but other
+//!   parsers do not insist: a bracket at the start of a line is moved by a space.
+//! - The parser takes NUL for the end of the text, and rejects U+FEFF in most texts: both are replaced.
 //!
-//! The parser asks several times for each character, so some answers are given from bytes.
+//! The parser reads each character several times, so some answers are computed from bytes.
 
 use std::cell::Cell;
 
 use saphyr_parser::Input;
 
-/// How many steps the parser may take between two events: two or three for each token, which it keeps in some 200 bytes.
+/// The maximum number of parser steps between two events: two or three for each token, which takes about 200 bytes.
 pub(super) const MAX_AHEAD: usize = 200_000;
-/// How many characters the parser may ask for at once. It also makes room for as many in each plain scalar.
+/// The number of characters that the parser may look ahead. It also reserves as many for each plain scalar.
 const LOOKAHEAD: usize = 16;
 
 pub(super) struct Characters<'text, 'ahead> {
     text: &'text str,
-    /// The next character, as a byte of `text`.
+    /// The next character, as a byte position in `text`.
     position: usize,
     ahead: &'ahead Cell<usize>,
-    /// Whether a space that is not in the text comes before the next character.
+    /// Whether a space that is not in the text precedes the next character.
     extra_space: bool,
-    /// Where such a space was put last.
+    /// The position at which such a space was last inserted.
     moved: Option<usize>,
 }
 
 impl<'text, 'ahead> Characters<'text, 'ahead> {
-    /// The characters of `text`; whoever takes the events sets `ahead` back to 0.
+    /// The characters of `text`; the consumer of the events resets `ahead` to 0.
     pub(super) fn new(text: &'text str, ahead: &'ahead Cell<usize>) -> Self {
         Self { text, position: 0, ahead, extra_space: false, moved: None }
     }
@@ -51,14 +51,14 @@ impl<'text, 'ahead> Characters<'text, 'ahead> {
         }
     }
 
-    /// One step further: to the next character, to a space before it, or to the end.
+    /// Takes one step: to the next character, to a space before it, or to the end.
     fn step(&mut self, next: char) -> char {
         self.ahead.update(|ahead| ahead + 1);
         if MAX_AHEAD < self.ahead.get() {
             self.position = self.text.len();
             return '\0';
         }
-        // None of them can start a line outside of brackets and text.
+        // Outside of brackets and text, none of these can start a line.
         let may_be_moved = matches!(next, ']' | '}' | ',') && self.moved != Some(self.position);
         if may_be_moved && self.starts_line() {
             self.moved = Some(self.position);
@@ -75,8 +75,8 @@ impl<'text, 'ahead> Characters<'text, 'ahead> {
     }
 }
 
-/// Whether a text ends in `|` or `>`, with how to indent and end the block scalar, and a comment. Any `#` may begin the
-/// comment: one in the quotes of a key does not, and has no header before it.
+/// Whether a text ends in a block scalar header: `|` or `>`, indentation and chomping indicators, and a comment. Any
+/// `#` may start the comment: a `#` in a quoted key has no header before it.
 fn opens_block_scalar(text: &str) -> bool {
     let line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
     let comments = line.match_indices('#').map(|(at, _)| at);
@@ -88,7 +88,7 @@ fn is_header(text: &str) -> bool {
     text.trim_end_matches(|c: char| matches!(c, '+' | '-' | '0'..='9')).ends_with(['|', '>'])
 }
 
-/// How many bytes a character takes that starts with this one.
+/// The length in bytes of a UTF-8 character that starts with this byte.
 #[inline]
 fn length(byte: u8) -> usize {
     match byte {
@@ -110,7 +110,7 @@ impl Input for Characters<'_, '_> {
         LOOKAHEAD
     }
 
-    /// What the parser asks at every step from one token to the next, and seldom within a token.
+    /// Called at every step between tokens, and rarely within a token.
     #[inline]
     fn look_ch(&mut self) -> char {
         match self.peek() {
@@ -172,7 +172,7 @@ impl Input for Characters<'_, '_> {
         }
     }
 
-    /// Comments are text, not steps.
+    /// Skips a comment without counting steps.
     fn skip_while_non_breakz(&mut self) -> usize {
         let mut count = 0;
         while self.raw_read_non_breakz_ch().is_some() {

@@ -1,7 +1,7 @@
-//! What a scalar means: the YAML 1.2 core schema (§10.3.2), as far as JSON can say it.
+//! Resolves scalars with the YAML 1.2 core schema (§10.3.2), as far as JSON can represent it.
 //!
-//! So `no`, `on`, `10_003` and `2024-01-01` are text, `012` is 12, and text it stays where JSON has no such number: `.inf`,
-//! `.nan`, and hexadecimal digits beyond 64 bits, which are addresses and hashes rather than numbers.
+//! So `no`, `on`, `10_003` and `2024-01-01` are strings, and `012` is 12. Numbers that JSON lacks stay strings: `.inf`,
+//! `.nan`, and hexadecimal numbers beyond 64 bits, which are addresses and hashes rather than numbers.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Number;
 
 use crate::text::node::Node;
 
-/// The value of a scalar; a tag of the core schema says more than quotes do.
+/// The value of a scalar; a tag of the core schema overrides quotes.
 pub(super) fn value<'t>(
     text: Cow<'t, str>,
     style: ScalarStyle,
@@ -49,7 +49,7 @@ fn number(text: &str) -> Option<Number> {
         return based(digits, 8);
     }
     let is_decimal = |byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
-    // Rust also reads `inf` and `nan`; what remains is the same in Rust and YAML.
+    // Rust also parses `inf` and `nan`; all other spellings mean the same in Rust and YAML.
     if !text.bytes().all(is_decimal) {
         return None;
     }
@@ -62,7 +62,7 @@ fn number(text: &str) -> Option<Number> {
     Number::from_f64(text.parse().ok()?)
 }
 
-/// Digits without a sign, which Rust would take.
+/// Digits without a sign, which Rust would accept.
 fn based(digits: &str, radix: u32) -> Option<Number> {
     let digits = Some(digits).filter(|digits| !digits.starts_with('+'))?;
     u64::from_str_radix(digits, radix).ok().map(Number::from)
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn words_dates_and_signs_are_text() {
+    fn words_dates_and_signs_are_strings() {
         stay_text(&["no", "yes", "on", "off", "y", "N", "NO", "tRUE", "nULL"]);
         stay_text(&["2024-01-01", "2024-01-01T00:00:00Z", "1:30", "=", "<", "10_003", "1.2.3"]);
         stay_text(&[
@@ -129,18 +129,18 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_no_number() {
+    fn a_long_hexadecimal_address_is_a_string() {
         stay_text(&["0x52908400098527886E0F7030069857D2E4169EE7"]);
     }
 
     #[test]
-    fn quotes_and_blocks_make_text() {
+    fn quoted_and_block_scalars_are_strings() {
         let text = "- '12'\n- \"true\"\n- |-\n  null\n- >-\n  1.5\n";
         assert_eq!(read(text), Ok(json!(["12", "true", "null", "1.5"])));
     }
 
     #[test]
-    fn a_tag_of_the_core_schema_counts_more_than_quotes() {
+    fn a_core_schema_tag_overrides_quotes() {
         assert_eq!(list(&["!!str 12", "! 12", "!!str"]), json!(["12", "12", ""]));
         assert_eq!(list(&["!!int '12'", "!!float '1.5'", "!!bool 'true'"]), json!([12, 1.5, true]));
         assert_eq!(list(&["!!null ''", "!<tag:yaml.org,2002:str> 12"]), json!([null, "12"]));

@@ -1,4 +1,4 @@
-//! What YAML means beyond its scalars, and what no document can make us do.
+//! Tests of YAML mappings, anchors and limits, including attacks on memory.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn a_key_must_be_text() {
 }
 
 #[test]
-fn a_key_may_be_there_once() {
+fn a_duplicate_key_is_rejected() {
     assert_eq!(
         refusal("a: 1\nb: 2\na: 3\n"),
         "the key `a` at line 3 column 1 was there before: remove one of them"
@@ -45,7 +45,7 @@ fn a_key_may_be_there_once() {
 }
 
 #[test]
-fn an_alias_copies_what_has_the_anchor() {
+fn an_alias_copies_the_anchored_value() {
     let text = "a: &list [1, {b: c}]\nd: *list\ne: &text 012\nf: *text\n";
     let expected = json!({"a": [1, {"b": "c"}], "d": [1, {"b": "c"}], "e": 12, "f": 12});
     assert_eq!(read(text), Ok(expected));
@@ -58,7 +58,7 @@ fn a_key_may_have_an_anchor_or_be_an_alias() {
 }
 
 #[test]
-fn the_last_anchor_of_a_name_counts() {
+fn the_last_anchor_with_a_name_counts() {
     assert_eq!(read("[&a 1, *a, &a 2, *a]"), Ok(json!([1, 1, 2, 2])));
 }
 
@@ -75,14 +75,14 @@ fn an_alias_needs_an_anchor_before_it() {
 }
 
 #[test]
-fn what_a_mapping_says_itself_wins_over_what_it_merges() {
+fn own_keys_of_a_mapping_take_precedence_over_merged_ones() {
     let text = "base: &base {a: 1, b: 2}\nfirst: {<<: *base, a: 3}\nlast:\n  a: 3\n  <<: *base\n";
     let merged = json!({"a": 3, "b": 2});
     assert_eq!(read(text), Ok(json!({"base": {"a": 1, "b": 2}, "first": merged, "last": merged})));
 }
 
 #[test]
-fn of_several_merged_mappings_the_first_wins() {
+fn the_first_of_several_merged_mappings_takes_precedence() {
     let text =
         "x: &x {a: 1}\ny: &y {a: 2, b: 2}\nlist: {<<: [*x, *y]}\ntwice:\n  <<: *y\n  <<: *x\n";
     let read = read(text).unwrap();
@@ -108,7 +108,7 @@ fn a_quoted_merge_key_is_a_key() {
 }
 
 #[test]
-fn there_is_one_document() {
+fn a_second_document_is_rejected() {
     assert_eq!(read("%YAML 1.2\n---\na: b\n...\n"), Ok(json!({"a": "b"})));
     assert_eq!(
         refusal("---\na: b\n---\nc: d\n"),
@@ -129,14 +129,14 @@ fn a_block_scalar_may_start_with_a_line_of_tabs() {
 }
 
 #[test]
-fn brackets_may_close_below_the_key() {
+fn brackets_may_close_at_the_indentation_of_the_key() {
     let expected = json!({"a": {"b": {"c": {}, "d": "e"}, "f": ["g", "h"]}});
     let text = "a:\n  b: {\n    c: {},\n    d: e\n  }\n  f: [\n    g\n  , h\n  ]\n";
     assert_eq!(read(text), Ok(expected));
 }
 
 #[test]
-fn brackets_in_text_stay_where_they_are() {
+fn brackets_in_text_are_not_moved() {
     for header in ["|", "|-", ">2", "| # }"] {
         let text = format!("a: {header}\n\n  }}\n  ]\nb: \"\n  }}\"\nc: d\n  ]\n");
         let read = read(&text).unwrap();
@@ -155,14 +155,14 @@ fn control_characters_are_text() {
 }
 
 #[test]
-fn characters_the_parser_stumbles_over_are_replaced() {
+fn characters_the_parser_rejects_are_replaced() {
     assert_eq!(
         read("a: b\0c\nd: |\n  e\u{feff}f\n"),
         Ok(json!({"a": "b\u{fffd}c", "d": "e\u{2060}f\n"}))
     );
 }
 
-/// Ten levels; each is nine times the one before.
+/// Ten levels, each nine times the size of the previous one ("billion laughs").
 fn laughs(first: &str, level: impl Fn(&str) -> String) -> String {
     let mut text = format!("a0: &a0 {first}\n");
     for depth in 1..10 {
@@ -216,13 +216,13 @@ fn aliases_cannot_nest_deeper_than_brackets() {
 }
 
 #[test]
-fn a_common_part_may_be_used_many_times() {
+fn a_small_value_may_be_copied_many_times() {
     let text = format!("a: &a {{b: c, d: [e, f]}}\ng:\n{}", "- *a\n".repeat(5_000));
     assert_eq!(read(&text).unwrap()["g"].as_array().map(Vec::len), Some(5_000));
 }
 
 #[test]
-fn a_list_that_could_be_a_key_has_a_limit() {
+fn a_flow_list_that_could_be_a_key_is_limited() {
     for part in ["1, ", "a: b, ", "*a ", "? ", "!a "] {
         let text = format!("- [{}]", part.repeat(300_000));
         assert!(matches!(read(&text), Err(TextError::FlowTooLong { .. })), "{part}");
@@ -230,7 +230,7 @@ fn a_list_that_could_be_a_key_has_a_limit() {
 }
 
 #[test]
-fn long_texts_and_comments_have_no_other_limit() {
+fn long_texts_and_comments_are_not_limited_by_the_step_count() {
     let words = "a, [b]: c # ".repeat(50_000);
     let text = format!("#{words}\na: '{words}'\nb: |\n  {words}\n");
     let read = read(&text).unwrap();
@@ -239,7 +239,7 @@ fn long_texts_and_comments_have_no_other_limit() {
 }
 
 #[test]
-fn a_value_that_is_missing_is_null() {
+fn a_missing_value_is_null() {
     assert_eq!(read("a:\nb: [c, ]\n? d\n"), Ok(json!({"a": null, "b": ["c"], "d": null})));
     assert_eq!(read("---\n"), Ok(Value::Null));
 }

@@ -1,4 +1,4 @@
-//! The same events once more, for where they stand and not for what they mean.
+//! Parses YAML for the positions of its fields, without building values.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use super::place;
 use crate::text::places::{element, member};
 use crate::text::{MAX_DEPTH, Place};
 
-/// Tells the path of every member and element and where it begins, until the document cannot be read any more.
+/// Reports the path and the start of every field and item, until the document becomes unreadable.
 pub(in crate::text) fn visit(text: &str, tell: &mut dyn FnMut(String, Place)) {
     let ahead = Cell::new(0);
     let mut visitor =

@@ -1,4 +1,4 @@
-//! Functions for bodies: `json`, `rest`, `text`, `bytes`, `multipart`, and `join` for texts of several pieces.
+//! Functions for bodies: `json`, `rest`, `text`, `bytes`, `multipart`, and `join` and `object` for composed values.
 
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, State, Value};
@@ -33,13 +33,13 @@ fn json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     Ok(written(given(state, &value)?.as_ref()))
 }
 
-/// A value as JSON.
+/// Encodes a value as JSON.
 pub(in crate::template) fn written(value: Option<&Json>) -> Piece {
     let bytes = |value| serde_json::to_vec(value).expect("a value can be written");
     value.map_or(Piece::Nothing, |value| Piece::Json(bytes(value)))
 }
 
-/// The same of an object that is only put together to be sent.
+/// Encodes borrowed fields as a JSON object.
 pub(in crate::template) fn written_members(members: &[(&str, &Json)]) -> Piece {
     let mut bytes = Vec::new();
     let mut writer = serde_json::Serializer::new(&mut bytes);
@@ -47,7 +47,7 @@ pub(in crate::template) fn written_members(members: &[(&str, &Json)]) -> Piece {
     Piece::Json(bytes)
 }
 
-/// All arguments but the named ones. None at all is no body, unless the body is required.
+/// All arguments except the named ones. Without any, there is no body unless it is required.
 fn rest(state: &State<'_, '_>, named: Rest<String>, options: Kwargs) -> Result<Value, Error> {
     let required = flag(&options, "required", false)?;
     options.assert_all_used()?;
@@ -68,7 +68,7 @@ fn text(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     })
 }
 
-/// A data URI as what it holds, any other text as it is.
+/// The decoded bytes of a data URI, or the bytes of any other text.
 fn bytes(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     let Some(value) = given(state, &value)? else { return Ok(Piece::Nothing) };
     let text = style::text(&value);
@@ -79,7 +79,7 @@ fn bytes(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     }))
 }
 
-/// A plain text, to be used in other functions: `json({"text": join("Hello ", args.name)})`.
+/// A plain string for use in other functions: `json({"text": join("Hello ", args.name)})`.
 fn join(state: &State<'_, '_>, pieces: Rest<Value>) -> Result<Value, Error> {
     let mut joined = String::new();
     for piece in pieces.iter() {
@@ -89,7 +89,7 @@ fn join(state: &State<'_, '_>, pieces: Rest<Value>) -> Result<Value, Error> {
     Ok(Value::from_safe_string(joined))
 }
 
-/// A value of members, to be used in other functions: `json(object("a", args.a, "b", 1))`. One without a value is left out.
+/// An object for use in other functions: `json(object("a", args.a, "b", 1))`. Fields with a missing value are omitted.
 fn object(pieces: Rest<Value>) -> Result<Value, Error> {
     let mut members = Vec::new();
     for pair in pieces.chunks(2) {
@@ -101,7 +101,7 @@ fn object(pieces: Rest<Value>) -> Result<Value, Error> {
     Ok(Value::from_pairs(members))
 }
 
-/// How the value of a field becomes parts: as fields, or as files.
+/// How the value of a field becomes parts: as fields or as files.
 type Making = fn(&str, &Json, Option<&str>) -> Result<Vec<Part>, &'static str>;
 
 fn parts_of(
@@ -128,7 +128,7 @@ fn multipart(pieces: Rest<Value>) -> Result<Piece, Error> {
     Ok(if parts.is_empty() { Piece::Nothing } else { Piece::Multipart(parts) })
 }
 
-/// A plain value within JSON is JSON.
+/// Accepts JSON, and encodes a plain value as JSON.
 fn in_json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     match Piece::of(&value) {
         Some(piece @ (Piece::Json(_) | Piece::Nothing)) => Ok(piece.clone()),

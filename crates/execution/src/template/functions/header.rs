@@ -1,7 +1,7 @@
 //! Functions for headers: `header`, `header_json`, `cookie` and `cookies`.
 //!
-//! A header is text on a line of its own, without any way to escape. So a value with a control character or with
-//! anything outside of ASCII is refused (RFC 9110, 5.5).
+//! A header is one line of text without any escape mechanism. A value with a control character or a character outside
+//! of ASCII is therefore rejected (RFC 9110, 5.5).
 
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, State, Value};
@@ -28,7 +28,7 @@ fn header(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Piece,
     written(given(state, &value)?.as_ref(), explode).map_err(failed)
 }
 
-/// A value as text on a line.
+/// Encodes a value as the text of a header.
 pub(in crate::template) fn written(
     value: Option<&Json>,
     explode: bool,
@@ -37,7 +37,7 @@ pub(in crate::template) fn written(
     text.map_or(Ok(Piece::Nothing), line)
 }
 
-/// JSON can say every character in ASCII.
+/// Encodes a value as JSON with all characters outside of ASCII escaped.
 fn header_json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     let Some(value) = given(state, &value)? else { return Ok(Piece::Nothing) };
     let mut ascii = String::new();

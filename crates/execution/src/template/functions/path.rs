@@ -1,6 +1,6 @@
 //! Functions for the path: `simple`, `label` and `matrix`.
 //!
-//! A path parameter is always required, and a segment without text would make the path another path.
+//! A path parameter is always required: an empty segment would change the path.
 
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, State, Value};
@@ -45,7 +45,7 @@ fn matrix(
     Ok(Piece::Path(format!(";{}", pairs.join(";"))))
 }
 
-/// What an expression in an address may give. A plain value is one segment, or one value of a query.
+/// Accepts the pieces that a URL can contain. A plain value is one segment, or one value of a query.
 fn in_address(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     match Piece::of(&value) {
         Some(piece @ (Piece::Path(_) | Piece::Query(_) | Piece::Nothing)) => Ok(piece.clone()),
@@ -54,7 +54,7 @@ fn in_address(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     }
 }
 
-/// A plain value in a path.
+/// Encodes a plain value in a path.
 pub(in crate::template) fn segment(value: Option<&Json>) -> Result<Piece, &'static str> {
     Ok(Piece::Path(shape_of(value)?.flat(",", false).unwrap_or_default()))
 }

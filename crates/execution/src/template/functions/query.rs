@@ -1,4 +1,4 @@
-//! Functions for the query and for form bodies: `form` and its relatives make pairs, `query` and `pairs` join them.
+//! Functions for queries and form bodies: `form` and its variants make pairs, `query` and `pairs` join them.
 
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, State, Value};
@@ -10,7 +10,7 @@ use crate::template::context::{failed, given, literal};
 use crate::template::piece::Piece;
 use crate::template::style::{Encoding, NOT_IN_QUERIES, Shape, text};
 
-/// How long all names in a deep object may be together, in bytes.
+/// The maximum total length of all names of a deep object, in bytes.
 const NESTED: usize = 1024 * 1024;
 
 pub(super) fn register(environment: &mut Environment<'_>) {
@@ -53,7 +53,7 @@ fn delimited(
     Ok(pair(&shape.pairs(&name, parameter.separator, parameter.explode)))
 }
 
-/// `a[b]=x`, and deeper where OpenAPI says nothing: `a[b][c]=x`, `a[b][0]=x`. Brackets are percent-encoded.
+/// `a[b]=x`, and deeper where OpenAPI defines nothing: `a[b][c]=x`, `a[b][0]=x`. Brackets are percent-encoded.
 fn deep_object(
     state: &State<'_, '_>,
     name: &str,
@@ -72,7 +72,8 @@ fn deep_object(
 struct Nest {
     encoding: Encoding,
     pairs: Vec<String>,
-    /// Every pair repeats the names above it, so that little can become much.
+    /// The remaining bytes of names. Every pair repeats the names of its parents, so a small value can become a large
+    /// one.
     left: usize,
 }
 
@@ -120,7 +121,7 @@ fn query(pieces: Rest<Value>) -> Result<Piece, Error> {
     Ok(joined(&pieces)?.map_or(Piece::Nothing, question))
 }
 
-/// A query of pairs that are joined already.
+/// A query of joined pairs.
 pub(in crate::template) fn question(pairs: String) -> Piece {
     if pairs.is_empty() { Piece::Nothing } else { Piece::Query(format!("?{pairs}")) }
 }

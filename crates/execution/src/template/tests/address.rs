@@ -1,4 +1,4 @@
-//! The address: same origin, same segments, whatever the arguments are.
+//! Tests of URLs: arguments change neither the origin nor the number of segments.
 
 use model::ErrorCode;
 use serde_json::json;
@@ -28,7 +28,7 @@ fn a_value_stays_within_its_segment() {
 }
 
 #[test]
-fn a_value_that_would_change_the_path_is_refused() {
+fn a_value_that_would_change_the_path_is_rejected() {
     for name in [json!("."), json!(".."), json!(["."]), json!([".."]), json!([""]), json!("")] {
         let error = target(FILE, &json!({"name": name})).unwrap_err();
         assert_eq!(error.code(), ErrorCode::ValidationError, "{name}: {error}");
@@ -84,7 +84,7 @@ fn the_origin_is_fixed_by_the_template() {
 }
 
 #[test]
-fn an_origin_is_written_as_a_url_parser_writes_it() {
+fn the_origin_is_normalized() {
     for url in ["https://API.test:443/a", "https://api.test/a", "https://api.test/a#b{{ args.x }}"]
     {
         assert_eq!(target(url, &json!({})).unwrap(), "/a");
@@ -96,7 +96,7 @@ fn an_origin_is_written_as_a_url_parser_writes_it() {
 }
 
 #[test]
-fn a_template_that_climbs_is_refused() {
+fn a_template_with_dot_segments_is_rejected() {
     for url in [
         "https://api.test/a/../b",
         "https://api.test/./b",
@@ -110,7 +110,7 @@ fn a_template_that_climbs_is_refused() {
 }
 
 #[test]
-fn literal_text_is_sent_as_a_url_parser_leaves_it() {
+fn literal_text_is_sent_as_a_url_parser_normalizes_it() {
     let url = "https://api.test/a b/{{ \"{x}|\" }}/ü('1')//?q='ü'&x=[1]";
     let expected = "/a%20b/%7Bx%7D%7C/%C3%BC('1')//?q=%27%C3%BC%27&x=[1]";
     assert_eq!(target(url, &json!({})).unwrap(), expected);
@@ -127,7 +127,7 @@ fn a_query_ends_the_address() {
 }
 
 #[test]
-fn a_piece_for_another_place_is_refused() {
+fn a_piece_for_another_position_is_rejected() {
     for expression in [r#"form("a", args.a)"#, "header(args.a)", "json(args.a)", "text(args.a)"] {
         let url = format!("https://api.test/{{{{ {expression} }}}}");
         let error = target(&url, &json!({"a": "../x"})).unwrap_err().to_string();

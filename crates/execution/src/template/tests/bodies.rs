@@ -1,11 +1,11 @@
-//! Bodies in each encoding.
+//! Tests of bodies in each encoding.
 
 use model::BodyEncoding::{self, Bytes, Form, Json, Multipart, Text};
 use serde_json::{Value, json};
 
 use super::{refused, render, with_body};
 
-/// The content type and the body, or none.
+/// The content type and the body, if there is a body.
 fn sent(template: &str, encoding: BodyEncoding, arguments: &Value) -> Option<(String, String)> {
     let request = render(&with_body(template, encoding), arguments).unwrap();
     let content_type = request.content_type().map(str::to_owned);
@@ -18,7 +18,7 @@ fn body(template: &str, encoding: BodyEncoding, arguments: &Value) -> Option<Str
 }
 
 #[test]
-fn json_is_written_from_the_arguments_as_they_are() {
+fn json_is_written_exactly_from_the_arguments() {
     let arguments = json!({"body": {"z": 1, "a": [18_446_744_073_709_551_615_u64, 1.5, null], "q": "\"}}\n☕"}});
     let expected = r#"{"z":1,"a":[18446744073709551615,1.5,null],"q":"\"}}\n☕"}"#;
     assert_eq!(body("{{ json(args.body) }}", Json, &arguments).unwrap(), expected);
@@ -27,7 +27,7 @@ fn json_is_written_from_the_arguments_as_they_are() {
 }
 
 #[test]
-fn the_rest_are_all_arguments_but_the_named_ones() {
+fn rest_contains_all_arguments_except_the_named_ones() {
     let template = r#"{{ json(rest("id__path", "x y")) }}"#;
     let arguments = json!({"id__path": 1, "id": 2, "x y": 3, "b": null});
     assert_eq!(body(template, Json, &arguments).unwrap(), r#"{"id":2,"b":null}"#);
@@ -54,7 +54,7 @@ fn without_a_value_there_is_no_body_and_no_content_type() {
 }
 
 #[test]
-fn the_content_type_is_the_templates_or_else_the_encodings() {
+fn a_content_type_header_overrides_the_default_of_the_encoding() {
     let arguments = json!({"a": 1});
     let content_type = |template, encoding| sent(template, encoding, &arguments).unwrap().0;
     assert_eq!(content_type("{{ json(args.a) }}", Json), "application/json");
@@ -70,7 +70,7 @@ fn the_content_type_is_the_templates_or_else_the_encodings() {
 }
 
 #[test]
-fn json_may_be_written_by_hand_around_the_values() {
+fn expressions_may_be_embedded_in_literal_json() {
     let template =
         r#"{"q": {{ args.q }}, "n": [{{ json(args.n) }}], "x": {{ {"y": join("Hi ", args.q)} }}}"#;
     let sent = body(template, Json, &json!({"q": "a\"b", "n": 1})).unwrap();
@@ -83,7 +83,7 @@ fn json_may_be_written_by_hand_around_the_values() {
 }
 
 #[test]
-fn a_value_within_a_json_string_would_end_it_and_is_refused() {
+fn an_expression_within_a_json_string_is_rejected() {
     for template in [r#"{"q": "{{ args.q }}"}"#, "{{ args.a }}{{ args.b }}", r#"{"q": }"#] {
         assert!(
             refused(&with_body(template, Json)).starts_with("the body is no JSON"),
@@ -109,7 +109,7 @@ fn forms_are_pairs() {
 }
 
 #[test]
-fn text_is_sent_as_it_is() {
+fn text_is_sent_unchanged() {
     let arguments = json!({"body": "line1\nline2 \"q\"\n", "n": {"a": 1}});
     assert_eq!(body("{{ text(args.body) }}", Text, &arguments).unwrap(), "line1\nline2 \"q\"\n");
     assert_eq!(body("{{ text(args.n) }}", Text, &arguments).unwrap(), r#"{"a":1}"#);
@@ -117,7 +117,7 @@ fn text_is_sent_as_it_is() {
 }
 
 #[test]
-fn bytes_are_text_or_what_a_data_uri_holds() {
+fn bytes_are_text_or_a_decoded_data_uri() {
     let template = "{{ bytes(args.body) }}";
     assert_eq!(body(template, Bytes, &json!({"body": "hello!"})).unwrap(), "hello!");
     let png = json!({"body": "data:image/png;base64,iVBORw=="});
@@ -129,7 +129,7 @@ fn bytes_are_text_or_what_a_data_uri_holds() {
 }
 
 #[test]
-fn parts_are_texts_json_and_files() {
+fn parts_are_text_json_and_files() {
     let template = r#"{{ multipart(part("title", args.title), part("meta", args.meta), part("ids", args.ids), file("file", args.file), file("more", args.more, type="text/csv"), part("no", args.no)) }}"#;
     let arguments = json!({
         "title": "hi", "meta": {"k": 1}, "ids": [1, 2], "file": "hello file",
@@ -176,7 +176,7 @@ hi
 }
 
 #[test]
-fn a_multipart_body_is_nothing_but_its_parts() {
+fn a_multipart_body_contains_only_its_parts() {
     assert!(refused(&with_body("x{{ multipart() }}", Multipart)).contains("`multipart(…)` alone"));
     for template in ["{{ args.a }}", r#"{{ part("a", args.a) }}"#, "{{ multipart(args.a) }}"] {
         assert!(render(&with_body(template, Multipart), &json!({"a": "b"})).is_err(), "{template}");

@@ -1,4 +1,4 @@
-//! What is evaluated without the engine comes out as the engine would have it.
+//! Tests that direct evaluation gives the same result as the template engine.
 
 use model::{BodyEncoding, HttpRequest};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
@@ -9,7 +9,7 @@ use super::{get, render, with_body, with_header};
 use crate::template::direct::Direct;
 use crate::template::piece::Place;
 
-/// A template that is read directly, with one that says the same to the engine only.
+/// A template that is evaluated directly, and an equivalent one that needs the engine.
 fn both(place: Place, expression: &str, around: impl Fn(&str) -> HttpRequest) -> [HttpRequest; 2] {
     let for_the_engine = format!("({expression})");
     assert!(Direct::read(expression, place).is_some(), "{expression}");
@@ -17,7 +17,7 @@ fn both(place: Place, expression: &str, around: impl Fn(&str) -> HttpRequest) ->
     [expression, &for_the_engine].map(|expression| around(&format!("{{{{ {expression} }}}}")))
 }
 
-/// What comes of it, or what is said of the argument.
+/// The rendered request, or the problem of the argument.
 fn told(templates: &HttpRequest, arguments: &Value) -> String {
     match render(templates, arguments) {
         Ok(request) => format!(
@@ -70,14 +70,14 @@ fn arguments() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn it_is_what_the_engine_would_say(arguments in arguments()) {
+    fn direct_evaluation_agrees_with_the_engine(arguments in arguments()) {
         for [direct, by_engine] in expressions() {
             prop_assert_eq!(told(&direct, &arguments), told(&by_engine, &arguments));
         }
     }
 
     #[test]
-    fn no_expression_makes_it_panic(expression in r#"(args|json\(|rest\(|simple\(|query\(|form\(|"a"|, |explode=|true|[ -~]){0,12}"#, other in any::<String>()) {
+    fn no_expression_causes_a_panic(expression in r#"(args|json\(|rest\(|simple\(|query\(|form\(|"a"|, |explode=|true|[ -~]){0,12}"#, other in any::<String>()) {
         for place in [Place::Address, Place::Header, Place::Body(BodyEncoding::Json)] {
             drop(Direct::read(&expression, place));
             drop(Direct::read(&other, place));
@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn both_stop_at_the_same_size() {
+fn both_have_the_same_size_limit() {
     let limit = crate::template::address::BUDGET;
     for length in [limit - 5, limit - 4, limit - 3] {
         let arguments = json!({"a": "x".repeat(length)});
@@ -97,7 +97,7 @@ fn both_stop_at_the_same_size() {
 }
 
 #[test]
-fn what_is_not_quite_of_a_shape_is_left_to_the_engine() {
+fn other_expressions_are_left_to_the_engine() {
     for expression in [
         "args",
         "args.a.b",

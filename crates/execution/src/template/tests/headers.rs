@@ -1,4 +1,4 @@
-//! Headers and cookies.
+//! Tests of headers and cookies.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn problem(template: &str, arguments: &Value) -> String {
 }
 
 #[test]
-fn a_header_without_a_value_is_left_out() {
+fn a_header_without_a_value_is_omitted() {
     for template in ["{{ header(args.a) }}", "v={{ header(args.a) }}", "{{ header_json(args.a) }}"]
     {
         assert_eq!(header("X-Name", template, &json!({})), None);
@@ -23,7 +23,7 @@ fn a_header_without_a_value_is_left_out() {
 }
 
 #[test]
-fn a_value_that_no_header_can_have_is_refused() {
+fn a_value_with_invalid_header_characters_is_rejected() {
     for value in ["a\r\nX-Evil: 1", "a\nb", "a\rb", "a\0b", "a\u{7f}b", "a\tb", "naïve", "\u{80}"]
     {
         for template in ["{{ header(args.a) }}", "{{ args.a }}", "{{ header([args.a]) }}"] {
@@ -43,7 +43,7 @@ fn json_in_a_header_is_ascii() {
 }
 
 #[test]
-fn an_agent_cannot_set_headers_that_are_not_its_own() {
+fn an_agent_cannot_set_protected_headers() {
     for name in [
         "Authorization",
         "authorization",
@@ -64,7 +64,7 @@ fn an_agent_cannot_set_headers_that_are_not_its_own() {
 }
 
 #[test]
-fn a_header_of_the_template_itself_is_checked_too() {
+fn a_literal_header_is_checked_too() {
     assert!(refused(&with_header("X Name", "a")).contains("no name of a header"));
     assert!(refused(&with_header("X-Name\r\nX-Evil", "a")).contains("no name of a header"));
     assert!(refused(&with_header("", "a")).contains("no name of a header"));
@@ -72,7 +72,7 @@ fn a_header_of_the_template_itself_is_checked_too() {
 }
 
 #[test]
-fn cookies_are_one_header_and_cannot_add_another() {
+fn cookies_form_one_header_and_cannot_add_another() {
     let template = r#"{{ cookies(cookie("session", args.s), cookie("debug", args.d)) }}"#;
     let sent = |arguments| header("Cookie", template, &arguments);
     assert_eq!(sent(json!({"s": "abc", "d": true})).unwrap(), "session=abc; debug=true");
@@ -82,7 +82,7 @@ fn cookies_are_one_header_and_cannot_add_another() {
 }
 
 #[test]
-fn a_cookie_header_takes_cookies_and_nothing_else() {
+fn a_cookie_header_accepts_only_cookies() {
     assert!(refused(&with_header("Cookie", "a=b; {{ args.a }}")).contains("`cookies(…)` alone"));
     for template in ["{{ args.a }}", "{{ header(args.a) }}", "{{ cookies(args.a) }}"] {
         let error = render(&with_header("Cookie", template), &json!({"a": "b"})).unwrap_err();

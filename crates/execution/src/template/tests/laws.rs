@@ -1,4 +1,4 @@
-//! Laws, for any arguments: nothing leaves its place, and what is sent says what was given.
+//! Properties for any arguments: values stay in their position, and decode to the original.
 
 use model::BodyEncoding;
 use percent_encoding::percent_decode_str;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{get, render, with_body, with_header};
 
-/// Texts that mean something to urls, headers, cookies or templates, and any others.
+/// Texts with a special meaning in URLs, headers, cookies or templates, and arbitrary ones.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -43,7 +43,7 @@ fn decoded(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn a_path_keeps_its_segments_and_says_what_was_given(a in text(), b in text()) {
+    fn a_path_keeps_its_segments_and_decodes_to_the_arguments(a in text(), b in text()) {
         let url = "https://api.test/v1/{{ simple(args.a) }}/x/{{ args.b }}.json";
         match render(&get(url), &json!({"a": a, "b": b})) {
             Ok(request) => {
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_given_the_address_is_sent_as_it_was_checked(value in json_value()) {
+    fn the_sent_url_has_a_fixed_structure_for_any_value(value in json_value()) {
         let url = r#"https://api.test/{{ label(args.v, explode=true) }}/{{ matrix("m", args.v) }}{{ query(form("f", args.v, reserved=true), deep_object("d", args.v), json_pair("j", args.v)) }}"#;
         if let Ok(request) = render(&get(url), &json!({"v": value})) {
             prop_assert_eq!(request.url.origin().ascii_serialization(), "https://api.test");
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_json_body_is_the_arguments(value in json_value(), other in json_value()) {
+    fn a_json_body_equals_the_arguments(value in json_value(), other in json_value()) {
         let arguments = json!({"a": value, "b": other});
         let whole = with_body("{{ json(rest()) }}", BodyEncoding::Json);
         let body = render(&whole, &arguments).unwrap().body.unwrap();
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn no_template_makes_it_panic(template in r#"(\{\{|\}\}|\{%|[ -~]|args|json\(|simple\(|[(){}\[\]"'.,]){0,24}"#) {
+    fn no_template_causes_a_panic(template in r#"(\{\{|\}\}|\{%|[ -~]|args|json\(|simple\(|[(){}\[\]"'.,]){0,24}"#) {
         let url = format!("https://api.test/{template}");
         drop(render(&get(&url), &json!({"a": "b"})));
         drop(render(&with_body(&template, BodyEncoding::Text), &json!({"a": "b"})));

@@ -1,4 +1,4 @@
-//! What templates cannot do, and what they cannot cost.
+//! Tests of the restrictions of templates and of their cost.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn expression(expression: &str) -> model::HttpRequest {
 }
 
 #[test]
-fn a_template_sees_its_arguments_and_nothing_else() {
+fn a_template_sees_only_its_arguments() {
     for name in [
         "debug",
         "env",
@@ -37,7 +37,7 @@ fn a_template_sees_its_arguments_and_nothing_else() {
 }
 
 #[test]
-fn filters_and_methods_are_not_there() {
+fn filters_and_methods_do_not_exist() {
     assert!(refused(&expression("args.a|indent(300000000)")).contains("`|` cannot be used"));
     for call in ["args.items()", "args.a.upper()", "args.a is odd", "simple", "[simple]"] {
         assert!(render(&expression(call), &json!({"a": "x"})).is_err(), "{call}");
@@ -52,7 +52,7 @@ fn a_wrong_option_or_too_few_values_are_an_error() {
 }
 
 #[test]
-fn long_and_deep_templates_are_refused_quickly() {
+fn long_and_deep_templates_are_rejected_quickly() {
     let start = Instant::now();
     let reason = refused(&expression(&"(".repeat(5_000)));
     assert!(reason.contains("does not end"), "{reason}");
@@ -70,7 +70,7 @@ fn long_and_deep_templates_are_refused_quickly() {
 }
 
 #[test]
-fn a_large_argument_named_many_times_is_not_written_many_times() {
+fn a_large_argument_cannot_be_written_many_times() {
     let list = vec!["args.a"; 5_000].join(", ");
     let template = format!("{{{{ json([{list}]) }}}}");
     let arguments = json!({"a": "x".repeat(1_000_000)});
@@ -84,7 +84,7 @@ fn a_large_argument_named_many_times_is_not_written_many_times() {
 }
 
 #[test]
-fn what_is_written_once_for_each_item_is_not_written_without_end() {
+fn repeated_names_and_part_headers_are_limited() {
     let members: serde_json::Map<_, _> = (0..10_000).map(|n| (n.to_string(), json!(n))).collect();
     let arguments = json!({"a": {"x".repeat(1_000_000): members}});
     let template = r#"{{ pairs(deep_object("a", args.a)) }}"#;
@@ -97,7 +97,7 @@ fn what_is_written_once_for_each_item_is_not_written_without_end() {
 }
 
 #[test]
-fn an_address_and_a_header_are_small_and_a_body_may_be_large() {
+fn urls_and_headers_have_a_small_limit_and_bodies_a_large_one() {
     let large = json!({"a": "x".repeat(1_000_000)});
     let error = target("https://api.test/{{ simple(args.a) }}", &large).unwrap_err();
     assert_eq!(error.to_string(), "the argument `a` is too large to send");
@@ -107,7 +107,7 @@ fn an_address_and_a_header_are_small_and_a_body_may_be_large() {
 }
 
 #[test]
-fn an_address_is_as_long_as_the_way_out_lets_through_and_no_longer() {
+fn a_url_may_have_the_maximum_length_of_the_egress_guard() {
     let url = "https://api.test/{{ simple(args.a) }}";
     let longest = MAX_URL - "https://api.test/".len();
     let sent = render(&get(url), &json!({"a": "x".repeat(longest)})).unwrap().url;
@@ -118,7 +118,7 @@ fn an_address_is_as_long_as_the_way_out_lets_through_and_no_longer() {
 }
 
 #[test]
-fn what_an_argument_says_is_never_read_as_a_template() {
+fn an_argument_is_never_parsed_as_a_template() {
     let url = r#"https://api.test/{{ query(form("a", args.a)) }}"#;
     for value in ["{{ args.b }}", "{% raw %}", "{{ secrets }}", "}}", "{#"] {
         let sent = target(url, &json!({"a": value, "b": "hunter2"})).unwrap();
@@ -127,7 +127,7 @@ fn what_an_argument_says_is_never_read_as_a_template() {
 }
 
 #[test]
-fn errors_tell_whose_fault_they_are_and_no_values() {
+fn errors_have_a_code_for_the_cause_and_contain_no_values() {
     let error =
         render(&super::with_header("X-A", "{{ header(args.a) }}"), &json!({"a": "hunter2\n"}));
     let error = error.unwrap_err();
@@ -140,7 +140,7 @@ fn errors_tell_whose_fault_they_are_and_no_values() {
 }
 
 #[test]
-fn a_request_shows_neither_arguments_nor_headers_when_it_is_printed() {
+fn the_debug_output_of_a_request_contains_no_values() {
     let url = r#"https://api.test/{{ simple(args.a) }}{{ query(form("q", args.a)) }}"#;
     let request = render(&get(url), &json!({"a": "hunter2"})).unwrap();
     let shown = format!("{request:?}");
@@ -154,7 +154,7 @@ fn a_compiled_template_is_shared_between_threads() {
 }
 
 #[test]
-fn whether_the_rest_of_the_arguments_is_sent_can_be_asked() {
+fn takes_rest_reports_whether_undeclared_arguments_are_sent() {
     let takes_rest = |template: &str| {
         let templates = with_body(template, BodyEncoding::Json);
         RequestTemplate::compile("POST", &templates).unwrap().takes_rest()

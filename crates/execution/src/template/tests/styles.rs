@@ -1,4 +1,4 @@
-//! OpenAPI's style tables, row by row: OpenAPI 3.0.4 and 3.1.1, "Style Examples".
+//! Tests of OpenAPI's style tables, row by row: OpenAPI 3.0.4 and 3.1.1, "Style Examples".
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn check(expression: &str, place: impl Fn(&Value) -> String, expected: [&str; 3]
 }
 
 #[test]
-fn styles_of_paths_follow_the_table() {
+fn path_styles_follow_the_table() {
     for (expression, expected) in [
         ("simple(args.color)", ["/blue", "/blue,black,brown", "/R,100,G,200,B,150"]),
         ("simple(args.color, explode=true)", ["/blue", "/blue,black,brown", "/R=100,G=200,B=150"]),
@@ -41,7 +41,7 @@ fn styles_of_paths_follow_the_table() {
 }
 
 #[test]
-fn styles_of_queries_follow_the_table() {
+fn query_styles_follow_the_table() {
     for (expression, expected) in [
         (
             r#"form("color", args.color)"#,
@@ -95,7 +95,7 @@ fn styles_of_queries_follow_the_table() {
 }
 
 #[test]
-fn styles_of_headers_and_cookies_follow_the_table() {
+fn header_and_cookie_styles_follow_the_table() {
     let header = |expression: &str, name: &str, arguments: &Value| {
         let templates = with_header(name, &format!("{{{{ {expression} }}}}"));
         render(&templates, arguments).unwrap().header(name).unwrap().to_owned()
@@ -135,7 +135,7 @@ fn styles_of_headers_and_cookies_follow_the_table() {
 const EVERY_QUERY: &str = r#"https://api.test/{{ query(form("a", args.v), form("b", args.v, explode=false), space_delimited("c", args.v), pipe_delimited("d", args.v), deep_object("e", args.v), json_pair("f", args.v)) }}"#;
 
 #[test]
-fn what_has_no_value_is_not_in_the_query() {
+fn missing_values_are_omitted_from_the_query() {
     assert_eq!(target(EVERY_QUERY, &json!({})).unwrap(), "/");
     assert_eq!(target(EVERY_QUERY, &json!({"v": null})).unwrap(), "/");
     for empty in [json!([]), json!({}), json!([null]), json!({"x": null})] {
@@ -145,7 +145,7 @@ fn what_has_no_value_is_not_in_the_query() {
 }
 
 #[test]
-fn an_empty_text_and_falsy_values_are_values() {
+fn an_empty_string_and_falsy_values_are_sent() {
     let url =
         r#"https://api.test/{{ query(form("a", args.a), form("b", args.b), form("c", args.c)) }}"#;
     assert_eq!(target(url, &json!({"a": "", "b": false, "c": 0})).unwrap(), "/?a=&b=false&c=0");
@@ -170,7 +170,7 @@ fn names_are_encoded_and_deep_objects_nest() {
 }
 
 #[test]
-fn reserved_characters_pass_where_the_specification_says_so_but_never_break_the_query() {
+fn reserved_characters_pass_if_allowed_but_never_break_the_query() {
     let url = r#"https://api.test/{{ query(form("a=b", args.a, reserved=true)) }}"#;
     let arguments = json!({"a": "/x:y?z[1]=2,%2F 100%&b=c#d+e'f"});
     let expected = "/?a%3Db=/x:y?z[1]=2,%2F%20100%25%26b=c%23d%2Be%27f";
@@ -178,14 +178,14 @@ fn reserved_characters_pass_where_the_specification_says_so_but_never_break_the_
 }
 
 #[test]
-fn values_within_values_are_json() {
+fn nested_values_are_json() {
     let url = r#"https://api.test/{{ query(form("a", args.a, explode=false)) }}"#;
     let sent = target(url, &json!({"a": [1, {"b": [2]}]})).unwrap();
     assert_eq!(sent, "/?a=1,%7B%22b%22%3A%5B2%5D%7D");
 }
 
 #[test]
-fn json_is_a_text_that_can_stand_anywhere() {
+fn json_is_a_string_that_is_valid_in_every_position() {
     let arguments = json!({"a": {"b": "c d"}});
     let sent = |template: &str| target(&format!("https://api.test{template}"), &arguments).unwrap();
     assert_eq!(sent("/{{ simple(json(args.a)) }}"), "/%7B%22b%22%3A%22c%20d%22%7D");
@@ -196,7 +196,7 @@ fn json_is_a_text_that_can_stand_anywhere() {
 }
 
 #[test]
-fn an_argument_is_no_query_by_itself() {
+fn a_plain_argument_is_rejected_as_a_query() {
     for piece in ["args.a", "join(args.a)", "[args.a][0]", "args.a if true else 1"] {
         let url = format!("https://api.test/{{{{ query({piece}) }}}}");
         let error = target(&url, &json!({"a": "x=1&admin=true"})).unwrap_err().to_string();
@@ -212,7 +212,7 @@ fn arguments_can_be_compared_with_literals() {
 }
 
 #[test]
-fn a_fixed_query_stands_before_the_rest() {
+fn a_fixed_query_precedes_the_arguments() {
     let url = r#"https://api.test/s{{ query("type=user&x=ü", form("q", args.q)) }}"#;
     assert_eq!(target(url, &json!({"q": "x y"})).unwrap(), "/s?type=user&x=%C3%BC&q=x%20y");
     assert_eq!(target(url, &json!({})).unwrap(), "/s?type=user&x=%C3%BC");

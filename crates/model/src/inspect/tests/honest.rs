@@ -1,6 +1,6 @@
-//! Descriptions that attack nobody, but look a little as if they did.
+//! Harmless descriptions that resemble attacks.
 
-/// Nothing at all is found here that is worse than a note, and nothing is left out on the way to agents.
+/// These cause no finding above a note, and agents get them unchanged.
 pub(super) const PLAIN: &[&str] = &[
     "Sends an email.\nFields:\n\t- to\n\t- subject",
     "Zeile eins\r\nZeile zwei",
@@ -84,7 +84,7 @@ pub(super) const PLAIN: &[&str] = &[
     "Detects jailbreaks of iOS devices (`is_jailbroken`).",
 ];
 
-/// What somebody means well and a person should look at all the same: never critical.
+/// Well-meant descriptions that a person should review: never critical.
 pub(super) const DOUBTFUL: &[&str] = &[
     "Path to custom .env file to load environment variables from.",
     "Zero\u{200b}width from a web page",

@@ -1,7 +1,7 @@
-//! Which signs are in a text, found in one pass for all of them.
+//! Matches many expressions in one pass with a lazy DFA.
 //!
-//! A set of expressions of the crate `regex` would do the same with three times the memory: it keeps machines for questions
-//! that are never asked here. This one is made when it is needed, and given back when it rests.
+//! `regex::bytes::RegexSet` would take three times the memory, for automata that are never used here. This one is built
+//! on first use and can be released.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,9 @@ use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
-/// Room for its states: with less it would make the same ones again and again.
+/// Cache capacity of the lazy DFA in bytes; a smaller cache would rebuild the same states repeatedly.
 const STATES: usize = 32 << 20;
-/// What was worked with is kept for so many who come next.
+/// Number of idle caches that are kept for reuse.
 const KEPT: usize = 2;
 
 pub(super) struct Machine {
@@ -28,12 +28,12 @@ struct Made {
 }
 
 impl Machine {
-    /// For expressions over bytes.
+    /// A matcher for expressions over bytes; compiles nothing yet.
     pub(super) const fn new(expressions: fn() -> Vec<String>) -> Self {
         Self { expressions, made: Mutex::new(None), is_used: AtomicBool::new(false) }
     }
 
-    /// The numbers of those that are in a text.
+    /// The indexes of the expressions that match somewhere in a text.
     pub(super) fn matches(&self, text: &[u8]) -> Vec<usize> {
         self.is_used.store(true, Relaxed);
         let (states, kept) = {
@@ -54,7 +54,7 @@ impl Machine {
         found.iter().map(|pattern| pattern.as_usize()).collect()
     }
 
-    /// Gives it back if it was not used since this was last asked.
+    /// Releases the automaton if it was not used since the last call.
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Relaxed) {
             *self.made() = None;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_again_after_a_rest() {
+    fn it_is_rebuilt_after_a_release() {
         static WORDS: Machine = Machine::new(|| vec!["ab".to_owned(), "b+".to_owned()]);
         assert_eq!(WORDS.matches(b"xabbx"), [0, 1]);
         WORDS.rest();

@@ -1,17 +1,16 @@
-//! How a model reads a text that was written to be read otherwise: by what letters look like, without the marks on them,
-//! and with letters for the digits that stand for them.
+//! Undoes obfuscated spelling: replaces look-alike letters, accents, and digits that stand for letters.
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// A text read so.
+/// A text after de-obfuscation.
 pub(super) struct Reading {
     pub(super) text: String,
-    /// Where each letter stands in what was read.
+    /// The index of each character in the original text.
     places: Vec<usize>,
 }
 
 impl Reading {
-    /// Nothing if the text says the same as it is.
+    /// `None` if nothing changes.
     pub(super) fn of(lowered: &str) -> Option<Self> {
         if lowered.is_ascii() && !lowered.bytes().any(|byte| letter_for(byte.into()).is_some()) {
             return None;
@@ -27,13 +26,13 @@ impl Reading {
         (text != lowered).then_some(Self { text, places })
     }
 
-    /// Where a letter stands in what was read.
+    /// The original index of a character.
     pub(super) fn place(&self, letter: usize) -> usize {
         self.places.get(letter).copied().unwrap_or_default()
     }
 }
 
-/// `1gn0r3` is `ignore`. Digits at the end alone are most often meant.
+/// Turns `1gn0r3` into `ignore`. Digits only at the end of a word are left unchanged: they are usually numbers.
 fn read_digits(word: &mut [(usize, char)]) {
     let is_letter = |(_, letter): &(usize, char)| letter.is_ascii_alphabetic();
     let Some(last) = word.iter().rposition(is_letter) else { return };
@@ -58,7 +57,7 @@ fn letter_for(digit: char) -> Option<char> {
     })
 }
 
-/// `é` is `e`, and so is `ᵉ`.
+/// The base letter: `e` for `é` and for `ᵉ`.
 fn without_marks(letter: char) -> char {
     let mut first = match letter {
         _ if letter.is_ascii() => return letter,
@@ -73,7 +72,7 @@ fn without_marks(letter: char) -> char {
     first.filter(char::is_ascii).map_or(letter, |first| first.to_ascii_lowercase())
 }
 
-/// The letter of the Latin alphabet that one looks like.
+/// The Latin letter that a character looks like.
 pub(super) fn alike_letter(letter: char) -> char {
     const ALIKE: &[(char, char)] = &[
         ('а', 'a'),
@@ -152,7 +151,7 @@ pub(super) fn alike_letter(letter: char) -> char {
         0xff01..=0xff5e => {
             char::from_u32(code - 0xfee0).map_or(letter, |ascii| ascii.to_ascii_lowercase())
         }
-        // Mathematical letters: alphabets of capitals and small ones by turns.
+        // Mathematical alphanumeric symbols: alternating upper-case and lower-case alphabets.
         0x1d400..=0x1d6a3 => latin(code - 0x1d400),
         0x1f110..=0x1f129 => latin(code - 0x1f110),
         0x1f130..=0x1f149 => latin(code - 0x1f130),

@@ -1,15 +1,15 @@
-//! The signs: what is looked for, in expressions without a way back.
+//! The patterns of prompt injection, as regular expressions without backtracking.
 //!
-//! Each was tried on a hundred thousand descriptions that attack nobody. One that many of them have says little.
+//! Each was tested on a hundred thousand harmless descriptions; a pattern that matches many of them has little weight.
 
-/// How much a sign says.
+/// The weight of a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
-    /// Enough.
+    /// Critical alone.
     Enough,
-    /// Something.
+    /// A warning alone.
     Something,
-    /// Little: beside another sign that this one is meant.
+    /// Counts only beside other signs.
     Little,
 }
 
@@ -23,17 +23,17 @@ impl Says {
     }
 }
 
-/// How many points make a text critical, or worth a look.
+/// The points from which a text is critical, or a warning.
 pub(super) const CRITICAL: usize = 3;
 pub(super) const WARNING: usize = 2;
 
-/// A sign: how it is found, and what it is called.
+/// A sign of prompt injection: its pattern, weight and description.
 pub(super) struct Sign {
     pub(super) check: &'static str,
     pub(super) says: Says,
     pub(super) what: &'static str,
     pub(super) pattern: &'static str,
-    /// Whether a space of the pattern is whatever stands between two words of a sentence.
+    /// Whether a space of the pattern matches any separator between words of a sentence.
     pub(super) is_sentence: bool,
 }
 
@@ -49,7 +49,7 @@ const DIRECTIVE: &str = "text.directive";
 const SHADOWS: &str = "text.shadows";
 const PAYLOAD: &str = "text.payload";
 
-/// They are looked for in texts in lower case with single spaces.
+/// Patterns for normalised texts: lower case with single spaces.
 pub(super) const SIGNS: &[Sign] = &[
     order(
         "orders the reader to ignore what it was told",
@@ -165,7 +165,7 @@ pub(super) const SIGNS: &[Sign] = &[
         "speaks of the reader's user",
         r"\b(?:the|your) user (?:asks|says|wants|requests|has asked|must|should)\b|\b(?:inform|tell|ask|confuse|mislead|notify) (?:the|your) user\b|\b(?:the|your) (?:answer|response|reply) to the user\b|\bfrom now on\b",
     ),
-    // Some documentation marks paragraphs so.
+    // Some documentation marks paragraphs with this tag.
     sign(DIRECTIVE, Says::Little, "has a tag that speaks to models", r"</?important>"),
     sign(
         DIRECTIVE,
@@ -355,7 +355,7 @@ pub(super) const SIGNS: &[Sign] = &[
     ),
 ];
 
-/// The same in languages that need more letters than ASCII has.
+/// Patterns for languages that need letters outside ASCII.
 pub(super) const OTHER_ALPHABETS: &[Sign] = &[
     sign(
         DIRECTIVE,
@@ -371,7 +371,7 @@ pub(super) const OTHER_ALPHABETS: &[Sign] = &[
     ),
 ];
 
-/// What says little says nothing beside what is found in the same words.
+/// Pairs of signs that match the same words: the first counts nothing if the second is found.
 pub(super) const COUNTED_ONCE: &[(&str, &str)] = &[
     ("names a file that holds secrets", "names a secret file"),
     ("has the reader call another tool beside this one", "tells what to do about other tools"),

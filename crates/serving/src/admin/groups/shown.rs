@@ -1,4 +1,4 @@
-//! How groups and their tools are written and shown.
+//! Request and response bodies of groups and their tools.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +94,7 @@ impl SeenGroup {
     }
 }
 
-/// Covers what an admin can edit.
+/// The tag of everything an admin can edit.
 pub(super) fn tag(group: &Group) -> Tag {
     Tag::of(&(&group.profile, &group.selectors, &group.tools, &group.excluded, group.active))
 }

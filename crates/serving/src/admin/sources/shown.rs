@@ -1,4 +1,4 @@
-//! How sources are shown.
+//! Response bodies of sources.
 
 use catalog::source::{Source, SyncError};
 use catalog::tool::{Review, Status};
@@ -65,7 +65,7 @@ struct ToolFinding {
     finding: Finding,
 }
 
-/// How many findings are shown with their source; `GET /api/tools` has the rest.
+/// Most findings shown with a source; `GET /api/tools` has the rest.
 const FINDINGS: usize = 100;
 
 /// How calls to a source are doing.
@@ -212,7 +212,7 @@ impl SeenSource {
             state: State::of(snapshot, entry),
             findings: findings(snapshot, entry),
             warnings: source.inventory.as_ref().map(|i| i.warnings.clone()).unwrap_or_default(),
-            // It comes from outside: nothing in it is to be obeyed by a terminal.
+            // Text of the child process: strip control characters, so that it cannot manipulate a terminal.
             stderr: stderr.map(|text| out::plain(text).into_owned()),
         }
     }
@@ -276,7 +276,7 @@ impl ToolCounts {
     }
 }
 
-/// Covers what an admin can edit; not how its refreshes go.
+/// The tag of everything an admin can edit, without the state of refreshes.
 pub(super) fn tag(source: &Source) -> Tag {
     Tag::of(&(&source.profile, source.enabled))
 }

@@ -1,7 +1,7 @@
-//! `POST /api/tools/{id}/try`: an admin calls a tool as somebody with other claims would, or sees what would be sent.
+//! `POST /api/tools/{id}/try`: an admin calls a tool with the claims of another identity, or previews the request.
 //!
-//! It is a call like any other: found in the view of those claims, and recorded, under the name of the admin. Whoever may
-//! write policies and keys could do the same with one of them.
+//! The call is like any other: the tool must be visible with these claims, and the call log names the admin. This gives
+//! no new power: an admin could also create a policy or a key with these claims.
 
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ pub(super) async fn attempt(
     Ok(Json(Attempted { outcome: Some(outcome), request: None }))
 }
 
-/// With these claims, and nothing of what the admin came with: its token is not exchanged for somebody else's. Who the caller
-/// is stays: sessions, limits and the record go by that.
+/// The admin's identity with other claims and without the admin's credentials, so that the admin's token is never
+/// exchanged for another identity. The caller stays the admin: sessions, limits and the call log go by that.
 fn as_if(admin: &Identity, claims: Claims) -> Identity {
     let mut identity = admin.clone();
     identity.agent.named_by = Some(admin.agent.claims.clone());

@@ -1,4 +1,4 @@
-//! The version that agents get beside the one last seen at the source, field by field (requirement T1).
+//! Compares the version of a tool that agents get with the one last seen at the source, per field (requirement T1).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(super) async fn of(journal: &Arc<dyn Journal>, tool: &Tool) -> Result<Diff, 
     Ok(Diff { review: tool.review, served_fingerprint, fingerprint, findings, changes })
 }
 
-/// A manifest with its schemas written out.
+/// The fields of a manifest, with its schemas resolved.
 fn fields(manifest: &StoredManifest, texts: &HashMap<Digest, RawJson>) -> Map<String, Value> {
     let whole = |reference: &SchemaRef| {
         let schema = Schema::resolve(reference, |digest| texts.get(digest).cloned());

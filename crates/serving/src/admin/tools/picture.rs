@@ -1,4 +1,4 @@
-//! `GET /api/tools/{id}/workflow`: what a workflow would do, in words and as a picture. Nothing is called.
+//! `GET /api/tools/{id}/workflow`: the steps of a workflow, in words and as a flowchart. Calls nothing.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! How tools are shown, and what admins may say of them.
+//! Request and response bodies of tools.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ use toolcrib::Usage;
 use crate::etag::Tag;
 use crate::problem::Problem;
 
-/// What `max_result_bytes` may say.
+/// Allowed values of `max_result_bytes`.
 const RESULT_BYTES: RangeInclusive<u32> = 1 << 10..=8 << 20;
 
 /// A tool in a list.
@@ -133,7 +133,7 @@ impl SeenTool {
     }
 }
 
-/// Covers what an admin can edit, and the version that the edit is about.
+/// The tag of everything an admin can edit, and of the version that the edit refers to.
 pub(super) fn tag(tool: &Tool) -> Tag {
     Tag::of(&(&tool.overridden, &tool.labels, tool.enabled, tool.review, tool.fingerprint))
 }
@@ -177,7 +177,7 @@ pub(crate) struct Patch {
     limit: Option<Option<Limit>>,
 }
 
-/// A member that is there, be it null.
+/// Deserializes a field that is present, so that null (restore) differs from absent (keep).
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }

@@ -1,4 +1,4 @@
-//! What is wrong, in a few words after the name of the member.
+//! Error messages of the schema check; each follows the name of the field.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a body, in sentences.
+//! Tests of the schema check: which bodies pass, and the error messages of the others.
 
 use model::{PolicyRules, SourceProfile};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-/// `field: message` for everything that is wrong.
+/// Every error, as `field: message`.
 fn wrong<T: JsonSchema + 'static>(value: Value) -> Vec<String> {
     let schemas = Schemas::of([Shape::of::<T>()]);
     let errors = errors(&schemas.components, schemas.get(Shape::of::<T>()), &value);
@@ -14,7 +14,7 @@ fn wrong<T: JsonSchema + 'static>(value: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_good_body_is_let_through() {
+fn a_valid_body_has_no_errors() {
     let source = json!({
         "name": "Pets", "url": "https://pets.example",
         "settings": {"kind": "openapi", "specification": {"text": "openapi: 3.1.0"}, "credentials": {"any name": "env:A"}},
@@ -32,7 +32,7 @@ fn a_good_body_is_let_through() {
 }
 
 #[test]
-fn a_member_that_is_not_known_is_named_with_what_was_meant() {
+fn an_unknown_field_is_reported_with_a_suggestion() {
     let body = json!({"name": "p", "groups": ["g"], "matchers": [{"claim": "a", "operator": "exists", "vlaue": 1}], "prority": 1});
     insta::assert_snapshot!(wrong::<PolicyRules>(body).join("\n"), @"
     matchers[0].vlaue: is not known here; did you mean `value`?
@@ -47,7 +47,7 @@ fn a_member_that_is_not_known_is_named_with_what_was_meant() {
 }
 
 #[test]
-fn a_word_that_is_not_known_lists_the_words() {
+fn an_unknown_enum_value_is_reported_with_the_valid_ones() {
     let body = json!({"name": "s", "settings": {"kind": "graphql"}, "auth": {}, "trust": "blind", "visibility": 1});
     insta::assert_snapshot!(wrong::<SourceProfile>(body).join("\n"), @"
     settings.kind: there is no `graphql`; there is `openapi`, `mcp`, `http_manifest`, `workflow`, `builtin`, `custom`
@@ -58,7 +58,7 @@ fn a_word_that_is_not_known_lists_the_words() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_or_form_is_named_and_not_repeated() {
+fn errors_name_the_field_and_do_not_repeat_its_value() {
     let body = json!({"name": "", "url": "ftp://hunter2", "allow": "hunter2", "shrink_limit": -1,
         "settings": {"kind": "openapi", "specification": {"txt": "a"}, "credentials": {"key": "hunter2"}}});
     let wrong = wrong::<SourceProfile>(body).join("\n");
@@ -74,7 +74,7 @@ fn a_value_of_the_wrong_type_or_form_is_named_and_not_repeated() {
 }
 
 #[test]
-fn what_is_needed_and_missing_is_named() {
+fn missing_required_fields_are_reported() {
     insta::assert_snapshot!(wrong::<PolicyRules>(json!({"groups": ["G"]})).join("\n"), @"
     name: is missing
     matchers: is missing

@@ -1,4 +1,4 @@
-//! What is written is read back the same.
+//! Properties: an exported file is read back as the same value.
 
 use discovery::text;
 use proptest::prelude::*;
@@ -87,12 +87,12 @@ proptest! {
 }
 
 #[test]
-fn toml_knows_no_null() {
+fn toml_cannot_express_null() {
     assert_eq!(toml::write(&element(json!([null]))), None);
 }
 
 #[test]
-fn yaml_is_as_a_person_would_write_it() {
+fn yaml_is_formatted_for_people() {
     let value = json!({
         "kind": "workflow", "documents": ["a: 1\nb:\n  - c\n"], "allow": ["10.0.0.0/8", "db.internal:80"],
         "nothing": {}, "matchers": [{"claim": "role", "value": "yes"}, {"claim": "age", "value": 7}],

@@ -1,8 +1,8 @@
-//! TOML: an array of tables for each section, and inside an element everything on its line.
+//! Writes TOML: an array of tables for each section, and one line for each field of an element.
 
 use serde_json::{Map, Value};
 
-/// None if there is a null, which TOML does not know.
+/// `None` if a value contains null, which TOML cannot express.
 pub(super) fn write(sections: &Map<String, Value>) -> Option<String> {
     let (mut empty, mut text) = (String::new(), String::new());
     for (name, section) in sections {
@@ -48,7 +48,7 @@ fn written(value: &Value, may_have_lines: bool) -> Option<String> {
     })
 }
 
-/// Line by line; a line end right behind the opening quotes does not count.
+/// A multi-line string; TOML ignores a newline directly after the opening quotes.
 fn lines(text: &str) -> String {
     let escaped: Vec<String> = text.split('\n').map(escaped).collect();
     format!("\"\"\"\n{}\"\"\"", escaped.join("\n"))

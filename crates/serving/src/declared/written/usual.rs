@@ -1,4 +1,4 @@
-//! Leaves out what would be read the same without it.
+//! Removes fields with default values: the file means the same without them.
 
 use model::{LabelProfile, PolicyRules, Selector, SourceProfile};
 use serde::de::DeserializeOwned;
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::declared::objects::Kind;
 
-/// How deep members are looked at: `limits.calls`, `matchers[0].value`.
+/// Maximum depth of examined fields, such as `limits.calls` and `matchers[0].value`.
 const DEPTH: usize = 3;
-/// How many are looked at, each by reading the whole without it. The others are said, as usual as they may be.
+/// Maximum number of examined fields; each requires parsing the whole value without it. Further fields are kept.
 const LOOKED_AT: usize = 200;
 
-/// The same without what is as usual. Ids and switches stay: without a switch, what is applied to would keep its own.
+/// Removes fields with default values. Ids and switches stay: an omitted switch would keep the state of the target.
 pub(crate) fn left_out(kind: Kind, body: Map<String, Value>) -> Map<String, Value> {
     match kind {
         Kind::Source => without::<SourceProfile>(body),
@@ -55,7 +55,7 @@ fn without<T: DeserializeOwned + PartialEq>(body: Map<String, Value>) -> Map<Str
     }
 }
 
-/// Pointers to members that may be as usual, the outer ones first.
+/// Pointers to fields that may have default values, outer ones first.
 fn collect(value: &Value, at: &str, depth: usize, pointers: &mut Vec<String>) {
     match value {
         Value::Object(members) if depth < DEPTH => {

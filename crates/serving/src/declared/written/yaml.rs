@@ -1,9 +1,9 @@
-//! YAML that a person would write: block style, short lists on one line, long texts line by line, and quotes only where
-//! something else would be read without them.
+//! Writes YAML as a person would: block style, short lists on one line, multi-line strings as blocks, and quotes only
+//! if the value would be read differently without them.
 
 use serde_json::{Map, Value};
 
-/// The longest list that stands on one line, in characters.
+/// Maximum width of a list on one line, in characters.
 const LINE: usize = 80;
 
 pub(super) fn write(members: &Map<String, Value>) -> String {
@@ -14,7 +14,7 @@ pub(super) fn write(members: &Map<String, Value>) -> String {
 
 fn mapping(members: &Map<String, Value>, indent: usize, text: &mut String) {
     for (number, (name, value)) in members.iter().enumerate() {
-        // The first member of an element stands behind its dash.
+        // The first field of an element follows the dash on the same line.
         if 0 < number || text.is_empty() || text.ends_with('\n') {
             text.push_str(&" ".repeat(indent));
         }
@@ -24,7 +24,7 @@ fn mapping(members: &Map<String, Value>, indent: usize, text: &mut String) {
     }
 }
 
-/// What stands behind a colon.
+/// Writes the value after a colon.
 fn member(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Object(members) if !members.is_empty() => {
@@ -56,7 +56,7 @@ fn list(values: &[Value], indent: usize, text: &mut String) {
     }
 }
 
-/// A value without members, behind a colon or a dash.
+/// Writes a scalar or an empty collection, after a colon or a dash.
 fn simple(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::String(lines) if is_block(lines) => {
@@ -88,7 +88,7 @@ fn on_one_line(values: &[Value]) -> Option<String> {
     (line.chars().count() <= LINE).then_some(line)
 }
 
-/// Whether a text can be written line by line and read back the same.
+/// Whether the string can be written as a block and is read back unchanged.
 fn is_block(text: &str) -> bool {
     let is_plain = |c: char| c == '\n' || !is_escaped(c);
     text.contains('\n')
@@ -101,12 +101,12 @@ fn is_block(text: &str) -> bool {
         && !text.lines().any(|line| line.chars().all(char::is_whitespace) && !line.is_empty())
 }
 
-/// A text on one line.
+/// A string on one line, with quotes if needed.
 fn scalar(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Whether nothing but this text would be read without quotes, by readers of YAML 1.1 too.
+/// Whether the string is read back unchanged without quotes, also by YAML 1.1 readers.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));
@@ -142,7 +142,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// What is not to be seen, or ends a line for some readers.
+/// Whether the character is invisible, or is a line end for some readers.
 fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')

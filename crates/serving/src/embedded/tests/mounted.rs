@@ -1,4 +1,4 @@
-//! In a router of others, and with providers of one request.
+//! Tests of MCP in the router of another program, and of providers per request.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ async fn mcp(registry: &Registry) -> Router {
     mcp_router(crib, Options::local()).0
 }
 
-/// Posts a message, as this user.
+/// Posts a message as this user.
 async fn ask(app: &Router, path: &str, user: &str, method: &str, params: Value) -> Value {
     let message = modern(method, params);
     let name = message["params"]["name"].as_str().unwrap_or_default();
@@ -45,7 +45,7 @@ async fn page(app: &Router, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_router_is_merged_into_any_other_or_nested_in_it() {
+async fn the_router_can_be_merged_into_another_or_nested_in_it() {
     let mine = || {
         let own = Router::new().route("/", get(|| async { "my page" }));
         own.fallback(|| async { "my fallback" })
@@ -63,7 +63,7 @@ async fn the_router_is_merged_into_any_other_or_nested_in_it() {
     }
 }
 
-/// Whoever says to be somebody has a tool of that name, to be found by search.
+/// Each named user has a searchable tool named after that user.
 fn per_user(app: Router) -> Router {
     app.layer(providers_per_request(|request| {
         let user = request.headers.get("x-user").and_then(|user| user.to_str().ok());
@@ -78,7 +78,7 @@ fn per_user(app: Router) -> Router {
 }
 
 #[tokio::test]
-async fn a_layer_gives_each_request_providers_of_its_own() {
+async fn a_layer_gives_each_request_its_own_providers() {
     let app = per_user(mcp(&hello()).await);
     for _ in 0..2 {
         let nobody = ask(&app, "/mcp", "", "tools/list", json!({})).await;
@@ -102,7 +102,7 @@ async fn a_layer_gives_each_request_providers_of_its_own() {
 }
 
 #[tokio::test]
-async fn of_several_layers_the_outer_ones_providers_come_first() {
+async fn providers_of_the_outer_layer_come_first() {
     let named = |description: &'static str| {
         providers_per_request(move |_| {
             let own = Registry::new();
@@ -117,7 +117,7 @@ async fn of_several_layers_the_outer_ones_providers_come_first() {
     assert_eq!(list["result"]["tools"][1]["description"], "outer");
 }
 
-/// Posts a message of the older era, as this user; the status, and the session that began.
+/// Posts a message of the older MCP versions as this user; returns the status and the id of a new session.
 async fn legacy(app: &Router, user: &str, session: &str, method: &str) -> (u16, String) {
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -139,15 +139,15 @@ async fn legacy(app: &Router, user: &str, session: &str, method: &str) -> (u16, 
     (response.status().as_u16(), session.unwrap_or_default())
 }
 
-/// Names the user of a header.
+/// Reads the user from a header.
 fn user(request: &axum::http::request::Parts) -> Option<String> {
     Some(request.headers.get("x-user")?.to_str().ok()?.to_owned())
 }
 
 #[tokio::test]
-async fn a_layer_keeps_what_goes_on_after_a_request_from_other_users() {
+async fn a_user_layer_separates_the_sessions_of_users() {
     let app = mcp(&hello()).await;
-    // All of them show nothing, so all of them are one.
+    // Without credentials, all users are the same principal.
     let (_, session) = legacy(&app, "ada", "", "initialize").await;
     assert_eq!(legacy(&app, "eve", &session, "ping").await.0, 200);
     let app = app.layer(user_per_request(user));
@@ -156,37 +156,37 @@ async fn a_layer_keeps_what_goes_on_after_a_request_from_other_users() {
     assert_eq!((status, session.is_empty()), (200, false));
     assert_eq!(legacy(&app, "ada", &session, "ping").await.0, 200);
     assert_eq!(legacy(&app, "eve", &session, "ping").await.0, 404);
-    // Whoever is named further out cannot be renamed further in.
+    // An inner layer cannot replace the user that an outer layer named.
     let app = app.layer(user_per_request(|_| Some("mallory".to_owned())));
     assert_eq!(legacy(&app, "ada", &session, "ping").await.0, 404);
 }
 
-/// What a connection in this mode is shown.
+/// The names that a connection in this mode lists.
 async fn listed(app: &Router, mode: &str) -> String {
     let list = ask(app, &format!("/mcp?mode={mode}"), "", "tools/list", json!({})).await;
     names(&list).join(" ")
 }
 
-/// More than 20,000 tokens of four bytes.
+/// Registers a tool above the budget: more than 20,000 tokens of four bytes.
 fn with_a_long_one(registry: &Registry) {
     let long = ProvidedTool::new("long", "x".repeat(80_000));
     registry.register_tool(long, || async { "long" }, &[]).unwrap();
 }
 
 #[tokio::test]
-async fn a_connection_in_mode_list_lists_whatever_there_is() {
+async fn list_mode_lists_every_tool() {
     let registry = hello();
     with_a_long_one(&registry);
     assert_eq!(listed(&mcp(&registry).await, "list").await, "hello long");
 }
 
 #[tokio::test]
-async fn a_connection_in_mode_search_has_the_two_tools_about_tools() {
+async fn search_mode_lists_only_the_two_search_tools() {
     assert_eq!(listed(&mcp(&hello()).await, "search").await, "tool_search execute_tool");
 }
 
 #[tokio::test]
-async fn a_connection_in_mode_auto_searches_once_the_list_is_over_the_budget_of_tokens() {
+async fn auto_mode_switches_to_search_above_the_token_budget() {
     let registry = hello();
     let app = mcp(&registry).await;
     assert_eq!(listed(&app, "auto").await, "hello");
@@ -198,7 +198,7 @@ async fn a_connection_in_mode_auto_searches_once_the_list_is_over_the_budget_of_
 }
 
 #[tokio::test]
-async fn capabilities_are_declared_in_the_shapes_of_mcp_and_only_for_what_is_there() {
+async fn only_existing_features_are_declared_as_capabilities() {
     let registry = Registry::new();
     let app = mcp(&registry).await;
     let discover = || async {

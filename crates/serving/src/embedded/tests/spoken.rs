@@ -1,4 +1,4 @@
-//! Over standard input and output, or any two ends.
+//! Tests of MCP over standard input and output, or any pair of streams.
 
 mod changes;
 mod running;
@@ -17,7 +17,7 @@ use toolcrib::{CallContext, Calling, ProvidedTool, Registry, ToolProvider, Toolc
 use super::{hello, modern, names};
 use crate::speak;
 
-/// The two eras of MCP.
+/// The two generations of MCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Era {
     Legacy,
@@ -26,7 +26,7 @@ enum Era {
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// A client, and what it speaks with.
+/// A client with its connection.
 struct Client {
     era: Era,
     input: WriteHalf<DuplexStream>,
@@ -35,7 +35,7 @@ struct Client {
 }
 
 impl Client {
-    /// One that says in every message what it can.
+    /// A client that declares its capabilities in every message.
     async fn of(registry: &Registry) -> Self {
         let crib = Toolcrib::of(registry.clone()).await.unwrap();
         let (ours, theirs) = duplex(1 << 16);
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// One that has introduced itself, and can be asked.
+    /// A client that has initialized a session, and supports elicitation.
     async fn introduced(registry: &Registry) -> Self {
         let mut client = Self { era: Era::Legacy, ..Self::of(registry).await };
         let who = json!({
@@ -101,7 +101,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn both_eras_list_and_call_until_the_input_ends() {
+async fn both_eras_list_and_call_until_the_input_closes() {
     for era in ERAS {
         let mut client = Client::in_era(era, &hello()).await;
         assert_eq!(names(&client.ask("tools/list", json!({})).await), ["hello"]);
@@ -112,7 +112,7 @@ async fn both_eras_list_and_call_until_the_input_ends() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_gives_is_error_and_an_unknown_tool_is_not_found() {
+async fn a_failed_handler_sets_is_error_and_an_unknown_tool_is_not_found() {
     let registry = hello();
     let fails = || async { Err::<(), _>("the disk is full") };
     registry.register_tool(ProvidedTool::new("fails", "Fails"), fails, &[]).unwrap();
@@ -128,7 +128,7 @@ async fn a_handler_that_fails_gives_is_error_and_an_unknown_tool_is_not_found() 
     }
 }
 
-/// Panics whenever somebody looks.
+/// Panics in every method.
 struct Panics;
 
 impl ToolProvider for Panics {
@@ -147,7 +147,7 @@ impl ToolProvider for Panics {
 }
 
 #[tokio::test]
-async fn a_provider_that_panics_has_nothing_and_the_others_have_what_they_had() {
+async fn a_panicking_provider_has_no_tools_and_does_not_affect_others() {
     let registry = hello();
     registry.add_provider(Arc::new(Panics));
     for era in ERAS {
@@ -159,7 +159,7 @@ async fn a_provider_that_panics_has_nothing_and_the_others_have_what_they_had() 
 }
 
 #[tokio::test]
-async fn errors_of_execute_tool_are_results_and_none_of_the_protocol() {
+async fn errors_of_execute_tool_are_results_and_not_protocol_errors() {
     let registry = hello();
     let fails = || async { Err::<(), _>("the disk is full") };
     let tool = ProvidedTool::new("fails", "Fails").searchable();

@@ -1,4 +1,4 @@
-//! Answers as streams of events: of a call that speaks or takes a while, of changes.
+//! Event streams over HTTP: messages of a call, and change notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::mcp::kept::Stream;
 use crate::mcp::listen::Listen;
 
 pub(super) const EVENTS: &str = "text/event-stream";
-/// How often a stream that has nothing to say shows that it is there.
+/// Interval of heartbeats on an idle stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// How long a client waits before it takes a stream up again, in milliseconds.
+/// Reconnection delay for clients, in milliseconds.
 const RETRY: u32 = 1_000;
 
 pub(super) fn events(stream: impl futures_util::Stream<Item = Bytes> + Send + 'static) -> Response {
@@ -25,12 +25,12 @@ pub(super) fn events(stream: impl futures_util::Stream<Item = Bytes> + Send + 's
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
     headers.insert(CACHE_CONTROL, PRIVATE);
     headers.insert(VARY, BY_CREDENTIAL);
-    // Proxies that gather an answer before they pass it on would make a stream useless.
+    // Disable buffering in proxies: a stream that arrives in one go would be useless.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-/// What comes, or nothing in time; none when nothing comes any more.
+/// Waits for the next item: `Some(None)` if none arrived within a heartbeat interval, `None` at the end.
 pub(super) async fn within_a_heartbeat<T>(
     next: impl Future<Output = Option<T>>,
 ) -> Option<Option<T>> {
@@ -41,7 +41,7 @@ pub(super) async fn within_a_heartbeat<T>(
     }
 }
 
-/// A stream of a call, from an event on.
+/// The events of a call's stream, from this event on.
 pub(super) fn taken_up(
     stream: Arc<Stream>,
     after: usize,
@@ -59,10 +59,10 @@ pub(super) fn taken_up(
     })
 }
 
-/// A stream of changes.
+/// The events of a stream of changes.
 pub(super) fn heard(listen: Box<Listen>) -> impl futures_util::Stream<Item = Bytes> {
     stream::unfold((listen, true), |(mut listen, is_new)| async move {
-        // At once, so that whoever waits for the stream to be there need not wait for a change.
+        // Send a heartbeat at once: a client can wait for the stream to be open without waiting for a change.
         if is_new {
             return Some((heartbeat(), (listen, false)));
         }

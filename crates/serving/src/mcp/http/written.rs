@@ -1,4 +1,4 @@
-//! What is answered to a POST: JSON if the first thing to say is the answer, otherwise a stream of events.
+//! The response to a POST: JSON if the first message is the answer, otherwise an event stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,12 @@ use crate::mcp::pieces::Pieces;
 use crate::problem::{Code, Problem};
 
 pub(super) const JSON: &str = "application/json";
-/// How long a call may take for a client that takes no stream.
+/// Time limit of a call for clients that accept no event stream.
 pub(super) const DEADLINE: Duration = Duration::from_secs(300);
-/// How long an answer may take before a stream begins.
+/// Time after which an unanswered request gets an event stream.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client takes.
+/// The content types that a client accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Accepted {
     json: bool,
@@ -54,14 +54,14 @@ impl Accepted {
     }
 }
 
-/// What is needed to keep a stream for a client that comes back.
+/// Settings of a stream that a client can resume.
 pub(super) struct Keeping<'a> {
     pub(super) mcp: &'a Mcp,
     pub(super) principal: &'a str,
     pub(super) is_primed: bool,
 }
 
-/// The answer alone: what comes before it is for clients that take it.
+/// Waits for the answer and drops the messages before it, which only event streams carry.
 async fn last(mut answer: Answer) -> Option<Sent> {
     loop {
         let sent = answer.next().await?;
@@ -115,7 +115,7 @@ pub(super) async fn write(
     }
 }
 
-/// Nothing of this may be kept by anybody in between: it is for one agent.
+/// Forbids caching: the response is for one agent.
 pub(super) const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
 pub(super) const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
 
@@ -123,7 +123,7 @@ pub(super) fn plain(sent: Sent) -> Response {
     let mut response = Response::new(Body::new(Pieces::new(sent.pieces)));
     *response.status_mut() = StatusCode::from_u16(sent.status).unwrap_or(StatusCode::OK);
     let headers = response.headers_mut();
-    // With those that every answer has.
+    // Includes the headers that every response gets.
     headers.reserve(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     headers.insert(CACHE_CONTROL, PRIVATE);
@@ -134,7 +134,7 @@ pub(super) fn plain(sent: Sent) -> Response {
     response
 }
 
-/// It was heard, and there is nothing to say to it.
+/// The message was accepted and has no answer.
 pub(super) fn taken() -> Response {
     StatusCode::ACCEPTED.into_response()
 }

@@ -1,4 +1,4 @@
-//! Headers: taken if they say what the body says, and only then.
+//! Headers: accepted if and only if they match the body.
 
 use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine as _;
@@ -15,7 +15,7 @@ fn members(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// The headers of a call with these values.
+/// The headers of a call with these values for the name.
 fn named(values: &[&[u8]]) -> Option<HeaderMap> {
     let mut all = HeaderMap::new();
     all.insert(headers::METHOD, HeaderValue::from_static("tools/call"));
@@ -29,7 +29,7 @@ fn encoded(name: &str) -> String {
     format!("=?base64?{}?=", STANDARD.encode(name))
 }
 
-/// Almost what is encoded.
+/// Values that resemble an encoded name.
 fn strange() -> impl Strategy<Value = String> {
     prop_oneof![
         text(),
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_says_the_same(sent in strange(), name in strange()) {
+    fn accepted_headers_match_the_body(sent in strange(), name in strange()) {
         let Some(headers) = named(&[sent.as_bytes()]) else { return Ok(()) };
         let params = members(json!({"name": name}));
         if headers::check(&headers, "tools/call", &params).is_ok() {
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_in_a_header_is_a_crash(
+    fn no_header_value_causes_a_panic(
         values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..3),
         argument in json_value(),
     ) {
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn a_whole_number_is_repeated_exactly(sent in any::<i64>(), argument in any::<i64>()) {
+    fn integers_are_compared_exactly(sent in any::<i64>(), argument in any::<i64>()) {
         let check = |sent: i64, argument: i64| {
             let mut headers = HeaderMap::new();
             headers.insert("mcp-param-a", HeaderValue::from_str(&sent.to_string()).unwrap());

@@ -1,4 +1,4 @@
-//! Messages: read as they were meant, or refused.
+//! Messages: read as intended, or rejected.
 
 use proptest::prelude::{
     Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{json_value, object, text};
 use crate::mcp::message::{Message, Request};
 
-/// The message as it would be sent.
+/// The message as a client would send it.
 fn written(message: &Message) -> Value {
     match message {
         Message::Request(Request { id, method, params, .. }) => {
@@ -26,7 +26,7 @@ fn written(message: &Message) -> Value {
     }
 }
 
-/// What is taken is the same when it is written and read again, and has an id that is repeated as it came.
+/// An accepted message survives a round trip, and a rejected one has a valid id or none.
 fn holds(bytes: &[u8]) {
     match Message::read(bytes) {
         Ok(message) => {
@@ -64,7 +64,7 @@ fn message() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A name that stands twice in an object, which lies so deep.
+/// An object with a duplicate name, nested to some depth.
 fn twice() -> impl Strategy<Value = String> {
     let escaped = |name: &str| {
         let units = name.encode_utf16();
@@ -85,7 +85,7 @@ fn twice() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn a_message_has_only_so_many_values_and_objects_count_more() {
+fn a_message_has_a_value_limit_and_objects_weigh_more() {
     let read = |elements: String| {
         let text =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":[{elements}0]}}}}"#);
@@ -102,25 +102,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_message_is_read_as_it_was_meant(message in message()) {
+    fn a_message_is_read_as_intended(message in message()) {
         let read = Message::read(message.to_string().as_bytes());
         prop_assert_eq!(written(&read.unwrap()), message);
     }
 
     #[test]
-    fn no_bytes_are_a_crash(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn no_byte_sequence_causes_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         holds(&bytes);
     }
 
     #[test]
-    fn what_looks_like_json_is_taken_or_refused(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-z ]{0,60}") {
+    fn json_like_input_is_accepted_or_rejected(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-z ]{0,60}") {
         holds(text.as_bytes());
         holds(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{text}}}"#).as_bytes());
         holds(format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"a"}}"#).as_bytes());
     }
 
     #[test]
-    fn a_message_with_a_byte_changed_is_taken_or_refused(
+    fn a_corrupted_message_is_accepted_or_rejected(
         message in message(),
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_with_a_member_twice_is_never_taken(twice in twice()) {
+    fn a_message_with_a_duplicate_field_is_rejected(twice in twice()) {
         for text in [
             twice.clone(),
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":{twice}}}}}"#),
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn what_has_no_method_and_no_outcome_is_no_message(members in object(json_value())) {
+    fn a_message_without_method_and_outcome_is_rejected(members in object(json_value())) {
         let holds_one = ["method", "result", "error"].iter().any(|name| members.contains_key(*name));
         let mut message = Value::Object(members);
         message["jsonrpc"] = json!("2.0");

@@ -1,4 +1,4 @@
-//! Cursors, sessions and what a call remembers: whatever comes back opens only if it is what we gave, to whom we gave it.
+//! Cursors, sessions and call state: a sealed value opens only unchanged and only for its principal.
 
 use jiff::Timestamp;
 use proptest::prelude::{
@@ -14,7 +14,7 @@ use crate::mcp::state;
 
 const LISTS: [ListOf; 4] = [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates];
 
-/// Whether this text opens anything for somebody.
+/// Whether this text opens as any sealed value for the principal.
 fn opens(seal: &Seal, principal: &str, given: &str) -> bool {
     let params = Map::from_iter([("requestState".to_owned(), Value::from(given))]);
     let is_cursor = LISTS.iter().any(|list| seal.open(list.member(), principal, given).is_some());
@@ -24,13 +24,13 @@ fn opens(seal: &Seal, principal: &str, given: &str) -> bool {
     is_cursor || is_session || state::answers(seal, principal, &call, &params, now).is_ok()
 }
 
-/// Like something that we seal, or anything.
+/// Texts that resemble sealed values, and arbitrary others.
 fn forged() -> impl Strategy<Value = String> {
     let place = any::<u32>().prop_map(|number| json!(["tool", number]).to_string());
     prop_oneof![text(), "[A-Za-z0-9_-]{0,200}", "[A-Za-z0-9+/=]{0,80}", place]
 }
 
-/// Everything that is sealed for somebody.
+/// All kinds of sealed values for a principal.
 fn given(seal: &Seal, principal: &str) -> Vec<String> {
     let call = state::fingerprint("tools/call", &Map::new());
     let state = state::close(seal, principal, &call, state::Kept::default(), Timestamp::UNIX_EPOCH);
@@ -44,12 +44,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn nothing_opens_that_was_not_sealed(given in forged(), principal in text()) {
+    fn only_sealed_values_open(given in forged(), principal in text()) {
         prop_assert!(!opens(&Seal::random(), &principal, &given));
     }
 
     #[test]
-    fn what_was_sealed_opens_for_its_holder_alone(holder in text(), other in text()) {
+    fn a_sealed_value_opens_only_for_its_principal(holder in text(), other in text()) {
         let seal = Seal::random();
         for text in given(&seal, &holder) {
             prop_assert!(opens(&seal, &holder, &text));
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_changed_does_not_open(
+    fn a_modified_value_does_not_open(
         at in any::<prop::sample::Index>(),
         letter in "[A-Za-z0-9_-]",
         how in 0..3_u8,

@@ -1,4 +1,4 @@
-//! Who is served, who is hung up on, and who is answered before the end.
+//! Tests of the accept loop: limits, time-outs and the graceful shutdown.
 
 use std::net::SocketAddr;
 
@@ -13,18 +13,18 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// Seconds, because an answer is expected within them and the machine may be busy.
+/// Seconds, because a response must arrive within this time and the machine may be busy.
 const HEAD_WITHIN: Duration = Duration::from_secs(2);
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const ASK_ONCE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// A server that is in a hurry, and where it is.
+/// Starts a server with short time-outs and returns its address.
 async fn server(places: usize, head_within: Duration) -> SocketAddr {
     let limits = Limits { places, head_within, idle: head_within, ..Limits::default() };
     serving(limits).await.0
 }
 
-/// A server that can be told to stop.
+/// Starts a server with a stop signal.
 async fn serving(limits: Limits) -> (SocketAddr, oneshot::Sender<()>, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -48,7 +48,7 @@ async fn serving(limits: Limits) -> (SocketAddr, oneshot::Sender<()>, JoinHandle
     (address, stop, tokio::spawn(serve(listener, router, limits, stopped)))
 }
 
-/// A body that says something so often, and takes its time before.
+/// A body that sends `text` `times` times, and sleeps before each part.
 fn parts(times: usize, before: Duration, text: &str) -> Body {
     let text = Bytes::from(text.to_owned());
     let next = move |left: usize| {
@@ -62,14 +62,14 @@ fn parts(times: usize, before: Duration, text: &str) -> Body {
     Body::from_stream(stream::unfold(times, next))
 }
 
-/// Sends something.
+/// Connects and sends `text`.
 async fn say(address: SocketAddr, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     stream
 }
 
-/// Reads until the server hangs up.
+/// Reads until the server closes the connection.
 async fn rest(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
@@ -77,13 +77,13 @@ async fn rest(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Sends something and reads until the server hangs up.
+/// Sends `text` and reads until the server closes the connection.
 async fn ask(address: SocketAddr, text: &str) -> String {
     rest(say(address, text).await).await
 }
 
 #[tokio::test]
-async fn who_does_not_finish_a_request_is_hung_up_on() {
+async fn a_connection_with_an_unfinished_request_is_closed() {
     let address = server(10, Duration::from_millis(200)).await;
     for beginning in ["", "G", "GET / HTTP/1.1\r\nHost:", "PRI * HTTP/2.0\r\n", "P"] {
         let answer = ask(address, beginning).await;
@@ -92,7 +92,7 @@ async fn who_does_not_finish_a_request_is_hung_up_on() {
 }
 
 #[tokio::test]
-async fn a_head_has_a_deadline_of_its_own() {
+async fn a_request_head_has_its_own_deadline() {
     let (head_within, idle) = (Duration::from_secs(1), Duration::from_secs(3600));
     let (address, ..) = serving(Limits { head_within, idle, ..Limits::default() }).await;
     assert_eq!(ask(address, "GET / HTTP/1.1\r\nHost:").await, "");
@@ -100,7 +100,7 @@ async fn a_head_has_a_deadline_of_its_own() {
     second.readable().await.unwrap();
     second.write_all(b"GET / HTTP/1.1\r\nHost:").await.unwrap();
     assert!(rest(second).await.ends_with("hello"));
-    // Bytes that keep coming do not help.
+    // A slow trickle of bytes does not extend the deadline.
     let mut dribbles = say(address, "GET / HTTP/1.1\r\nX: ").await;
     for _ in 0..300 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -112,21 +112,21 @@ async fn a_head_has_a_deadline_of_its_own() {
 }
 
 #[tokio::test]
-async fn who_asks_nothing_more_is_hung_up_on() {
+async fn an_idle_connection_is_closed() {
     let address = server(10, HEAD_WITHIN).await;
     let idle = ask(address, ASK).await;
     assert!(idle.contains("200 OK") && idle.ends_with("hello"), "{idle}");
 }
 
 #[tokio::test]
-async fn an_answer_may_take_longer_than_a_question() {
+async fn a_response_may_take_longer_than_the_idle_timeout() {
     let address = server(10, HEAD_WITHIN).await;
     let answer = ask(address, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(answer.contains("200 OK"), "{answer}");
 }
 
 #[tokio::test]
-async fn a_stream_lives_as_long_as_it_says_something_or_will() {
+async fn a_stream_stays_open_while_it_sends_or_will_send() {
     let address = server(10, HEAD_WITHIN).await;
     let beats = ask(address, "GET /beats HTTP/1.1\r\nHost: a\r\n\r\n");
     let thinks = ask(address, "GET /thinks HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -136,7 +136,7 @@ async fn a_stream_lives_as_long_as_it_says_something_or_will() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_the_answer_loses_the_place() {
+async fn a_client_that_does_not_read_loses_its_connection() {
     for path in ["/large", "/endless"] {
         let address = server(1, HEAD_WITHIN).await;
         let stalled = say(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).await;
@@ -147,14 +147,14 @@ async fn who_does_not_read_the_answer_loses_the_place() {
 }
 
 #[tokio::test]
-async fn who_keeps_http_2_open_for_nothing_is_hung_up_on() {
+async fn an_idle_http2_connection_is_closed() {
     let address = server(10, Duration::from_millis(500)).await;
     let settings = "\0\0\0\u{4}\0\0\0\0\0";
     ask(address, &format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{settings}")).await;
 }
 
 #[tokio::test]
-async fn who_finds_no_place_waits_for_one() {
+async fn a_connection_above_the_limit_waits_for_a_slot() {
     let address = server(1, HEAD_WITHIN).await;
     let silent = TcpStream::connect(address).await.unwrap();
     let answer = ask(address, ASK_ONCE).await;
@@ -163,7 +163,7 @@ async fn who_finds_no_place_waits_for_one() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused() {
+async fn a_request_head_above_the_limit_is_rejected() {
     let address = server(10, HEAD_WITHIN).await;
     let ask_with = |bytes: usize| {
         format!(
@@ -177,10 +177,10 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn who_came_before_the_end_is_answered() {
+async fn requests_sent_before_the_shutdown_are_answered() {
     let limits = Limits { places: 3, ..Limits::default() };
     let (address, stop, served) = serving(limits).await;
-    // Three that have a place, and two that wait for one in the queue.
+    // Three connections have a slot, and two wait in the accept queue.
     let mut fresh = say(address, "").await;
     let mut kept = say(address, ASK).await;
     kept.readable().await.unwrap();
@@ -188,7 +188,7 @@ async fn who_came_before_the_end_is_answered() {
     stream.readable().await.unwrap();
     let waiting = [say(address, ASK).await, say(address, ASK).await];
     stop.send(()).unwrap();
-    // A moment later they have been told; what they say then is heard all the same.
+    // After a moment the connections know about the shutdown; a request sent now is still answered.
     tokio::time::sleep(Duration::from_millis(300)).await;
     for stream in [&mut fresh, &mut kept] {
         stream.write_all(ASK.as_bytes()).await.unwrap();

@@ -1,19 +1,20 @@
-//! What calls cost: for how long one keeps a thread from everybody else, on the average of the last ones.
+//! The cost of calls: how long a call occupies a worker thread, as a moving average.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Whoever keeps a thread for longer is costly: sixty others may be before the next look at the sockets.
+/// A call that occupies a thread for longer is costly: sixty such tasks may run before the runtime polls the sockets
+/// again.
 const COSTLY: Duration = Duration::from_micros(250);
 
-/// In nanoseconds.
+/// The average in nanoseconds.
 #[derive(Default)]
 pub(super) struct Cost(AtomicU64);
 
 impl Cost {
-    /// Nobody knows yet: better careful than late.
+    /// Resets the average to a high cost: before the first measurement, calls are assumed to be costly.
     pub(super) fn forget(&self) {
         self.0.store(4 * COSTLY.as_nanos() as u64, Relaxed);
     }
@@ -26,14 +27,14 @@ impl Cost {
         Duration::from_nanos(self.0.load(Relaxed))
     }
 
-    /// A quarter of what is new, as calls are not alike. Of two who tell at once, one may be lost.
+    /// Weights the new measurement by a quarter, because calls differ. Of two concurrent updates, one may be lost.
     pub(super) fn learn(&self, took: Duration) {
         let (before, took) = (self.0.load(Relaxed), took.as_nanos() as u64);
         self.0.store(before - before / 4 + took / 4, Relaxed);
     }
 }
 
-/// Does it, and says for how long it was at it: not for how long it waited for others.
+/// Runs a call, and measures the time spent polling it, without the time it waited.
 pub(super) async fn measured<F: Future>(call: F) -> (F::Output, Duration) {
     let mut call = pin!(call);
     let mut took = Duration::ZERO;
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_calls_tell_what_they_cost() {
+    fn the_average_follows_a_few_calls() {
         let cost = Cost::default();
         assert!(!cost.is_high(), "nobody looks");
         cost.forget();
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn to_wait_for_others_costs_nothing() {
+    async fn waiting_does_not_count_as_cost() {
         let work = async {
             std::thread::sleep(COSTLY);
             tokio::time::sleep(Duration::from_secs(60)).await;

@@ -1,5 +1,5 @@
-//! Letting others go first. Whoever yields is woken after the runtime has looked at its sockets; but a connection may be
-//! polled before that for reasons of its own, and would take that for it.
+//! Yields to other tasks. A task that yields is woken after the runtime has polled its sockets. A connection may be
+//! polled before that for other reasons, and must not mistake such a poll for its turn.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Whoever waits, and whether it was their turn.
+/// The waker of a yielding task, and whether the runtime has woken it.
 struct Called {
     is: AtomicBool,
     who: Waker,
@@ -20,7 +20,7 @@ impl Wake for Called {
     }
 }
 
-/// Goes on when all who were there before had a look.
+/// Continues after every task that was ready before has been polled.
 pub(super) async fn others_first() {
     let mut called: Option<Arc<Called>> = None;
     poll_fn(|context| match &called {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn who_is_polled_for_other_reasons_waits_all_the_same() {
+    async fn a_poll_for_other_reasons_does_not_end_the_yield() {
         let waits = tokio::spawn(async {
             let mut first = Box::pin(others_first());
             let at_once: Vec<_> = (0..4).map(|_| first.as_mut().now_or_never()).collect();

@@ -1,5 +1,5 @@
-//! What is answered to a call that does not get its turn, in the words of its door: before anybody looks at the call, and so
-//! without a line in the log.
+//! The response to a call that load shedding rejects, in the format of its endpoint. It is sent before the call is
+//! parsed, and therefore without a log line.
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use axum::http::{Request, StatusCode};
@@ -11,7 +11,7 @@ use crate::problem::{Code, Problem};
 const WHY: &str = "the server has more calls than it can do: try again in a second";
 const MCP: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"toolcrib/code":"rate_limited","toolcrib/retryable":true,"toolcrib/retry_after":1}}}"#;
 
-/// Which door is asked, and what the request is known by if it has a name of its own.
+/// The endpoint of the request, and its request id if the client sent one.
 pub(in crate::serve) struct Refusal {
     is_mcp: bool,
     request_id: Option<HeaderValue>,
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_door_has_its_own_words_and_the_same_code() {
+    async fn each_endpoint_has_its_own_format_and_the_same_code() {
         let (status, body) = refused("/mcp/shop").await;
         assert_eq!(status, 503);
         assert_eq!(body["error"]["message"], WHY);

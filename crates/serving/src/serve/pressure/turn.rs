@@ -1,4 +1,4 @@
-//! Turns: a call has its turn when the whole of its body is there, so that whoever sends byte by byte takes nobody's place.
+//! Admission of a call: only after its whole body has arrived, so that a slow sender occupies no slot.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -10,11 +10,11 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::{Pressure, UnderWay};
 
-/// The place of a call for as long as this lives, once it was its turn; none if it was refused.
+/// The admission of one call. It holds the call's slot while it lives, and `None` if the call was rejected.
 #[derive(Clone, Default)]
 pub(in crate::serve) struct Turn(Arc<OnceLock<Option<UnderWay>>>);
 
-/// The body of a call, whose end is kept back until it is the call's turn.
+/// The body of a call, whose end is withheld until the call is admitted.
 struct Until<B> {
     body: B,
     pressure: Arc<Pressure>,
@@ -29,13 +29,13 @@ impl Turn {
         matches!(self.0.get(), Some(None))
     }
 
-    /// Waits for it. False if it was refused.
+    /// Waits for the admission; false if the call is rejected.
     pub(in crate::serve) async fn wait(&self, pressure: &Arc<Pressure>) -> bool {
         self.0.set(Arc::clone(pressure).enter().await).ok();
         !self.is_refused()
     }
 
-    /// The same body; whoever reads it to its end waits for this turn.
+    /// Wraps a body: a reader that reaches its end waits for the admission there.
     pub(in crate::serve) fn after<B>(
         &self,
         body: B,
@@ -49,7 +49,7 @@ impl Turn {
 }
 
 impl<B> Until<B> {
-    /// Whether it is let in.
+    /// Ready with true if the call is admitted, and with false if it is rejected.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.turn.0.get().is_none() {
             let enter = || Box::pin(Arc::clone(&self.pressure).enter()) as Waits;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_drips_takes_no_place() {
+    async fn a_slowly_sent_body_takes_no_slot() {
         let pressure = Arc::new(Pressure::default());
         let (drip, drips) = tokio::sync::mpsc::unbounded_channel();
         let frames = futures_util::stream::unfold(drips, |mut drips| async {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_body_waits_for_a_place() {
+    async fn the_end_of_a_body_waits_for_a_slot() {
         let (pressure, mut under_way) = crowded();
         let turn = Turn::default();
         let body = turn.after(Full::new(Bytes::from_static(b"a")), pressure);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_refused_has_no_end() {
+    async fn the_body_of_a_rejected_call_ends_with_an_error() {
         let (pressure, _under_way) = crowded();
         pressure.waiting.store(MAY_WAIT, super::super::Relaxed);
         let turn = Turn::default();

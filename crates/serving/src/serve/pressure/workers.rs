@@ -1,4 +1,4 @@
-//! The threads of the runtime, and how busy they are.
+//! The worker threads of the runtime, and their utilisation.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ pub(super) struct Workers {
     busy: Duration,
 }
 
-/// What was seen since the last look.
+/// Utilisation since the previous sample.
 pub(super) struct Look {
-    /// For which share of the time they had something to do.
+    /// The share of the time in which the workers were busy, from 0 to 1.
     pub(super) busy: f64,
     pub(super) time: Duration,
 }
@@ -28,7 +28,8 @@ impl Workers {
         self.metrics.num_workers()
     }
 
-    /// Nothing if they say later what they did, as they do after a number of tasks, however long these take.
+    /// Samples the workers. `None` if their counters have not moved: a worker updates them only after a number of
+    /// tasks.
     pub(super) fn look(&mut self) -> Option<Look> {
         let (now, busy) = (Instant::now(), busy(&self.metrics));
         if busy == self.busy {

@@ -1,4 +1,4 @@
-//! Answers that are always the same, prompts, and what changes when the settings do.
+//! Fixed answers, prompts and resources, and notifications when their settings change.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn settings() -> Value {
 }
 
 #[test]
-fn an_answer_is_the_same_over_every_door_and_recorded() {
+fn a_fixed_answer_is_the_same_at_every_endpoint_and_recorded() {
     let own = Own::new(settings());
     assert_eq!(own.client().tools(Modern), "limits motto picture");
     assert_eq!(own.text("motto", json!({})), "Less, but {{better}} {% x %}");
@@ -58,7 +58,7 @@ fn an_answer_is_the_same_over_every_door_and_recorded() {
 }
 
 #[test]
-fn what_an_admin_wrote_down_waits_where_everything_is_reviewed() {
+fn custom_tools_of_a_reviewed_source_wait_for_approval() {
     let settings = json!({"tools": [{"name": "motto", "answer": {"text": "Less"}}]});
     let own = Own::of(Server::start(), json!({"settings": settings, "trust": "review"}));
     assert_eq!(own.client().tools(Modern), "");
@@ -74,7 +74,7 @@ fn what_an_admin_wrote_down_waits_where_everything_is_reviewed() {
 }
 
 #[test]
-fn a_prompt_takes_its_arguments_as_they_are_and_nothing_else() {
+fn prompt_arguments_are_inserted_verbatim() {
     let own = Own::new(settings());
     let listed = own.list("prompts");
     let review = &listed["prompts"][0];
@@ -106,7 +106,7 @@ fn a_prompt_takes_its_arguments_as_they_are_and_nothing_else() {
 }
 
 #[test]
-fn values_of_an_admin_are_proposed_to_whoever_types() {
+fn completion_suggests_the_values_of_an_admin() {
     let own = Own::new(json!({
         "prompts": [{"name": "review", "template": "{{tone}} {{code}}", "arguments": [
             {"name": "tone", "values": ["friendly", "formal", "Frank"]}, {"name": "code"}]}],
@@ -123,15 +123,15 @@ fn values_of_an_admin_are_proposed_to_whoever_types() {
     assert_eq!(proposed(prompt(), "code", "f"), json!([]));
     let pages = json!({"type": "ref/resource", "uri": "pages://{page}"});
     assert_eq!(proposed(pages, "page", "m"), json!(["menu"]));
-    // They are for whoever types, and no part of the list.
+    // Suggested values serve completion only and are not part of the list.
     assert_eq!(own.list("prompts")["prompts"][0]["arguments"][0], json!({"name": "tone"}));
-    // Other values are good too.
+    // Other values are accepted too.
     let told = own.prompt("review", json!({"tone": "angry", "code": "x"}));
     assert_eq!(told["messages"][0]["content"]["text"], "angry x");
 }
 
 #[test]
-fn whoever_subscribed_to_what_an_admin_wrote_down_is_told_when_it_is_another() {
+fn subscribers_are_notified_when_a_custom_resource_changes() {
     let resources = |handbook: &str, bytes: &str| {
         let all = json!([
             {"uri": "docs://handbook", "name": "handbook", "text": handbook},
@@ -152,7 +152,7 @@ fn whoever_subscribed_to_what_an_admin_wrote_down_is_told_when_it_is_another() {
         [(resources("two", "AAEC"), "docs://handbook"), (resources("two", "AAED"), "docs://bytes")]
     {
         own.server.put("/api/sources/own", &registered(json!({"settings": settings}))).ok();
-        // The lists are what they were.
+        // The lists are unchanged, so the only notification is about the resource.
         let heard = events.next().unwrap().body;
         assert_eq!(heard["method"], "notifications/resources/updated");
         assert_eq!(heard["params"]["uri"], uri);
@@ -160,7 +160,7 @@ fn whoever_subscribed_to_what_an_admin_wrote_down_is_told_when_it_is_another() {
 }
 
 #[test]
-fn a_prompt_does_not_grow_without_bound() {
+fn an_expanded_prompt_has_a_size_limit() {
     let prompt =
         json!({"name": "again", "arguments": [{"name": "x"}], "template": "{{x}} ".repeat(200)});
     let own = Own::new(json!({"prompts": [prompt]}));
@@ -172,7 +172,7 @@ fn a_prompt_does_not_grow_without_bound() {
 }
 
 #[test]
-fn a_resource_template_does_not_grow_without_bound() {
+fn an_expanded_resource_template_has_a_size_limit() {
     let template =
         json!({"uri_template": "again://{x}", "name": "again", "text": "{{x}} ".repeat(10_000)});
     let own = Own::new(json!({"resource_templates": [template]}));
@@ -184,7 +184,7 @@ fn a_resource_template_does_not_grow_without_bound() {
 }
 
 #[test]
-fn texts_and_bytes_are_resources_and_so_is_what_addresses_say() {
+fn text_and_binary_resources_and_templates_can_be_read() {
     let own = Own::new(settings());
     let handbook =
         json!({"uri": "docs://handbook", "mimeType": "text/markdown", "text": "# Hi {{x}}"});
@@ -202,7 +202,7 @@ fn texts_and_bytes_are_resources_and_so_is_what_addresses_say() {
 }
 
 #[test]
-fn whoever_was_not_granted_it_has_none_of_it() {
+fn custom_tools_and_resources_require_a_grant() {
     let own = Own::new(settings());
     let other = super::key(&own.server, "other", &json!({"role": "guest"}));
     let client = super::Client::new(&own.server, &other);
@@ -213,7 +213,7 @@ fn whoever_was_not_granted_it_has_none_of_it() {
 }
 
 #[test]
-fn what_a_server_says_it_can_follows_the_settings_and_whoever_listens_is_told() {
+fn capabilities_follow_the_settings_and_listeners_are_notified() {
     let mut few = settings();
     for member in ["prompts", "resources", "resource_templates"] {
         few.as_object_mut().unwrap().remove(member);
@@ -242,7 +242,7 @@ fn what_a_server_says_it_can_follows_the_settings_and_whoever_listens_is_told() 
         2
     );
 
-    // Most of it goes: it was meant.
+    // Removing most of a source at once is accepted, because an admin did it on purpose.
     let one = json!({"tools": [{"name": "motto", "answer": {"text": "Less"}}]});
     own.server.put("/api/sources/own", &registered(json!({"settings": one}))).ok();
     own.server.wait_for("/api/sources/own", |source| {

@@ -1,4 +1,4 @@
-//! Tools that run a program: no shell, no option that was not meant, and nothing left when it is over.
+//! Tools that run a program: no shell, no injected options, and no process left over afterwards.
 
 use std::path::Path;
 use std::thread;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, Folder, Own, PATH, Server};
 
-/// A server that starts programs.
+/// Server that may start programs.
 fn open() -> Server {
     Server::on_in(Folder::empty(), "--allow-stdio", &[PATH])
 }
@@ -17,13 +17,13 @@ fn with(tools: &Value) -> Own {
     Own::on(open(), json!({"tools": tools}))
 }
 
-/// A script that an admin wrote.
+/// Tool that runs a shell script of the admin.
 fn script(name: &str, script: &str) -> Value {
     json!({"name": name, "command": {"program": "sh", "arguments": ["-c", script]}})
 }
 
 #[test]
-fn a_value_is_one_argument_whatever_is_in_it() {
+fn an_argument_value_stays_one_program_argument() {
     let own = with(&json!([
         {"name": "show", "input_schema": {"properties": {"a": {}, "b": {}}},
             "command": {"program": "printf", "arguments": ["[%s]", "{{a}}", "x={{b}}", "{{ a }}"]}},
@@ -48,7 +48,7 @@ fn a_value_is_one_argument_whatever_is_in_it() {
 }
 
 #[test]
-fn a_program_has_the_environment_it_was_given_and_keeps_its_secrets() {
+fn a_program_gets_only_its_environment_and_its_secrets_are_redacted() {
     let tools = json!([
         {"name": "env", "command": {"program": "env", "environment": {"TOKEN": "env:TOKEN"}, "directory": "/tmp"}},
         {"name": "where", "command": {"program": "pwd", "directory": "/tmp"}},
@@ -66,7 +66,7 @@ fn a_program_has_the_environment_it_was_given_and_keeps_its_secrets() {
 }
 
 #[test]
-fn a_program_that_fails_says_so_with_the_last_of_its_words() {
+fn a_failed_program_is_reported_with_the_end_of_its_stderr() {
     let tools = json!([
         script("fails", "echo out; echo why >&2; exit 3"),
         script("loud", "i=0; while [ $i -lt 200 ]; do echo line $i >&2; i=$((i+1)); done; exit 1"),
@@ -92,7 +92,7 @@ fn a_program_that_fails_says_so_with_the_last_of_its_words() {
 }
 
 #[test]
-fn a_program_that_does_not_end_is_ended_with_all_that_it_started() {
+fn a_program_that_runs_too_long_is_killed_with_its_children() {
     let server = open();
     let noted = server.folder.path("noted");
     let noting = format!("echo $$ $PPID > {0}.new; mv {0}.new {0};", noted.display());
@@ -122,7 +122,7 @@ fn a_program_that_does_not_end_is_ended_with_all_that_it_started() {
 }
 
 #[test]
-fn a_program_ends_when_nobody_waits_any_more_and_when_the_server_stops() {
+fn a_program_is_killed_when_the_client_disconnects_or_the_server_dies() {
     let server = open();
     let tools = json!([script("first", "sleep 603"), script("second", "sleep 604")]);
     let mut own = Own::on(server, json!({"tools": tools}));
@@ -152,7 +152,7 @@ fn wait(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn no_more_run_at_once_than_the_source_allows() {
+fn concurrent_programs_are_limited_by_the_source() {
     let tools = json!([script("slow", "sleep 605")]);
     let limits = json!({"per_agent": {"concurrent": 1}, "all": {"concurrent": 1}, "timeout": 3});
     let server = open();
@@ -166,7 +166,7 @@ fn no_more_run_at_once_than_the_source_allows() {
 }
 
 #[test]
-fn a_program_in_a_sandbox_sees_nothing_beside_it() {
+fn a_sandboxed_program_cannot_read_other_files() {
     let server = open();
     let journal = server.folder.files().into_iter().find(|name| name.ends_with(".db")).unwrap();
     let journal = server.folder.path(&journal);
@@ -176,7 +176,7 @@ fn a_program_in_a_sandbox_sees_nothing_beside_it() {
     assert!(why.contains("ermission denied"), "{why}");
 }
 
-/// Whether a `sleep` of so many seconds is there.
+/// Whether a process `sleep SECONDS` is running.
 fn sleeping(seconds: &str) -> bool {
     let line = format!("sleep\0{seconds}\0");
     processes().any(|process| {
@@ -184,7 +184,7 @@ fn sleeping(seconds: &str) -> bool {
     })
 }
 
-/// How many children of a process have ended and were not taken.
+/// Number of zombie children of a process.
 fn zombies(parent: &str) -> usize {
     let is_one = |process: &std::path::PathBuf| {
         let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a configuration file says of tools, prompts and resources of its own, beside tools that were discovered.
+//! Tools, prompts and resources that a configuration file defines, beside discovered tools.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Folder, Own, PATH, Server, key};
 use crate::support::ok;
 use crate::upstream::Upstream;
 
-/// A source whose tools are discovered; a request, an answer, a command, a prompt and a resource of our own.
+/// Source with discovered tools, and a custom request, answer, command, prompt and resource.
 const FILE: &str = r#"
 sources:
   - {id: pizzeria, name: Pizzeria, url: "UPSTREAM/openapi.json", allow: [127.0.0.1], settings: {kind: openapi}}
@@ -31,7 +31,7 @@ policies:
   - {id: staff, name: Staff, groups: [all], matchers: [{claim: role, operator: equals, value: staff}]}
 "#;
 
-/// A server that was started with the file.
+/// Server that follows this file.
 fn declared() -> (Upstream, Own) {
     let upstream = Upstream::replying(|request| match request.split(' ').nth(1) {
         Some("/openapi.json") => ok(
@@ -53,7 +53,7 @@ fn declared() -> (Upstream, Own) {
 }
 
 #[test]
-fn a_custom_tool_of_the_file_is_a_request_an_answer_or_a_command() {
+fn custom_tools_of_the_file_send_requests_return_answers_or_run_commands() {
     let (_upstream, own) = declared();
     assert_eq!(own.text("get_dish", json!({"dish": "a b"})), "/dishes/a%20b");
     assert_eq!(own.text("motto", json!({})), "Less is more");
@@ -61,7 +61,7 @@ fn a_custom_tool_of_the_file_is_a_request_an_answer_or_a_command() {
 }
 
 #[test]
-fn custom_tools_are_merged_with_those_that_are_discovered() {
+fn custom_tools_are_merged_with_discovered_tools() {
     let (_upstream, own) = declared();
     let mut tools: Vec<_> =
         own.client().tools(super::Modern).split(' ').map(str::to_owned).collect();
@@ -71,7 +71,7 @@ fn custom_tools_are_merged_with_those_that_are_discovered() {
 }
 
 #[test]
-fn prompts_and_resources_of_the_file_are_there_too() {
+fn prompts_and_resources_of_the_file_are_served() {
     let (_upstream, own) = declared();
     let message = &own.prompt("greet", json!({"who": "Ada"}))["messages"][0];
     assert_eq!(message["content"]["text"], "Greet Ada");

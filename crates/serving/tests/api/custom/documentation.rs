@@ -1,10 +1,10 @@
-//! The examples of the documentation are what is taken.
+//! The examples in the documentation of custom tools can be registered and work.
 
 use serde_json::{Value, json};
 
 use super::{Folder, Own, PATH, Server};
 
-/// The JSON in the page, in order.
+/// JSON blocks of the page, in order.
 fn examples() -> Vec<Value> {
     let page = std::fs::read_to_string("../../docs/custom.md").unwrap();
     let blocks = page.split("```json\n").skip(1).map(|block| block.split("```").next().unwrap());
@@ -12,7 +12,7 @@ fn examples() -> Vec<Value> {
 }
 
 #[test]
-fn every_example_is_registered_and_does_what_the_page_says() {
+fn every_documented_example_can_be_registered_and_used() {
     let folder = Folder::empty();
     std::fs::create_dir(folder.path("docs")).unwrap();
     folder.write("docs/refunds.md", "Refunds take five days.");

@@ -1,4 +1,4 @@
-//! What is wrong with a source is said when it is registered or changed: all at once, each with its place.
+//! Errors in a source are reported when it is registered or changed: all at once, each with its field path.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn errors(server: &Server, settings: Value) -> String {
 }
 
 #[test]
-fn duplicates_are_refused_in_the_words_that_are_known() {
+fn duplicates_are_rejected_with_an_already_exists_message() {
     let tool = json!({"name": "motto", "answer": {"text": "a"}});
     let resource = json!({"uri": "docs://a", "name": "a", "text": "a"});
     let prompt = json!({"name": "review", "template": "a"});
@@ -27,7 +27,7 @@ fn duplicates_are_refused_in_the_words_that_are_known() {
 }
 
 #[test]
-fn members_that_nobody_knows_are_refused_with_the_likely_ones() {
+fn unknown_fields_are_rejected_with_suggestions() {
     let settings = json!({
         "tool": [],
         "tools": [
@@ -49,7 +49,7 @@ fn members_that_nobody_knows_are_refused_with_the_likely_ones() {
 }
 
 #[test]
-fn all_that_cannot_be_used_is_said_at_once() {
+fn all_invalid_settings_are_reported_at_once() {
     let settings = json!({
         "tools": [
             {"name": "a b", "answer": {"text": ""}},
@@ -97,7 +97,7 @@ fn all_that_cannot_be_used_is_said_at_once() {
 }
 
 #[test]
-fn a_credential_needs_an_origin_to_go_to() {
+fn a_credential_needs_a_source_url() {
     let settings = json!({"tools": [{"name": "a", "request": {"url": "https://a.test"}}]});
     let auth = json!({"kind": "bearer", "token": "env:TOKEN"});
     let source = registered(json!({"settings": settings, "auth": auth}));
@@ -109,7 +109,7 @@ fn a_credential_needs_an_origin_to_go_to() {
 }
 
 #[test]
-fn programs_are_registered_only_where_they_are_run() {
+fn programs_can_be_registered_only_with_allow_stdio() {
     let command = json!({"tools": [{"name": "a", "command": {"program": "date"}}]});
     let source = registered(json!({"settings": command}));
     let server = Server::start();
@@ -128,7 +128,7 @@ fn programs_are_registered_only_where_they_are_run() {
 }
 
 #[test]
-fn a_program_that_was_registered_is_not_run_by_a_server_that_runs_none() {
+fn a_registered_program_does_not_run_without_allow_stdio() {
     let tools = json!([{"name": "date", "command": {"program": "/bin/date"}}]);
     let own = super::Own::on(Server::start_with("--allow-stdio"), json!({"tools": tools}));
     assert!(!own.text("date", json!({})).is_empty());

@@ -1,4 +1,4 @@
-//! Tools that send a request: every value stays in its place.
+//! Tools that send an HTTP request: argument values cannot escape their position in it.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn last(upstream: &Upstream) -> (String, String, String) {
 }
 
 #[test]
-fn values_are_encoded_for_the_place_they_stand_in() {
+fn values_are_encoded_for_their_position_in_the_request() {
     let upstream = upstream();
     let own = own(&upstream);
     let got = own.call("get", json!({"id": "a/../b?c#d", "q": "x&y=z {{id}}"}));
@@ -77,7 +77,7 @@ fn values_are_encoded_for_the_place_they_stand_in() {
 }
 
 #[test]
-fn a_value_of_many_parts_stays_one_pair() {
+fn a_structured_value_stays_one_query_or_form_pair() {
     let upstream = upstream();
     let own = own(&upstream);
     own.call("any", json!({"c": {"role": "admin", "fixed": "2"}}));
@@ -88,7 +88,7 @@ fn a_value_of_many_parts_stays_one_pair() {
 }
 
 #[test]
-fn what_would_leave_its_place_is_refused_and_not_sent() {
+fn values_that_would_escape_their_position_are_rejected() {
     let upstream = upstream();
     let own = own(&upstream);
     for arguments in [
@@ -109,7 +109,7 @@ fn what_would_leave_its_place_is_refused_and_not_sent() {
 }
 
 #[test]
-fn credentials_go_to_the_origin_of_the_source_only() {
+fn credentials_are_sent_only_to_the_origin_of_the_source() {
     let (upstream, elsewhere) = (upstream(), upstream());
     let settings = json!({"tools": [{"name": "there", "request": {"url": elsewhere.url("/x")}}]});
     let source = json!({"url": upstream.url(""), "allow": ["127.0.0.1"], "settings": settings,
@@ -121,7 +121,7 @@ fn credentials_go_to_the_origin_of_the_source_only() {
 }
 
 #[test]
-fn resources_on_the_web_are_fetched_within_the_guard() {
+fn web_resources_are_fetched_under_the_egress_rules() {
     let upstream = upstream();
     let settings = json!({
         "resources": [
@@ -145,7 +145,7 @@ fn resources_on_the_web_are_fetched_within_the_guard() {
     let before = upstream.requests().len();
     own.not_read("web://pages/..");
     own.not_read("web://pages/a/b");
-    // What is not public is not reached unless the source says so.
+    // An address that is not public is unreachable unless the source allows it.
     let mut shut = source;
     shut.as_object_mut().unwrap().remove("allow");
     own.server.put("/api/sources/own", &super::registered(shut)).ok();

@@ -1,4 +1,4 @@
-//! Files that are resources: only below folders that the operator named, wherever links and addresses lead.
+//! File resources: only files below the operator's folders are readable, whatever symlinks or URIs point to.
 
 use std::os::unix::fs::symlink;
 
@@ -23,7 +23,7 @@ fn world() -> (Folder, Server) {
 }
 
 #[test]
-fn files_below_a_folder_are_read_as_they_are_now() {
+fn files_below_an_allowed_folder_are_read_on_every_request() {
     let (folder, server) = world();
     let at = |name: &str| folder.path("open").join(name);
     let settings = json!({
@@ -75,7 +75,7 @@ fn files_below_a_folder_are_read_as_they_are_now() {
 }
 
 #[test]
-fn files_elsewhere_are_refused_where_they_are_said() {
+fn files_outside_allowed_folders_are_rejected_at_registration() {
     let (folder, server) = world();
     let file = |file: &str| {
         let settings = json!({"resources": [{"uri": "docs://a", "name": "a", "file": file}]});

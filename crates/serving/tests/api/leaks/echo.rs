@@ -1,4 +1,4 @@
-//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens.
+//! Upstream that echoes every request: an API, an MCP server and a token endpoint.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::support::ok;
 use crate::upstream::{Upstream, answer};
 
-/// The tokens it gives.
+/// Tokens that it issues.
 pub(super) const OWN: &str = "canary-own-7740.b1";
 pub(super) const EXCHANGED: &str = "canary-exchanged-0c2e.b1";
-/// What it says of somebody, which is no token.
+/// Identity assertion that it issues; not an access token.
 pub(super) const ASSERTION: &str = "canary-assertion-77af.b1";
 
-/// Longer than anybody waits.
+/// Longer than any test waits for a call.
 const LATE: Duration = Duration::from_millis(2_600);
 const VERBS: [&str; 4] = ["echo", "odd", "fail", "late"];
 
@@ -22,7 +22,7 @@ pub(super) fn start() -> Upstream {
     Upstream::replying(reply)
 }
 
-/// The tools of a source over HTTP.
+/// OpenAPI document of a source.
 pub(super) fn specification(source: &str) -> String {
     let paths = VERBS.map(|verb| {
         let id = format!("{verb}_{}", source.replace('-', "_"));
@@ -59,7 +59,7 @@ fn lines(request: &str) -> Vec<&str> {
     request.lines().collect()
 }
 
-/// As if each source were a resource of its own, and all of them had one authorization server.
+/// OAuth metadata as if each source were its own resource, and all of them shared one authorization server.
 fn metadata(place: &str, request: &str) -> Vec<u8> {
     let host = request.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
@@ -92,7 +92,7 @@ fn token(request: &str) -> Vec<u8> {
     ok("application/json", &granted.to_string())
 }
 
-/// The server of a source that speaks MCP.
+/// Replies as the MCP server of a source.
 fn message(source: &str, request: &str) -> Vec<u8> {
     let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let Ok(message) = serde_json::from_str::<Value>(body) else {

@@ -1,4 +1,4 @@
-//! Looks for secrets in anything, in every form that somebody could read them from.
+//! Searches texts for secrets in every readable encoding.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// A secret that must not be found, and what it is.
+/// Secret that must not appear, and its name in failure messages.
 pub(super) struct Canary {
     pub(super) name: &'static str,
     forms: Vec<String>,
@@ -33,7 +33,7 @@ impl Canary {
     }
 }
 
-/// How it looks within a longer text in base64, behind so many bytes: without what others have a part in.
+/// Base64 of the secret at this byte offset in a longer text, without characters that depend on its neighbours.
 fn in_base64(secret: &str, before: usize) -> [String; 2] {
     let whole = [&vec![0; before], secret.as_bytes()].concat();
     let own = (before * 8).div_ceil(6)..whole.len() * 8 / 6;
@@ -41,7 +41,7 @@ fn in_base64(secret: &str, before: usize) -> [String; 2] {
     [cut(STANDARD_NO_PAD.encode(&whole)), cut(URL_SAFE_NO_PAD.encode(&whole))]
 }
 
-/// `NAME stands in PLACE` for each that is found in one of these texts.
+/// `NAME stands in PLACE` for each canary found in one of these texts.
 pub(super) fn found(canaries: &[Canary], texts: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
     for (place, text) in texts {
@@ -51,14 +51,14 @@ pub(super) fn found(canaries: &[Canary], texts: &[(String, String)]) -> Vec<Stri
     found
 }
 
-/// Every byte of every file in a folder and below.
+/// Contents of every file in a folder and its subfolders.
 pub(super) fn files(folder: &Path) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             texts.extend(files(&path));
-        // One that is gone by now is in the other look.
+        // A file that was deleted meanwhile is covered by the other search.
         } else if let Ok(bytes) = fs::read(&path) {
             texts.push((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()));
         }
@@ -84,7 +84,7 @@ fn a_planted_canary_is_found_in_every_form() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("below")).unwrap();
     for text in planted {
-        // In the middle of something that is no text.
+        // Surrounded by bytes that are not UTF-8.
         let bytes = [&[0xff, 0, 0xfe][..], text.as_bytes(), &[0xff]].concat();
         fs::write(folder.path().join("below/file"), bytes).unwrap();
         let found = found(&canaries, &files(folder.path()));

@@ -1,4 +1,4 @@
-//! What no client should send: each gets the answer that is due, and the next who asks is answered as ever
+//! Input that no client should send: each message gets the proper error, and the next valid request still succeeds
 //! (MCP-05, MCP-09, MCP-14 to MCP-16).
 
 mod bodies;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::api::server::Server;
 
-/// A client that sends bytes as they are, on a connection that is kept while it can be.
+/// Client that sends raw bytes and keeps its connection open as long as possible.
 struct Wire<'a> {
     server: &'a Server,
     key: &'a str,
     connection: Option<BufReader<TcpStream>>,
 }
 
-/// What came back: a status, and the body.
+/// Response: status and body.
 type Came = (u16, String);
 
 impl<'a> Wire<'a> {
@@ -28,13 +28,13 @@ impl<'a> Wire<'a> {
         Self { server, key, connection: None }
     }
 
-    /// The beginning of every request.
+    /// Beginning of every request head.
     fn head(&self) -> String {
         let key = self.key;
         format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n")
     }
 
-    /// Sends a body that says it is JSON.
+    /// Sends a body with the content type JSON.
     fn send(&mut self, body: &[u8]) -> Came {
         let length = body.len();
         let head = self.head();
@@ -43,18 +43,18 @@ impl<'a> Wire<'a> {
         self.write(&[head.as_bytes(), body].concat()).expect("an answer")
     }
 
-    /// Sends bytes; none if the server hung up without a word.
+    /// Sends raw bytes; returns `None` if the server closed the connection without an answer.
     fn write(&mut self, bytes: &[u8]) -> Option<Came> {
         let open = || BufReader::new(self.server.connect());
         let mut connection = self.connection.take().unwrap_or_else(open);
-        // A server that has seen enough may hang up before the end.
+        // The server may close the connection before it has read everything.
         drop(connection.get_mut().write_all(bytes));
         let (came, stays) = read(&mut connection)?;
         self.connection = stays.then_some(connection);
         Some(came)
     }
 
-    /// The server still answers a good request: on this connection if it is kept, else on another.
+    /// Checks that the server still answers a valid request, on this connection if it is open, otherwise on a new one.
     fn is_well(&mut self) {
         let ping = json!({"jsonrpc": "2.0", "id": "still there?", "method": "ping"});
         let (status, body) = self.send(ping.to_string().as_bytes());
@@ -63,7 +63,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// One answer, and whether another request may follow; none if there was none.
+/// Reads one response and whether the connection stays open; `None` if the server sent nothing.
 fn read(connection: &mut BufReader<TcpStream>) -> Option<(Came, bool)> {
     connection.get_ref().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut line = String::new();
@@ -91,7 +91,7 @@ fn parsed(body: &str) -> Value {
     serde_json::from_str(body).map_err(|error| format!("{error}: {body}")).unwrap()
 }
 
-/// The status and the code of an error.
+/// Status and JSON-RPC code of an error.
 fn refused((status, body): &Came) -> (u16, i64) {
     let body = parsed(body);
     assert!(body["result"].is_null(), "{body}");

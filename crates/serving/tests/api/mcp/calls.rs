@@ -1,4 +1,4 @@
-//! Calls, and every other method: what came of them, and what is refused with which code and status.
+//! Calls and all other methods: their results, and the code and status of each error.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn missing(name: &str) -> (u16, i64, String) {
 }
 
 #[test]
-fn both_eras_call_a_tool() {
+fn both_generations_call_a_tool() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     for (number, era) in ERAS.into_iter().enumerate() {
@@ -39,7 +39,7 @@ fn both_eras_call_a_tool() {
             "GET /broken HTTP/1.1"
         ]
     );
-    // Nothing of who called, and how, is for the upstream.
+    // Nothing about the caller or its protocol is sent upstream.
     assert!(asked.iter().all(|request| {
         let request = request.to_lowercase();
         !request.contains("authorization") && !request.contains("mcp-")
@@ -47,7 +47,7 @@ fn both_eras_call_a_tool() {
 }
 
 #[test]
-fn a_refusal_has_the_code_and_the_time_that_rest_gives_it() {
+fn an_open_circuit_has_the_same_code_and_retry_time_as_over_rest() {
     let shop = Shop::open();
     for _ in 0..5 {
         shop.call(json!({"name": "break_pet"})).ok();
@@ -67,7 +67,7 @@ fn a_refusal_has_the_code_and_the_time_that_rest_gives_it() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_answered_by_the_tool_and_not_sent() {
+fn invalid_arguments_are_a_tool_error_and_not_sent() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     for era in ERAS {
@@ -94,7 +94,7 @@ fn arguments_that_do_not_fit_are_answered_by_the_tool_and_not_sent() {
 }
 
 #[test]
-fn a_tool_that_is_not_granted_is_one_that_is_not_there() {
+fn an_ungranted_tool_is_not_found() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let guest = key(&shop.server, "guest", &json!({"role": "guest"}));
@@ -120,7 +120,7 @@ fn a_tool_that_is_not_granted_is_one_that_is_not_there() {
             let params = json!({"name": name, "arguments": {"id": 7}});
             assert_eq!(client.refused(era, "tools/call", params), missing(name));
         }
-        // Nothing is granted by default.
+        // Without a grant, no tool is found.
         for name in ["get_pet", "pets:get_pet", "tool_search", "no_pet"] {
             assert_eq!(guest.refused(era, "tools/call", json!({"name": name})), missing(name));
         }
@@ -131,7 +131,7 @@ fn a_tool_that_is_not_granted_is_one_that_is_not_there() {
 }
 
 #[test]
-fn what_is_searched_is_called_once_and_by_its_own_name() {
+fn a_searched_tool_is_called_once_and_by_its_own_name() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key).at("/mcp?mode=search");
     for era in ERAS {
@@ -160,11 +160,11 @@ fn what_is_searched_is_called_once_and_by_its_own_name() {
 }
 
 #[test]
-fn a_server_says_what_it_can_do_and_no_more() {
+fn a_server_announces_exactly_its_capabilities() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let discovered = client.result(Modern, "server/discover", json!({}));
-    // The rest of an answer that is cut is a resource.
+    // `resources` is announced because the rest of a truncated result is a resource.
     let resources = json!({"listChanged": true});
     let capabilities =
         json!({"tools": {"listChanged": true}, "logging": {}, "resources": resources});
@@ -175,7 +175,7 @@ fn a_server_says_what_it_can_do_and_no_more() {
     assert_eq!(introduced["capabilities"], capabilities);
     assert_eq!(introduced["serverInfo"]["name"], "toolcrib");
     assert_eq!(client.result(Modern, "resources/list", json!({}))["resources"], json!([]));
-    // Who has no tools has nothing that could be cut.
+    // A caller without tools has no results that could be truncated.
     let nobody = Client::new(&shop.server, &shop.server.key);
     let discovered = nobody.result(Modern, "server/discover", json!({}));
     let capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
@@ -183,7 +183,7 @@ fn a_server_says_what_it_can_do_and_no_more() {
 }
 
 #[test]
-fn methods_that_are_not_there_are_refused_in_the_words_of_the_era() {
+fn unknown_methods_get_the_error_of_their_generation() {
     let server = Server::start();
     let client = Client::new(&server, &server.key);
     let refused = |era: Era, method: &str| {
@@ -208,7 +208,7 @@ fn methods_that_are_not_there_are_refused_in_the_words_of_the_era() {
 }
 
 #[test]
-fn what_cannot_be_meant_has_a_code() {
+fn invalid_parameters_have_a_code() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     for (method, params, modern, legacy) in [
@@ -243,7 +243,7 @@ fn what_cannot_be_meant_has_a_code() {
 }
 
 #[test]
-fn a_request_says_its_version_and_what_its_client_can() {
+fn a_request_names_its_version_and_client_capabilities() {
     let server = Server::start();
     let client = Client::new(&server, &server.key);
     let version = "io.modelcontextprotocol/protocolVersion";
@@ -273,13 +273,13 @@ fn a_request_says_its_version_and_what_its_client_can() {
     assert_eq!((answer.status, &body["id"]), (400, &json!("x")));
     assert_eq!(body["error"]["data"]["requested"], "2099-01-01");
     assert_eq!(body["error"]["data"]["supported"][0], super::VERSION);
-    // The header and the body are compared before the version is judged.
+    // The header and the body are compared before the version is checked.
     assert_eq!(refused(&of_version("2099-01-01", super::VERSION)).1, -32020);
     assert_eq!(refused(&of_version(super::VERSION, "2099-01-01")).1, -32020);
 }
 
 #[test]
-fn an_answer_comes_in_a_form_that_is_taken() {
+fn an_answer_has_an_accepted_media_type() {
     let shop = Shop::open();
     let send = |accept: Option<&str>| {
         let ask = Ask::new("POST", "/mcp").bearer(&shop.key);
@@ -305,7 +305,7 @@ fn an_answer_comes_in_a_form_that_is_taken() {
 }
 
 #[test]
-fn messages_that_want_no_answer_get_none() {
+fn notifications_and_responses_get_no_answer() {
     let server = Server::start();
     let client = Client::new(&server, &server.key);
     for message in [
@@ -325,7 +325,7 @@ fn messages_that_want_no_answer_get_none() {
 }
 
 #[test]
-fn nobody_is_served_without_a_good_credential() {
+fn a_valid_credential_is_required() {
     let server = Server::start();
     for era in ERAS {
         let stranger = Client::new(&server, "tcrib_nobody_secret");
@@ -333,7 +333,7 @@ fn nobody_is_served_without_a_good_credential() {
         assert!(answer.problem().starts_with("401 unauthorized"), "{answer:?}");
         assert!(answer.header("www-authenticate").starts_with("Bearer"));
     }
-    // A page of somebody else's is shut out before anything is read.
+    // A foreign web page is rejected before its request is read.
     for origin in ["https://evil.example", "null", "http://localhost.evil"] {
         let client = Client::new(&server, &server.key);
         let ask = client.ask(Modern, "tools/list", json!({})).header("Origin", origin);
@@ -342,7 +342,7 @@ fn nobody_is_served_without_a_good_credential() {
 }
 
 #[test]
-fn the_rest_of_an_answer_that_is_too_long_is_a_resource_of_who_called() {
+fn the_rest_of_a_truncated_result_is_a_resource_of_its_caller() {
     let shop = shaping::Shop::answering(&shaping::many_orders());
     shop.patch(&json!({"max_result_bytes": 1024})).ok();
     let client = Client::new(&shop.server, &shop.key);

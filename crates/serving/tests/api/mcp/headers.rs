@@ -1,4 +1,4 @@
-//! Headers that repeat the body: there, once, and the same.
+//! Headers that mirror the body: required, unique, and equal to the body.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn call(shop: &Shop, headers: &[(&str, &str)]) -> Answer {
     shop.server.send(&ask.json(&request(Modern, json!(1), "tools/call", params)))
 }
 
-/// The good headers, one of them said otherwise or, if there is nothing to say, left out.
+/// The valid headers with the values of one replaced, or without it if there are no values.
 fn but(name: &str, values: &[&'static str]) -> Vec<(&'static str, &'static str)> {
     let mut headers: Vec<_> = GOOD.into_iter().filter(|(known, _)| *known != name).collect();
     let name = GOOD.iter().find(|(known, _)| *known == name).unwrap().0;
@@ -27,7 +27,7 @@ fn but(name: &str, values: &[&'static str]) -> Vec<(&'static str, &'static str)>
 }
 
 #[test]
-fn headers_that_say_the_same_are_taken() {
+fn headers_that_match_the_body_are_accepted() {
     let shop = Shop::open();
     for headers in [
         GOOD.to_vec(),
@@ -38,14 +38,14 @@ fn headers_that_say_the_same_are_taken() {
         let answer = call(&shop, &headers);
         assert_eq!(answer.ok()["result"]["resultType"], "complete", "{headers:?}");
     }
-    // Names of headers have no case.
+    // Header names are case-insensitive.
     let shouted = GOOD.map(|(name, value)| (name.to_uppercase(), value));
     let shouted: Vec<_> = shouted.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(call(&shop, &shouted).status, 200);
 }
 
 #[test]
-fn headers_that_are_missing_or_say_something_else_are_a_mismatch() {
+fn missing_or_different_headers_are_a_mismatch() {
     let shop = Shop::open();
     for headers in [
         but("MCP-Protocol-Version", &[]),
@@ -86,7 +86,7 @@ fn headers_that_are_missing_or_say_something_else_are_a_mismatch() {
 }
 
 #[test]
-fn the_older_era_has_no_such_headers() {
+fn the_legacy_generation_ignores_these_headers() {
     let shop = Shop::open();
     for version in [None, Some("2025-11-25"), Some("2025-06-18"), Some("2025-03-26")] {
         let ask = Ask::new("POST", "/mcp").bearer(&shop.key).header("Accept", ACCEPT);
@@ -96,7 +96,7 @@ fn the_older_era_has_no_such_headers() {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(shop.server.send(&ask.json(&message)).ok()["result"], json!({}));
     }
-    // A version that nobody knows is not guessed at.
+    // An unknown version is rejected, not guessed.
     let ask = Ask::new("POST", "/mcp").bearer(&shop.key).header("MCP-Protocol-Version", "2020");
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     assert_eq!(shop.server.send(&ask.json(&message)).status, 400);

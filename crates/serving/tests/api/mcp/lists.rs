@@ -1,4 +1,4 @@
-//! Lists: the same tools in both eras, a page at a time, all of them or one group, or a way to search them.
+//! Tool lists: the same tools in both generations; pagination, group endpoints and search mode.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::api::calls::Shop;
 use crate::api::server::Server;
 use crate::api::sources::specification;
 
-/// A server with so many tools, for the role `staff`.
+/// Server with this many tools, granted to the role `staff`.
 fn with_tools(count: usize) -> (Server, String) {
     let server = Server::start();
     let names: Vec<String> = (0..count).map(|number| format!("tool{number:05}")).collect();
@@ -24,7 +24,7 @@ fn with_tools(count: usize) -> (Server, String) {
 }
 
 #[test]
-fn both_eras_list_what_the_agent_has() {
+fn both_generations_list_the_tools_of_the_agent() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let modern = client.result(Modern, "tools/list", json!({}));
@@ -34,7 +34,7 @@ fn both_eras_list_what_the_agent_has() {
     let tool = &modern["tools"][2];
     assert_eq!(tool["description"], "One pet");
     assert_eq!(tool["inputSchema"]["required"], json!(["id"]));
-    // The older era knows nothing but the list.
+    // The legacy generation has no fields beside the list.
     assert_eq!(legacy.as_object().unwrap().len(), 1);
     assert_eq!((&modern["resultType"], &modern["ttlMs"]), (&json!("complete"), &json!(0)));
     assert_eq!(modern["cacheScope"], "private");
@@ -48,13 +48,13 @@ fn both_eras_list_what_the_agent_has() {
 }
 
 #[test]
-fn whoever_was_granted_nothing_has_an_empty_list() {
+fn an_agent_without_grants_has_an_empty_list() {
     let shop = Shop::open();
     let guest = key(&shop.server, "guest", &json!({"role": "guest"}));
     for (era, credential) in ERAS.into_iter().zip([&guest, &shop.server.key]) {
         let client = Client::new(&shop.server, credential);
         assert_eq!(client.result(era, "tools/list", json!({}))["tools"], json!([]));
-        // Nobody said that there were any.
+        // The server does not announce these primitives either.
         for method in ["prompts", "resources", "resources/templates"] {
             let (_, code, _) = client.refused(era, &format!("{method}/list"), json!({}));
             assert_eq!(code, -32601, "{method}");
@@ -63,7 +63,7 @@ fn whoever_was_granted_nothing_has_an_empty_list() {
 }
 
 #[test]
-fn a_long_list_comes_in_pages_and_whole() {
+fn a_long_list_is_paginated_without_gaps() {
     let (server, key) = with_tools(2_500);
     let client = Client::new(&server, &key);
     for era in ERAS {
@@ -88,13 +88,13 @@ fn a_long_list_comes_in_pages_and_whole() {
 }
 
 #[test]
-fn a_cursor_is_good_for_one_list_of_one_agent() {
+fn a_cursor_is_valid_for_one_list_of_one_agent() {
     let (server, staff) = with_tools(1_001);
     let other = key(&server, "other", &json!({"role": "staff"}));
     let client = Client::new(&server, &staff);
     let first = client.result(Modern, "tools/list", json!({}));
     let cursor = first["nextCursor"].as_str().unwrap();
-    // Whoever it was given to may use it in either era, and again.
+    // The agent may reuse its cursor, in either generation.
     for era in [Modern, Legacy, Modern] {
         let page = client.result(era, "tools/list", json!({"cursor": cursor}));
         assert_eq!(names(&page), "tool01000");
@@ -127,13 +127,13 @@ fn a_cursor_is_good_for_one_list_of_one_agent() {
         let found = foreign.refused(era, "tools/list", json!({"cursor": cursor}));
         assert_eq!(found, expected);
     }
-    // What is no cursor at all is the beginning.
+    // A cursor of null means the beginning.
     let page = client.result(Legacy, "tools/list", json!({"cursor": null}));
     assert_eq!(page["tools"].as_array().unwrap().len(), 1_000);
 }
 
 #[test]
-fn a_list_may_be_searched_instead() {
+fn search_mode_lists_the_search_tools_instead() {
     let shop = Shop::open();
     let at = |path: &'static str| Client::new(&shop.server, &shop.key).at(path);
     for era in ERAS {
@@ -144,7 +144,7 @@ fn a_list_may_be_searched_instead() {
         let found = at("/mcp?mode=search").call(era, "tool_search", json!({"query": "one pet"}));
         let hit = &found["structuredContent"]["tools"][0];
         assert_eq!((&hit["name"], &found["isError"]), (&json!("get_pet"), &json!(false)));
-        // What is not asked for is not there.
+        // Without search mode there is no search tool.
         let missing = at("/mcp").refused(era, "tools/call", json!({"name": "tool_search"}));
         assert_eq!(missing, (200, -32602, "Tool not found: tool_search".to_owned()));
         for query in ["mode=all", "mode=", "Mode=search", "mode=list&mode=search"] {
@@ -162,7 +162,7 @@ fn a_list_may_be_searched_instead() {
 }
 
 #[test]
-fn a_group_is_a_place_of_its_own() {
+fn a_group_has_its_own_endpoint() {
     let shop = Shop::open();
     let one = json!({"name": "one", "tools": ["pets:get_pet"]});
     shop.server.post("/api/groups", &one).ok();
@@ -171,7 +171,7 @@ fn a_group_is_a_place_of_its_own() {
         let client = Client::new(&shop.server, &shop.key).at("/mcp/one");
         assert_eq!(client.tools(era), "get_pet");
         assert_eq!(client.call(era, "get_pet", json!({"id": 7}))["isError"], false);
-        // The agent has it, but not here.
+        // The agent has this tool, but not at this endpoint.
         let elsewhere = client.refused(era, "tools/call", json!({"name": "break_pet"}));
         assert_eq!(elsewhere, (200, -32602, "Tool not found: break_pet".to_owned()));
         assert_eq!(
@@ -182,7 +182,7 @@ fn a_group_is_a_place_of_its_own() {
 }
 
 #[test]
-fn a_group_that_is_not_ones_own_is_not_there() {
+fn an_ungranted_group_is_not_found() {
     let shop = Shop::open();
     shop.server.post("/api/groups", &json!({"name": "other", "tools": ["pets:get_pet"]})).ok();
     shop.server.post("/api/groups", &json!({"name": "idle", "tools": ["pets:get_pet"]})).ok();

@@ -1,4 +1,4 @@
-//! Sessions of the older era: bound to who began them, ended by them, and known to every node with the same sealing key.
+//! Legacy sessions: bound to their client, ended by it, and valid on every node with the same sealing key.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::support::{Folder, KEY};
 
 const PING: &str = "ping";
 
-/// The status for whoever shows this with a session.
+/// Statuses of three requests with this credential and session.
 fn shown(server: &Server, credential: &str, session: &str) -> [u16; 3] {
     let mut client = Client::new(server, credential);
     client.session = Some(session.to_owned());
@@ -25,7 +25,7 @@ fn shown(server: &Server, credential: &str, session: &str) -> [u16; 3] {
 }
 
 #[test]
-fn a_client_and_the_server_agree_on_a_version() {
+fn the_client_and_the_server_negotiate_a_version() {
     let server = Server::start();
     let client = Client::new(&server, &server.key);
     let agreed = |wanted: Value| {
@@ -44,12 +44,12 @@ fn a_client_and_the_server_agree_on_a_version() {
         assert_eq!(refused(&answer), (200, -32602, "`protocolVersion` must be a text".into()));
         assert!(answer.header("mcp-session-id").is_empty());
     }
-    // There is none in the newer era.
+    // The modern generation has no sessions.
     assert!(client.send(Modern, "server/discover", json!({})).header("mcp-session-id").is_empty());
 }
 
 #[test]
-fn a_session_is_for_whom_it_was_begun() {
+fn a_session_is_valid_only_for_its_caller() {
     let shop = Shop::open();
     let server = &shop.server;
     let other = key(server, "other", &json!({"role": "staff"}));
@@ -62,17 +62,17 @@ fn a_session_is_for_whom_it_was_begun() {
     assert_eq!(shown(server, &other, session), [404; 3]);
     assert_eq!(shown(server, &server.key, session), [404; 3]);
     assert_eq!(shown(server, "tcrib_nobody_secret", session), [401; 3]);
-    // On this machine whoever shows nothing is somebody, but somebody else.
+    // From this machine, a request without a credential is an anonymous caller, which is a different one.
     let nobody = Ask::new("POST", "/mcp").header("Mcp-Session-Id", session);
     let answer = server.send(&nobody.json(&request(Legacy, json!(1), PING, json!({}))));
     assert!(answer.problem().starts_with("404 not_found: there is no such session"), "{answer:?}");
-    // A session says nothing about who one is, and is no credential.
+    // A session id is no credential: it authenticates no caller.
     let changed = tampered(session);
     let joined = format!("{session}{session}");
     for forged in ["", "1", "null", &changed, &joined, &"A".repeat(200), "\u{fc}"] {
         assert_eq!(shown(server, &shop.key, forged), [404; 3], "{forged}");
     }
-    // One who began as nobody and then shows a key is another.
+    // A session that was begun anonymously is not valid with a key.
     let introduction = request(Legacy, json!(1), "initialize", introduction());
     let begun = server.send(&Ask::new("POST", "/mcp").json(&introduction));
     assert_eq!(shown(server, &shop.key, begun.header("mcp-session-id")), [404; 3]);
@@ -81,14 +81,14 @@ fn a_session_is_for_whom_it_was_begun() {
 }
 
 #[test]
-fn the_client_counts_as_well_as_the_user() {
+fn a_session_is_bound_to_client_and_user() {
     let signer = Signer::p256();
     let server = trusting_on(Folder::empty(), &[inline(&signer, json!({}))], "");
     let token = |claims: Value| signed(&signer, json!({}), claims);
     let one = token(json!({"client_id": "editor"}));
     let client = Client::new(&server, &one).introduced();
     let session = client.session();
-    // A newer token of the same client is the same.
+    // A newer token of the same client may use the session.
     assert_eq!(
         shown(&server, &token(json!({"client_id": "editor", "jti": "2"})), session),
         [200; 3]
@@ -106,7 +106,7 @@ fn the_client_counts_as_well_as_the_user() {
 }
 
 #[test]
-fn a_session_ends_when_its_client_says_so() {
+fn a_client_can_end_its_session() {
     let shop = Shop::open();
     let (server, other) = (&shop.server, key(&shop.server, "other", &json!({})));
     let client = Client::new(server, &shop.key).introduced();
@@ -121,7 +121,7 @@ fn a_session_ends_when_its_client_says_so() {
     assert_eq!(delete(&shop.key), 204);
     assert_eq!(shown(server, &shop.key, session), [404; 3]);
     assert_eq!(delete(&shop.key), 404);
-    // Another one of the same client goes on, and there may be a new one.
+    // Other sessions of the same client continue, and the client can begin new ones.
     let again = Client::new(server, &shop.key).introduced();
     assert_eq!(shown(server, &shop.key, again.session()), [200; 3]);
     let none = server.send(&Client::new(server, &shop.key).bare("DELETE"));
@@ -129,7 +129,7 @@ fn a_session_ends_when_its_client_says_so() {
 }
 
 #[test]
-fn a_session_and_a_cursor_are_known_to_every_node_with_the_same_sealing_key() {
+fn sessions_and_cursors_are_valid_on_every_node_with_the_same_sealing_key() {
     let signer = Signer::p256();
     let node = |sealing_key: &str| {
         let folder = Folder::empty();
@@ -144,7 +144,7 @@ fn a_session_and_a_cursor_are_known_to_every_node_with_the_same_sealing_key() {
     assert_eq!(shown(&foreign, &token, session), [404; 3]);
     let bob = signed(&signer, json!({}), json!({"sub": "bob"}));
     assert_eq!(shown(&two, &bob, session), [404; 3]);
-    // Without a sealing key nobody else knows it, and a server that starts again has forgotten it.
+    // Without a sealing key, sessions are valid on one node only and do not survive a restart.
     let alone = trusting_on(Folder::empty(), &[inline(&signer, json!({}))], "");
     let client = Client::new(&alone, &token).introduced();
     let session = client.session().to_owned();

@@ -1,4 +1,4 @@
-//! Calls that nobody wants any more: by a word in the older era, by hanging up in the newer.
+//! Cancelled calls: by notification in the legacy generation, by disconnecting in the modern one.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use super::Era::{Legacy, Modern};
 use super::{Client, grant, key, refused, request};
 use crate::api::server::Server;
 
-/// An upstream that never answers, and tells when it is asked and when whoever asked is gone.
+/// Upstream that never answers, and reports each request and each disconnect.
 struct Silent {
     port: u16,
     heard: mpsc::Receiver<&'static str>,
@@ -33,7 +33,7 @@ impl Silent {
                         && !line.ends_with("\r\n\r\n")
                     {}
                     tell.send("asked").ok();
-                    // Nothing more comes before the end.
+                    // This read ends when the client disconnects: nothing more is sent.
                     drop(reader.read(&mut [0; 16]));
                     tell.send("left").ok();
                 });
@@ -51,7 +51,7 @@ impl Silent {
     }
 }
 
-/// A server whose tool `wait` never answers, for the role `staff`.
+/// Server whose tool `wait` never answers, granted to the role `staff`.
 fn world() -> (Server, Silent, String) {
     let (server, upstream) = (Server::start(), Silent::new());
     let operation = json!({"operationId": "wait", "responses": {"200": {"description": "ok"}}});
@@ -75,14 +75,14 @@ fn no_longer_wanted(id: Value) -> Value {
 }
 
 #[test]
-fn a_call_is_stopped_by_a_word_of_its_own_session() {
+fn a_call_is_cancelled_by_a_notification_of_its_own_session() {
     let (server, upstream, bot) = world();
     let other = key(&server, "other", &json!({"role": "staff"}));
     let client = Client::new(&server, &bot).introduced();
     thread::scope(|scope| {
         let call = scope.spawn(|| client.send(Legacy, "tools/call", json!({"name": "wait"})));
         assert_eq!(upstream.next(), "asked");
-        // Of another session, of another identity, without a session, of another call: none of them counts.
+        // A cancellation from another session, another caller, without a session, or for another call has no effect.
         let again = Client::new(&server, &bot).introduced();
         let foreign = Client::new(&server, &other).introduced();
         for client in [&again, &foreign, &Client::new(&server, &bot)] {
@@ -101,7 +101,7 @@ fn a_call_is_stopped_by_a_word_of_its_own_session() {
 }
 
 #[test]
-fn a_call_is_stopped_by_hanging_up() {
+fn a_call_is_cancelled_when_the_client_disconnects() {
     let (server, upstream, bot) = world();
     let client = Client::new(&server, &bot);
     let body = request(Modern, json!(1), "tools/call", json!({"name": "wait"})).to_string();
@@ -121,10 +121,10 @@ fn a_call_is_stopped_by_hanging_up() {
 }
 
 #[test]
-fn a_call_that_takes_long_becomes_a_stream_and_is_still_stopped_by_hanging_up() {
+fn a_long_call_becomes_a_stream_and_is_cancelled_by_disconnecting() {
     let (server, upstream, bot) = world();
     let client = Client::new(&server, &bot);
-    // The head comes when the answer has taken a while.
+    // The response head arrives once the call has taken a while.
     let events = server.open(&client.ask(Modern, "tools/call", json!({"name": "wait"})));
     assert_eq!(upstream.next(), "asked");
     drop(events);

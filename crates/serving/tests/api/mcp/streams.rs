@@ -1,4 +1,4 @@
-//! Streams: who listens is told what changed for them, only that, and how it ends.
+//! Notification streams: each listener gets the changes that affect it and no others; and how streams end.
 
 use serde_json::{Value, json};
 
@@ -10,18 +10,18 @@ use crate::api::server::{Events, Server};
 const CHANGED: &str = "notifications/tools/list_changed";
 const TAG: &str = "/params/_meta/io.modelcontextprotocol~1subscriptionId";
 
-/// A stream of the older era.
+/// Opens a legacy stream.
 fn hears(client: &Client<'_>) -> Events {
     client.server.open(&client.bare("GET").header("Accept", "text/event-stream"))
 }
 
-/// The same from an event on.
+/// Opens a legacy stream that resumes after this event.
 fn hears_after(client: &Client<'_>, id: &str) -> Events {
     let ask = client.bare("GET").header("Accept", "text/event-stream");
     client.server.open(&ask.header("Last-Event-ID", id))
 }
 
-/// A stream of the newer era, after its first message.
+/// Opens a modern subscription; the stream starts after the acknowledgement.
 fn listens(client: &Client<'_>, id: Value, filter: Value) -> Events {
     let params = json!({"notifications": filter});
     let ask = client.bare("POST").header("Accept", super::ACCEPT);
@@ -39,12 +39,12 @@ fn all() -> Value {
     json!({"toolsListChanged": true})
 }
 
-/// The place in the journal an event is of.
+/// Journal position in an event id.
 fn position(id: &str) -> u64 {
     id.strip_prefix("at-").unwrap().parse().unwrap()
 }
 
-/// A shop with a second role that has a tool of its own.
+/// Shop with a second role, `guest`, that is granted one tool.
 fn two_roles() -> (Shop, String) {
     let shop = Shop::open();
     shop.server.post("/api/groups", &json!({"name": "one", "tools": ["pets:get_pet"]})).ok();
@@ -54,13 +54,13 @@ fn two_roles() -> (Shop, String) {
 }
 
 #[test]
-fn whoever_hears_is_told_of_changes_of_their_own_tools_only() {
+fn listeners_are_notified_of_changes_to_their_own_tools_only() {
     let (shop, guest) = two_roles();
     let server = &shop.server;
     let staff = Client::new(server, &shop.key).introduced();
     let guest = Client::new(server, &guest).introduced();
     let (mut of_staff, mut of_guest) = (hears(&staff), hears(&guest));
-    // Nothing for either of them.
+    // A change that affects neither of them.
     server.post("/api/labels", &json!({"name": "l"})).ok();
     server.act("/api/tools/pets:break_pet/disable").ok();
     let told = of_staff.next().unwrap();
@@ -69,7 +69,7 @@ fn whoever_hears_is_told_of_changes_of_their_own_tools_only() {
     let later = of_guest.next().unwrap();
     assert_eq!(later.body["method"], CHANGED);
     assert!(position(&told.id) < position(&later.id), "{told:?} {later:?}");
-    // Who comes back and missed something is told at once; who missed nothing is not.
+    // A client that missed a change is notified immediately on reconnect; one that missed nothing is not.
     let missed = hears_after(&staff, "at-1").next().unwrap();
     assert_eq!(missed.body["method"], CHANGED);
     let mut nothing = hears_after(&staff, &missed.id);
@@ -94,12 +94,12 @@ fn a_subscription_is_acknowledged_and_everything_in_it_is_tagged() {
         assert_eq!((&told["method"], told.pointer(TAG)), (&json!(CHANGED), Some(&id)));
         assert!(told.get("id").is_none());
     }
-    // What was no change for the guest was not told: the next is the end.
+    // The guest got no notification for a change that did not affect it: its next message is the end.
     server.act("/api/keys/guest/revoke").ok();
     is_end(&mut of_guest, &json!(7));
 }
 
-/// The stream ends with the answer to the request.
+/// Checks that the stream ends with the response to the request.
 fn is_end(events: &mut Events, id: &Value) {
     let last = events.next().unwrap().body;
     assert_eq!((&last["id"], &last["result"]["resultType"]), (id, &json!("complete")), "{last}");
@@ -109,7 +109,7 @@ fn is_end(events: &mut Events, id: &Value) {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_told() {
+fn only_requested_notifications_are_sent() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let mut events = listens(&client, json!(1), json!({"promptsListChanged": true}));
@@ -122,19 +122,19 @@ fn what_was_not_asked_for_is_not_told() {
 }
 
 #[test]
-fn a_subscription_that_makes_no_sense_is_refused() {
+fn an_invalid_subscription_is_rejected() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     for params in [json!({}), json!({"notifications": []}), json!({"notifications": "all"})] {
         let (status, code, _) = client.refused(Modern, "subscriptions/listen", params);
         assert_eq!((status, code), (200, -32602));
     }
-    // What is not known is left out, and what is acknowledged is what will be told.
+    // Unknown and invalid filters are ignored; the acknowledgement lists the notifications that will be sent.
     let params = json!({"notifications": {"toolsListChanged": 1, "everything": true}});
     let mut events = client.server.open(&client.ask(Modern, "subscriptions/listen", params));
     let first = events.next().unwrap().body;
     assert_eq!(first["params"]["notifications"], json!({}));
-    // A stream is nothing for those who take none.
+    // A client that does not accept `text/event-stream` is rejected.
     let ask = client.bare("POST").header("Accept", "application/json");
     let params = json!({"notifications": all()});
     let ask = repeated(ask, "subscriptions/listen", &params);
@@ -148,7 +148,7 @@ fn a_subscription_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn streams_are_for_nobody_in_between() {
+fn streams_cannot_be_cached_or_buffered_by_proxies() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let get = client.bare("GET").header("Accept", "text/event-stream");
@@ -163,7 +163,7 @@ fn streams_are_for_nobody_in_between() {
 }
 
 #[test]
-fn streams_end_in_good_order_when_the_server_stops() {
+fn streams_end_properly_when_the_server_stops() {
     let mut shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let mut modern = listens(&client, json!("s"), all());
@@ -176,7 +176,7 @@ fn streams_end_in_good_order_when_the_server_stops() {
 }
 
 #[test]
-fn streams_end_with_the_credential_and_with_the_group() {
+fn streams_end_when_the_credential_or_the_group_is_revoked() {
     let server = Server::start();
     server.post("/api/groups", &json!({"name": "one"})).ok();
     grant(&server, "staff", "one");

@@ -1,11 +1,11 @@
-//! A certificate that vouches for itself, made for one test.
+//! A self-signed certificate for one test.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// A certificate for `localhost`, and its key, in PEM.
+/// Certificate for `localhost` and its key, both in PEM.
 pub(crate) struct Certificate {
     pub(crate) der: Vec<u8>,
     pub(crate) pem: String,
@@ -23,12 +23,12 @@ const OBJECT_ID: u8 = 6;
 const BITS: u8 = 3;
 
 impl Certificate {
-    /// One that is good for long.
+    /// Certificate that is valid from 2025 to 2049.
     pub(crate) fn new() -> Self {
         Self::of("localhost", ["250101000000Z", "490101000000Z"])
     }
 
-    /// For this name, from then until then, as RFC 5280 writes it.
+    /// Certificate for this name and period; the times are UTCTime as in RFC 5280.
     pub(crate) fn of(host: &str, [from, until]: [&str; 2]) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
         let algorithm = der(SEQUENCE, &[&der(OBJECT_ID, &[ECDSA_WITH_SHA256])]);
@@ -64,7 +64,7 @@ impl Certificate {
     }
 }
 
-/// A value of ASN.1: its tag, its length, and what it holds.
+/// DER encoding of an ASN.1 value: tag, length and content.
 fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();

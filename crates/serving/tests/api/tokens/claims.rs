@@ -1,4 +1,4 @@
-//! What a token that its issuer signed must say (JWT-10 to JWT-14).
+//! Claims of a validly signed token (JWT-10 to JWT-14).
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ use super::super::issuer::{
 use super::super::server::Answer;
 use crate::signer::Signer;
 
-/// Asks with a token made at a time of the clock, in seconds, and again if the clock went on meanwhile: a second more or
-/// less is what is asked about.
+/// Sends a token made for the current second, and repeats if the second changed meanwhile: these tests are about
+/// differences of one second.
 fn within_one_second(world: &World, claims: impl Fn(i64) -> Value) -> Answer {
     loop {
         let start = now();
@@ -21,7 +21,7 @@ fn within_one_second(world: &World, claims: impl Fn(i64) -> Value) -> Answer {
 }
 
 #[test]
-fn clocks_may_be_a_minute_apart() {
+fn a_clock_skew_of_one_minute_is_tolerated() {
     let world = World::new();
     let status = |claims: &dyn Fn(i64) -> Value| within_one_second(&world, claims).status;
     assert_eq!(status(&|now| json!({"exp": now - 59})), 200);
@@ -37,7 +37,7 @@ fn clocks_may_be_a_minute_apart() {
 }
 
 #[test]
-fn an_issuer_may_be_given_less_time() {
+fn the_clock_skew_of_an_issuer_can_be_reduced() {
     let signer = Signer::p256();
     let server = trusting(&[inline(&signer, json!({"clock_skew": 0}))]);
     let world = World { server, signer };
@@ -48,13 +48,13 @@ fn an_issuer_may_be_given_less_time() {
 }
 
 #[test]
-fn a_token_that_was_taken_is_refused_when_it_has_expired() {
+fn an_accepted_token_is_rejected_once_it_has_expired() {
     let signer = Signer::p256();
     let server = trusting(&[inline(&signer, json!({"clock_skew": 0}))]);
     let world = World { server, signer };
     let end = now() + 1;
     let token = world.token(json!({"exp": end}));
-    // Asked all the time: what is remembered of a token ends with it.
+    // Send it continuously: the cache entry of a token must expire with the token.
     loop {
         let before = now();
         let status = world.server.get_as(&token, "/api/whoami").status;
@@ -69,7 +69,7 @@ fn a_token_that_was_taken_is_refused_when_it_has_expired() {
 }
 
 #[test]
-fn a_time_that_is_none_is_not_taken_for_one_that_is_missing() {
+fn an_invalid_time_is_not_treated_as_missing() {
     let world = World::new();
     let wrong = [
         json!("never"),
@@ -90,7 +90,7 @@ fn a_time_that_is_none_is_not_taken_for_one_that_is_missing() {
     world.refuses(&world.token(json!({"exp": null})));
     world.refuses(&world.token(json!({"exp": 0})));
     world.refuses(&world.token(json!({"nbf": "9999999999"})));
-    // Null is there and is no number.
+    // Null counts as present and is not a number.
     let header = whole_header(json!({})).to_string();
     for claim in ["exp", "nbf", "iat"] {
         let mut claims = whole_claims(json!({}));
@@ -105,7 +105,7 @@ fn a_time_that_is_none_is_not_taken_for_one_that_is_missing() {
 }
 
 #[test]
-fn a_token_is_for_us_by_name() {
+fn a_token_must_name_this_audience() {
     let world = World::new();
     for audience in [json!(AUDIENCE), json!([AUDIENCE]), json!(["other", AUDIENCE])] {
         assert_eq!(world.takes(&world.token(json!({"aud": audience}))), "alice", "{audience}");
@@ -138,7 +138,7 @@ fn a_token_is_for_us_by_name() {
 }
 
 #[test]
-fn only_an_access_token_opens() {
+fn only_an_access_token_is_accepted() {
     let world = World::new();
     let typ = |typ: Value| signed(&world.signer, json!({"typ": typ}), json!({"scope": "tools"}));
     for good in ["at+jwt", "application/at+jwt", "AT+JWT", "Application/At+Jwt"] {
@@ -164,7 +164,7 @@ fn only_an_access_token_opens() {
 }
 
 #[test]
-fn an_issuer_of_the_old_kind_still_has_to_make_access_tokens() {
+fn tokens_of_any_type_must_still_look_like_access_tokens() {
     let signer = Signer::p256();
     let server = trusting(&[inline(&signer, json!({"token_type": "any"}))]);
     let world = World { server, signer };
@@ -192,7 +192,7 @@ fn an_issuer_of_the_old_kind_still_has_to_make_access_tokens() {
 }
 
 #[test]
-fn a_token_says_whom_it_is_for() {
+fn a_token_must_name_its_subject() {
     let world = World::new();
     let client = world.token(json!({"sub": null, "client_id": "nightly"}));
     assert_eq!(world.takes(&client), "nightly");

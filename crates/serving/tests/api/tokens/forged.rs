@@ -10,14 +10,14 @@ use super::super::issuer::{World, config, inline, signed, trusting, whole_claims
 use crate::signer::{RSA, Signer, encode, jwks};
 use crate::support::{answering, ok};
 
-/// A token of these parts, signed by nobody.
+/// Token with these parts and this signature text.
 fn text(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |value: &Value| encode(value.to_string().as_bytes());
     format!("{}.{}.{signature}", part(header), part(claims))
 }
 
 #[test]
-fn a_token_without_a_signature_is_refused() {
+fn a_token_without_a_signature_is_rejected() {
     let world = World::new();
     let good = world.token(json!({}));
     assert_eq!(world.takes(&good), "alice");
@@ -40,7 +40,7 @@ fn a_token_without_a_signature_is_refused() {
 }
 
 #[test]
-fn a_public_key_is_no_secret() {
+fn a_public_key_cannot_be_used_as_an_hmac_secret() {
     let (rsa, ec) = (&*RSA, Signer::p256());
     let keys = json!({"keys": {"jwks": {"keys": [rsa.jwk("rsa"), ec.jwk("ec")]}}});
     let world = World { server: trusting(&[config(keys)]), signer: Signer::p256() };
@@ -73,7 +73,7 @@ fn a_public_key_is_no_secret() {
 }
 
 #[test]
-fn a_key_is_not_taken_for_another_algorithm() {
+fn a_key_is_valid_only_for_its_algorithm() {
     let keys = json!({"keys": {"jwks": {"keys": [RSA.jwk("k")]}}, "algorithms": ["PS256"]});
     let world = World { server: trusting(&[config(keys)]), signer: Signer::p256() };
     assert_eq!(world.takes(&signed(&RSA, json!({"alg": "PS256"}), json!({}))), "alice");
@@ -85,7 +85,7 @@ fn a_key_is_not_taken_for_another_algorithm() {
 }
 
 #[test]
-fn a_key_that_a_token_brings_along_is_not_used() {
+fn a_key_embedded_in_a_token_is_ignored() {
     let world = World::new();
     let attacker = Signer::p256();
     let certificate = STANDARD.encode(attacker.der());
@@ -102,13 +102,13 @@ fn a_key_that_a_token_brings_along_is_not_used() {
             world.refuses(&signed(&attacker, header, json!({})));
         }
     }
-    // What is not looked at does no harm to a token that is good without it.
+    // An ignored header does not make an otherwise valid token invalid.
     let good = signed(&world.signer, json!({"jwk": attacker.jwk("k")}), json!({}));
     assert_eq!(world.takes(&good), "alice");
 }
 
 #[test]
-fn a_key_that_a_token_points_to_is_never_asked_for() {
+fn a_key_url_in_a_token_is_never_fetched() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let theirs = format!("http://{}/jwks", listener.local_addr().unwrap());
@@ -126,14 +126,14 @@ fn a_key_that_a_token_points_to_is_never_asked_for() {
             }
         }
     }
-    // Issuers are known by what we configured, not by what a token names.
+    // Issuers come from the configuration, not from the token.
     world.refuses(&signed(&attacker, json!({}), json!({"iss": theirs})));
     assert!(listener.accept().is_err());
     assert_eq!(issuer.requests().len(), 1);
 }
 
 #[test]
-fn strange_key_names_are_only_names() {
+fn unusual_key_ids_are_only_compared() {
     let world = World::new();
     let long = "k".repeat(10_000);
     for kid in [
@@ -163,7 +163,7 @@ fn strange_key_names_are_only_names() {
 }
 
 #[test]
-fn a_header_with_more_than_we_understand_is_refused() {
+fn a_header_with_unsupported_parameters_is_rejected() {
     let world = World::new();
     for more in [
         json!({"crit": ["exp"], "exp": 1}),
@@ -189,7 +189,7 @@ fn a_header_with_more_than_we_understand_is_refused() {
 }
 
 #[test]
-fn a_token_that_looks_like_one_that_got_in_is_another() {
+fn a_token_similar_to_an_accepted_one_is_rejected() {
     let world = World::new();
     let token = world.token(json!({}));
     assert_eq!(world.takes(&token), "alice");
@@ -218,7 +218,7 @@ fn a_token_that_looks_like_one_that_got_in_is_another() {
         assert_eq!(world.takes(&token), "alice");
     }
     assert_eq!(world.takes(&bob), "bob");
-    // The same bits written in another way would be another token with the same signature (RFC 4648, section 3.5).
+    // Another encoding of the same bits would be another token with the same signature (RFC 4648, section 3.5).
     let last = token.chars().last().unwrap();
     let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for other in alphabet.chars().filter(|other| *other != last) {
@@ -227,7 +227,7 @@ fn a_token_that_looks_like_one_that_got_in_is_another() {
 }
 
 #[test]
-fn a_key_that_another_issuer_has_is_not_ours() {
+fn a_key_of_another_issuer_is_not_accepted() {
     let (ours, theirs) = (Signer::p256(), Signer::p256());
     let issuers =
         [inline(&ours, json!({})), inline(&theirs, json!({"issuer": "https://other.example"}))];

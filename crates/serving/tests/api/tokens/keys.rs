@@ -1,4 +1,4 @@
-//! Where the keys of issuers are, and what happens when they change or cannot be had (JWT-08, JWT-22, JWT-24).
+//! Keys of issuers: where they are found, how they are rotated, and failures to fetch them (JWT-08, JWT-22, JWT-24).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::signer::{Signer, jwks};
 use crate::support::ok;
 use crate::upstream::{Upstream, answer};
 
-/// An issuer on the web, whose answer can be changed.
+/// Issuer on the web whose reply can be replaced.
 struct Provider {
     upstream: Upstream,
     reply: Arc<Mutex<Vec<u8>>>,
@@ -36,7 +36,7 @@ impl Provider {
         self.say(ok("application/json", &jwks(keys)));
     }
 
-    /// The issuer's configuration.
+    /// Configuration of the issuer.
     fn config(&self) -> Value {
         let url = self.upstream.url("/jwks");
         config(json!({"keys": {"jwks_url": url}, "allow": ["127.0.0.1"]}))
@@ -67,7 +67,7 @@ fn keys_are_fetched_from_a_key_set() {
 }
 
 #[test]
-fn keys_are_found_where_the_issuer_says() {
+fn keys_are_found_through_the_metadata_of_the_issuer() {
     for document_at in
         ["/realm/.well-known/openid-configuration", "/.well-known/oauth-authorization-server/realm"]
     {
@@ -97,7 +97,7 @@ fn keys_are_found_where_the_issuer_says() {
 }
 
 #[test]
-fn an_issuer_does_not_speak_for_another() {
+fn metadata_of_another_issuer_is_rejected() {
     let signer = Signer::p256();
     let document = json!({"issuer": "https://id.example", "jwks_uri": "https://id.example/jwks"});
     let provider = Provider::saying(ok("application/json", &document.to_string()));
@@ -111,7 +111,7 @@ fn an_issuer_does_not_speak_for_another() {
 }
 
 #[test]
-fn nothing_is_opened_for_an_issuer_that_does_not_say_so() {
+fn private_addresses_are_unreachable_unless_the_issuer_allows_them() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/jwks", listener.local_addr().unwrap());
@@ -123,7 +123,7 @@ fn nothing_is_opened_for_an_issuer_that_does_not_say_so() {
 }
 
 #[test]
-fn a_key_that_was_removed_opens_nothing_right_after_an_admin_asks() {
+fn a_removed_key_is_rejected_right_after_a_refresh_by_an_admin() {
     let (old, new) = (Signer::p256(), Signer::p256());
     let provider = Provider::with_keys(&[old.jwk("k"), new.jwk("n")]);
     let world = World { server: trusting(&[provider.config()]), signer: old };
@@ -139,7 +139,7 @@ fn a_key_that_was_removed_opens_nothing_right_after_an_admin_asks() {
 }
 
 #[test]
-fn keys_that_changed_behind_one_name_are_others() {
+fn a_new_key_with_the_same_id_replaces_the_old_one() {
     let (old, new) = (Signer::p256(), Signer::p256());
     let provider = Provider::with_keys(&[old.jwk("k")]);
     let world = World { server: trusting(&[provider.config()]), signer: old };
@@ -152,7 +152,7 @@ fn keys_that_changed_behind_one_name_are_others() {
 }
 
 #[test]
-fn an_issuer_that_is_down_makes_nobody_anybody() {
+fn an_unreachable_issuer_authenticates_no_token() {
     for reply in [
         answer("500 Internal Server Error", "", b""),
         ok("text/html", "<html>We will be back soon</html>"),
@@ -172,7 +172,7 @@ fn an_issuer_that_is_down_makes_nobody_anybody() {
         let issuer = world.server.get("/api/issuers").ok()["data"][0].clone();
         assert_eq!((&issuer["degraded"], &issuer["keys"]), (&json!(true), &json!(0)));
         assert!(issuer["last_error"].is_string(), "{issuer}");
-        // An admin does not wait for the next attempt.
+        // An admin can refresh the keys before the next automatic attempt.
         provider.show(&[world.signer.jwk("k")]);
         world.server.act("/api/issuers/refresh-keys").ok();
         assert_eq!(world.takes(&token), "alice");
@@ -180,7 +180,7 @@ fn an_issuer_that_is_down_makes_nobody_anybody() {
 }
 
 #[test]
-fn an_issuer_that_goes_down_leaves_its_keys_with_us() {
+fn fetched_keys_stay_valid_while_the_issuer_is_down() {
     let signer = Signer::p256();
     let provider = Provider::with_keys(&[signer.jwk("k")]);
     let world = World { server: trusting(&[provider.config()]), signer };
@@ -194,7 +194,7 @@ fn an_issuer_that_goes_down_leaves_its_keys_with_us() {
 }
 
 #[test]
-fn a_flood_of_made_up_keys_costs_no_fetch() {
+fn unknown_key_ids_do_not_trigger_repeated_fetches() {
     let signer = Signer::p256();
     let provider = Provider::with_keys(&[signer.jwk("k")]);
     let world = World { server: trusting(&[provider.config()]), signer };

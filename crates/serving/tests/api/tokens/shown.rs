@@ -1,4 +1,4 @@
-//! How a token is shown: in one header, as one word, and nowhere else (JWT-18).
+//! Where a token may be: alone, in exactly one `Authorization` header (JWT-18).
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::super::issuer::World;
 use super::super::server::Ask;
 
 #[test]
-fn a_token_anywhere_else_is_not_looked_at() {
+fn a_token_outside_the_authorization_header_is_ignored() {
     let world = World::new();
     let token = world.token(json!({}));
     let server = &world.server;
@@ -33,7 +33,7 @@ fn a_token_anywhere_else_is_not_looked_at() {
 }
 
 #[test]
-fn a_token_stands_alone_in_its_header() {
+fn the_authorization_header_contains_only_the_token() {
     let world = World::new();
     let token = world.token(json!({}));
     let ask = || Ask::new("GET", "/api/whoami");
@@ -69,7 +69,7 @@ fn a_token_stands_alone_in_its_header() {
 }
 
 #[test]
-fn two_credentials_are_one_too_many() {
+fn two_credentials_are_rejected() {
     let world = World::new();
     let token = world.token(json!({}));
     let ask = || Ask::new("GET", "/api/whoami");
@@ -85,7 +85,7 @@ fn two_credentials_are_one_too_many() {
 }
 
 #[test]
-fn a_token_that_is_too_long_is_not_read() {
+fn a_token_that_is_too_long_is_rejected() {
     let world = World::new();
     let long = world.token(json!({"padding": "x".repeat(12 << 10)}));
     assert!(16 << 10 < long.len());
@@ -97,7 +97,7 @@ fn a_token_that_is_too_long_is_not_read() {
 }
 
 #[test]
-fn bytes_that_are_no_header_end_the_request() {
+fn invalid_header_bytes_are_rejected() {
     let world = World::new();
     let token = world.token(json!({}));
     let ask = |value: &str| Ask::new("GET", "/api/whoami").header("Authorization", value);

@@ -1,4 +1,4 @@
-//! How a server with issuers starts, and with which it does not (JWT-02, JWT-26).
+//! Configurations of issuers that a server starts with, and those it rejects (JWT-02, JWT-26).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use super::super::server::Ask;
 use crate::signer::Signer;
 use crate::support::Folder;
 
-/// What the program says to a configuration that it does not start with.
+/// Error message of the program for a configuration that it rejects.
 fn refusal(text: &str) -> String {
     let folder = Folder::empty();
     let short = folder.path("short").display().to_string();
@@ -28,14 +28,14 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn with_an_issuer_a_server_starts_anywhere_and_takes_tokens_only() {
+fn a_public_server_with_an_issuer_starts_and_requires_tokens() {
     let world = World::on(Folder::empty(), "--listen 0.0.0.0:0");
     assert_eq!(world.takes(&world.token(json!({}))), "alice");
     assert_eq!(world.server.send(&Ask::new("GET", "/api/whoami")).status, 401);
 }
 
 #[test]
-fn anonymous_callers_have_what_is_granted_to_them_and_no_more() {
+fn anonymous_callers_have_only_their_grants() {
     let world = World::on(Folder::with_catalog(), "--allow-anonymous");
     let server = &world.server;
     let nobody = |path: &str| server.send(&Ask::new("GET", path));
@@ -46,7 +46,7 @@ fn anonymous_callers_have_what_is_granted_to_them_and_no_more() {
     );
     assert_eq!(nobody("/api/agents/tools").ok(), json!({"data": []}));
     assert_eq!(nobody("/api/groups").status, 401);
-    // A token that is refused does not become one that was not shown.
+    // A rejected token does not become an anonymous call.
     world.refuses(&world.token(json!({"exp": 1})));
     let matchers = json!([{"claim": "anonymous", "operator": "equals", "value": true}]);
     let policy = json!({"name": "everybody", "groups": ["pets-read"], "matchers": matchers});
@@ -58,7 +58,7 @@ fn anonymous_callers_have_what_is_granted_to_them_and_no_more() {
 }
 
 #[test]
-fn a_secret_of_32_bytes_is_long_enough() {
+fn an_hmac_secret_needs_32_bytes() {
     let folder = Folder::empty();
     folder.write("secret", "x".repeat(32));
     let file = format!("file:{}", folder.path("secret").display());
@@ -72,7 +72,7 @@ fn a_secret_of_32_bytes_is_long_enough() {
 }
 
 #[test]
-fn issuers_that_make_no_sense_are_refused_at_the_start() {
+fn invalid_issuers_are_rejected_at_startup() {
     let signer = Signer::p256();
     let short = json!({"keys": {"secret": "file:short"}});
     for (issuer, complaint) in [

@@ -1,4 +1,4 @@
-//! `toolcrib group` and its verbs.
+//! Help of `toolcrib group` and its verbs.
 
 use super::all_of;
 

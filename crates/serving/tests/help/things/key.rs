@@ -1,4 +1,4 @@
-//! `toolcrib key` and its verbs.
+//! Help of `toolcrib key` and its verbs.
 
 use super::all_of;
 

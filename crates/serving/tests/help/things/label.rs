@@ -1,4 +1,4 @@
-//! `toolcrib label` and its verbs.
+//! Help of `toolcrib label` and its verbs.
 
 use super::all_of;
 

@@ -1,4 +1,4 @@
-//! `toolcrib policy` and its verbs.
+//! Help of `toolcrib policy` and its verbs.
 
 use super::all_of;
 

@@ -1,4 +1,4 @@
-//! `toolcrib source` and its verbs.
+//! Help of `toolcrib source` and its verbs.
 
 use super::all_of;
 

@@ -1,4 +1,4 @@
-//! `toolcrib tool` and its verbs.
+//! Help of `toolcrib tool` and its verbs.
 
 use super::all_of;
 

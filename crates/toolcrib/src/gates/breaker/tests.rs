@@ -1,10 +1,10 @@
-//! Who is left out, for how long, and who finds out.
+//! Which callers the breaker blocks, for how long, and which call is the probe.
 
 use Verdict::{Fails, Nothing, Works};
 
 use super::*;
 
-/// A call that is let through and ends at once.
+/// A call that is admitted and ends at once.
 fn at(whose: u64, now: Instant) -> Call {
     Call { whose, since: now }
 }
@@ -23,7 +23,7 @@ fn broken(breaker: &mut Breaker, now: Instant) {
 }
 
 #[tokio::test]
-async fn failures_in_a_row_break_it_and_what_says_nothing_does_not_count() {
+async fn consecutive_failures_open_it_and_inconclusive_calls_do_not_count() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     told(&mut breaker, &[Fails, Fails, Fails, Fails, Works, Fails, Fails, Fails, Fails], now);
@@ -34,21 +34,21 @@ async fn failures_in_a_row_break_it_and_what_says_nothing_does_not_count() {
 }
 
 #[tokio::test]
-async fn after_a_rest_one_call_finds_out() {
+async fn after_the_cooldown_one_call_probes() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     told(&mut breaker, &[Fails; 5], now);
     let later = now + REST;
     assert_eq!(breaker.enter(1, later), Ok(()));
     assert_eq!(breaker.enter(1, later), Err(PROBE));
-    // It said nothing: the next one finds out.
+    // The probe was inconclusive: the next call probes.
     told(&mut breaker, &[Nothing], later);
     assert_eq!(breaker.enter(1, later), Ok(()));
     told(&mut breaker, &[Fails], later);
     assert_eq!(breaker.enter(1, later), Err(REST));
     let later = later + REST;
     assert_eq!(breaker.enter(1, later), Ok(()));
-    // One that hangs does not stand in the way for ever.
+    // A probe that hangs does not block others indefinitely.
     assert_eq!(breaker.enter(1, later + PROBE), Ok(()));
     told(&mut breaker, &[Works], later + PROBE);
     assert!(breaker.alone.is_empty());
@@ -57,7 +57,7 @@ async fn after_a_rest_one_call_finds_out() {
 }
 
 #[tokio::test]
-async fn who_waits_only_briefly_leaves_it_to_others_to_find_out() {
+async fn callers_with_a_short_deadline_leave_probes_to_others() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     broken(&mut breaker, now);
@@ -66,11 +66,11 @@ async fn who_waits_only_briefly_leaves_it_to_others_to_find_out() {
     let first = at(1, later);
     later += PROBE / 10;
     breaker.end(Nothing, first, later);
-    // Another that waits as briefly would find out as little.
+    // Another caller with a short deadline would learn as little.
     assert_eq!(breaker.enter_briefly(2, later), Err(PROBE - PROBE / 10));
     assert_eq!(breaker.enter(2, later), Ok(()));
     breaker.end(Nothing, at(2, later), later);
-    // Where there are no others, they find out all the same.
+    // If there are no other callers, they probe after all.
     later += PROBE;
     assert_eq!(breaker.enter_briefly(2, later), Ok(()));
     breaker.end(Works, at(2, later), later);
@@ -78,7 +78,7 @@ async fn who_waits_only_briefly_leaves_it_to_others_to_find_out() {
 }
 
 #[tokio::test]
-async fn a_failure_rate_breaks_it_only_if_it_is_not_one_caller_alone() {
+async fn a_failure_rate_opens_it_only_if_more_than_one_caller_fails() {
     for (other, is_broken) in [(1, false), (2, true)] {
         let now = Instant::now();
         let mut breaker = Breaker::new(now);
@@ -93,7 +93,7 @@ async fn a_failure_rate_breaks_it_only_if_it_is_not_one_caller_alone() {
 }
 
 #[tokio::test]
-async fn what_failed_long_ago_is_forgotten() {
+async fn old_failures_are_forgotten() {
     let mut now = Instant::now();
     let mut breaker = Breaker::new(now);
     for round in 0..100 {
@@ -106,7 +106,7 @@ async fn what_failed_long_ago_is_forgotten() {
 }
 
 #[tokio::test]
-async fn who_alone_sees_failures_is_alone_left_out() {
+async fn a_caller_that_alone_sees_failures_is_blocked_alone() {
     let mut now = Instant::now();
     let mut breaker = Breaker::new(now);
     for _ in 0..3 {
@@ -116,14 +116,14 @@ async fn who_alone_sees_failures_is_alone_left_out() {
         assert_eq!(breaker.enter(2, now), Ok(()));
         breaker.end(Works, at(2, now), now);
         assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
-        // Whoever finds out for itself alone stands in nobody's way.
+        // A probe for a single blocked caller does not delay others.
         now += REST;
         assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Ok(()), Ok(())));
         breaker.end(Fails, at(1, now), now);
         assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
         now += REST;
     }
-    // What fails for somebody else too fails for all.
+    // If another caller fails too, the source fails for all.
     breaker.end(Fails, at(2, now), now);
     told(&mut breaker, &[Fails; FAILURES as usize], now);
     assert_eq!(breaker.enter(3, now), Ok(()), "one failure may be bad luck");
@@ -134,25 +134,25 @@ async fn who_alone_sees_failures_is_alone_left_out() {
 }
 
 #[tokio::test]
-async fn who_fails_to_find_out_keeps_nobody_else_out() {
+async fn a_caller_whose_probes_fail_does_not_block_others() {
     let mut now = Instant::now();
     let mut breaker = Breaker::new(now);
     broken(&mut breaker, now);
     for _ in 0..10 {
         now += REST;
-        // It comes first each time, and with what makes the source fail.
+        // Its request comes first each time, and makes the source fail.
         assert_eq!(breaker.enter(1, now), Ok(()));
         breaker.end(Fails, at(1, now), now);
         assert_eq!((breaker.enter(1, now), breaker.standing(now).alone), (Err(REST), 1));
     }
-    // Somebody else comes at last.
+    // At last another caller comes.
     assert_eq!(breaker.enter(3, now), Ok(()));
     breaker.end(Works, at(3, now), now);
     assert_eq!((breaker.enter(4, now), breaker.enter(1, now)), (Ok(()), Err(REST)));
 }
 
 #[tokio::test]
-async fn what_two_find_broken_is_left_alone_by_all() {
+async fn if_probes_of_two_callers_fail_it_opens_for_all() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     broken(&mut breaker, now);
@@ -166,24 +166,24 @@ async fn what_two_find_broken_is_left_alone_by_all() {
 }
 
 #[tokio::test]
-async fn who_found_out_nothing_leaves_the_next_turn_to_others() {
+async fn a_caller_with_an_inconclusive_probe_leaves_the_next_one_to_others() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     broken(&mut breaker, now);
     let later = now + REST;
     assert_eq!(breaker.enter(1, later), Ok(()));
-    // Others are not let in for that, whatever they say of earlier calls.
+    // Verdicts of earlier calls do not let other callers probe.
     breaker.end(Nothing, at(2, later), later);
     assert_eq!(breaker.enter(2, later), Err(PROBE));
     breaker.end(Nothing, at(1, later), later);
     assert_eq!((breaker.enter(1, later), breaker.enter(2, later)), (Err(PROBE), Ok(())));
-    // One that hangs is no longer in the way than one that says nothing.
+    // A probe that hangs blocks others no longer than an inconclusive one.
     let later = later + PROBE;
     assert_eq!((breaker.enter(2, later), breaker.enter(1, later)), (Err(PROBE), Ok(())));
 }
 
 #[tokio::test]
-async fn failures_of_yesterday_are_no_part_of_a_row() {
+async fn failures_from_long_ago_are_not_consecutive() {
     let mut now = Instant::now();
     let mut breaker = Breaker::new(now);
     told(&mut breaker, &[Fails; 4], now);
@@ -195,7 +195,7 @@ async fn failures_of_yesterday_are_no_part_of_a_row() {
 }
 
 #[tokio::test]
-async fn it_says_for_whom_it_is_open_and_for_how_long() {
+async fn the_status_shows_for_how_many_callers_it_is_open_and_for_how_long() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     let standing = |breaker: &Breaker, now| {
@@ -204,7 +204,7 @@ async fn it_says_for_whom_it_is_open_and_for_how_long() {
     };
     assert_eq!(standing(&breaker, now), ("closed", 0, None));
     told(&mut breaker, &[Fails; 5], now);
-    // All who called are left out, as far as is known.
+    // All known callers are blocked.
     assert_eq!(standing(&breaker, now), ("open", 1, Some(30)));
     assert_eq!(standing(&breaker, now + REST), ("half_open", 0, None));
     let later = now + REST / 2;
@@ -216,11 +216,11 @@ async fn it_says_for_whom_it_is_open_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn of_those_who_are_left_out_only_so_many_are_remembered() {
+async fn the_number_of_remembered_callers_is_bounded() {
     let mut now = Instant::now();
     let mut breaker = Breaker::new(now);
     for whose in 0..2_000 {
-        // More often than not it works.
+        // It works more often than it fails.
         for _ in 0..=FAILURES {
             breaker.end(Works, at(5_000, now), now);
         }
@@ -237,14 +237,14 @@ async fn of_those_who_are_left_out_only_so_many_are_remembered() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_says_nothing_about_how_it_is_now() {
+async fn calls_from_before_it_opened_do_not_count() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     let before = [at(7, now), at(8, now)];
     broken(&mut breaker, now);
     let later = now + REST;
     assert_eq!(breaker.enter(3, later), Ok(()));
-    // They waited all the time, and one of them is of whoever finds out.
+    // They waited all the time, and one of them belongs to the caller of the probe.
     for call in [before[0], before[1], at(3, now)] {
         breaker.end(Fails, call, later);
         breaker.end(Nothing, call, later);
@@ -258,7 +258,7 @@ async fn what_was_asked_before_says_nothing_about_how_it_is_now() {
 }
 
 #[tokio::test]
-async fn an_answer_to_whoever_is_not_left_out_says_that_it_is_closed() {
+async fn an_answer_to_a_caller_that_is_not_blocked_makes_the_status_closed() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     told(&mut breaker, &[Fails; 5], now);
@@ -271,7 +271,7 @@ async fn an_answer_to_whoever_is_not_left_out_says_that_it_is_closed() {
 }
 
 #[tokio::test]
-async fn one_that_finds_out_late_counts_all_the_same() {
+async fn a_late_probe_still_counts() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     broken(&mut breaker, now);
@@ -285,14 +285,14 @@ async fn one_that_finds_out_late_counts_all_the_same() {
 }
 
 #[tokio::test]
-async fn who_fails_at_half_of_its_calls_is_left_out_although_others_are_well() {
+async fn a_caller_with_half_of_its_calls_failing_is_blocked_while_others_succeed() {
     let now = Instant::now();
     let mut breaker = Breaker::new(now);
     for _ in 0..FEWEST {
         breaker.end(Works, at(2, now), now);
         breaker.end(Fails, at(1, now), now);
     }
-    // One failure of somebody else makes it nobody else's trouble.
+    // A single failure of another caller affects no other callers.
     breaker.end(Fails, at(2, now), now);
     assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
 }

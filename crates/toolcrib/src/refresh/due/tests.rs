@@ -1,4 +1,4 @@
-//! When a source is due, by what has happened to it.
+//! When a source is due, by its recorded events.
 
 use catalog::journal::Version;
 use catalog::source::{SourceEvent, SyncError};
@@ -39,7 +39,7 @@ fn ingested() -> SourceEvent {
 
 const STARTED: SourceEvent = SourceEvent::SyncStarted {};
 
-/// The source after events that happened at these seconds.
+/// The source after events at these seconds.
 fn source(id: &str, events: &[(i64, SourceEvent)]) -> Source {
     let (id, mut known) = (id.parse().unwrap(), None);
     for (version, (at, event)) in (1..).zip(events) {
@@ -48,12 +48,12 @@ fn source(id: &str, events: &[(i64, SourceEvent)]) -> Source {
     known.unwrap()
 }
 
-/// From which second on it is due, more or less.
+/// The second from which on it is due, approximately.
 fn due_after(events: &[(i64, SourceEvent)]) -> Option<i64> {
     due(&source("pets", events)).map(|due| due.as_second() - time(0).as_second())
 }
 
-/// After this many failures, of which the last ended at second 0.
+/// A source after this many failures, of which the last ended at second 0.
 fn after_failures(failures: usize, every: Option<u32>) -> Source {
     let mut events = vec![(-10, registered(every))];
     for _ in 0..failures {
@@ -63,7 +63,7 @@ fn after_failures(failures: usize, every: Option<u32>) -> Source {
 }
 
 #[test]
-fn a_source_is_due_at_once_when_it_is_new_enabled_or_to_be_asked_otherwise() {
+fn a_source_is_due_at_once_when_it_is_new_enabled_or_reconfigured() {
     let fresh = [(1, registered(None)), (2, STARTED), (3, ingested())];
     assert_eq!(due_after(&fresh[..1]), Some(1));
     assert_eq!(due_after(&fresh), None);
@@ -71,7 +71,7 @@ fn a_source_is_due_at_once_when_it_is_new_enabled_or_to_be_asked_otherwise() {
     assert_eq!(with(&[(4, SourceEvent::Disabled {})]), None);
     assert_eq!(with(&[(4, SourceEvent::Disabled {}), (5, SourceEvent::Enabled {})]), Some(5));
     assert_eq!(with(&[(4, updated("https://pets.example", None))]), Some(4));
-    // While a refresh goes on, too.
+    // Also while a refresh is running.
     let moved = updated("https://pets.example", None);
     assert_eq!(with(&[(4, STARTED), (5, moved.clone()), (6, ingested())]), Some(5));
     // A change ends the wait after failures.
@@ -79,7 +79,7 @@ fn a_source_is_due_at_once_when_it_is_new_enabled_or_to_be_asked_otherwise() {
 }
 
 #[test]
-fn a_source_that_says_nothing_is_never_due() {
+fn a_source_without_content_is_never_due() {
     for (kind, is_due) in
         [("openapi", true), ("mcp", true), ("http_manifest", true), ("workflow", true)]
             .into_iter()
@@ -94,7 +94,7 @@ fn a_source_that_says_nothing_is_never_due() {
     let registered = SourceEvent::Registered { profile: own };
     let fresh = [(0, registered), (1, STARTED), (2, ingested())];
     assert_eq!((due_after(&fresh[..1]), due_after(&fresh)), (Some(0), None));
-    // What it had is taken back.
+    // Its former tools are removed.
     let emptied = SourceEvent::Updated { profile: profile("custom", None) };
     assert_eq!(due_after(&[&fresh[..], &[(3, emptied)]].concat()), Some(3));
 }
@@ -111,7 +111,7 @@ fn a_schedule_counts_from_the_end_of_the_last_refresh() {
     let events = [(0, registered(Some(1000))), (1, STARTED), (100, ingested())];
     let due = due_after(&events).unwrap();
     assert!((1000..=1200).contains(&due), "{due}");
-    // By another schedule, it is due by that.
+    // A changed schedule applies at once.
     let hourly = SourceEvent::Updated { profile: profile("openapi", Some(3600)) };
     let due = due_after(&[&events[..], &[(101, hourly)]].concat()).unwrap();
     assert!((3340..=4060).contains(&due), "{due}");
@@ -126,7 +126,7 @@ fn failures_double_the_wait_up_to_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn a_source_that_fails_is_asked_as_often_as_one_that_is_well_at_least() {
+fn a_failing_source_is_refreshed_at_least_as_often_as_its_schedule_says() {
     let wait =
         |failures, every| backoff(failures, Some(SignedDuration::from_secs(every))).as_secs();
     assert_eq!((wait(1, 60), wait(4, 60), wait(5, 60), wait(20, 60)), (5, 40, 60, 60));
@@ -136,7 +136,7 @@ fn a_source_that_fails_is_asked_as_often_as_one_that_is_well_at_least() {
 }
 
 #[test]
-fn a_refresh_that_nobody_ended_is_one_that_failed() {
+fn a_refresh_that_never_ended_counts_as_failed() {
     let events = [(0, registered(None)), (10, STARTED)];
     let due = due_after(&events).unwrap();
     assert!((14..=15).contains(&due), "{due}");
@@ -159,7 +159,7 @@ fn the_jitter_spreads_sources_and_is_the_same_on_all_nodes() {
 
 proptest! {
     #[test]
-    fn a_source_is_never_asked_earlier_than_allowed_and_never_forgotten(
+    fn a_source_is_never_refreshed_too_early_and_never_forgotten(
         failures in 0_usize..40,
         every in prop::option::of(any::<u32>()),
     ) {
@@ -185,9 +185,9 @@ proptest! {
         }
     }
 
-    /// Whatever has happened: who is enabled and not well is due some day, and who is disabled never.
+    /// After any events: an enabled source that is not healthy is due some day, and a disabled one never.
     #[test]
-    fn whatever_happens_no_source_starves(kinds in prop::collection::vec(0..6, 0..20)) {
+    fn after_any_events_no_source_starves(kinds in prop::collection::vec(0..6, 0..20)) {
         let event = |kind: &i32| match kind {
             0 => STARTED,
             1 => failed(),

@@ -1,28 +1,29 @@
-//! A message of OTLP: every field with its number and its name, so that one description is written as protobuf and as JSON.
+//! An OTLP message: every field has its number and its name, so that one description is written as protobuf and as
+//! JSON.
 
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-/// How a field begins in protobuf: the low bits of its tag.
+/// The wire type of a protobuf field: the low bits of its tag.
 const VARINT: u8 = 0;
 const EIGHT_BYTES: u8 = 1;
 const SIZED: u8 = 2;
 
-/// The fields of a message: the number that protobuf has for each, and the name that JSON has.
+/// The fields of a message: the protobuf number and the JSON name of each.
 #[derive(Debug)]
 pub(in crate::telemetry) struct Message<'a>(Vec<(u8, &'static str, Field<'a>)>);
 
-/// What stands in a field.
+/// The value of a field.
 #[derive(Debug)]
 pub(super) enum Field<'a> {
     Text(&'a str),
     /// Hexadecimal digits in JSON.
     Id(Vec<u8>),
     Flag(bool),
-    /// One of an enumeration, below 128.
+    /// An enum value below 128.
     Choice(u8),
-    /// 64 bits, whole: of `fixed64`, and of `sfixed64` for what is never that large. A text in JSON.
+    /// A 64-bit integer: `fixed64`, or `sfixed64` where the value is never that large. A string in JSON.
     Fixed(u64),
     Double(f64),
     Fixeds(Vec<u64>),
@@ -70,7 +71,7 @@ impl Field<'_> {
         }
     }
 
-    /// Everything is written, also what is zero or empty: of a choice between fields it says which.
+    /// Writes every field, also if it is zero or empty: within a `oneof`, its presence is significant.
     fn write(&self, number: u8, into: &mut Vec<u8>) {
         let mut sized = |bytes: &[u8]| {
             into.push(tag(number, SIZED));
@@ -110,12 +111,12 @@ fn eight(number: u8, bytes: [u8; 8], into: &mut Vec<u8>) {
     into.extend(bytes);
 }
 
-/// In one byte: no field that is told has a number above 15.
+/// A tag in one byte: all field numbers here are at most 15.
 fn tag(number: u8, begins: u8) -> u8 {
     number << 3 | begins
 }
 
-/// Seven bits at a time, the low ones first.
+/// Writes a varint: seven bits at a time, the low ones first.
 fn write_length(length: usize, into: &mut Vec<u8>) {
     let mut rest = length;
     while 0x80 <= rest {

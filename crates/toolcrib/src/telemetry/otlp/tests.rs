@@ -1,4 +1,4 @@
-//! What is written as protobuf is what is written as JSON: a foreign reader of both, that of OpenTelemetry, finds the same.
+//! The protobuf and the JSON encoding agree: OpenTelemetry's own parser reads the same from both.
 
 use std::time::Duration;
 
@@ -63,14 +63,14 @@ fn spans() -> Vec<Span> {
     vec![of(SpanKind::Server, parent, true), of(SpanKind::Client, None, false)]
 }
 
-/// The same message, read from both writings.
+/// Parses the message from both encodings.
 fn read<T: prost::Message + DeserializeOwned + Default>(message: &Message<'_>) -> [T; 2] {
     let json = serde_json::from_slice(&Protocol::Json.write(message)).unwrap();
     [json, T::decode(&*Protocol::Protobuf.write(message)).unwrap()]
 }
 
 #[test]
-fn metrics_are_the_same_in_both_writings() {
+fn metrics_are_the_same_in_both_encodings() {
     let (teller, reading) = (teller(), reading());
     let message = teller.metrics(&reading, 1_700_000_060_000_000_000);
     let [json, protobuf] = read::<ExportMetricsServiceRequest>(&message);
@@ -82,7 +82,7 @@ fn metrics_are_the_same_in_both_writings() {
     assert_eq!(names, ["calls", "nothing", "level_seconds", "call_seconds", "short"]);
     let units: Vec<&str> = all.metrics.iter().map(|metric| &*metric.unit).collect();
     assert_eq!(units, ["1", "1", "s", "s", "ms"]);
-    // A counter that is zero is told as such, and not as one of which nothing is known.
+    // A counter that is zero is sent as zero, not as unknown.
     let Some(Data::Sum(sum)) = &all.metrics[1].data else { unreachable!("a counter") };
     assert_eq!(sum.data_points[0].value, Some(number_data_point::Value::AsInt(0)));
     let Some(Data::Histogram(times)) = &all.metrics[3].data else { unreachable!("times") };
@@ -92,7 +92,7 @@ fn metrics_are_the_same_in_both_writings() {
 }
 
 #[test]
-fn spans_are_the_same_in_both_writings() {
+fn spans_are_the_same_in_both_encodings() {
     let (teller, spans) = (teller(), spans());
     let [json, protobuf] = read::<ExportTraceServiceRequest>(&teller.spans(&spans));
     assert_eq!(json, protobuf);

@@ -1,4 +1,4 @@
-//! Why an MCP server gave no answer, and what that says about it.
+//! Why an MCP server gave no answer, and the verdict on the server.
 
 use model::{ErrorCode, Failure};
 use upstream::http::HttpError;
@@ -6,21 +6,21 @@ use upstream::mcp::McpError;
 
 use crate::gates::Verdict;
 
-/// Why a request came to nothing, and what that says.
+/// Why a request failed, with the verdict on the server.
 pub(crate) struct Failed {
     pub(crate) failure: Failure,
-    /// About the server.
+    /// On the server.
     pub(crate) verdict: Verdict,
     pub(crate) retry: Retry,
 }
 
-/// What may come of asking again.
+/// Whether a retry may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     InVain,
-    /// The server did not take the credential and has done nothing.
+    /// The server rejected the credential and has done nothing.
     WithAnotherToken,
-    /// It has not answered, or says when it may be asked again.
+    /// The server has not answered, or says when to retry.
     IfHarmless,
 }
 
@@ -46,8 +46,8 @@ impl From<Failure> for Failed {
     }
 }
 
-/// What it says about a server that it gave no answer. A program that ends is started again after a rest, which is rest
-/// enough; one that answers more than is read may answer less to others.
+/// The verdict on a server that gave no answer. A program that exits is restarted after a cooldown, so it needs no
+/// breaker; a server whose answer is too large may send smaller ones to other callers.
 fn verdict(error: &McpError) -> Verdict {
     match error {
         McpError::Http(error) => match **error {
@@ -74,7 +74,7 @@ fn verdict(error: &McpError) -> Verdict {
     }
 }
 
-/// Whether there was no connection, or it was lost, or whoever stands before the server has not reached it.
+/// Whether the connection failed or was lost, or a proxy could not reach the server.
 fn is_lost(error: &McpError) -> bool {
     match error {
         McpError::Http(error) => {
@@ -86,16 +86,16 @@ fn is_lost(error: &McpError) -> bool {
     }
 }
 
-/// Whether whoever was asked has done nothing, and says when to come again.
+/// Whether the server has done nothing, and says when to retry.
 fn is_put_off(error: &McpError) -> bool {
     matches!(error, McpError::Status { status: 429, retry_after: Some(_), .. })
 }
 
-/// Why a server gave no answer.
+/// The failure to report for an error of an MCP connection.
 fn failure(error: &McpError) -> Failure {
     let (code, retryable) = match error {
         McpError::Http(error) => execution::code_of(error),
-        // It may have been done.
+        // The server may have carried it out.
         McpError::Timeout { .. } => (ErrorCode::UpstreamTimeout, false),
         McpError::Ended { .. } | McpError::Broken { .. } | McpError::Closed => {
             (ErrorCode::UpstreamConnectionError, false)
@@ -104,14 +104,14 @@ fn failure(error: &McpError) -> Failure {
             (ErrorCode::UpstreamConnectionError, true)
         }
         McpError::Busy { .. } => (ErrorCode::RateLimited, true),
-        // Nobody knows here whether the call does no harm twice.
+        // It is unknown here whether the call is idempotent.
         McpError::Status { status, .. } => {
             (ErrorCode::UpstreamError, execution::is_retryable("POST", *status))
         }
         _ => (ErrorCode::UpstreamError, false),
     };
     let retry_after = match error {
-        // Calls end all the time.
+        // Calls end all the time, so capacity is soon free.
         McpError::Busy { .. } => Some(1),
         McpError::Status { retry_after, .. } => *retry_after,
         _ => None,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_too_much_is_under_way_it_is_said_when_to_come_again() {
+    fn too_many_concurrent_calls_are_reported_with_a_retry_time() {
         assert_eq!(failure(&McpError::Busy { limit: 7 }).retry_after, Some(1));
         assert_eq!(failure(&McpError::Closed).retry_after, None);
     }

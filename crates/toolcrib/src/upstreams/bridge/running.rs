@@ -1,5 +1,5 @@
-//! A request under way at an MCP server: what it says and asks goes to its caller, until it has answered or the caller
-//! has to come again.
+//! A running request at an MCP server: the server's messages and questions go to the caller, until the server has
+//! answered or the caller has to return later.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,39 +20,39 @@ use crate::call::{Abilities, CallContext, Level, NoAnswer, Progress, Question};
 use crate::gates::Stay;
 use crate::upstreams::Upstream;
 
-/// How long a request may take with the time in which somebody is asked on the way.
+/// The time limit of a request, including the time in which people are asked.
 const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
-/// How long a task of the server may take whose caller has a task of ours.
+/// The time limit of a server's task if the caller has a task of ours.
 const AS_TASK: Duration = Duration::from_secs(60 * 60);
-/// How much may be said that nobody has taken yet.
+/// The most messages of the server that wait to be processed.
 const UNHEARD: usize = 64;
 
-/// A request under way.
+/// A running request.
 pub(super) struct Running {
     answer: Coming,
     heard: mpsc::Receiver<Heard>,
     /// How many questions there were.
     asked: usize,
-    /// Those that wait for the caller to come again.
+    /// Questions that wait for the caller to return.
     waiting: Vec<Asked>,
-    /// The server's time stands still while somebody is asked.
+    /// Pauses the server's deadline while the caller is asked.
     pub(super) pauses: Pauses,
-    /// Whether it goes on as a task of the server.
+    /// Whether it continues as a task of the server.
     is_task: bool,
-    /// It is open for as long as somebody keeps it.
+    /// Keeps the connection open.
     pub(super) upstream: Arc<Upstream>,
-    /// What the server must not repeat: with what it was asked.
+    /// Secrets of the request that the server must not repeat.
     pub(super) mask: Mask,
 }
 
 enum Coming {
-    /// While somebody waits.
+    /// Polled by the waiting call.
     Here(Pin<Box<dyn Future<Output = Result<Answer, McpError>> + Send>>),
-    /// While nobody does.
+    /// Runs in a task of its own.
     Aside(Aside),
 }
 
-/// Goes on by itself, until it is dropped.
+/// Runs by itself until it is dropped.
 struct Aside(JoinHandle<Result<Answer, McpError>>);
 
 struct Asked {
@@ -63,14 +63,14 @@ struct Asked {
 
 pub(super) enum Next {
     Answered(Result<Answer, McpError>),
-    /// The caller answers when it comes again.
+    /// The caller answers when it returns.
     Later,
-    /// It goes on for longer than it may.
+    /// It exceeds its limits.
     TooLong(Failure),
 }
 
 impl Running {
-    /// Whether the server has said on the way that it is at it: it took the call.
+    /// Whether the server has accepted the call: it asked a question, or started a task.
     pub(super) fn has_begun(&self) -> bool {
         self.is_task || 0 < self.asked
     }
@@ -92,7 +92,7 @@ impl Running {
         let time = upstream.timeout().unwrap_or(DEADLINE);
         let deadline = due.map_or(time, |due| time.min(left_until(due)));
         let most = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
-        // Who comes back for the result has more time than who waits for it; who could be asked has not.
+        // A caller that returns for the result gets more time than one that waits; one that can be asked does not.
         let as_task = if call.abilities().tasks { AS_TASK } else { deadline };
         let left = wanted.until.map(|until| until.saturating_duration_since(Instant::now()));
         let within = |time: Duration| left.map_or(time, |left| left.min(time));
@@ -135,7 +135,7 @@ impl Running {
         Self { answer, heard, asked, waiting, pauses, is_task, upstream, mask }
     }
 
-    /// Hears what the server says until it has answered or the caller has to come again.
+    /// Processes the server's messages until it has answered or the caller has to return later.
     pub(super) async fn next(&mut self, call: &CallContext, stay: &mut Stay<'_>) -> Next {
         let Self { answer, heard, asked, waiting, pauses, is_task, upstream, mask } = self;
         let roots = upstream.may_see_roots();
@@ -155,7 +155,7 @@ impl Running {
                         if let Err(failure) = stay.step_aside() {
                             return Next::TooLong(of_upstream(failure.message, false));
                         }
-                        // Whoever can come back for the result is let go.
+                        // A caller that can return for the result need not wait.
                         call.go_on();
                     }
                     Heard::Told { .. } => {}
@@ -165,7 +165,7 @@ impl Running {
                             let key = format!("question-{asked}").into();
                             let cannot = call.cannot_ask(&question);
                             let asked = Asked { key, question, reply };
-                            // Whoever answers by coming again is gone in a moment.
+                            // A caller that answers by returning later must be released first.
                             if let Some(why) = cannot {
                                 asked.told(Err(why));
                             } else if call.waits_for_answers() && let Err(failure) = stay.step_aside() {
@@ -181,7 +181,7 @@ impl Running {
                 Some((asked, given)) = asking.next() => {
                     if let Err(NoAnswer::Later) = given {
                         waiting.push(asked);
-                        // All of them are answered in the same way, and none waits.
+                        // All questions are answered in the same way, so none of them waits.
                         while let Some((asked, _)) = asking.next().await {
                             waiting.push(asked);
                         }
@@ -189,7 +189,7 @@ impl Running {
                     }
                     if asking.is_empty() {
                         if !*is_task {
-                            // The server may not wait for as long as that takes.
+                            // The server may give up while the call waits for a permit.
                             tokio::select! {
                                 () = stay.come_back() => {}
                                 answer = answer.next() => return Next::Answered(answer),
@@ -249,7 +249,7 @@ impl Asked {
             Value::Object(answer) => Ok(answer),
             _ => Err(RpcError::new(-32603, "the client's answer is no object")),
         };
-        // Whoever asked may have given up.
+        // The server may have given up.
         drop(self.reply.send(reply));
     }
 
@@ -314,7 +314,7 @@ fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
     call.log(level.unwrap_or(Level::Info), logger.as_deref(), data);
 }
 
-/// Whoever reads it may be a terminal.
+/// Escapes control characters, because a reader may use a terminal.
 fn tame(text: &str) -> String {
     let mut text = text.to_owned();
     execution::tame(&mut text);
@@ -329,7 +329,7 @@ fn tame_all(value: &mut Value) {
         Value::Object(members) => members.values_mut().for_each(tame_all),
     }
 }
-/// How upstreams over HTTP are told of a trace. What else came along with it (`baggage`) is not for them.
+/// The trace headers for HTTP upstreams. Other context of the trace (`baggage`) is not passed on.
 pub(crate) fn trace_headers(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
     let state = trace.state().map(|state| ("tracestate", state.to_owned()));
     [("traceparent", trace.parent())].into_iter().chain(state)
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_said_on_the_way_steers_no_terminal() {
+    async fn messages_during_a_request_cannot_control_a_terminal() {
         use crate::call::{NewCall, Said};
         let members = |value: Value| value.as_object().unwrap().clone();
         let (call, mut said) =

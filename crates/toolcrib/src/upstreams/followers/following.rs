@@ -1,4 +1,4 @@
-//! What one stream or session wants to hear of.
+//! The resource subscriptions of one stream or session.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,10 +13,10 @@ use crate::crib::Toolcrib;
 use crate::provider::Changes;
 use crate::upstreams::{Upstream, Upstreams};
 
-/// How long a server may take to say whether it tells of a resource.
+/// How long a server may take to accept a subscription.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Resources of MCP servers that somebody wants to hear of. A copy is the same; the last one that is dropped ends it.
+/// Subscriptions to resources of MCP servers. Clones share them; they end when the last clone is dropped.
 #[derive(Clone, Default)]
 pub struct Following(Arc<Shared>);
 
@@ -26,7 +26,7 @@ struct Shared {
     places: Mutex<BTreeMap<Box<str>, Place>>,
 }
 
-/// A place among those who hear of a resource. Dropping it gives it up.
+/// A subscription to a resource, which ends when it is dropped.
 struct Place {
     upstreams: Arc<Upstreams>,
     agent: Box<str>,
@@ -35,40 +35,40 @@ struct Place {
     follower: Option<(Arc<Follower>, u64)>,
 }
 
-/// Why somebody does not hear of a resource.
+/// Why a resource cannot be subscribed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFollowed {
-    /// It is not there, or not for this agent.
+    /// The resource does not exist, or is not granted to this agent.
     #[error("there is no such resource")]
     Missing,
-    /// Its server does not do that.
+    /// The server does not support subscriptions.
     #[error("the server of the resource tells nobody of changes: read it again instead")]
     Silent,
-    /// There is no room.
+    /// A limit is reached.
     #[error("there are too many subscriptions: end some of them")]
     TooMany,
-    /// The server does not want to, or cannot be reached.
+    /// The server rejects the subscription, or cannot be reached.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Following {
-    /// What changed: only `updated` is of use.
+    /// Receives changes; only `updated` is used.
     pub fn changes(&self) -> watch::Receiver<Changes> {
         self.0.told.subscribe()
     }
 
-    /// No longer of this one.
+    /// Ends one subscription.
     pub fn end(&self, uri: &str) {
         drop(self.places().remove(uri));
     }
 
-    /// No longer of any.
+    /// Ends all subscriptions.
     pub fn end_all(&self) {
         drop(std::mem::take(&mut *self.places()));
     }
 
-    /// Whether it is among them.
+    /// Whether the resource is subscribed.
     pub fn has(&self, uri: &str) -> bool {
         self.places().contains_key(uri)
     }
@@ -77,12 +77,12 @@ impl Following {
         self.0.places.lock().expect("no one panics while holding it")
     }
 
-    /// Only those that are still of the same source.
+    /// Ends the subscriptions whose resource no longer belongs to the same source.
     pub(crate) fn keep(&self, source_of: impl Fn(&str) -> Option<SourceId>) {
         self.places().retain(|uri, place| source_of(uri).as_ref() == Some(&place.source));
     }
 
-    /// One more, if its server says that it will tell.
+    /// Subscribes to a resource, if its server accepts.
     pub(crate) async fn add(
         &self,
         crib: &Toolcrib,

@@ -1,4 +1,4 @@
-//! How much of an answer is handed out at once. What is longer is kept, and its reader is told where to go on.
+//! Truncates long results. The full text is stored for a while, and a note says where to read the rest.
 
 use catalog::tool::Tool;
 use model::json_size::is_longer;
@@ -13,7 +13,7 @@ use crate::upstreams::whose;
 use crate::view::AgentView;
 use crate::view::tool::Origin;
 
-/// For tools of which nothing else is said.
+/// Maximum size of a result, unless an admin set another for the tool.
 const BYTES: u32 = 256 << 10;
 const STRUCTURED: &str = "structuredContent";
 
@@ -22,8 +22,8 @@ fn budget(tool: &Tool) -> usize {
 }
 
 impl AgentView {
-    /// An outcome that is short enough. What is cut is text, and JSON that is too long goes: half of it is none. Workflows
-    /// get it whole, and have a bound of their own.
+    /// Truncates an outcome to the tool's budget. Text is cut; JSON that is too long moves into the text, because half
+    /// a JSON document is invalid. Workflow steps get the full outcome, and workflows have their own limit.
     pub(super) async fn within_budget(&self, tool: &Tool, mut outcome: Outcome) -> Outcome {
         if self.within.is_some() {
             return outcome;
@@ -44,7 +44,7 @@ impl AgentView {
         outcome
     }
 
-    /// The same for the result of an MCP server. Says too whether it was cut.
+    /// Truncates the result of an MCP server. The flag reports whether it was truncated.
     pub(super) async fn result_within_budget(
         &self,
         tool: &Tool,
@@ -75,7 +75,7 @@ impl AgentView {
         (result, true)
     }
 
-    /// The beginning, and where the rest is, in the ways that its reader has.
+    /// Stores the full text; returns its beginning and a note with the ways in which this client can read the rest.
     fn cut(&self, tool: &Tool, whole: String) -> Cut {
         let bytes = budget(tool);
         let ResultPart { text, next_offset, total_bytes, .. } = ResultPart::of(&whole, 0, bytes);
@@ -101,14 +101,14 @@ impl AgentView {
         Cut { texts: [text, note], link }
     }
 
-    /// A part of an answer that was too long, for whoever called and still has the tool.
+    /// Part of a stored result, for the caller that received its beginning and still has the tool.
     pub fn result_part(&self, id: &str, offset: usize) -> Option<ResultPart> {
         let (owner, now) = (whose(&self.agent), self.crib.now());
         let (tool, part) = self.crib.results().part(&owner, id, offset, now)?;
         self.may_read_of(&tool).then_some(part)
     }
 
-    /// Whether what came of a call of a tool may be handed out: the agent still has it, and its token still allows it.
+    /// Whether the agent may read a result of this tool: it still has the tool, and its token has the required scopes.
     pub fn may_read_of(&self, tool: &ToolId) -> bool {
         let Ok(found) = self.find_id(tool) else { return false };
         let Origin::Catalog(entry) = found.origin() else { return true };
@@ -116,7 +116,7 @@ impl AgentView {
         source.is_some_and(|it| self.check_scopes(&it.source, Some(&entry.tool)).is_ok())
     }
 
-    /// The same as a resource of MCP: the part, and where to go on.
+    /// Part of a stored result as an MCP resource, with a note on where to continue.
     pub(in crate::view) fn kept_resource(&self, uri: &str) -> Option<Map<String, Value>> {
         let (id, offset) = kept_results::addressed(uri)?;
         let part = self.result_part(id, offset)?;
@@ -130,12 +130,12 @@ impl AgentView {
     }
 }
 
-/// How whoever calls can read the rest of an answer that is too long.
+/// How a client can read the rest of a truncated result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadsOn {
-    /// It knows links to resources in results (MCP since 2025-06-18).
+    /// The client understands resource links in results (MCP since 2025-06-18).
     pub links: bool,
-    /// There is an API for agents where it is.
+    /// The agent REST API is served at the same address.
     pub over_rest: bool,
 }
 
@@ -145,20 +145,21 @@ impl Default for ReadsOn {
     }
 }
 
-/// What is handed out of an answer that is too long: its beginning and a note, and a link to the rest.
+/// The visible part of a truncated result: its beginning, a note, and a link to the rest.
 struct Cut {
     texts: [String; 2],
     link: Option<Value>,
 }
 
-/// Whether the texts are too long together, or the JSON is: mostly they say the same.
+/// Whether all texts together, or the JSON, exceed the budget. The two are not added up: mostly they hold the same
+/// content.
 fn is_too_long(budget: usize, texts: Vec<&str>, json: Option<&Value>) -> bool {
     budget < texts.iter().map(|text| text.len()).sum()
         || json.is_some_and(|json| is_longer(json, budget))
 }
 
-/// All texts as one, and the JSON beside it if that is short enough. JSON that is not stands behind what else is said. What
-/// is long is written aside, and goes there too.
+/// Joins all texts, and returns the JSON separately if it fits the budget. JSON that does not fit is appended to the
+/// text. Long content is serialized on the low-priority pool.
 async fn written(
     mut texts: Vec<String>,
     json: Option<Value>,
@@ -182,7 +183,8 @@ async fn written(
     joined.await
 }
 
-/// Whether JSON says nothing but what a text says. Many servers wrap a text so, or a list: only objects are structured.
+/// Whether the JSON only wraps one of the texts. Many servers wrap a text or a list, because structured content must be
+/// an object.
 fn wraps_one_of(json: &Value, texts: &[String]) -> bool {
     let Some(wrapped) = json.as_object().filter(|members| members.len() == 1) else { return false };
     match wrapped.get("result") {
@@ -195,7 +197,7 @@ fn wraps_one_of(json: &Value, texts: &[String]) -> bool {
     }
 }
 
-/// JSON that a text may say, too. No text is read that has more values: they might be very many.
+/// JSON to compare with texts. A text with more values than the JSON is not parsed, because it might have very many.
 struct Same<'a> {
     json: &'a Value,
     weight: usize,
@@ -239,7 +241,7 @@ fn text_of_part(part: &Value) -> Option<&str> {
     part.pointer(place_of_text(part)?)?.as_str()
 }
 
-/// An embedded resource is text too, if it is no bytes.
+/// JSON pointer to the text of a part. An embedded resource has text too, unless it holds bytes.
 fn place_of_text(part: &Value) -> Option<&'static str> {
     match part["type"].as_str()? {
         "text" => Some("/text"),
@@ -257,13 +259,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_short_enough_stays_beside_a_long_text() {
+    async fn short_json_stays_beside_a_long_text() {
         assert_eq!(written(&["abc"], json!(1)).await, ("abc".into(), Some(json!(1))));
         assert_eq!(written(&["ab", "c"], json!(1)).await, ("ab\nc".into(), Some(json!(1))));
     }
 
     #[tokio::test]
-    async fn what_is_long_is_said_once_and_nothing_is_lost() {
+    async fn long_json_moves_into_the_text_once_and_nothing_is_lost() {
         assert_eq!(written(&["abc"], json!(12)).await, ("abc\n12".into(), None));
         assert_eq!(written(&[], json!([1])).await, ("[1]".into(), None));
         let said_twice =
@@ -279,17 +281,17 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_more_values_is_not_read() {
+    fn a_text_with_more_values_than_the_json_is_not_parsed() {
         let json = json!({"a": [1, 2]});
         let same = Same::as_this(&json);
         assert!(same.is_said_by(r#" { "a" : [1, 2] } "#));
         assert!(!same.is_said_by(r#"{"a":[1,3]}"#));
-        // It would be the same, but for what is said before.
+        // Equal if parsed, but it has more values: a duplicate key precedes.
         assert!(!same.is_said_by(r#"{"a":[0,0,0,0],"a":[1,2]}"#));
     }
 
     #[test]
-    fn the_text_of_a_part_is_its_own_or_that_of_its_resource() {
+    fn the_text_of_a_part_is_its_own_or_that_of_its_embedded_resource() {
         let resource = json!({"type": "resource", "resource": {"uri": "a:b", "text": "long"}});
         let text = json!({"type": "text", "text": "long"});
         for part in [resource, text] {

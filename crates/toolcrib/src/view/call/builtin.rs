@@ -1,4 +1,4 @@
-//! A call of a tool that ships with toolcrib: through the same gate as any other.
+//! Calls a built-in tool, through the same gate as any other tool.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::upstreams::number;
 use crate::view::AgentView;
 use crate::view::ready::BuiltinReady;
 
-/// Enough for a page that is fetched.
+/// Default timeout: enough to fetch a page.
 const TIME: Duration = Duration::from_secs(30);
 
 impl AgentView {
@@ -30,7 +30,7 @@ impl AgentView {
         let time = source.profile.limits.timeout().unwrap_or(TIME);
         let until = self.until(time);
         let pass = self.enter(source, &entry.tool.id, TIME).await?;
-        // Of what may take long, each agent does one thing after the other, so that others have their turn.
+        // Long-running built-in tools run one at a time per agent, so that other agents get their turn.
         let turn = match ready.builtin.is_long() {
             true => Some(self.crib.gates().turn_of(number(&self.agent))),
             false => None,
@@ -43,7 +43,7 @@ impl AgentView {
             ready.builtin.call(arguments, self.crib.now(), &ready.client).await
         };
         let given = timeout_at(until, given).await;
-        // That one page cannot be fetched says nothing of the others.
+        // One page that cannot be fetched says nothing about other pages: do not count it against the source.
         pass.end(Verdict::Works);
         match given {
             Ok(Ok(given)) => Ok(told(entry.tool.id.clone(), start, Some(given), Vec::new(), None)),

@@ -1,5 +1,5 @@
-//! A call of a tool that an admin wrote down: a fixed answer, or a program that is run for it. Both go through the same gate
-//! as any other call.
+//! Calls a custom tool: a fixed answer, or a program that runs on this machine. Both go through the same gate as any
+//! other call.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::gates::Verdict;
 use crate::view::AgentView;
 use crate::view::ready::{CustomReady, ToolWork};
 
-/// How long a program may take if its source does not say.
+/// Default timeout of a program.
 const TIME: Duration = Duration::from_secs(30);
-/// What is taken of its standard output, in bytes, and of its standard error, in lines and characters.
+/// Limits on captured output: bytes of standard output, lines and characters of standard error.
 const STDOUT: usize = 1 << 20;
 const STDERR_LINES: usize = 20;
 const STDERR: usize = 2_000;
-/// How long it has to end when it is told to.
+/// Time between the termination signal and the kill.
 const GRACE: Duration = Duration::from_millis(500);
 
 impl AgentView {
@@ -53,7 +53,7 @@ impl AgentView {
                 let said = self.run_program(command, line, &arguments, until).await;
                 let is_late = |failure: &Failure| failure.code == ErrorCode::UpstreamTimeout;
                 pass.end(match &said {
-                    // Whoever waits less than it may take has not found out that it does not work.
+                    // The client's own timeout was shorter than the source's: this says nothing about the program.
                     Err(failure) if is_late(failure) && patience.is_some() => Verdict::Nothing,
                     Err(failure) if is_late(failure) => Verdict::Fails,
                     Err(failure) if failure.code == ErrorCode::InternalError => Verdict::Fails,
@@ -116,7 +116,7 @@ fn fixed(answer: &FixedAnswer) -> (Option<Value>, Vec<Content>) {
     }
 }
 
-/// What a program said, without the secrets it was given and with nothing that a terminal would obey.
+/// Reads the output of a program, with its secrets masked and terminal control sequences removed.
 fn read(
     ran: &Ran,
     mask: &Mask,

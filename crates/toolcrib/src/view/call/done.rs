@@ -1,4 +1,4 @@
-//! What came of a call, for programs and for agents.
+//! The result of a call, for programs and for agents.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use super::failure_of_tool;
 use crate::call::{Ability, Question};
 use crate::view::ready::Ready;
 
-/// What came of a call.
+/// How a call ended.
 #[derive(Debug)]
 pub enum Called {
-    /// It was carried out, or failed.
+    /// The tool ran, or the call failed.
     Done(Box<Done>),
-    /// Questions to the caller; with the answers it is called again.
+    /// The tool needs input from the caller, who repeats the call with the answers.
     Asks(Vec<(Box<str>, Question)>),
-    /// The caller cannot do what the tool needs.
+    /// The caller lacks a capability that the tool needs.
     Unable(Ability),
-    /// The tool failed in the words of JSON-RPC.
+    /// The tool failed with a JSON-RPC error.
     Error {
-        /// A number of JSON-RPC or MCP.
+        /// JSON-RPC or MCP error code.
         code: i64,
-        /// For people.
+        /// Human-readable message.
         message: String,
-        /// Whatever else there is to say.
+        /// Additional data of the error.
         data: Option<Box<Value>>,
-        /// What that is among our own codes.
+        /// The same error as one of our own codes.
         as_ours: ErrorCode,
     },
 }
 
-/// A call that was carried out, or failed.
+/// A call whose tool ran, or that failed.
 #[derive(Debug)]
 pub struct Done {
     pub(super) tool_id: ToolId,
@@ -44,27 +44,27 @@ pub struct Done {
 
 #[derive(Debug)]
 pub(super) enum DoneBy {
-    /// An upstream, with what the tool promised of its results.
+    /// Outcome from an upstream, with the compiled tool if it has an output schema.
     Upstream(Outcome, Option<Arc<Ready>>),
-    /// Code of ours or of whoever embeds us.
+    /// Result of a tool that ran in this process: our code or the embedder's.
     Here(ToolResult),
-    /// An MCP server, in its own words, or in the first of them.
+    /// Result of an MCP server, unchanged unless it was truncated.
     Mcp { result: Map<String, Value>, is_cut: bool },
-    /// Nobody: something stood in the way.
+    /// The call failed before any tool ran.
     Nobody(Failure),
 }
 
-/// What came of a call, in the shape of MCP.
+/// The result of a call in the shape of MCP.
 #[derive(Debug)]
 pub enum ToolAnswer {
-    /// Written by us.
+    /// Built from an outcome by this program.
     Ours(ToolResult),
-    /// The result of an MCP server, as it came, and whose it is.
+    /// Result of an MCP server, relayed with its source noted in `_meta`.
     Theirs(Map<String, Value>),
 }
 
 impl Done {
-    /// Why nothing was called, if the agent's token does not allow it.
+    /// The failure, if the agent's token lacks scopes and nothing was called.
     pub fn lacks_scopes(&self) -> Option<&Failure> {
         match &self.by {
             DoneBy::Nobody(failure) if !failure.scopes.is_empty() => Some(failure),
@@ -72,7 +72,7 @@ impl Done {
         }
     }
 
-    /// Whether there is so much of it that it takes long to write it down.
+    /// Whether the result is so large that serializing it takes long.
     pub fn is_long(&self) -> bool {
         let bytes = match &self.by {
             DoneBy::Upstream(outcome, _) => {
@@ -83,13 +83,13 @@ impl Done {
                 about_content(&result.content) + structured.map_or(0, about_members)
             }
             DoneBy::Mcp { result, .. } => about_members(result),
-            // Its message has a bound of its own.
+            // Failure messages have their own size limit.
             DoneBy::Nobody(_) => 0,
         };
         LONG < bytes
     }
 
-    /// For programs (requirement E3).
+    /// Converts the result for programs (requirement E3).
     pub fn into_outcome(self) -> Outcome {
         let (tool_id, start) = (self.tool_id, self.start);
         match self.by {
@@ -110,7 +110,7 @@ impl Done {
         }
     }
 
-    /// For agents, in the shape of MCP.
+    /// Converts the result for agents, in the shape of MCP.
     pub fn into_answer(self) -> ToolAnswer {
         ToolAnswer::Ours(match self.by {
             DoneBy::Mcp { result, .. } => return ToolAnswer::Theirs(result),
@@ -132,7 +132,7 @@ impl Done {
 }
 
 impl ToolAnswer {
-    /// As JSON.
+    /// Converts the answer to a JSON object.
     pub fn into_map(self) -> Map<String, Value> {
         match self {
             Self::Theirs(result) => result,
@@ -170,7 +170,7 @@ pub(super) fn told(
     Outcome { tool_id, status, result, content, error, execution_time_ms, upstream_status: None }
 }
 
-/// Why a tool that was done here failed, if it did. Code that calls an API for it knows better than we do.
+/// The error code of a local tool result that failed. A code set by the tool itself takes precedence.
 pub(super) fn code_of(result: &ToolResult) -> Option<ErrorCode> {
     result.is_error.then(|| result.code().unwrap_or(ErrorCode::BuiltinError))
 }

@@ -1,8 +1,8 @@
-//! A call whose work goes on at the upstream: begun, then looked at until it ends (requirement E2).
+//! Runs a long-running call: starts the upstream job, then polls its status until it ends (requirement E2).
 //!
-//! Every look is a request like any other, through the gate and with credentials, but it is part of its call, which was
-//! counted: no limit of an agent or a tool, and none of a time, is used up by looks. While one lasts it has a place at the
-//! source. Between two looks nothing is held but the job's own place. Whoever drops the call stops all of it at once.
+//! Each status request passes the gate and carries credentials. It belongs to its call, which was already counted, so
+//! it uses up no rate limit of the agent or the tool. It occupies a slot at the source only while it runs; between two
+//! status requests the call occupies only its job slot. Dropping the call stops everything at once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::upstreams::number;
 use crate::view::AgentView;
 use crate::view::ready::{HttpReady, goes_the_same_way};
 
-/// How often it is looked whether an agent still has the tool that works for it.
+/// How often to check that an agent still has the tool that runs for it.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl AgentView {
@@ -33,7 +33,7 @@ impl AgentView {
         call: &CallContext,
     ) -> Result<(Outcome, Option<Large>), Failure> {
         let first = request(http, arguments)?;
-        // Before anything is begun that nobody could follow.
+        // Check the job limit first: do not start a job that could not be polled.
         let _followed = self.crib.gates().follow(&source.source.id, number(&self.agent))?;
         let (start, until) = (Instant::now(), self.until(JOB_DEADLINE));
         let reply = self.send(&source.source, http, first, call.trace()).await?;
@@ -44,7 +44,7 @@ impl AgentView {
         let mut unwanted = Unwanted(job.cancel().map(|request| {
             let (source, http) = (Arc::clone(source), Arc::clone(http));
             let trace = call.trace().cloned();
-            // Whoever had no more patience has none for this, either.
+            // The client's timeout may be used up already; it does not apply to the cancellation.
             let view = self.clone().within(None);
             Box::new(Notice { view, source, http, request, trace })
         }));
@@ -60,14 +60,14 @@ impl AgentView {
         }
     }
 
-    /// Whether the agent has the tool now, and its key if it came with one. A token that has ended since was good when the
-    /// work began, and its agent comes back with another.
+    /// Whether the agent still has the tool, and its key if it came with one. A token may have expired since: it was
+    /// valid at the start of the job, and the agent can return with a new one.
     fn still_has(&self, tool: &ToolId) -> bool {
         let now = self.crib.view(&self.agent);
         self.came_with.has_good_key(&now.snapshot, self.crib.now()) && now.find_id(tool).is_ok()
     }
 
-    /// What comes of work that nobody looks at on the way, unless the tool is taken away: then it is dropped.
+    /// Awaits work that is not polled in between, and drops it once the agent loses the tool.
     pub(super) async fn while_it_has<T>(
         &self,
         tool: &ToolId,
@@ -86,7 +86,7 @@ impl AgentView {
         }
     }
 
-    /// None if there were enough looks, or the agent does not have the tool any more.
+    /// Polls the job until it ends. `None` after the last allowed status request, or if the agent lost the tool.
     async fn look_until_it_ends(
         &self,
         source: &CataloguedSource,
@@ -96,11 +96,11 @@ impl AgentView {
     ) -> Option<Looked> {
         while let Some(wait) = job.wait() {
             sleep(wait).await;
-            // An hour is long: what counts is what the catalog says now.
+            // A job may run for an hour: use the current catalog.
             let snapshot = self.crib.catalog().snapshot();
             let now =
                 snapshot.source(&source.source.id).filter(|_| self.still_has(http.tool.id()))?;
-            // What upstreams are shown now is not for the one that had the source before.
+            // The source now points elsewhere: its new credentials must not go to the previous upstream.
             if !goes_the_same_way(&source.source.profile, &now.source.profile) {
                 return Some(Looked::GivenUp(Box::new(job.left_behind())));
             }
@@ -121,7 +121,7 @@ impl AgentView {
     }
 }
 
-/// Says to an upstream that its work is not wanted any more, unless that is taken out: once, and within a bound.
+/// Cancels the upstream job when dropped, unless the request was taken out: once, and within a deadline.
 struct Unwanted(Option<Box<Notice>>);
 
 struct Notice {
@@ -129,7 +129,7 @@ struct Notice {
     source: Arc<CataloguedSource>,
     http: Arc<HttpReady>,
     request: Request,
-    /// That of the call.
+    /// The trace of the call.
     trace: Option<TraceContext>,
 }
 

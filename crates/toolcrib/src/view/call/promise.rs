@@ -1,8 +1,8 @@
-//! Answers without the structure that their tool promises, for clients that were shown the promise.
+//! Handles results without structured content for tools whose output schema was shown to the client.
 //!
-//! A client that was shown an output schema takes a result without structured content for a broken one: those of the
-//! TypeScript and Python SDKs throw it away, with all that its text says. Only an error needs no structure. So it is marked
-//! as one for them, and says in words that the tool was called.
+//! A client that was shown an output schema treats such a result as broken: the TypeScript and Python SDKs discard it,
+//! with all its text. Only an error needs no structured content. Therefore the result is marked as an error, with a
+//! note that the tool was called.
 
 use model::{CallStatus, Content, ToolResult};
 use serde_json::{Map, Value, json};
@@ -12,12 +12,12 @@ use super::{Done, DoneBy, ToolAnswer};
 const NOTE: &str = "[toolcrib: the tool was called, and this is what it answered. It is marked as an error only because it \
 does not have the structure that the tool promises. Calling again would do it again]";
 
-/// Where a result says how the call went, if `isError` does not.
+/// The `_meta` key for the real status of the call, where `isError` does not reflect it.
 const STATUS: &str = "toolcrib/status";
 
 impl Done {
-    /// For agents, in the shape of MCP, whose clients hold it against the output schema of the tool. What an MCP server
-    /// says is as it came all the same, unless it was too long: its promises are its own.
+    /// Converts the result for MCP clients that validate it against the tool's output schema. The result of an MCP
+    /// server stays unchanged unless it was truncated: its output schema is the server's responsibility.
     pub fn into_promised_answer(self) -> ToolAnswer {
         let is_as_it_came = matches!(self.by, DoneBy::Mcp { is_cut: false, .. });
         match self.into_answer() {

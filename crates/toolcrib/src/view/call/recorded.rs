@@ -1,4 +1,4 @@
-//! What the record says of a call: who, what, and how it ended.
+//! Records calls in the call log: caller, tool, arguments and result.
 
 use catalog::record::CallEnd;
 use execution::Mask;
@@ -17,7 +17,7 @@ use crate::view::{AgentView, NotFound, ViewedTool};
 use model::json_size::size;
 
 impl AgentView {
-    /// Begins to record the call of a tool; none if nothing is recorded.
+    /// Begins the record of a tool call; `None` if nothing is recorded.
     pub(super) fn recording(
         &self,
         tool: &ViewedTool,
@@ -36,7 +36,7 @@ impl AgentView {
         self.begin(&Subject { kind: Primitive::Tool, tool_id, source_id }, Some(arguments))
     }
 
-    /// Begins to record anything; none if nothing is recorded.
+    /// Begins a record; `None` if nothing is recorded.
     pub(in crate::view) fn begin(
         &self,
         what: &Subject<'_>,
@@ -49,7 +49,7 @@ impl AgentView {
         Some(recording.hiding(self.mask_of_forwarded(what.source_id)))
     }
 
-    /// What is passed on of the agent's own request may come back to it, and is nobody else's business.
+    /// Masks the agent's own request headers that are forwarded to the source: an upstream may echo them.
     fn mask_of_forwarded(&self, source: Option<&str>) -> Mask {
         let id = source.and_then(|source| source.parse().ok());
         let source = id.and_then(|id: SourceId| self.snapshot.source(&id));
@@ -61,7 +61,7 @@ impl AgentView {
         Mask::of(&passed)
     }
 
-    /// Records that a tool was called which this agent does not have, unless it does nothing else.
+    /// Records the call of a tool that this agent does not have, unless the agent is over its call limit.
     pub fn record_missing(&self, missing: &NotFound) {
         self.crib.telemetry().missing(Primitive::Tool);
         if self.counted().is_err() {
@@ -74,22 +74,22 @@ impl AgentView {
         }
     }
 
-    /// A call has asked its caller. It is made again with the answers, and recorded then; if it is not, it is recorded as
-    /// cancelled.
+    /// Suspends the record of a call that asked its caller. The repeated call completes it; if none comes, it is
+    /// recorded as cancelled.
     pub(in crate::view) fn asked(&self, recording: Recording, call: &CallContext) {
         if let Some(recorder) = self.crib.recorder() {
             call.remember_row(recorder.asked(&self.agent, recording));
         }
     }
 
-    /// If this is a call that has asked before, there will be one row of it all.
+    /// Resumes the record of a call that asked before, so that both rounds share one row.
     pub(in crate::view) fn made_again(&self, call: &CallContext) {
         if let (Some(recorder), Some(row)) = (self.crib.recorder(), call.remembered_row()) {
             recorder.answered(&self.agent, row);
         }
     }
 
-    /// Ends a recording. Where every call has to be recorded, what is not is not handed out.
+    /// Ends a record. In strict mode, a result that could not be recorded is withheld.
     pub(super) async fn ended(
         &self,
         (tool, start): (&ViewedTool, Instant),
@@ -110,7 +110,7 @@ impl AgentView {
         };
         match recording.end(fate, self.crib.secrets()).await {
             Ok(()) => called,
-            // In the default mode, that is told in the log.
+            // In the default mode, only the log reports a lost record.
             Err(_) if !self.crib.records_strictly() => called,
             Err(_) => {
                 let message = "the tool was called, and that could not be recorded: what came of it is held back";
@@ -121,13 +121,13 @@ impl AgentView {
     }
 }
 
-/// Nothing may be called that cannot be recorded.
+/// Failure of strict mode: a call that cannot be recorded is not made.
 pub(super) fn unrecordable() -> Failure {
     let message = "calls cannot be recorded just now, and nothing is called without".to_owned();
     Failure::new(ErrorCode::InternalError, message, true)
 }
 
-/// The same as the record says, in one word.
+/// The outcome for telemetry; it matches the call log.
 pub(super) fn outcome(called: &Called) -> CallOutcome {
     let done = match called {
         Called::Asks(_) => return CallOutcome::Asked,

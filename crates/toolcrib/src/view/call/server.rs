@@ -1,4 +1,5 @@
-//! A request to an MCP server for an agent: with its token, over its connection, and again where the token was refused.
+//! Sends a request to an MCP server for an agent, with its token and over its connection. If the server rejects the
+//! token, the request is sent once more with a new one.
 
 use catalog::source::Source;
 use model::{ErrorCode, Failure, Name};
@@ -15,7 +16,7 @@ use crate::upstreams::{Upstream, UpstreamError};
 use crate::view::AgentView;
 
 impl AgentView {
-    /// Asks again, once, if the server refuses a token from earlier.
+    /// Sends the request; if the server rejects a cached token, sends it once more with a new one.
     pub(super) async fn ask_with_token(
         &self,
         source: &Source,
@@ -55,7 +56,7 @@ impl AgentView {
         bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await
     }
 
-    /// A connection to the MCP server of a source, for this agent; or why there is none by then.
+    /// Opens a connection to the MCP server of a source for this agent, or reports why none is open by the deadline.
     pub(in crate::view) async fn upstream(
         &self,
         source: &Source,
@@ -106,7 +107,7 @@ impl AgentView {
     ) -> Result<Result<Upstream, UpstreamError>, Bridged> {
         let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
         let opened = upstreams.for_agent(source, &self.agent, secrets, carried);
-        // Nothing was asked of it yet.
+        // The request was not sent yet.
         timeout_at(until, opened).await.map_err(|_| {
             let message = "the server of the source could not be connected to in time";
             Failed::broken(Failure::new(ErrorCode::UpstreamTimeout, message, true)).into()
@@ -118,7 +119,7 @@ fn wants_another_token(bridged: &Bridged) -> bool {
     matches!(bridged, Bridged::Failed(failed) if failed.retry == Retry::WithAnotherToken)
 }
 
-/// What a server answered, unless that is no result.
+/// The result of an MCP server, or how the call ended instead.
 pub(super) fn result_of_server(
     bridged: Bridged,
     call: &CallContext,

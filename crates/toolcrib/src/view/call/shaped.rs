@@ -1,4 +1,4 @@
-//! What a tool said, as an admin wants agents to get it: projected.
+//! Shapes the answer of a tool for agents: applies the admin's projection, removes reserved fields and sanitizes text.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use upstream::{LONG, aside_if_long};
 
-/// JSON in a text that has more values is not read; an object counts for four.
+/// Maximum number of values in JSON that is parsed from text; an object counts as four.
 const MAX_VALUES: usize = 500_000;
 
-/// How much work is done at once, in bytes that are gone over.
+/// Projection work that is done inline, in bytes traversed; more runs on the low-priority pool.
 const LITTLE: usize = 4 << 20;
 
-/// What came of a request, projected if it is JSON and there is a projection.
+/// Applies the projection, if any, to the JSON result of an outcome.
 pub(super) async fn outcome(
     mut outcome: Outcome,
     projection: Option<&Arc<Projection>>,
 ) -> Result<Outcome, Failure> {
     let Some(projection) = projection else { return Ok(outcome) };
     let Some(result) = outcome.result.take() else {
-        // JSON that has too many values, or is too deep, is text too.
+        // JSON with too many values or too much depth arrives as text too.
         let looks_like_json = |content: &Content| match content {
             Content::Text { text } => text.trim_start().starts_with(['{', '[']),
             _ => false,
@@ -42,8 +42,8 @@ pub(super) async fn outcome(
     Ok(outcome)
 }
 
-/// What the MCP server of a source said, and that it did; projected if it is JSON and there is a projection: structured, or
-/// else as its only text. Only objects are structured content.
+/// Shapes the result of an MCP server and notes its source in `_meta`. The projection applies to structured content, or
+/// to the only text if that is JSON. Only objects become structured content again.
 pub(super) async fn of_server(
     source: &SourceId,
     mut result: Map<String, Value>,
@@ -71,7 +71,7 @@ pub(super) async fn of_server(
     Ok(result)
 }
 
-/// What the only text says if it is JSON: so speak servers that know no structured content.
+/// Parses the only text of a result if it is JSON: servers without structured content answer that way.
 async fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Failure> {
     let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
     let mut texts =
@@ -84,7 +84,7 @@ async fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Fail
     aside_if_long(text.len(), move || json_of(&text)).await
 }
 
-/// Words may begin as JSON does, such as the lines of a log; JSON that cannot be projected is not passed on.
+/// Parses JSON in a text. Other text may start like JSON, such as log lines. JSON that cannot be projected is an error.
 fn json_of(text: &str) -> Result<Option<Value>, Failure> {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Ok(None);
@@ -96,7 +96,7 @@ fn json_of(text: &str) -> Result<Option<Value>, Failure> {
     json.map(Some).map_err(|error| unshapable(&error.to_string()))
 }
 
-/// The same of what a server has for a prompt or a resource: nothing of it is structured.
+/// Shapes the answer of an MCP server for a prompt or a resource, which has no structured content.
 pub(in crate::view) fn offer_of_server(source: &SourceId, result: &mut Map<String, Value>) {
     say_whose(source, result);
     if let Some(Value::String(description)) = result.get_mut("description") {
@@ -113,14 +113,14 @@ pub(in crate::view) fn offer_of_server(source: &SourceId, result: &mut Map<Strin
     members(result, "contents").for_each(tame_text);
 }
 
-/// What only we say: a server must not speak for us.
+/// Removes `_meta` fields that only toolcrib sets, so that a server cannot forge them.
 pub(in crate::view) fn without_our_words(said: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = said.get_mut("_meta") {
         meta.retain(|name, _| !name.starts_with("toolcrib/"));
     }
 }
 
-/// As results of APIs say it (EXE-13). What is no object says nothing, and is in the way.
+/// Notes the source in `_meta`, as results of APIs do (EXE-13). A `_meta` that is not an object is replaced.
 fn say_whose(source: &SourceId, result: &mut Map<String, Value>) {
     let mut meta = match result.shift_remove("_meta") {
         Some(Value::Object(meta)) => meta,
@@ -130,12 +130,13 @@ fn say_whose(source: &SourceId, result: &mut Map<String, Value>) {
     result.insert("_meta".to_owned(), Value::Object(meta));
 }
 
-/// Whoever reads a text may be a terminal (EXE-13), also of a resource. All else is as it came: structure is for programs.
+/// Sanitizes texts, also those of resources, because they may reach a terminal (EXE-13). Structured data stays
+/// unchanged.
 fn tame_texts(result: &mut Map<String, Value>) {
     members(result, "content").for_each(tame_part);
 }
 
-/// The objects of a list.
+/// The objects in an array field.
 fn members<'a>(
     result: &'a mut Map<String, Value>,
     list: &str,
@@ -161,7 +162,7 @@ fn tame_text(part: &mut Value) {
 async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {
     if !is_longer(&answer, LONG) {
         match projection.apply_within(&answer, LITTLE) {
-            // It multiplies what is there.
+            // The projection multiplies its input: run it on the low-priority pool.
             Err(ProjectionError::TooMuchWork) => {}
             projected => return projected.map_err(|error| unshapable(&error.to_string())),
         }
@@ -171,7 +172,7 @@ async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value,
     projected.map_err(|error| unshapable(&error.to_string()))
 }
 
-/// The rest of an answer is not for agents: an admin said so.
+/// Failure of a projection. The unprojected answer is withheld, because an admin excluded parts of it.
 fn unshapable(why: &str) -> Failure {
     let message = format!(
         "the tool was called, and its projection cannot be applied to the answer: {why}; an admin can change it"
@@ -179,7 +180,7 @@ fn unshapable(why: &str) -> Failure {
     Failure::new(ErrorCode::TemplateError, message, false)
 }
 
-/// The text would tell what was left out.
+/// Whether content is text. Projection removes text, because it would reveal the excluded parts.
 fn is_text(content: &Content) -> bool {
     match content {
         Content::Text { .. } => true,
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_begins_as_json_does_is_words() {
+    fn text_that_only_starts_like_json_is_not_json() {
         let many = |text: &str| text.repeat(MAX_VALUES);
         for words in ["[2026-11-19] begun", "{name}", &many("[x], ")] {
             assert_eq!(json_of(words).unwrap(), None);

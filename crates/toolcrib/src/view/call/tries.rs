@@ -1,5 +1,5 @@
-//! A call is tried again where that helps and does no harm: in the time it has, as often as the budget of its source
-//! allows, and through the same gate as any other call (requirement E5).
+//! Retries a call where that helps and is safe (requirement E5). Each attempt stays within the deadline of the call and
+//! the retry budget of its source, and passes the same gate as any other call.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::upstreams::{number, number_of_subject};
 use crate::view::AgentView;
 use crate::view::ready::HttpReady;
 
-/// The longest rest before the second try. It doubles with each try up to the other.
+/// Maximum backoff before the first retry. It doubles with each retry, up to `MAX_BACKOFF`.
 const FIRST_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
-/// The tries of one call.
+/// The attempts of one call.
 struct Tries<'a> {
     view: &'a AgentView,
     wish: Wish<'a>,
-    /// All of them are over then, after so long.
+    /// Deadline of all attempts, and the time limit it was computed from.
     until: Instant,
     time: Duration,
     made: u32,
-    /// Since when a place was waited for, if it was so long in coming that little of the time is left.
+    /// Start of the wait for admission, if the wait used up more than half of the time limit.
     is_short_since: Option<Instant>,
 }
 
@@ -68,7 +68,8 @@ impl<'a> Tries<'a> {
         Ok(pass)
     }
 
-    /// Another one, after a rest that is at least as long as the source wishes; none if it is not worth it or not allowed.
+    /// Waits for the backoff, at least `Retry-After`, and admits the next attempt. `None` if no retry is possible or
+    /// allowed.
     async fn next(&mut self, wished: Option<u64>) -> Option<Pass> {
         if u32::from(self.wish.limits.retries()) < self.made {
             return None;
@@ -86,13 +87,14 @@ impl<'a> Tries<'a> {
         Some(pass)
     }
 
-    /// The time that is left.
+    /// Time left until the deadline.
     fn left(&self) -> Duration {
         bridge::left_until(self.until)
     }
 
-    /// Whoever waits less than a source may take has not found out that it does not work; nor has who waited for a place
-    /// most of that time while others were answered: then the source has much to do.
+    /// Adjusts the verdict for the breaker. A timeout does not count against the source if the client's own timeout was
+    /// shorter. It does not count either if admission took most of the time while the source answered others: the
+    /// source is just busy.
     fn verdict(&self, verdict: Verdict, failure: Option<&Failure>) -> Verdict {
         let is_late = failure.is_some_and(|failure| failure.code == ErrorCode::UpstreamTimeout);
         let is_busy = |since| self.view.crib.gates().has_answered_since(self.wish.source, since);
@@ -108,7 +110,7 @@ impl<'a> Tries<'a> {
 }
 
 impl AgentView {
-    /// Sends a request of a tool, and again if need be.
+    /// Sends a request of a tool, with retries.
     pub(in crate::view) async fn send(
         &self,
         source: &Source,
@@ -119,7 +121,7 @@ impl AgentView {
         self.try_to_send(self.tries(source, http), source, http, (request, trace)).await
     }
 
-    /// The same for a look at what goes on: it is part of its call, which was counted.
+    /// Sends a status request. It belongs to its call, which was already counted.
     pub(super) async fn look(
         &self,
         source: &Source,
@@ -169,8 +171,9 @@ impl AgentView {
         }
     }
 
-    /// One that was refused because of a token from earlier is sent again, once, with another: if it does no harm twice, or
-    /// the answer says that it was for the token, so that nothing was done. Not every 401 is: some pass on another's.
+    /// Sends one attempt. If the upstream rejects a cached token, the request is sent once more with a new token. This
+    /// happens only if repeating is harmless, or the response says that the token was the reason. A 401 alone does not
+    /// prove that: some APIs relay the 401 of another service.
     async fn send_once(
         &self,
         source: &Source,
@@ -213,7 +216,7 @@ impl AgentView {
         }
     }
 
-    /// Sends a request once, past the gate: to say that something is not wanted any more takes load away.
+    /// Sends a request once without admission: a cancellation reduces load.
     pub(super) async fn send_now(
         &self,
         source: &Source,
@@ -224,17 +227,17 @@ impl AgentView {
         self.send_once(source, http, traced_request, &tries).await
     }
 
-    /// When something is over that may take so long, if the agent does not wait less.
+    /// The deadline of something with this time limit, or of the client if that is sooner.
     pub(super) fn until(&self, time: Duration) -> Instant {
         Instant::now() + self.patience.map_or(time, |patience| patience.min(time))
     }
 
-    /// When the MCP server of a source is not waited for any more.
+    /// The deadline of a request to the MCP server of a source.
     pub(in crate::view) fn until_of_server(&self, source: &Source) -> Instant {
         self.until(source.profile.limits.timeout().unwrap_or(bridge::DEADLINE))
     }
 
-    /// Lets through what is asked of a source once and no more, and usually takes no longer than so.
+    /// Admits a request that is sent only once; `usual` is its time limit unless the source sets one.
     pub(in crate::view) async fn enter<'a>(
         &'a self,
         source: &'a Source,
@@ -247,7 +250,7 @@ impl AgentView {
         Ok(tries.stay(pass))
     }
 
-    /// Asks the MCP server of a source, for this agent, and again if need be.
+    /// Sends a request to the MCP server of a source for this agent, with retries.
     pub(in crate::view) async fn ask_server(
         &self,
         source: &Source,
@@ -262,7 +265,7 @@ impl AgentView {
             Err(failure) => return failure.into(),
         };
         wanted.due = Some(tries.until);
-        // Without one of the agent's own, the time in which somebody is asked on the way does not count.
+        // Without a client timeout, the time in which the caller is asked for input does not count.
         wanted.until = tries.wish.is_hurried.then_some(tries.until);
         loop {
             let asked = self.ask_with_token(source, wanted.clone(), (tries.until, &mut stay), call);
@@ -285,7 +288,7 @@ impl AgentView {
     }
 }
 
-/// The upstream was asked nothing yet.
+/// Failure for a credential that did not arrive in time. The request was not sent yet.
 pub(super) fn late(auth: &Auth) -> Failure {
     let message = "there was no time left to get a credential for the source";
     let code = match auth.is_a_token() {
@@ -301,7 +304,7 @@ fn longest_rest(made: u32) -> Duration {
     (FIRST_REST * (1 << doubled)).min(LONGEST_REST)
 }
 
-/// Any part of it, so that those who failed together do not come again together.
+/// Full jitter: callers that failed together do not retry together.
 fn random_part(longest: Duration) -> Duration {
     let mut bytes = [0; 4];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
@@ -313,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_grow_and_are_any_part_of_what_they_may_be() {
+    fn backoff_grows_and_is_jittered() {
         let millis = |made| longest_rest(made).as_millis();
         assert_eq!([1, 2, 3, 6, 40].map(millis), [200, 400, 800, 5_000, 5_000]);
         let drawn: Vec<_> = (0..200).map(|_| random_part(FIRST_REST)).collect();

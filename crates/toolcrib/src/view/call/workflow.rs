@@ -1,7 +1,7 @@
-//! A call of a workflow: every step is a call of the same agent, with its grants, limits, credentials and record.
+//! Runs a workflow: each step is a call of the same agent, with its grants, limits, credentials and call log entries.
 //!
-//! Whoever drops the call stops all of it. Workflows that a workflow calls share what it may use, and may only stand so
-//! deep inside each other: one that calls itself ends.
+//! Dropping the call stops all steps. Nested workflows share one budget, and their nesting depth is limited, so that a
+//! workflow that calls itself ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::seal::random;
 use crate::view::ready::WorkflowReady;
 use crate::view::{AgentView, NotFound, ViewedTool};
 
-/// The longest a workflow may take, whatever it says itself.
+/// Maximum duration of a workflow, whatever its document says.
 const TIME: Duration = Duration::from_secs(10 * 60);
-/// How many workflows may stand inside each other.
+/// Maximum nesting depth of workflows.
 const DEEPEST: u8 = 5;
 
-/// A workflow for whose step something is called.
+/// The workflow whose step makes a call.
 pub(in crate::view) struct Nested {
     depth: u8,
     budget: Arc<Budget>,
 }
 
-/// The steps of one run: what they call, and what time it is.
+/// Gives the workflow engine its tools and clock during one run.
 struct Steps<'a> {
     view: AgentView,
     call: &'a CallContext,
@@ -62,7 +62,7 @@ impl AgentView {
         };
         let pass = match &self.within {
             None => Some(self.enter(source, id, TIME).await?),
-            // One that waits for a place while it holds one might wait for ever.
+            // A nested workflow takes no slot: waiting for one while holding one could deadlock.
             Some(_) => None,
         };
         let budget = Arc::clone(&nested.budget);
@@ -72,7 +72,7 @@ impl AgentView {
         let around = Surroundings { tools: &steps, clock: &steps, budget, time, id: &run };
         let ran = ready.workflow.run(Value::Object(arguments), &around).await;
         if let Some(pass) = pass {
-            // What fails are its steps, and they have been counted where they were called.
+            // Failures belong to the steps, which were counted where they were called.
             pass.end(Verdict::Works);
         }
         let result = ran.map_err(workflow::Fault::into_failure)?;
@@ -100,7 +100,7 @@ impl Steps<'_> {
         let is_workflow = found.is_workflow();
         let calling = async move { view.outcome_of(&found, arguments, &context).await };
         let outcome = match is_workflow {
-            // From a stack of its own: they stand inside each other.
+            // On a task of its own, so that nested workflows do not deepen the stack.
             true => Spawned(tokio::spawn(calling)).outcome().await?,
             false => calling.await,
         };
@@ -112,8 +112,8 @@ impl Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// The tool as it is now, for who the agent is now: minutes are long. None if there is none any more, or the agent's
-    /// key or token has ended.
+    /// The current tool under the agent's current grants, since a workflow may run for minutes. `None` if the tool is
+    /// gone, or the agent's key or token has expired.
     fn now(&self, found: ViewedTool) -> Option<(AgentView, ViewedTool)> {
         let crib = &self.view.crib;
         let now = crib.view(&self.view.agent);
@@ -128,7 +128,7 @@ impl Steps<'_> {
         Some((AgentView { snapshot, toolset, ..self.view.clone() }, found))
     }
 
-    /// The agent's tool of this name, in any form, or with this id.
+    /// The agent's tool with this name, in any form, or with this id.
     fn found(&self, tool: &str) -> Result<ViewedTool, NotFound> {
         self.view.find(tool).or_else(|missing| match tool.parse() {
             Ok(id) => self.view.find_id(&id),
@@ -137,7 +137,7 @@ impl Steps<'_> {
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when its waiter is dropped.
 struct Spawned(JoinHandle<Outcome>);
 
 impl Spawned {
@@ -188,7 +188,7 @@ impl Clock for Steps<'_> {
     }
 }
 
-/// What a step works on: JSON if there is some, or a text, or the parts of MCP.
+/// The value that a step continues with: JSON if present, otherwise the only text, otherwise the MCP content.
 fn value(outcome: Outcome) -> Value {
     if let Some(result) = outcome.result {
         return result;

@@ -1,4 +1,4 @@
-//! What `tool_search` answers: as much of each hit as is wanted, and as many as fit.
+//! Executes `tool_search`: renders hits in the requested detail, as many as fit the token budget.
 
 use catalog::search::NameStems;
 use model::{Content, Primitive, ToolResult};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{MOST, MetaTool, USUAL};
 use crate::view::{AgentView, Hit, OfferHit};
 
-/// How much is said of each hit.
+/// How much of each hit is rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     Names,
@@ -15,27 +15,27 @@ enum Detail {
     Full,
 }
 
-/// How many bytes make a token, about.
+/// Approximate number of bytes per token.
 const TOKEN: usize = 4;
-/// The longest first sentence, in characters.
+/// Maximum length of the first sentence, in characters.
 const SENTENCE: usize = 200;
 
-/// What was found of one kind.
+/// The hits of one kind: tools, prompts or resources.
 struct Kind {
-    /// What it is called in an answer.
+    /// Field name in the answer.
     name: &'static str,
-    /// What says with what a hit is used, and that.
+    /// Field that names the method or tool to use a hit with, and its value.
     used_with: (&'static str, &'static str),
     hits: Vec<Found>,
 }
 
 enum Found {
-    /// And the names of others of its source that are similar.
+    /// A tool, with the names of similar tools of the same source.
     Tool(Hit, Vec<String>),
     Offer(OfferHit),
 }
 
-/// What `tool_search` finds.
+/// Runs `tool_search` for an agent.
 pub(in crate::view) async fn search(
     view: &AgentView,
     arguments: &Map<String, Value>,
@@ -70,7 +70,7 @@ pub(in crate::view) async fn search(
     }
 }
 
-/// Tools, unless others are named. Each kind is ranked for itself.
+/// Searches tools, unless the arguments name other kinds. Each kind is ranked separately.
 async fn kinds(view: &AgentView, arguments: &Map<String, Value>, is_short: bool) -> Vec<Kind> {
     let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
     let limit = arguments.get("max_results").and_then(Value::as_u64).unwrap_or(USUAL).min(MOST);
@@ -105,7 +105,7 @@ fn each(hits: Vec<Hit>) -> Vec<Found> {
     hits.into_iter().map(|hit| Found::Tool(hit, Vec::new())).collect()
 }
 
-/// Of similar tools of one source, the best tells of the others.
+/// Groups similar tools of one source: the best hit lists the names of the others.
 fn folded(hits: Vec<Hit>) -> Vec<Found> {
     let mut best: Vec<(Hit, NameStems, Vec<String>)> = Vec::new();
     for hit in hits {
@@ -123,14 +123,15 @@ fn folded(hits: Vec<Hit>) -> Vec<Found> {
     best.into_iter().map(|(hit, _, similar)| Found::Tool(hit, similar)).collect()
 }
 
-/// How much may still be said, in bytes, and how much of the next.
+/// The bytes left in the answer, and the detail of the next hit.
 struct Budget {
     left: Option<usize>,
     detail: Detail,
 }
 
 impl Budget {
-    /// As many hits as fit, the best first; where one does not fit, less is said of it and of all that follow.
+    /// Renders as many hits as fit, best first. If a hit does not fit, it and all later ones are rendered in less
+    /// detail.
     fn told(&mut self, hits: &[Found]) -> Vec<Value> {
         let mut told = Vec::new();
         for hit in hits {
@@ -141,7 +142,7 @@ impl Budget {
                     break;
                 };
                 let length = entry.to_string().len() + 1;
-                // Of the best, at least the name is told.
+                // At least the name of the best hit is included.
                 if length <= left || (told.is_empty() && self.detail == Detail::Names) {
                     self.left = Some(left.saturating_sub(length));
                     told.push(entry);
@@ -190,7 +191,7 @@ fn tool(hit: &Hit, detail: Detail) -> Value {
     }
 }
 
-/// As a list shows it, or less.
+/// Renders a prompt or resource as a list does, or with fewer fields.
 fn offer(hit: &OfferHit, detail: Detail) -> Value {
     let shown = hit.offer.shown.iter().filter(|(member, _)| match detail {
         Detail::Full => true,

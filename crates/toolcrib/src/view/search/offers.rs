@@ -1,4 +1,4 @@
-//! Search among an agent's own prompts and resources, each kind for itself.
+//! Searches the prompts and resources of an agent, each kind separately.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,17 +13,17 @@ use super::{MOST, Other, rounded};
 use crate::provider::Listed;
 use crate::view::AgentView;
 
-/// A prompt or a resource that was found.
+/// A prompt or a resource that matches a search.
 #[derive(Clone, Debug)]
 pub struct OfferHit {
-    /// Which, as a list shows it.
+    /// The offer as a list shows it.
     pub offer: Arc<Listed>,
-    /// How well it fits, from 0 to 1.
+    /// Relevance from 0 to 1.
     pub score: f64,
 }
 
 impl AgentView {
-    /// The prompts, or the resources and their templates, that fit, best first. An empty query finds them all.
+    /// The prompts, or the resources and templates, that match, best first. An empty query matches all.
     pub async fn search_offers(&self, kind: Primitive, query: &str, limit: usize) -> Vec<OfferHit> {
         let (query, limit) = (query.trim(), limit.min(MOST));
         let all = self.offers_of(kind);
@@ -53,7 +53,6 @@ impl AgentView {
     }
 }
 
-/// As [`super::index_of`] for tools.
 fn index_of(offers: &[Arc<Listed>]) -> SearchIndex {
     let mut index = SearchIndex::default();
     index.put_all((0..).zip(offers.iter().map(|offer| Cow::Owned(document(offer)))));

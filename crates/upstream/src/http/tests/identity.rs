@@ -1,4 +1,4 @@
-//! Against a server that lets nobody in without a certificate.
+//! Tests against a server that requires a client certificate.
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -17,7 +17,7 @@ fn roots(certificate: &Certificate) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// TLS with this certificate, perhaps only for clients with that one.
+/// A TLS acceptor with this certificate, optionally only for clients with that one.
 pub(super) fn acceptor(
     own: &Certificate,
     clients: Option<&Certificate>,
@@ -41,7 +41,7 @@ pub(super) fn acceptor(
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A server with this certificate, for clients with that one. It says whose came.
+/// A server with this certificate, for clients with that one. It answers with the number of certificates presented.
 async fn server(own: &Certificate, clients: &Certificate) -> Url {
     let acceptor = acceptor(own, Some(clients), &[]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,7 +61,7 @@ async fn server(own: &Certificate, clients: &Certificate) -> Url {
     url(&format!("https://localhost:{port}/"))
 }
 
-/// A client that trusts a server of a test.
+/// A client that trusts a test server.
 pub(super) fn trusting(certificate: &Certificate) -> HttpClient {
     let egress = Arc::new(Egress { allow_private: true, allowed: vec![] });
     let connections = Connections::trusting(egress.clone(), roots(certificate));
@@ -69,7 +69,7 @@ pub(super) fn trusting(certificate: &Certificate) -> HttpClient {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_certificate_gets_it_and_others_do_not() {
+async fn a_certificate_is_presented_only_to_the_server_it_is_for() {
     let (own, ours, others) = (Certificate::new(), Certificate::new(), Certificate::new());
     let asked = server(&own, &ours).await;
     let identity = |of: &Certificate| Identity::from_pem(&of.pem, &of.key).unwrap();
@@ -95,7 +95,7 @@ async fn a_server_that_wants_a_certificate_gets_it_and_others_do_not() {
 }
 
 #[test]
-fn what_is_no_certificate_says_what_to_give() {
+fn an_invalid_certificate_is_rejected_with_advice() {
     let (one, two) = (Certificate::new(), Certificate::new());
     let wrong = |chain: &str, key: &str| Identity::from_pem(chain, key).err().unwrap();
     assert_eq!(wrong("canary", &one.key), InvalidIdentity::Chain);

@@ -1,4 +1,4 @@
-//! Long answers: how many of one upstream are read at once, and what others notice of it.
+//! Long response bodies: how many of one upstream are read at once, and how they affect other upstreams.
 
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -25,12 +25,12 @@ fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send 
 }
 
 #[tokio::test]
-async fn what_came_at_once_is_handed_out_a_little_at_a_time() {
+async fn a_chunk_that_arrived_at_once_is_returned_in_small_parts() {
     let text = "x".repeat(LONG) + &"y".repeat(MUCH);
     let server = Server::replying([ok(&text)]).await;
     let opened = client().open(Request::get(server.url("/")), Limits::default()).await;
     let (mut opened, mut read) = (opened.ok().unwrap(), Vec::new());
-    // Whoever looks away in between loses nothing.
+    // Cancelling a read in between loses nothing.
     while let Some(chunk) = match opened.chunk().now_or_never() {
         Some(chunk) => chunk.ok().unwrap(),
         None => opened.chunk().await.ok().unwrap(),
@@ -42,7 +42,7 @@ async fn what_came_at_once_is_handed_out_a_little_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_large_answer_waits_until_the_one_before_is_gone() {
+async fn a_large_body_waits_until_the_one_before_is_dropped() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
     let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
     let ask = |client: &HttpClient| {
@@ -61,7 +61,7 @@ async fn a_large_answer_waits_until_the_one_before_is_gone() {
 }
 
 #[tokio::test]
-async fn one_upstream_does_not_hold_up_what_others_have_read_aside() {
+async fn one_upstream_does_not_delay_the_parsing_of_others() {
     let server = Server::replying([ok("x")]).await;
     let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
     let (go, wait) = mpsc::channel::<()>();
@@ -81,7 +81,7 @@ async fn one_upstream_does_not_hold_up_what_others_have_read_aside() {
 }
 
 #[tokio::test]
-async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
+async fn parsing_that_times_out_goes_on_and_keeps_its_permits() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
     let client = client().within(Room::of(8), TIME);
     let (go, wait) = mpsc::channel::<()>();
@@ -97,7 +97,7 @@ async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn who_asked_for_more_than_can_be_read_in_time_is_told_that_and_nothing_of_others() {
+async fn a_body_too_large_for_the_deadline_is_distinguished_from_a_busy_upstream() {
     let server = Server::replying([ok(&"x".repeat(48 * LARGE))]).await;
     let room = Room::of(8);
     let client = client().within(room.clone(), TIME);
@@ -109,7 +109,7 @@ async fn who_asked_for_more_than_can_be_read_in_time_is_told_that_and_nothing_of
     assert!(matches!(sent().await, Err(HttpError::Crowded { repeatable: true, .. })));
 }
 
-/// A server that speaks HTTP/2, and its address.
+/// An HTTP/2 server, and its address.
 async fn server_of_streams(own: &Certificate, answer: String) -> Url {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let asked = url(&format!("https://localhost:{}/", listener.local_addr().unwrap().port()));
@@ -129,7 +129,7 @@ async fn server_of_streams(own: &Certificate, answer: String) -> Url {
 }
 
 #[tokio::test]
-async fn those_that_wait_on_a_connection_leave_room_for_the_one_that_is_read() {
+async fn responses_waiting_on_an_http2_connection_do_not_block_the_one_being_read() {
     let own = Certificate::new();
     let asked = server_of_streams(&own, "x".repeat(2 * MUCH)).await;
     let client = trusting(&own).within(Room::of(8), TIME);

@@ -1,4 +1,4 @@
-//! No answer, or half of one: what the caller is told, and that nothing is sent twice.
+//! Missing and incomplete responses: the errors the caller gets, and that no request is sent twice.
 
 use std::error::Error;
 use std::io;
@@ -13,7 +13,7 @@ use super::{HeaderValue, HttpClient, HttpError, Limits, Lookup, Request};
 use super::{body, client, client_with, get, post, soon, url};
 
 #[tokio::test]
-async fn a_byte_now_and_then_does_not_extend_the_deadline() {
+async fn a_slow_trickle_does_not_extend_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -37,7 +37,7 @@ async fn a_byte_now_and_then_does_not_extend_the_deadline() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stops_coming_is_given_up_before_its_time_is_over() {
+async fn a_stalled_response_is_abandoned_before_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -61,8 +61,8 @@ async fn an_answer_that_stops_coming_is_given_up_before_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_begin_is_given_up_before_its_time_is_over() {
-    // It takes connections and never says a word.
+async fn a_response_that_does_not_begin_is_abandoned_before_the_deadline() {
+    // The server accepts connections and never sends a byte.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", silent.local_addr().unwrap());
     let hasty = HttpClient { first: Duration::from_millis(200), ..client() };
@@ -70,7 +70,7 @@ async fn an_answer_that_does_not_begin_is_given_up_before_its_time_is_over() {
     let asked = async |request| hasty.send(request, limits).await.map(drop).unwrap_err();
     let said = format!("`{origin}` did not answer within 200ms");
     assert_eq!(asked(Request::get(url(&origin))).await.to_string(), said);
-    // Half of what a call may take counts, however little is left of that.
+    // Half of the call's deadline counts, however little of it is left.
     let first = |seconds| client().within(crate::Room::of(1), Duration::from_secs(seconds)).first;
     assert_eq!([first(10), first(60)], [super::super::FIRST, Duration::from_secs(30)]);
     let posted = asked(post(url(&origin))).await;
@@ -78,8 +78,8 @@ async fn an_answer_that_does_not_begin_is_given_up_before_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_deadline_before_there_is_a_connection_means_nothing_was_sent() {
-    // It takes connections and never says a word of TLS.
+async fn a_deadline_before_the_connection_is_made_means_nothing_was_sent() {
+    // The server accepts connections and never answers the TLS handshake.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("https://127.0.0.1:{}", silent.local_addr().unwrap().port());
     let answer = client().send(post(url(&origin)), soon()).await;
@@ -93,7 +93,7 @@ async fn a_deadline_before_there_is_a_connection_means_nothing_was_sent() {
 }
 
 #[tokio::test]
-async fn a_request_whose_answer_is_lost_is_not_sent_again() {
+async fn a_request_whose_response_is_lost_is_not_sent_again() {
     let client = client();
     for times in 1..=50 {
         let server = Server::replying([HANG_UP]).await;
@@ -104,7 +104,7 @@ async fn a_request_whose_answer_is_lost_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn nor_is_it_on_a_connection_that_worked_before() {
+async fn a_request_is_not_sent_again_on_a_reused_connection() {
     let server = Server::replying([ok("first"), HANG_UP.to_owned()]).await;
     let client = client();
     assert!(client.send(post(server.url("/")), Limits::default()).await.is_ok());
@@ -114,13 +114,13 @@ async fn nor_is_it_on_a_connection_that_worked_before() {
 }
 
 #[tokio::test]
-async fn nor_is_it_on_a_connection_that_was_closed_meanwhile() {
+async fn a_request_is_not_sent_again_on_a_connection_closed_meanwhile() {
     for _ in 0..50 {
         let server = Server::replying([reply("200 OK", AND_CLOSE, "")]).await;
         let client = client();
         assert!(client.send(post(server.url("/first")), Limits::default()).await.is_ok());
         let second = client.send(post(server.url("/second")), Limits::default()).await;
-        // It depends on who was faster.
+        // The outcome depends on a race.
         assert!(matches!(second, Ok(_) | Err(HttpError::Broken { .. })));
         drop(client);
         server.all_connections_closed().await;
@@ -130,7 +130,7 @@ async fn nor_is_it_on_a_connection_that_was_closed_meanwhile() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_unknown_outcome() {
+async fn a_truncated_response_is_an_unknown_outcome() {
     for half in [
         "HTTP/1.1 200 OK\r\nContent-Le",
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n123",
@@ -156,7 +156,7 @@ async fn an_answer_that_breaks_off_is_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn what_can_be_asked_again_has_no_unknown_outcome() {
+async fn an_idempotent_request_has_no_unknown_outcome() {
     let server = Server::replying([HANG_UP]).await;
     let origin = format!("http://127.0.0.1:{}", server.port);
     let lost = Err(format!("the answer of `{origin}` was lost"));
@@ -170,13 +170,13 @@ async fn what_can_be_asked_again_has_no_unknown_outcome() {
     assert_eq!(body(client().get_document(&url(&origin), soon()).await), late);
 }
 
-/// A port nobody listens on.
+/// A port without a listener.
 fn closed_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[tokio::test]
-async fn where_nobody_listens_nothing_was_sent() {
+async fn a_refused_connection_means_nothing_was_sent() {
     let origin = format!("http://127.0.0.1:{}", closed_port());
     let answer = client().send(post(url(&origin)), Limits::default()).await;
     assert!(matches!(answer, Err(HttpError::Connect { .. })));
@@ -199,7 +199,7 @@ async fn where_nobody_listens_nothing_was_sent() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_to_look_a_name_up_is_told_to_try_again() {
+async fn a_lookup_without_a_permit_asks_the_caller_to_try_again() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     static OVER: AtomicBool = AtomicBool::new(false);
     let silent: Lookup = |_| {
@@ -209,7 +209,7 @@ async fn who_finds_no_place_to_look_a_name_up_is_told_to_try_again() {
         }
         Err(io::ErrorKind::NotFound.into())
     };
-    /// However the test goes: a runtime waits for its threads.
+    /// Ends the lookups even if the test fails, because a runtime waits for its threads.
     struct Ends;
     impl Drop for Ends {
         fn drop(&mut self) {
@@ -242,7 +242,7 @@ async fn who_finds_no_place_to_look_a_name_up_is_told_to_try_again() {
 }
 
 #[tokio::test]
-async fn no_message_repeats_what_was_asked() {
+async fn no_message_repeats_the_url_or_headers_of_the_request() {
     let server = Server::replying([HANG_UP]).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = format!("https://{}", silent.local_addr().unwrap());

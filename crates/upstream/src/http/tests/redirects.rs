@@ -1,10 +1,10 @@
-//! Calls are not redirected; documents are, within their origin.
+//! Redirects: those of calls are returned, those of documents are followed within their origin.
 
 use super::server::{Server, ok, redirect, reply};
 use super::{HttpError, Limits, body, client, post};
 
 #[tokio::test]
-async fn a_redirect_of_a_call_is_an_answer() {
+async fn a_redirect_of_a_call_is_returned() {
     let server = Server::replying([redirect("/elsewhere")]).await;
     let answer = client().send(post(server.url("/")), Limits::default()).await.ok().unwrap();
     assert_eq!((answer.status, server.requests().len()), (302, 1));
@@ -19,7 +19,7 @@ async fn a_document_is_followed_within_its_origin() {
 }
 
 #[tokio::test]
-async fn a_document_that_leads_elsewhere_is_not_followed() {
+async fn a_document_is_not_followed_to_another_origin() {
     let elsewhere = Server::replying([ok("")]).await;
     let here = |to: String| async move {
         let server = Server::replying([redirect(&to)]).await;
@@ -43,7 +43,7 @@ async fn a_document_that_leads_elsewhere_is_not_followed() {
 }
 
 #[tokio::test]
-async fn redirects_in_a_circle_end() {
+async fn a_redirect_loop_ends_with_an_error() {
     let server = Server::replying([redirect("/")]).await;
     let answer = client().get_document(&server.url("/"), Limits::default()).await;
     assert!(matches!(answer, Err(HttpError::TooManyRedirects { limit: 3 })));
@@ -51,7 +51,7 @@ async fn redirects_in_a_circle_end() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_nowhere_is_an_answer() {
+async fn a_redirect_without_a_valid_location_is_returned() {
     let server = Server::replying([reply("302 Found", "", ""), redirect("http://[")]).await;
     for _ in 0..2 {
         let answer = client().get_document(&server.url("/"), Limits::default()).await;

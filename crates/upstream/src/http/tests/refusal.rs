@@ -1,4 +1,4 @@
-//! What is not open is not connected to, however it is written, looked up or asked for.
+//! Forbidden destinations are not connected to, however they are spelled, resolved or requested.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -54,7 +54,7 @@ async fn a_name_with_one_forbidden_address_is_not_connected_to() {
 }
 
 #[tokio::test]
-async fn a_name_is_asked_for_and_checked_again_for_every_connection() {
+async fn a_name_is_resolved_and_checked_again_for_every_connection() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let rebinding: Lookup = |_| {
         let last = if ASKED.fetch_add(1, Ordering::Relaxed) == 0 { 1 } else { 2 };
@@ -69,7 +69,7 @@ async fn a_name_is_asked_for_and_checked_again_for_every_connection() {
 }
 
 #[tokio::test]
-async fn an_allowed_port_opens_no_other_for_a_name_either() {
+async fn an_allowed_port_allows_no_other_port_of_a_name() {
     let lookup: Lookup = |_| Ok(vec![IpAddr::from([127, 0, 0, 1])]);
     let [open, shut] = [Server::replying([ok("in")]).await, Server::replying([ok("in")]).await];
     for target in ["127.0.0.0/8", "api.test"] {
@@ -82,7 +82,7 @@ async fn an_allowed_port_opens_no_other_for_a_name_either() {
 }
 
 #[tokio::test]
-async fn another_policy_does_not_use_the_connections_of_the_first() {
+async fn policies_do_not_share_connections() {
     let server = Server::replying([ok("in")]).await;
     let url = url(&format!("http://localhost:{}/", server.port));
     let open = client();
@@ -91,7 +91,7 @@ async fn another_policy_does_not_use_the_connections_of_the_first() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_one_source_is_not_for_the_others() {
+async fn a_destination_allowed_for_one_source_is_forbidden_for_others() {
     let server = Server::replying([ok("in")]).await;
     let shut = HttpClient::new(Egress::default());
     let open = shut.allowing([format!("127.0.0.1:{}", server.port).parse().unwrap()]);
@@ -100,7 +100,7 @@ async fn what_is_allowed_for_one_source_is_not_for_the_others() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_used_if_it_is_given_and_only_for_what_is_open() {
+async fn a_configured_proxy_is_used_only_for_allowed_destinations() {
     let lookup: Lookup = |name| match name {
         "public.test" => Ok(vec![IpAddr::from([8, 8, 8, 8])]),
         _ => Ok(vec![IpAddr::from([10, 0, 0, 1])]),

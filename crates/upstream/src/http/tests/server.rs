@@ -1,4 +1,4 @@
-//! A server that says what it was told to, and remembers what it was asked.
+//! A server that sends prepared replies and records the requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,16 +14,16 @@ pub(super) struct Server {
     connections: Arc<Semaphore>,
 }
 
-/// A reply that hangs up instead.
+/// A reply that closes the connection instead.
 pub(super) const HANG_UP: &str = "";
 
-/// A header of a reply after which the server closes its side without having said so; it still listens.
+/// A header of a reply after which the server closes its side without announcing it; it still listens.
 pub(super) const AND_CLOSE: &str = "X-Test: and-close\r\n";
 
 const MAX_CONNECTIONS: u32 = 100;
 
 impl Server {
-    /// Gives the replies in turn, one to each request on whatever connection, and the last one for ever.
+    /// Sends the replies in turn, one per request on any connection, and then repeats the last one.
     pub(super) async fn replying<const N: usize>(replies: [impl Into<Vec<u8>>; N]) -> Self {
         let replies = Arc::new(replies.map(Into::into));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,7 +61,7 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port).parse().unwrap()
     }
 
-    /// So that all it was asked has been noted.
+    /// Waits until every connection is closed, so that all requests have been recorded.
     pub(super) async fn all_connections_closed(&self) {
         drop(self.connections.acquire_many(MAX_CONNECTIONS).await.unwrap());
     }
@@ -83,7 +83,7 @@ pub(super) fn redirect(to: &str) -> String {
     reply("302 Found", &format!("Location: {to}\r\n"), "")
 }
 
-/// A request with its whole body, or none if the client hung up.
+/// Reads a request with its whole body; `None` if the client closed the connection.
 pub(super) async fn read_request(connection: &mut TcpStream) -> Option<String> {
     let mut request = String::new();
     while !is_complete(&request) {

@@ -1,4 +1,4 @@
-//! No more is read than the limit says, whatever was announced and however it was packed.
+//! The size limit holds whatever length was announced and however the body is encoded.
 
 use std::io::Write as _;
 
@@ -26,7 +26,7 @@ fn encoded(encoding: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn gzip_is_decoded_and_limited_by_what_comes_out() {
+async fn gzip_is_decoded_and_the_decoded_size_is_limited() {
     let server = Server::replying([encoded("gzip", &gzipped(&"x".repeat(1000)))]).await;
     let request = Request::get(server.url("/"));
     let decoded = client().send(request.clone(), at_most(1000)).await;
@@ -36,7 +36,7 @@ async fn gzip_is_decoded_and_limited_by_what_comes_out() {
 }
 
 #[tokio::test]
-async fn other_encodings_are_refused() {
+async fn other_encodings_are_rejected() {
     for encoding in ["br", "zstd", "deflate", "gzip, gzip", "x-gzip"] {
         let server = Server::replying([encoded(encoding, &gzipped("x"))]).await;
         assert!(matches!(get(&client(), server.url("/")).await, Err(HttpError::Encoded)));
@@ -46,7 +46,7 @@ async fn other_encodings_are_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_need_not_be_encoded() {
+async fn an_encoding_header_without_a_body_is_accepted() {
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n";
     let server = Server::replying([head]).await;
     let request = Request { method: Method::HEAD, ..Request::get(server.url("/")) };
@@ -54,7 +54,7 @@ async fn an_answer_without_a_body_need_not_be_encoded() {
     assert_eq!(body(answer), Ok(String::new()));
 }
 
-/// A mebibyte of zeros as a thousandth of it, to be repeated for ever.
+/// A mebibyte of zeros compressed to about a thousandth of its size, to be repeated without end.
 fn block_of_a_gzip_bomb() -> Vec<u8> {
     let mut block = Vec::with_capacity(64 * 1024);
     let mut compress = Compress::new(Compression::best(), false);
@@ -64,7 +64,7 @@ fn block_of_a_gzip_bomb() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_gzip_bomb_is_left_at_the_limit() {
+async fn reading_a_gzip_bomb_stops_at_the_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let endless = tokio::spawn(async move {
@@ -82,7 +82,7 @@ async fn a_gzip_bomb_is_left_at_the_limit() {
 }
 
 #[tokio::test]
-async fn of_what_went_wrong_the_beginning_is_read_however_much_there_is() {
+async fn only_the_beginning_of_an_error_response_is_read() {
     let much = "x".repeat(10 * LONG);
     let failed = reply("400 Bad Request", "", &much);
     let more = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10000000000\r\n\r\n";
@@ -94,7 +94,7 @@ async fn of_what_went_wrong_the_beginning_is_read_however_much_there_is() {
 }
 
 #[tokio::test]
-async fn a_page_is_read_whole_also_if_it_says_what_went_wrong_and_of_a_document_the_beginning() {
+async fn an_error_page_is_read_whole_and_an_error_document_is_cut() {
     let much = "ü".repeat(LONG);
     let failed = || reply("404 Not Found", "", &much);
     let server = Server::replying([failed(), failed()]).await;
@@ -106,7 +106,7 @@ async fn a_page_is_read_whole_also_if_it_says_what_went_wrong_and_of_a_document_
 }
 
 #[tokio::test]
-async fn an_announced_length_is_believed_only_if_it_is_too_large() {
+async fn an_announced_length_counts_only_if_it_exceeds_the_limit() {
     let too_much = "HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n";
     let server = Server::replying([too_much]).await;
     assert_eq!(
@@ -119,7 +119,7 @@ async fn an_announced_length_is_believed_only_if_it_is_too_large() {
 }
 
 #[tokio::test]
-async fn without_an_announced_length_bytes_are_counted() {
+async fn without_an_announced_length_the_bytes_are_counted() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n";
     let server = Server::replying([chunked]).await;
     let request = Request::get(server.url("/"));
@@ -130,7 +130,7 @@ async fn without_an_announced_length_bytes_are_counted() {
 }
 
 #[test]
-fn what_is_large_is_not_moved_again_and_again() {
+fn a_large_body_is_not_reallocated_repeatedly() {
     let mut body = vec![0; LARGE];
     make_room(&mut body, 1, 8 * LARGE as u64);
     assert_eq!(body.capacity(), 8 * LARGE);

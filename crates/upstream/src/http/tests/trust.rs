@@ -1,4 +1,4 @@
-//! Servers that cannot prove who they are: nothing is sent to them, and whoever looks after them is told why.
+//! Servers without a valid certificate: nothing is sent to them, and the error tells the admin why.
 
 use std::error::Error;
 use std::path::Path;
@@ -16,10 +16,10 @@ const LONG_AGO: [&str; 2] = ["200101000000Z", "210101000000Z"];
 const NOW: [&str; 2] = ["250101000000Z", "490101000000Z"];
 const NOT_YET: [&str; 2] = ["480101000000Z", "490101000000Z"];
 
-/// How a server is spoken to, which may become another way.
+/// The TLS configuration of a server, which a test can replace.
 type Spoken = Arc<Mutex<TlsAcceptor>>;
 
-/// A server that says `in` to whoever gets in, once on each connection.
+/// A server that answers `in` to every client that gets in, once on each connection.
 async fn server(own: &Certificate) -> (Url, Spoken) {
     let spoken = Arc::new(Mutex::new(acceptor(own, None, &[])));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -38,7 +38,7 @@ async fn server(own: &Certificate) -> (Url, Spoken) {
     (asked, spoken)
 }
 
-/// A server that answers the first word of TLS with this and hangs up; then, all that it was told.
+/// A server that answers the TLS handshake with these bytes and closes the connection; returns the bytes it received.
 async fn server_saying(said: Vec<u8>) -> (Url, tokio::task::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let asked = url(&format!("https://localhost:{}/", listener.local_addr().unwrap().port()));
@@ -55,7 +55,7 @@ async fn server_saying(said: Vec<u8>) -> (Url, tokio::task::JoinHandle<Vec<u8>>)
     (asked, told)
 }
 
-/// What is told of it at the end: the innermost cause, as in the failure of a call. Nothing was sent.
+/// The innermost cause, as shown in the failure of a call. Checks that nothing was sent.
 fn why(answer: Result<Answer, HttpError>) -> String {
     let error = answer.err().unwrap();
     assert!(matches!(error, HttpError::Connect { .. }), "{error:?}");
@@ -64,7 +64,7 @@ fn why(answer: Result<Answer, HttpError>) -> String {
     innermost.unwrap().to_string()
 }
 
-/// Why a client that trusts this certificate does not trust the server that has it.
+/// The error of a client that trusts this certificate for a server that presents it.
 async fn distrust(name: &str, times: [&str; 2]) -> String {
     let own = Certificate::of(name, times);
     let (asked, _) = server(&own).await;
@@ -72,7 +72,7 @@ async fn distrust(name: &str, times: [&str; 2]) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_is_good_in_its_time_and_for_its_name_alone() {
+async fn a_certificate_is_valid_only_in_its_period_and_for_its_name() {
     let own = Certificate::of("localhost", NOW);
     let (asked, _) = server(&own).await;
     assert_eq!(body(get(&trusting(&own), asked).await), Ok("in".to_owned()));
@@ -86,20 +86,20 @@ async fn a_certificate_is_good_in_its_time_and_for_its_name_alone() {
 }
 
 #[tokio::test]
-async fn nobody_vouches_for_a_certificate_but_who_is_trusted() {
+async fn only_trusted_issuers_can_sign_a_certificate() {
     let (own, authority) = (Certificate::new(), Certificate::of("authority.test", NOW));
     let (asked, _) = server(&own).await;
     let client = trusting(&authority);
     let unknown = "invalid peer certificate: UnknownIssuer";
     assert_eq!(why(get(&client, asked.clone()).await), unknown);
     assert_eq!(why(client.get_document(&asked, Limits::default()).await), unknown);
-    // One of the same name has not made it either.
+    // An issuer with the same name is not trusted either.
     let told = why(get(&trusting(&Certificate::new()), asked).await);
     assert_eq!(told, "invalid peer certificate: BadSignature");
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_replaced_is_looked_at_on_the_next_connection() {
+async fn a_replaced_certificate_is_checked_on_the_next_connection() {
     let own = Certificate::new();
     let (asked, spoken) = server(&own).await;
     let client = trusting(&own);
@@ -111,14 +111,14 @@ async fn a_certificate_that_is_replaced_is_looked_at_on_the_next_connection() {
     assert_eq!(body(get(&client, asked).await), Ok("in".to_owned()));
 }
 
-/// `ServerHello` of TLS 1.1 with a cipher of that time.
+/// A `ServerHello` of TLS 1.1 with a cipher of that time.
 fn hello_of_tls_1_1() -> Vec<u8> {
     let (head, random) = ([0x16, 3, 2, 0, 42, 2, 0, 0, 38, 3, 2], [7; 32]);
     [&head[..], &random, &[0, 0, 0x2f, 0]].concat()
 }
 
 #[tokio::test]
-async fn who_speaks_nothing_but_tls_of_old_or_breaks_off_is_told_nothing() {
+async fn a_server_with_an_old_tls_version_or_a_broken_handshake_receives_nothing() {
     let whole = hello_of_tls_1_1();
     let half = whole.split_at(20).0.to_vec();
     for (said, why_not) in

@@ -1,4 +1,4 @@
-//! What is repeated, how it is written, and what cannot be.
+//! Repeated headers: their values and encoding, and invalid annotations.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn shown(method: &str, params: Value, schema: Value) -> Vec<String> {
 }
 
 #[test]
-fn names_and_arguments_are_repeated() {
+fn names_and_arguments_are_repeated_in_headers() {
     let schema = json!({"type": "object", "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "size": {"type": "integer", "x-mcp-header": "Size"},
@@ -43,7 +43,7 @@ fn names_and_arguments_are_repeated() {
 }
 
 #[test]
-fn an_argument_of_another_kind_is_refused() {
+fn an_argument_of_an_unsuitable_type_is_rejected() {
     let schema = json!({"properties": {"a": {"type": "integer", "x-mcp-header": "A"}}});
     for wrong in [json!(1.5), json!([1]), json!({}), json!(u64::MAX)] {
         let params = json!({"name": "t", "arguments": {"a": wrong}});
@@ -55,7 +55,7 @@ fn an_argument_of_another_kind_is_refused() {
 }
 
 #[test]
-fn annotations_that_break_the_rules_are_found() {
+fn invalid_annotations_are_reported() {
     let property = |header: Value, kind: &str| json!({"type": kind, "x-mcp-header": header});
     let one = |property: Value| json!({"properties": {"a": property}});
     for wrong in [

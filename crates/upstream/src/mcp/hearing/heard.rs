@@ -1,49 +1,47 @@
-//! What a call hears on the way, and what is counted.
+//! Notifications and questions that a call receives, and counters of unusable messages.
 
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use crate::mcp::message::RpcError;
 
-/// What a call hears on the way.
+/// A notification or question that arrives during a call.
 #[derive(Debug)]
 pub enum Heard {
-    /// How far it is: the parameters of `notifications/progress` without the token, which was ours.
+    /// The parameters of `notifications/progress` without the progress token, which this client had chosen.
     Progress(Map<String, Value>),
-    /// A log line: the parameters of `notifications/message`.
+    /// The parameters of `notifications/message`.
     Log(Map<String, Value>),
-    /// It became a task of the server, which goes on and is waited for.
+    /// The call became a task of the server, which continues and is polled.
     GoesOn,
-    /// Something else the server tells.
+    /// Another notification.
     Told {
-        /// Which notification.
         method: Box<str>,
-        /// As they came.
+        /// As received.
         params: Map<String, Value>,
     },
-    /// A question. Dropping `reply` refuses it.
+    /// A question. Dropping `reply` declines it.
     Asks {
         /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
         method: Box<str>,
-        /// As they came.
+        /// As received.
         params: Map<String, Value>,
-        /// Takes the answer.
         reply: oneshot::Sender<Reply>,
     },
 }
 
-/// The answer to a question: a result, or why there is none.
+/// The reply to a question: a result or an error.
 pub type Reply = Result<Map<String, Value>, RpcError>;
 
-/// How much was heard that is of no use. It only grows.
+/// Counts of received messages that could not be used. The numbers only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Answers to nothing we asked, or to what is over.
+    /// Answers to requests that are unknown or already over.
     pub unknown_answers: u64,
-    /// Lines and events that are no messages.
+    /// Lines and events that are not messages.
     pub garbage: u64,
-    /// What was said to a call that did not listen fast enough, or was too long to be kept for it.
+    /// Notifications that a caller received too slowly, or that were too long.
     pub unheard: u64,
-    /// Questions that were refused, as it was not clear whose they were.
+    /// Questions refused because the call they belong to was unclear.
     pub refused: u64,
 }

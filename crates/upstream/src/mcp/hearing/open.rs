@@ -1,4 +1,4 @@
-//! The calls that are under way.
+//! The calls in progress on one connection, and the rules that assign messages to them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{Counts, Heard, Stream, Whose};
 use crate::mcp::McpError;
 use crate::mcp::message::Answer;
 
-/// For so long a server may still tell something about a call that is over.
+/// How long messages about a finished call may still arrive.
 const LATE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -20,26 +20,26 @@ pub(super) struct Open {
     pub(super) calls: HashMap<u64, Entry>,
     pub(super) ended: Option<McpError>,
     pub(super) counts: Counts,
-    /// Calls that were given up, and until when the server may still ask in their name.
+    /// Abandoned calls, and until when the server may still ask questions on their behalf.
     pub(super) given_up: VecDeque<(u64, Instant)>,
-    /// Who used it last, and until when what is said may be meant for somebody before them.
+    /// The owner that used the connection last, and until when messages may still be meant for an earlier owner.
     last: Option<u64>,
     unclear_until: Option<Instant>,
 }
 
 pub(super) struct Entry {
-    /// None where the answer comes on a stream of its own.
+    /// `None` if the answer arrives on the call's own stream.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
     pub(super) heard: Option<mpsc::Sender<Heard>>,
     pub(super) whose: Whose,
     pub(super) owner: u64,
-    /// What the server calls the task that it became.
+    /// The server's id for the task that the call became.
     pub(super) task: Option<Box<str>>,
     pub(super) asked: Vec<(Value, AbortHandle)>,
 }
 
 impl Open {
-    /// A call begins, or is over.
+    /// Records that an owner uses the connection, when a call begins or ends.
     pub(super) fn used_by(&mut self, entry: &Entry) {
         let is_callers = entry.whose == Whose::Callers;
         if is_callers && self.last.replace(entry.owner).is_some_and(|before| before != entry.owner)
@@ -48,7 +48,7 @@ impl Open {
         }
     }
 
-    /// What is told or asked may be about a call that is over.
+    /// The call that a notification or question belongs to; `None` if it may belong to an earlier owner's call.
     pub(super) fn who_is_told(&mut self, on: Stream, task: Option<&str>) -> Option<u64> {
         let is_clear = self.unclear_until.is_none_or(|until| until <= Instant::now());
         match (on, task) {
@@ -79,14 +79,14 @@ impl Open {
         }
     }
 
-    /// Whose a message is that may say which task it is about. If it does, it is nobody else's.
+    /// The call that a message belongs to. A message that names a task belongs only to the call of that task.
     pub(super) fn whose_task(&mut self, on: Stream, task: Option<&str>) -> Option<u64> {
         let Some(task) = task else { return self.whose(on) };
         let mut calls = self.calls.iter();
         calls.find(|(_, entry)| entry.task.as_deref() == Some(task)).map(|(id, _)| *id)
     }
 
-    /// The server no longer wants the answer.
+    /// Cancels a question, as the server requests.
     pub(super) fn take_back(&mut self, id: &Value) {
         for entry in self.calls.values_mut() {
             let taken = entry.asked.extract_if(.., |(asked, _)| asked == id);

@@ -1,4 +1,4 @@
-//! Who hears what, without any server.
+//! Dispatch of messages to calls, without a server.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn question() -> Incoming {
 }
 
 #[test]
-fn what_is_said_on_a_shared_stream_is_heard_by_the_only_call_of_a_caller() {
+fn a_notification_on_a_shared_stream_reaches_the_only_active_call() {
     let hearing = Hearing::default();
     let (heard, mut hears) = mpsc::channel(8);
     let (ours, _answer) = hearing.begin(&Call::default(), Whose::Ours).unwrap();
@@ -41,7 +41,7 @@ fn what_is_said_on_a_shared_stream_is_heard_by_the_only_call_of_a_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_call_that_was_given_up_asks_late_is_not_asked_of_the_next_one() {
+async fn a_late_question_of_an_abandoned_call_does_not_reach_the_next_call() {
     for is_answered in [true, false] {
         let hearing = Hearing::default();
         let (first, _answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
@@ -60,7 +60,7 @@ async fn what_a_call_that_was_given_up_asks_late_is_not_asked_of_the_next_one() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_or_asked_late_about_a_call_does_not_reach_somebody_else() {
+async fn late_messages_about_a_call_do_not_reach_another_owner() {
     let hearing = Hearing::default();
     let log = || notification("notifications/message", json!({"data": 1}));
     let (heard, mut hears) = mpsc::channel(8);
@@ -80,7 +80,7 @@ async fn what_is_told_or_asked_late_about_a_call_does_not_reach_somebody_else() 
 }
 
 #[tokio::test]
-async fn a_question_ends_with_its_call_and_when_the_server_takes_it_back() {
+async fn a_question_ends_with_its_call_or_when_the_server_cancels_it() {
     let hearing = Hearing::default();
     for takes_back in [true, false] {
         let (heard, mut hears) = mpsc::channel(8);
@@ -104,7 +104,7 @@ async fn a_question_ends_with_its_call_and_when_the_server_takes_it_back() {
 }
 
 #[test]
-fn the_end_is_told_to_every_call_and_to_those_who_come_later() {
+fn the_end_of_a_connection_fails_current_and_later_calls() {
     let hearing = Hearing::default();
     let (_, mut answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
     hearing.fail(McpError::NotReading);
@@ -114,7 +114,7 @@ fn the_end_is_told_to_every_call_and_to_those_who_come_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read_is_the_end_of_its_call_too() {
+async fn an_unreadable_answer_fails_its_call() {
     let hearing = Hearing::default();
     let (heard, _hears) = mpsc::channel(8);
     let call = |owner| Call { owner, ..by(heard.clone()) };
@@ -130,9 +130,9 @@ async fn an_answer_that_cannot_be_read_is_the_end_of_its_call_too() {
 }
 
 proptest! {
-    /// Whatever a server answers, a call gets an answer with its own number or none.
+    /// Whatever a server answers, a call receives only an answer with its own id.
     #[test]
-    fn no_call_gets_the_answer_of_another(ids in prop::collection::vec(0u64..8, 0..40)) {
+    fn no_call_receives_the_answer_to_another(ids in prop::collection::vec(0u64..8, 0..40)) {
         let hearing = Hearing::default();
         let mut calls: Vec<_> = (0..5).map(|_| hearing.begin(&Call::default(), Whose::Callers).unwrap()).collect();
         for id in &ids {
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange_to_be_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_can_be_parsed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         drop(message::read_here(&bytes));
     }
 }

@@ -1,23 +1,23 @@
-//! For whom a request is made, and what says so in the messages about it.
+//! The recipient of a request's messages, and the metadata that relates a message to a task.
 
 use serde_json::{Map, Value, json};
 
-/// Names the task that a message is about (2025-11-25).
+/// The metadata key that names the task a message belongs to (2025-11-25).
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// For whom a request is made.
+/// The party on whose behalf a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// For somebody who called.
+    /// A caller.
     Callers,
-    /// For nobody in particular: it neither hears nor stands in the way.
+    /// This client itself: it receives no notifications and does not make other calls ambiguous.
     Ours,
-    /// One of several that make up this call of somebody, who hears what is said on the way of each.
+    /// One request of a composite call, whose caller receives the notifications.
     PartOf(u64),
 }
 
 impl Whose {
-    /// What names the call where it is said how far it is.
+    /// The progress token of the call.
     pub(crate) fn token(self, id: u64) -> u64 {
         match self {
             Self::Callers | Self::Ours => id,
@@ -26,7 +26,7 @@ impl Whose {
     }
 }
 
-/// Takes out which task a message or a result is about: its id says nothing to anybody but us.
+/// Removes and returns the related task's id, which is meaningless outside this client.
 pub(crate) fn take_related(params: &mut Map<String, Value>) -> Option<Box<str>> {
     let meta = params.get_mut("_meta")?.as_object_mut()?;
     let related = meta.shift_remove(RELATED)?;
@@ -36,7 +36,7 @@ pub(crate) fn take_related(params: &mut Map<String, Value>) -> Option<Box<str>> 
     related.get("taskId")?.as_str().map(Into::into)
 }
 
-/// Says which task a result is about.
+/// Adds the id of the related task to a result.
 pub(crate) fn put_related(result: &mut Map<String, Value>, task: &str) {
     let meta = result.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {

@@ -1,4 +1,4 @@
-//! The answer to one request: a message, or a stream that ends with it.
+//! The response to one request: a single message, or an event stream that ends with the answer.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -19,23 +19,23 @@ use crate::mcp::settings::Call;
 use crate::mcp::sse::Sse;
 use crate::pieces::{Bounds, Pieces, TooMuch};
 
-/// How often a stream is taken up again without anything new in between.
+/// How often a stream is resumed without a new event in between.
 const MAX_RESUMED: u32 = 5;
 const RETRY: Duration = Duration::from_secs(1);
 const MIN_RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
-/// The longest silence in a long answer, unless a third of the time of its call is longer.
+/// The longest pause within a long body, unless a third of the call's deadline is longer.
 const SILENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const MAX_LAST_WORDS: u64 = 64 * 1024;
 
 pub(super) const LAST_EVENT: &str = "last-event-id";
 
-/// What was said to a request.
+/// The answer to a request.
 pub(super) struct Said {
     pub(super) answer: Answer,
-    /// Whether it has the number of the request.
+    /// Whether the answer carries the id of the request.
     pub(super) is_numbered: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn read(
     match message::read(body.into(), bounds).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(Said { answer, is_numbered: true }),
-            // What could not be read is refused without its number.
+            // An error may carry no id if the server could not parse the request.
             Answer::Error(_) if theirs.is_null() => Ok(Said { answer, is_numbered: false }),
             _ => Err(McpError::unreadable(method, "it answers another request")),
         },
@@ -97,7 +97,7 @@ async fn whole(
     Ok(body)
 }
 
-/// What comes next. Who has a place for long answers may not keep it without a word.
+/// Reads the next chunk. A body that holds a permit for long bodies times out when it stalls.
 async fn piece(
     opened: &mut Opened,
     held: usize,
@@ -110,8 +110,8 @@ async fn piece(
     })
 }
 
-/// Takes the places for so much of an answer, in the time of the call. Who waits for other answers of the server has not
-/// found out that it does not work.
+/// Acquires the permits for a body of `held` bytes before the call's deadline. A timeout here gets its own error,
+/// because waiting for other answers does not mean that the server is down.
 async fn hold(
     large: &mut Large,
     held: usize,
@@ -187,8 +187,8 @@ async fn read_stream(
     }
 }
 
-/// A connection can be used again if its answer is read to the end. That usually is there already; otherwise it is the
-/// next thing that comes.
+/// Reads the rest of the body, so that the connection can be reused. The rest usually has arrived already; otherwise it
+/// is read briefly in the background.
 fn finish(mut opened: Opened) {
     let mut rest = Box::pin(async move { opened.rest(MAX_LAST_WORDS).await.map(drop) });
     if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -220,7 +220,7 @@ async fn take(
                 Answers::Call(theirs) if theirs == id => {
                     return Err(no_message.error().about(method));
                 }
-                // It most likely is the answer, and may have no end.
+                // It most likely is the answer, and the message may be endless.
                 Answers::Unknown if no_message.too_much.is_some() => {
                     return Err(no_message.error().about(method));
                 }
@@ -246,14 +246,13 @@ async fn keep_pace(link: &HttpLink) {
     }
 }
 
-/// As long as the server wishes, within reason; longer each time nothing came of it.
+/// The delay the server requested, within bounds, multiplied by the number of attempts without an event.
 pub(super) fn pause(sse: &Sse, times: u32) -> Duration {
     let wished = sse.retry.map_or(RETRY, Duration::from_millis).max(MIN_RETRY);
     wished.saturating_mul(times.max(1)).min(MAX_RETRY)
 }
 
-/// Takes up a stream that broke off after an event (2025-03-26 to 2025-11-25). However often it does, its bytes count as of
-/// one.
+/// Resumes a broken stream after its last event (2025-03-26 to 2025-11-25). All resumed streams share one byte limit.
 async fn resume(
     link: &HttpLink,
     session: &Session,
@@ -291,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_not_asked_without_a_pause_however_it_wishes() {
+    fn the_reconnect_delay_is_bounded_whatever_the_server_requests() {
         let mut sse = Sse::new(Bounds { bytes: 100, parts: 100 });
         sse.next(&mut b"retry: 0\n\n".as_slice());
         assert_eq!([pause(&sse, 0), pause(&sse, 3)], [MIN_RETRY, 3 * MIN_RETRY]);

@@ -1,5 +1,5 @@
-//! The stream for what a server says by itself, before the modern era. It is opened again when it ends, and taken up
-//! where it was if the server numbers its events.
+//! The stream for server-initiated messages before the modern era. It is reopened when it ends, and resumed if the
+//! server numbers its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::mcp::message;
 use crate::mcp::pace::Pace;
 use crate::mcp::sse::Sse;
 
-/// After so long without a word the stream is opened again: whoever is at the other end may be gone.
+/// Reopen the stream after this time without a byte, because the server may be gone without closing it.
 const IDLE: Duration = Duration::from_secs(5 * 60);
-/// An event that was begun is done by then.
+/// The deadline for the rest of an event that has begun.
 const EVENT: Duration = Duration::from_secs(30);
 
-/// Listens until it is aborted, or the server turns out to have no such stream. Says when it is open or refused for the
-/// first time: what a server says before that may be lost.
+/// Listens until it is aborted, or the server turns out to have no such stream. Reports when the stream is first open
+/// or refused, because messages sent before that may be lost.
 pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
     let mut ready = Some(ready);
     let mut sse = Sse::new(link.settings.limits.message());
@@ -39,7 +39,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
         let none = HeaderMap::new();
         let opened = get(&link, &session, sse.last_id.as_deref(), &none, limits).await;
         if let Some(ready) = ready.take() {
-            // Nobody may wait for it.
+            // The receiver may have stopped waiting.
             ready.send(()).unwrap_or_default();
         }
         match opened {
@@ -53,7 +53,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
                 }
             }
             Ok(opened) if (400..500).contains(&opened.status) && opened.status != 429 => {
-                // If it had one, it is the session that is gone; the next call begins another.
+                // The stream existed before, so the session has ended; the next call begins a new one.
                 if !was_open {
                     return;
                 }
@@ -68,7 +68,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
     }
 }
 
-/// Says whether anything came.
+/// Reads events until the stream ends. Returns whether any arrived.
 async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse, pace: &mut Pace) -> bool {
     let mut came = false;
     loop {

@@ -1,4 +1,4 @@
-//! Sessions, which there were before the modern era. Both sides may end one.
+//! Sessions of Streamable HTTP before the modern era. Both sides may end one.
 
 use std::sync::{Arc, LazyLock, PoisonError};
 
@@ -13,22 +13,22 @@ use crate::mcp::meta::{self, MODERN};
 use crate::mcp::settings::{Call, Era};
 use crate::mcp::{McpError, open};
 
-/// What servers are told in the end, over all connections, by their origin.
+/// Requests that end sessions, sent in the background; one queue per origin for all connections.
 static ENDINGS: LazyLock<LastWords<String>> = LazyLock::new(|| LastWords::within(ASIDE));
 
-/// How requests are marked.
+/// The session headers of requests.
 #[derive(Clone)]
 pub(super) struct Session {
     pub(super) is_modern: bool,
-    /// None until it is known.
+    /// `None` until it is negotiated.
     pub(super) version: Option<&'static str>,
     pub(super) id: Option<HeaderValue>,
-    /// Grows with each new one.
+    /// Grows with each new session.
     pub(super) generation: u64,
 }
 
 impl Session {
-    /// What every connection begins with: the modern era has none.
+    /// The initial state of every connection: the modern era, which has no sessions.
     pub(super) fn none() -> Self {
         Self { is_modern: true, version: Some(MODERN), id: None, generation: 0 }
     }
@@ -49,7 +49,7 @@ impl HttpLink {
         session.version = session.is_modern.then_some(MODERN);
     }
 
-    /// Begins a session, and says what the server says of itself.
+    /// Begins a session and returns the server's description of itself.
     pub(crate) async fn initialize(self: &Arc<Self>) -> Result<Map<String, Value>, McpError> {
         let generation = self.session().generation;
         let fresh = Session { is_modern: false, version: None, id: None, generation };
@@ -67,7 +67,7 @@ impl HttpLink {
         Ok(result)
     }
 
-    /// One of those who find the session gone begins a new one; the others wait for it.
+    /// Begins a new session, unless another call has already replaced the one of this generation.
     pub(super) async fn renew(self: &Arc<Self>, generation: u64) -> Result<(), McpError> {
         let _turn = self.renewing.lock().await;
         if self.session().generation == generation {
@@ -77,8 +77,8 @@ impl HttpLink {
         Ok(())
     }
 
-    /// Ends the session, if there is one, so that the server need not keep it: once. Nobody waits for that, and a server
-    /// that holds it up holds up no more than so many.
+    /// Ends the session once, if there is one, so that the server can free it. The request is sent in the background
+    /// and is bounded by the limits of the cancellation queue.
     pub(crate) fn end_aside(self: &Arc<Self>) {
         let (link, session) = (Arc::clone(self), self.session());
         let id = self.session.lock().unwrap_or_else(PoisonError::into_inner).id.take();
@@ -91,7 +91,7 @@ impl HttpLink {
         let headers = self.head(session, &HeaderMap::new());
         let request = Request { method: Method::DELETE, headers, ..Request::get(self.url.clone()) };
         let limits = Limits { deadline: ASIDE, max_bytes: 64 * 1024 };
-        // A server need not let clients end it.
+        // The server may refuse; clients are not entitled to end sessions.
         drop(self.client.open(request, limits).await);
     }
 }

@@ -1,4 +1,4 @@
-//! A client that shows who it is by signing (`private_key_jwt`, RFC 7523) with ES256.
+//! Client authentication with a signed assertion (`private_key_jwt`, RFC 7523) and ES256.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::consent::random;
 
-/// How long a signed statement holds, in seconds.
+/// The lifetime of an assertion, in seconds.
 const HOLDS: u64 = 60;
 
-/// A private key on the curve P-256. It cannot be printed.
+/// A private key on the curve P-256. It has no `Debug`, so that it cannot be printed.
 #[derive(Clone)]
 pub struct SigningKey(Arc<EcdsaKeyPair>);
 
 impl SigningKey {
-    /// From `-----BEGIN PRIVATE KEY-----` (PKCS #8). Nothing if it is no key, or one of another kind.
+    /// Reads `-----BEGIN PRIVATE KEY-----` (PKCS #8). `None` if it is not a key, or of another kind.
     pub fn from_pem(pem: &str) -> Option<Self> {
         let (_, body) = pem.split_once("-----BEGIN PRIVATE KEY-----")?;
         let (body, _) = body.split_once("-----END PRIVATE KEY-----")?;
@@ -28,7 +28,7 @@ impl SigningKey {
         Some(Self(Arc::new(key)))
     }
 
-    /// Says for a moment, to one issuer only, who we are.
+    /// A short-lived assertion of the client's identity for one issuer.
     pub(super) fn assertion(&self, client: &str, issuer: &str, now: u64) -> Option<String> {
         let claims = json!({
             "iss": client, "sub": client, "aud": issuer,
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_signed_by_the_key_and_names_both_sides() {
+    fn an_assertion_is_signed_and_names_client_and_issuer() {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         let der = key.to_pkcs8v1().unwrap();
         let pem = format!(
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_taken() {
+    fn an_invalid_key_is_rejected() {
         for pem in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"] {
             assert!(SigningKey::from_pem(pem).is_none(), "{pem}");
         }

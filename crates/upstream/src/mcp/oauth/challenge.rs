@@ -1,39 +1,39 @@
-//! What a server says when it refuses a request: the header `WWW-Authenticate` (RFC 9110, section 11.6.1; RFC 6750).
+//! The challenge in the `WWW-Authenticate` header of a rejected request (RFC 9110, section 11.6.1; RFC 6750).
 
 use super::scope;
 use crate::http::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// More is not looked at.
+/// Longer headers are ignored.
 const MAX_TEXT: usize = 16 * 1024;
 
-/// What a server wants. Everything in it comes from outside.
+/// A `Bearer` challenge. All of it is untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// Where it says who gives tokens (RFC 9728, section 5.1).
+    /// The URL of the resource metadata (RFC 9728, section 5.1).
     pub(super) metadata: Option<String>,
     pub(super) scopes: Vec<String>,
     error: Option<String>,
 }
 
-/// What is to be done about it.
+/// The reaction to a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// A token, or another one.
+    /// Obtain a token, or another one.
     Token(Challenge),
-    /// One that may do more.
+    /// Obtain a token with more scopes.
     Scopes(Challenge),
-    /// The same, before it ends.
+    /// Renew the token before it expires.
     Fresh,
 }
 
-/// Whether a 401 says that the token is at fault, and nothing else: who says so has not begun (RFC 6750, section 3.1).
+/// Whether a 401 is due to the token alone: then the request was not executed (RFC 6750, section 3.1).
 pub fn refuses_token(headers: &HeaderMap) -> bool {
     let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let refuses = |it: Challenge| it.error.is_none_or(|error| error == "invalid_token");
     said.filter_map(read).any(refuses)
 }
 
-/// Nothing if a token would not help.
+/// The token that a rejection requires; `None` if a token would not help.
 pub(super) fn need(status: u16, header: &str) -> Option<Need> {
     let challenge = read(header).unwrap_or_default();
     match status {
@@ -45,7 +45,7 @@ pub(super) fn need(status: u16, header: &str) -> Option<Need> {
     }
 }
 
-/// The first challenge of the scheme `Bearer`, if there is one; others are passed over.
+/// Parses the first challenge with the scheme `Bearer`; other schemes are skipped.
 fn read(header: &str) -> Option<Challenge> {
     let mut challenge = Challenge::default();
     let mut rest = if header.len() <= MAX_TEXT { header } else { "" };
@@ -55,7 +55,7 @@ fn read(header: &str) -> Option<Challenge> {
         let end = rest.find(|c: char| !is_token(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         if word.is_empty() {
-            // A character that belongs nowhere is passed over, so there is an end to it.
+            // Skipping the invalid character guarantees progress.
             let mut characters = after.chars();
             if characters.next().is_none() {
                 return was_bearer.then_some(challenge);
@@ -84,7 +84,7 @@ fn read(header: &str) -> Option<Challenge> {
 }
 
 impl Challenge {
-    /// What is said twice holds as it was said first.
+    /// Sets a parameter. If it is repeated, the first value counts.
     fn take(&mut self, name: &str, value: String) {
         match name.to_ascii_lowercase().as_str() {
             "resource_metadata" if self.metadata.is_none() => self.metadata = Some(value),
@@ -99,7 +99,7 @@ fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-/// A value, quoted or not, and what comes after it.
+/// Parses a value, quoted or not, and returns the rest after it.
 fn text(value: &str) -> (String, &str) {
     let Some(quoted) = value.strip_prefix('"') else {
         let end = value.find([',', ' ', '\t']).unwrap_or(value.len());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_wants_is_found_among_other_schemes() {
+    fn the_bearer_challenge_is_found_among_other_schemes() {
         for (header, expected) in [
             ("", challenge("", &[], "")),
             ("Bearer", challenge("", &[], "")),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_at_fault_only_where_that_is_said() {
+    fn a_401_blames_the_token_only_where_it_says_so() {
         for (header, expected) in [
             ("Bearer", true),
             (r#"Bearer realm="pets""#, true),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_token_helps_against_is_answered() {
+    fn only_rejections_that_a_token_can_resolve_need_one() {
         let wider = r#"Bearer error="insufficient_scope", scope="a""#;
         assert!(matches!(need(401, wider), Some(Need::Token(_))));
         assert!(matches!(need(403, wider), Some(Need::Scopes(_))));
@@ -179,7 +179,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_header_is_read_to_its_end(header in ".{0,200}") {
+        fn any_header_is_parsed_to_its_end(header in ".{0,200}") {
             read(&header);
         }
     }

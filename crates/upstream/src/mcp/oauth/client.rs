@@ -1,5 +1,5 @@
-//! Who we are to an authorization server: registered by hand, known by a document, or registered by ourselves (RFC 7591),
-//! in this order.
+//! The client identity at an authorization server: preregistered, a client id metadata document, or dynamic
+//! registration (RFC 7591), in this order.
 
 use model::strict_json;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::http::header::HeaderMap;
 const WHAT: &str = "a registration";
 const MAX_ID: usize = 2048;
 
-/// How a client shows at the place for tokens that it is itself.
+/// How a client authenticates at the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Method {
     #[serde(rename = "none")]
@@ -28,19 +28,19 @@ pub(super) enum Method {
     Signed,
 }
 
-/// A client of one authorization server. It cannot be printed.
+/// A client of one authorization server. It has no `Debug`, so that it cannot be printed.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
     pub(super) secret: Option<String>,
     pub(super) method: Method,
-    /// Where users are sent back to. With another place, another registration is needed.
+    /// The redirect URI. Another URI needs another registration.
     redirect: Option<String>,
-    /// Seconds since 1970.
+    /// When the secret expires, in seconds since 1970.
     expires: Option<u64>,
 }
 
-/// Finds out who we are, and registers if nobody knows us. `bound` is the issuer of the tokens there were before.
+/// Finds the client for an authorization server, or registers one. `bound` is the issuer of the previous tokens.
 pub(super) async fn find(
     fetch: Fetch<'_>,
     server: &Server,
@@ -66,7 +66,7 @@ pub(super) async fn find(
     Ok(client)
 }
 
-/// The authorization server does not know us any more.
+/// Deletes a stored registration that the authorization server no longer accepts.
 pub(super) async fn forget(oauth: &OAuth, server: &Server) {
     oauth.store.save(&key(server), None).await;
 }
@@ -108,7 +108,7 @@ fn redirect(oauth: &OAuth) -> Option<String> {
     }
 }
 
-/// The way to show a secret that the authorization server prefers, if it takes one.
+/// The preferred way to send a client secret, if the authorization server accepts one.
 fn with_secret(server: &Server) -> Option<Method> {
     let Some(methods) = &server.metadata.token_endpoint_auth_methods_supported else {
         return Some(Method::Basic);
@@ -156,7 +156,7 @@ async fn register(fetch: Fetch<'_>, server: &Server) -> Result<Client, OAuthErro
         .ok_or_else(|| unusable(WHAT, &place, "there is no client in it"))
 }
 
-/// Where users are sent back to says what we are (SEP-837).
+/// The application type, which follows from the redirect URI (SEP-837).
 fn application_type(redirect: &Url) -> &'static str {
     match redirect.scheme() {
         "https" => "web",
@@ -166,7 +166,7 @@ fn application_type(redirect: &Url) -> &'static str {
     }
 }
 
-/// The authorization server has the last word on how we show who we are.
+/// Reads the registered client. The authorization server decides on the authentication method.
 fn client_of(answer: Answer, wished: Method, redirect: &Url) -> Option<Client> {
     let is_plain = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let Answer { client_id: id, client_secret: secret, .. } = answer;
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_we_are_follows_from_where_users_are_sent_back_to() {
+    fn the_application_type_follows_from_the_redirect_uri() {
         for (redirect, expected) in [
             ("https://crib.example/callback", "web"),
             ("http://localhost:8080/callback", "native"),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authorization_server_has_the_last_word() {
+    fn the_authorization_server_decides_on_the_authentication_method() {
         let of = |answer: serde_json::Value| {
             let redirect = "https://crib.example/".parse().unwrap();
             let answer = serde_json::from_value(answer).unwrap();

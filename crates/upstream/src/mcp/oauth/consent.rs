@@ -1,5 +1,5 @@
-//! A user's consent: the question that is put in a url, and the answer that a browser brings back (OAuth 2.1, PKCE,
-//! RFC 8707, RFC 9207).
+//! A user's consent: the authorization URL, and the code that the browser brings back (OAuth 2.1, PKCE, RFC 8707,
+//! RFC 9207).
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -13,19 +13,19 @@ use super::server::Server;
 use super::settings::Consent;
 use super::{OAuthError, Url};
 
-/// What a browser brings back is no longer than a url.
+/// A query string from a browser is not longer than a URL.
 const MAX_ANSWER: usize = 16 * 1024;
 
-/// What a token is asked for.
+/// The client, resource and scopes for which a token is requested.
 #[derive(Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) client: &'a Client,
-    /// As the server writes it.
+    /// The resource identifier exactly as the server writes it.
     pub(super) resource: &'a str,
     pub(super) scopes: &'a [String],
 }
 
-/// A consent, to be exchanged for a token by whoever has both.
+/// An authorization code with its PKCE verifier; both are needed to obtain a token.
 pub(super) struct Code {
     pub(super) code: String,
     pub(super) verifier: String,
@@ -46,7 +46,7 @@ pub(super) async fn ask(
     Ok(Code { code: code_in(&answer, &state, server)?, verifier })
 }
 
-/// So many that nobody guesses them.
+/// An unguessable string of 256 random bits.
 pub(super) fn random() -> String {
     let mut bytes = [0; 32];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
@@ -78,11 +78,11 @@ fn question(
     if !scope.is_empty() {
         parts.push(("scope", &scope));
     }
-    // Nothing renews a token without the user having been asked (OpenID Connect Core, section 11).
+    // A refresh token requires an explicit consent (OpenID Connect Core, section 11).
     if wish.scopes.iter().any(|scope| scope == OFFLINE) {
         parts.push(("prompt", "consent"));
     }
-    // One of two values would count, and we do not know which.
+    // If a parameter appeared twice, it would be unclear which value counts.
     if url.query_pairs().any(|(name, _)| parts.iter().any(|(ours, _)| *ours == name)) {
         return Err(unusable(WHAT, &url, "its url says itself what we have to say"));
     }
@@ -90,7 +90,7 @@ fn question(
     Ok(url)
 }
 
-/// The code, if it is the answer to this question and comes from whom was asked.
+/// The code, if the answer belongs to this request and comes from the right issuer.
 fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthError> {
     let refuse = |why| OAuthError::Answer { why };
     if MAX_ANSWER < answer.len() {
@@ -108,7 +108,7 @@ fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthEr
     if only("state")? != Some(state) {
         return Err(refuse("it is the answer to another question"));
     }
-    // Before anything else that it says is looked at (RFC 9207, section 2.4).
+    // The issuer must be checked before any other parameter (RFC 9207, section 2.4).
     let must = server.metadata.authorization_response_iss_parameter_supported;
     let is_theirs = match only("iss")? {
         Some(issuer) => issuer == server.issuer,
@@ -126,7 +126,7 @@ fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthEr
     code.map(str::to_owned).ok_or_else(|| refuse("there is no code in it"))
 }
 
-/// Words from outside that people read: so many of them, on one line, and none that may be a secret.
+/// Makes an untrusted text printable: one line of limited length, with long words removed, as they may be secrets.
 pub(super) fn plain(text: &str) -> String {
     const LONGEST: usize = 300;
     const WORD: usize = 100;
@@ -135,7 +135,7 @@ pub(super) fn plain(text: &str) -> String {
     line.chars().take(LONGEST).flat_map(char::escape_debug).collect()
 }
 
-/// With the code if it looks like one: it comes from outside (RFC 6749, section 5.2).
+/// An error response, with its code if that is well-formed: it is untrusted (RFC 6749, section 5.2).
 pub(super) fn refused(origin: &str, code: &str, description: Option<String>) -> OAuthError {
     const LONGEST: usize = 64;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

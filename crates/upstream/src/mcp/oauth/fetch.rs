@@ -1,4 +1,4 @@
-//! Asking at places that somebody else names: guarded, within limits, and not in the open.
+//! Requests to URLs that other parties name: checked by the egress policy, within limits, and encrypted.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// How authorization servers are asked, whoever asks.
+/// The HTTP client and rules for requests to authorization servers, without the settings of one authorization.
 #[derive(Clone, Copy)]
 pub(super) struct Way<'a> {
     pub(super) client: &'a HttpClient,
@@ -33,8 +33,8 @@ pub(super) struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// A document; nothing if there is none, or something that is not JSON. Redirects are followed a few times within the
-    /// same origin: another one would have to be named by whoever is asked.
+    /// Fetches a JSON document; `None` if it is missing or not JSON. A few redirects within the same origin are
+    /// followed; a document at another origin must be named explicitly.
     pub(super) async fn document(
         &self,
         what: &'static str,
@@ -42,7 +42,7 @@ impl Way<'_> {
     ) -> Result<Option<Value>, OAuthError> {
         match self.client.get_document(url, self.limits()).await {
             Ok(answer) if answer.status == 200 => Ok(strict_json::tolerant(&answer.body).ok()),
-            // A server in trouble may have one all the same.
+            // A failing server may have the document all the same.
             Ok(answer) => in_trouble(&origin(url), &answer).map_or(Ok(None), Err),
             Err(HttpError::Redirected { .. }) => Ok(None),
             Err(error) => Err(failed(what, url, error)),
@@ -66,7 +66,7 @@ impl Way<'_> {
         sent.map_err(|error| failed(what, url, error))
     }
 
-    /// A place where secrets go, or a user.
+    /// Parses and checks the URL of an endpoint that receives secrets or a user.
     pub(super) fn place(&self, what: &'static str, text: &str) -> Result<Url, OAuthError> {
         let url: Url = text.parse().map_err(|_| OAuthError::Nowhere { what })?;
         self.client.check_url(&url).map_err(|source| OAuthError::Forbidden { what, source })?;
@@ -84,7 +84,7 @@ impl Way<'_> {
     }
 }
 
-/// What never leaves this machine needs no TLS.
+/// Whether the URL is on this machine, where requests need no TLS.
 pub(super) fn is_here(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -94,7 +94,7 @@ pub(super) fn is_here(url: &Url) -> bool {
     }
 }
 
-/// Read into what is needed of it.
+/// Deserializes a document.
 pub(super) fn parsed<T: DeserializeOwned>(
     what: &'static str,
     url: &Url,
@@ -108,7 +108,7 @@ pub(super) fn unusable(what: &'static str, url: &Url, why: &'static str) -> OAut
     OAuthError::Unusable { what, origin: origin(url), why }
 }
 
-/// What a status says that will be another soon, whatever stands below it: it may come from who is in front of the server.
+/// The error for a temporary status, whatever the body: the response may come from a proxy before the server.
 pub(super) fn in_trouble(origin: &str, answer: &Answer) -> Option<OAuthError> {
     let Answer { status, ref headers, .. } = *answer;
     matches!(status, 408 | 425 | 429 | 500..).then(|| OAuthError::InTrouble {

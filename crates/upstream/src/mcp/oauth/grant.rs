@@ -1,5 +1,5 @@
-//! Tokens that are asked for without a user, where an admin says: client credentials (RFC 6749, section 4.4), token
-//! exchange (RFC 8693), and assertions of an identity provider (RFC 7523).
+//! Tokens without a user's consent, as an admin configures: client credentials (RFC 6749, section 4.4), token exchange
+//! (RFC 8693), and assertions of an identity provider (RFC 7523).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,60 +17,58 @@ use crate::http::header::{AUTHORIZATION, HeaderMap};
 use crate::http::origin;
 
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-/// The kind of token that is given and, unless somebody says otherwise, asked for (RFC 8693, section 3).
+/// The type of the token that is given and, by default, requested (RFC 8693, section 3).
 pub const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-/// The kind of token with which an identity provider vouches for somebody at one authorization server, and nowhere else
-/// (Identity Assertion JWT Authorization Grant).
+/// The type of token with which an identity provider vouches for a user at exactly one authorization server (Identity
+/// Assertion JWT Authorization Grant).
 pub const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// An access token that says of itself what it looks like.
+/// The type of an access token in JWT format.
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
-/// Where tokens are asked for.
+/// A token endpoint.
 #[derive(Clone, Debug)]
 pub struct TokenPlace {
     url: Url,
-    /// The same for who shows a certificate, if the metadata says so (RFC 8705, section 5). Nobody has looked at it yet:
-    /// others do without it.
+    /// The endpoint for clients with a certificate, as the metadata states it (RFC 8705, section 5). It is not
+    /// validated yet, because other clients do not need it.
     with_certificate: Option<Box<str>>,
-    /// What the metadata says that it takes.
+    /// The client authentication that the metadata prefers.
     proof: Option<ClientProof>,
 }
 
-/// A wish for a token. It cannot be printed: it holds secrets.
+/// A request for a token. It has no `Debug`, because it contains secrets.
 #[derive(Clone, Copy)]
 pub struct Grant<'a> {
-    /// Who we are.
     pub client_id: &'a str,
-    /// How we prove that; without one, by the certificate that the client shows (RFC 8705, section 2.1).
+    /// The client secret; without one, the client authenticates with its certificate (RFC 8705, section 2.1).
     pub client_secret: Option<&'a str>,
-    /// Where the proof stands; if nobody says, where the metadata says, and otherwise in a header.
+    /// Where the secret is sent; by default as the metadata states, otherwise in a header.
     pub proof: Option<ClientProof>,
-    /// What is given for the token.
+    /// The value exchanged for the token.
     pub offered: Offered<'a>,
-    /// For whom the token is.
+    /// The party that the token is for.
     pub audience: Option<&'a str>,
-    /// The same, as the address of what it opens (RFC 8707).
+    /// The same as the URL of a resource (RFC 8707).
     pub resource: Option<&'a str>,
-    /// What it may do.
+    /// The requested scopes.
     pub scopes: &'a [Box<str>],
 }
 
-/// What is given for a token.
+/// The value exchanged for a token.
 #[derive(Clone, Copy)]
 pub enum Offered<'a> {
-    /// Nothing but who we are: the token is our own.
+    /// Nothing: the token is for the client itself.
     Nothing,
-    /// Somebody's token, to be exchanged.
+    /// A user's token.
     Token {
-        /// The token.
         token: &'a str,
-        /// The kind that it is.
+        /// The type of the token.
         given: &'a str,
-        /// The kind of token that is asked for.
+        /// The requested type of token.
         requested: &'a str,
     },
-    /// Somebody's identity provider vouches for them.
+    /// An assertion of the user's identity provider.
     Assertion(&'a str),
 }
 
@@ -83,11 +81,10 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// A token that was given. It cannot be printed.
+/// An issued token. Its `Debug` prints no secret.
 pub struct Granted {
-    /// The token.
     pub token: String,
-    /// For how many seconds it holds, if that was said.
+    /// The lifetime in seconds, if the server stated it.
     pub expires_in: Option<u64>,
 }
 
@@ -105,14 +102,13 @@ struct Answer {
     expires_in: Option<Value>,
 }
 
-/// Asks for tokens: guarded by the client's policy, within limits, and not in the open unless that is trusted.
+/// Requests tokens: under the client's egress policy, within limits, and encrypted unless plain HTTP is trusted.
 #[derive(Clone)]
 pub struct Grants {
-    /// Through which everything is asked.
+    /// The client for all requests.
     pub client: HttpClient,
-    /// The bounds.
     pub limits: OAuthLimits,
-    /// Whether authorization servers may be spoken to without TLS although they are on another machine.
+    /// Whether plain HTTP to authorization servers on other machines is allowed.
     pub trusts_plain_http: bool,
 }
 
@@ -122,25 +118,25 @@ impl Grants {
         Way { client, limits: *limits, trusts_plain_http: *trusts_plain_http }
     }
 
-    /// At this url.
+    /// The token endpoint at this URL.
     pub fn place(&self, url: &Url) -> Result<TokenPlace, OAuthError> {
         let url = self.way().place("the place for tokens", url.as_str())?;
         Ok(TokenPlace { url, with_certificate: None, proof: None })
     }
 
-    /// Where the metadata of an issuer says (RFC 8414, OpenID Connect Discovery).
+    /// Finds the token endpoint in the metadata of an issuer (RFC 8414, OpenID Connect Discovery).
     pub async fn find(&self, issuer: &str) -> Result<TokenPlace, OAuthError> {
         let server = server::find(self.way(), issuer).await?;
         let methods = server.metadata.token_endpoint_auth_methods_supported.as_deref();
         let takes = |name: &str| methods.is_some_and(|all| all.iter().any(|method| method == name));
-        // Basic is what all of them take (RFC 6749, section 2.3.1).
+        // Every authorization server must support Basic (RFC 6749, section 2.3.1).
         let is_post = takes("client_secret_post") && !takes("client_secret_basic");
         let with_certificate = server.token_with_certificate().map(Into::into);
         let proof = is_post.then_some(ClientProof::Post);
         Ok(TokenPlace { url: server.token, with_certificate, proof })
     }
 
-    /// Asks once.
+    /// Requests a token once.
     pub async fn ask(&self, place: &TokenPlace, grant: Grant<'_>) -> Result<Granted, OAuthError> {
         let url = self.url(place)?;
         let (headers, form) = form(place, grant)?;
@@ -208,8 +204,8 @@ fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted,
         Offered::Token { requested, .. } => Some(requested),
         Offered::Nothing | Offered::Assertion(_) => None,
     };
-    // One of another kind must be shown in another way. What is no access token says so (RFC 8693, section 2.2.1), and goes
-    // where an admin wants it to, if one of that type was asked for. Some leave it out, or have words of their own for it.
+    // Other token types need another way of sending. A token that is not an access token has the type `N_A` (RFC 8693,
+    // section 2.2.1); it is accepted if an admin requested that type. Some servers omit the type or use other names.
     let says = |words: &[&str]| {
         let said = answer.token_type.as_deref().unwrap_or("bearer");
         words.iter().any(|word| said.eq_ignore_ascii_case(word))
@@ -233,7 +229,8 @@ fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted,
             return Err(refuse("its `issued_token_type` is not what was asked for"));
         }
     }
-    // Whoever hands the token back has exchanged nothing: it would go where it was never meant for.
+    // A server that returns the same token has exchanged nothing: the token would be sent to a party it is not meant
+    // for.
     if offered.token() == Some(&*answer.access_token) {
         return Err(refuse("it is the one that was to be exchanged"));
     }

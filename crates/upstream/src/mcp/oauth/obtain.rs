@@ -1,7 +1,7 @@
-//! Getting a token, one flight at a time. Whoever comes meanwhile waits for it and gets what comes of it.
+//! Obtains tokens, one flow at a time. Concurrent callers wait for the flow and share its result.
 //!
-//! A flight goes on if nobody waits any more: a consent that was given, or a token that was used up for a new one, must not
-//! be lost because a caller hung up.
+//! A flow continues if its callers stop waiting, because the user's consent or the spent refresh token would be lost
+//! otherwise.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::state::{Origin, Shared};
 use super::token::{self, Given, Tokens};
 use crate::http::origin;
 
-/// Takes what was kept.
+/// Loads the stored tokens.
 pub(super) async fn load(shared: &Shared) {
     let tokens = kept(shared).await;
     shared.loaded(tokens);
@@ -31,13 +31,13 @@ async fn kept(shared: &Shared) -> Option<Tokens> {
     serde_json::from_str(&text).ok()
 }
 
-/// Renews a token that ends soon.
+/// Renews a token that expires soon.
 pub(super) async fn refresh(shared: &Arc<Shared>) -> Result<(), OAuthError> {
     let (_, generation) = shared.shown();
     obtain(shared, generation, Need::Fresh).await
 }
 
-/// Gets a token in place of that of this number, unless there is another one already.
+/// Obtains a token to replace the one of this generation, unless it has already been replaced.
 pub(super) async fn obtain(
     shared: &Arc<Shared>,
     generation: u64,
@@ -49,7 +49,7 @@ pub(super) async fn obtain(
         let _place = shared.places.try_acquire().map_err(|_| OAuthError::Busy)?;
         let _turn = match (&need, shared.turn.try_lock()) {
             (_, Ok(turn)) => turn,
-            // The token still holds for a while, and the turn may be that of a user who takes their time.
+            // The token is still valid for a while, and the running flow may be waiting for a user.
             (Need::Fresh, Err(_)) => return Ok(()),
             (Need::Token(_) | Need::Scopes(_), Err(_)) => shared.turn.lock().await,
         };
@@ -59,7 +59,7 @@ pub(super) async fn obtain(
         if let Some(failed) = shared.rests(&need) {
             return Err(failed);
         }
-        // Another node may have been faster, and what renews a token may be used once only.
+        // Another node may have renewed the token, and a refresh token may be usable only once.
         if let Some(newer) = kept(&shared).await.filter(|kept| !shared.has(kept)) {
             shared.replaced(newer);
             return Ok(());
@@ -81,7 +81,7 @@ async fn fly(shared: &Shared, need: &Need) -> Result<(), OAuthError> {
     let (resource, server) =
         find(shared, fetch, need, metadata.as_deref(), before.as_ref()).await?;
     let bound = before.as_ref().map(|tokens| tokens.issuer.clone());
-    // What one issuer gave is never shown to another.
+    // Tokens of one issuer are never sent to another.
     let before = before.filter(|tokens| tokens.issuer == server.issuer);
     let client = client::find(fetch, &server, bound.as_deref()).await?;
     let renewable = before.as_ref().filter(|_| may_renew(shared, need));
@@ -92,7 +92,7 @@ async fn fly(shared: &Shared, need: &Need) -> Result<(), OAuthError> {
     let is_code = matches!(shared.oauth.flow, Flow::Code { .. });
     let (mut tokens, came) = match (renewed, need) {
         (Some(tokens), _) => (tokens, Origin::Refreshed),
-        // Nobody is asked for consent before the server wants something.
+        // A user is not asked for consent before the server requires a token.
         (None, Need::Fresh) if is_code => {
             shared.cannot_be_renewed_yet();
             return Ok(());
@@ -109,7 +109,7 @@ async fn fly(shared: &Shared, need: &Need) -> Result<(), OAuthError> {
     Ok(())
 }
 
-/// Who gives tokens. When the server refuses one, it may be somebody else than before.
+/// Finds the authorization server. After a rejection, the resource may name another one than before.
 async fn find(
     shared: &Shared,
     fetch: Fetch<'_>,
@@ -130,7 +130,7 @@ async fn find(
     Ok((resource, server))
 }
 
-/// More cannot be had by renewing, nor can one that was renewed just now and refused.
+/// Renewal adds no scopes, and does not help if the rejected token was just renewed.
 fn may_renew(shared: &Shared, need: &Need) -> bool {
     match need {
         Need::Token(_) => !shared.was_renewed_in_vain(),
@@ -139,7 +139,7 @@ fn may_renew(shared: &Shared, need: &Need) -> bool {
     }
 }
 
-/// Nothing if it cannot be renewed.
+/// Renews the tokens; `None` if they cannot be renewed.
 async fn renew(
     fetch: Fetch<'_>,
     server: &Server,
@@ -199,7 +199,7 @@ async fn ask(
     }
 }
 
-/// The same question would get the same answer, and a user would be asked for ever.
+/// Whether the same request was made recently: it would have the same result, and would ask a user repeatedly.
 fn is_asked_already(
     shared: &Shared,
     need: &Need,
@@ -214,7 +214,7 @@ fn is_asked_already(
     }
 }
 
-/// A registration that is not known there any more is forgotten here too: the next time we register anew.
+/// Deletes a registration that the authorization server no longer knows, so that the next attempt registers again.
 async fn forgotten(fetch: Fetch<'_>, server: &Server, error: OAuthError) -> OAuthError {
     if error.is_refusal(&["invalid_client", "unauthorized_client"]) {
         client::forget(fetch.oauth, server).await;

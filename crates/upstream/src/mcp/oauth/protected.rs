@@ -1,5 +1,5 @@
-//! Who gives tokens for an MCP server, found out before there is one: from what the server says to somebody without, and
-//! from its metadata.
+//! Discovers the token requirements of an MCP server before there is a token: from its answer to an unauthenticated
+//! request, and from its metadata.
 
 use super::challenge::{self, Challenge, Need};
 use super::grant::Grants;
@@ -8,23 +8,23 @@ use super::{OAuthError, Url, resource};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use crate::http::{Limits, Method, Request, origin};
 
-/// Does nothing, in every version.
+/// A request without effect in every protocol version.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// What an MCP server says of the tokens it takes.
+/// The tokens that an MCP server accepts.
 #[derive(Clone, Debug)]
 pub struct Protected {
-    /// What tokens are for, exactly as it was written.
+    /// The resource identifier, exactly as the server writes it.
     pub resource: String,
-    /// Who gives them; at least one.
+    /// The issuers of such tokens; at least one.
     pub issuers: Vec<String>,
-    /// What they must allow, as far as that is said.
+    /// The required scopes, as far as the server states them.
     pub scopes: Vec<Box<str>>,
 }
 
 impl Protected {
-    /// Who of those gives tokens to a client: where it is registered, if that is known, and the first otherwise. A server
-    /// that names others by now does not get the secret of the client sent there.
+    /// The issuer to use: the one where the client is registered, if known, otherwise the first. Fails if the server no
+    /// longer names the registered issuer, so that the client's secret is not sent to another one.
     pub fn issuer(&self, registered: Option<&str>) -> Result<&str, OAuthError> {
         let first = self.issuers.first().map(String::as_str).unwrap_or_default();
         match registered {
@@ -40,7 +40,7 @@ impl Protected {
 }
 
 impl Grants {
-    /// Asks the MCP server at this url who gives tokens for it (RFC 9728).
+    /// Discovers the token requirements of the MCP server at this URL (RFC 9728).
     pub async fn protected(&self, url: &Url) -> Result<Protected, OAuthError> {
         let challenge = self.challenge(url).await;
         let found = resource::find(self.way(), url, challenge.metadata.as_deref()).await?;
@@ -54,7 +54,7 @@ impl Grants {
         Ok(Protected { resource: found.id, issuers: found.issuers, scopes })
     }
 
-    /// What it wants of somebody who shows nothing. If it does not say, its metadata may be where it is usual.
+    /// The challenge for an unauthenticated request. Without one, the metadata may be at its default location.
     async fn challenge(&self, url: &Url) -> Challenge {
         let headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),

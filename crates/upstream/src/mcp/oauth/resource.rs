@@ -1,4 +1,4 @@
-//! Who gives tokens for a server: the metadata of a protected resource (RFC 9728).
+//! Metadata of a protected resource (RFC 9728), which names the authorization servers of an MCP server.
 
 use serde::Deserialize;
 
@@ -8,13 +8,13 @@ use crate::http::origin;
 
 const WHAT: &str = "the metadata of the resource";
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-/// More are not looked at.
+/// Further issuers are ignored.
 const MAX_SERVERS: usize = 16;
 
-/// What a server says of itself.
+/// The validated metadata of a protected resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resource {
-    /// Exactly as it was written: that is what tokens are asked for.
+    /// The resource identifier exactly as written, because tokens are requested for it.
     pub(super) id: String,
     /// At least one.
     pub(super) issuers: Vec<String>,
@@ -30,8 +30,8 @@ struct Document {
     scopes_supported: Vec<String>,
 }
 
-/// Looks where the server said, if it did, otherwise at the two places where it is usual. A server that has none is its own
-/// authorization server, as all were in 2025-03-26.
+/// Fetches the metadata from the URL that the server named, otherwise from the two default locations. A server without
+/// metadata is its own authorization server, as all were in 2025-03-26.
 pub(super) async fn find(
     way: Way<'_>,
     server: &Url,
@@ -52,8 +52,8 @@ pub(super) async fn find(
     }
 }
 
-/// Where the server says. It speaks for its own origin and no other: nothing is asked elsewhere, nor where it can be overheard
-/// if the server itself cannot.
+/// The metadata URL that the server named. It must have the server's own origin, so that no other party answers for the
+/// server and the request is encrypted if the server is.
 fn named_place(server: &Url, text: &str) -> Result<Url, OAuthError> {
     let place = server.join(text);
     let place = place.map_err(|_| unusable(WHAT, server, "its place is no url"))?;
@@ -78,7 +78,7 @@ fn usual_places(server: &Url) -> Vec<Url> {
     }
 }
 
-/// The server itself, or what it is a part of. Tokens for anything else would be of use to somebody else.
+/// Checks that the resource is the server or contains it. A token for another resource could be abused there.
 fn checked(server: &Url, document: Document) -> Result<Resource, OAuthError> {
     let wrong = || OAuthError::WrongResource { origin: origin(server) };
     let resource: Url = document.resource.parse().map_err(|_| wrong())?;
@@ -98,7 +98,7 @@ fn checked(server: &Url, document: Document) -> Result<Resource, OAuthError> {
     Ok(Resource { id: document.resource, issuers, scopes: document.scopes_supported })
 }
 
-/// Without what makes no difference, as the specification of MCP writes it.
+/// The URL in the canonical form of the MCP specification.
 fn canonical(server: &Url) -> String {
     let mut server = server.clone();
     server.set_fragment(None);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_the_server_or_what_it_is_a_part_of() {
+    fn a_resource_must_be_the_server_or_contain_it() {
         let server = "https://a.example/b/mcp";
         for resource in ["", "/", "/b", "/b/", "/b/mcp"].map(|it| format!("https://a.example{it}"))
         {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_that_a_server_names_is_at_its_own_origin() {
+    fn a_named_metadata_url_must_have_the_origin_of_the_server() {
         let server = url("https://a.example/mcp");
         let place = |text: &str| named_place(&server, text).ok().map(String::from);
         for text in ["/about", "https://a.example/about", "https://a.example:443/about"] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_looked_for_below_the_path_and_then_at_the_root() {
+    fn default_metadata_locations_are_below_the_path_and_at_the_root() {
         let places = |server: &str| -> Vec<String> {
             usual_places(&url(server)).into_iter().map(String::from).collect()
         };

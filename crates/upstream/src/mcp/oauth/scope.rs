@@ -1,20 +1,20 @@
-//! Which scopes are asked for (SEP-835, SEP-2207, SEP-2350).
+//! The scopes to request (SEP-835, SEP-2207, SEP-2350).
 
-/// How many scopes one token is asked for.
+/// The maximum number of scopes of one token.
 pub(super) const MAX_SCOPES: usize = 64;
 const MAX_SCOPE: usize = 256;
 
-/// Says that tokens are to be renewed without the user (OpenID Connect Core, section 11).
+/// The scope for refresh tokens, which renew a token without the user (OpenID Connect Core, section 11).
 pub(super) const OFFLINE: &str = "offline_access";
 
-/// A list of scopes as it is written (RFC 6749, section 3.3). What cannot be a scope is passed over.
+/// Parses a list of scopes (RFC 6749, section 3.3). Invalid scopes are skipped.
 pub(super) fn read(text: &str) -> Vec<String> {
     let mut scopes = Vec::new();
     add(&mut scopes, text.split(' '));
     scopes
 }
 
-/// Adds what is new, in its order. It stops one after the most that may be, so that it shows.
+/// Adds new scopes in order. It stops at one more than the maximum, so that the excess can be detected.
 pub(super) fn add<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
     for scope in more {
         if MAX_SCOPES < scopes.len() {
@@ -31,23 +31,24 @@ fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_SCOPE && text.bytes().all(allowed)
 }
 
-/// What is known when a token is to be asked for.
+/// The known scopes from which a request is composed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Known<'a> {
-    /// What was asked for so far, at the same issuer.
+    /// Scopes requested before at the same issuer.
     pub(super) before: &'a [String],
-    /// What the server says it wants now.
+    /// Scopes that the server requires now.
     pub(super) challenged: &'a [String],
-    /// What the resource's metadata lists.
+    /// Scopes listed in the metadata of the resource.
     pub(super) of_resource: &'a [String],
-    /// What the authorization server's metadata lists.
+    /// Scopes listed in the metadata of the authorization server.
     pub(super) of_server: &'a [String],
-    /// Whether tokens that renew others are of use.
+    /// Whether refresh tokens are useful.
     pub(super) renews: bool,
 }
 
-/// What the server says it wants; otherwise all that its metadata lists; otherwise none, which leaves it to the
-/// authorization server. What was asked for before is asked for again, or the user would lose it.
+/// Selects the scopes that the server requires; otherwise all in its metadata; otherwise none, so that the
+/// authorization server decides. Scopes requested before are requested again, because the user would lose them
+/// otherwise.
 pub(super) fn select(known: Known<'_>) -> Vec<String> {
     let mut scopes = Vec::new();
     add(&mut scopes, known.before.iter().map(String::as_str));
@@ -56,7 +57,7 @@ pub(super) fn select(known: Known<'_>) -> Vec<String> {
         challenged => challenged,
     };
     add(&mut scopes, wanted.iter().map(String::as_str));
-    // Alone it would narrow what the authorization server gives by itself.
+    // Requesting only this scope would narrow the default scopes of the authorization server.
     let offers = known.of_server.iter().any(|scope| scope == OFFLINE);
     if known.renews && offers && !scopes.is_empty() {
         add(&mut scopes, [OFFLINE]);
@@ -79,20 +80,20 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_wants_comes_before_what_its_metadata_lists() {
+    fn required_scopes_take_precedence_over_those_in_the_metadata() {
         assert_eq!(selected("", "a b", "c", "d"), "a b");
         assert_eq!(selected("", "", "c d", "e"), "c d");
         assert_eq!(selected("", "", "", "e"), "");
     }
 
     #[test]
-    fn what_was_asked_for_before_stays() {
+    fn scopes_requested_before_are_requested_again() {
         assert_eq!(selected("a b", "b c", "d", ""), "a b c");
         assert_eq!(selected("a", "", "d", ""), "a");
     }
 
     #[test]
-    fn renewal_is_asked_for_where_it_is_offered() {
+    fn offline_access_is_requested_where_it_is_offered() {
         assert_eq!(selected("", "a", "", "a offline_access"), "a offline_access");
         assert_eq!(selected("", "", "", "offline_access"), "");
         let of_server = words(OFFLINE);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scope_is_passed_over_and_too_many_show() {
+    fn invalid_scopes_are_skipped_and_an_excess_is_detected() {
         let long = "x".repeat(MAX_SCOPE + 1);
         assert_eq!(words(&format!("a  \"b\" c\\ ü {long} a d")), ["a", "d"]);
         let many: Vec<_> = (0..1000).map(|number| number.to_string()).collect();

@@ -1,4 +1,4 @@
-//! What an authorization server says of itself (RFC 8414, and OpenID Connect Discovery).
+//! Metadata of an authorization server (RFC 8414, and OpenID Connect Discovery).
 
 use serde::Deserialize;
 
@@ -11,12 +11,11 @@ const WHAT: &str = "the metadata of the authorization server";
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
 const OPENID: &str = "/.well-known/openid-configuration";
 
-/// An authorization server whose metadata is its own.
+/// An authorization server with validated metadata.
 #[derive(Clone)]
 pub(super) struct Server {
-    /// Exactly as it was written.
+    /// The issuer identifier exactly as written.
     pub(super) issuer: String,
-    /// Scheme, host and port.
     pub(super) origin: String,
     pub(super) token: Url,
     pub(super) metadata: Metadata,
@@ -30,7 +29,7 @@ pub(super) struct Metadata {
     pub(super) registration_endpoint: Option<String>,
     #[serde(default)]
     pub(super) scopes_supported: Vec<String>,
-    /// None means Basic (RFC 8414, section 2).
+    /// `None` means Basic (RFC 8414, section 2).
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
     #[serde(default)]
     code_challenge_methods_supported: Vec<String>,
@@ -41,19 +40,20 @@ pub(super) struct Metadata {
     mtls_endpoint_aliases: Option<Aliases>,
 }
 
-/// Where those come who show a certificate (RFC 8705, section 5).
+/// Endpoints for clients with a certificate (RFC 8705, section 5).
 #[derive(Clone, Deserialize)]
 struct Aliases {
     token_endpoint: Option<String>,
 }
 
-/// Looks at all places where it may be, in the order that MCP says.
+/// Fetches the metadata from all default locations, in the order of the MCP specification.
 pub(super) async fn find(way: Way<'_>, issuer: &str) -> Result<Server, OAuthError> {
     let place = way.place("the authorization server", issuer)?;
     if place.query().is_some() {
         return Err(unusable(WHAT, &place, "the issuer has a query"));
     }
-    // One of this very issuer is its own, wherever it stands; what is in the way elsewhere matters if there is none.
+    // A document for exactly this issuer is valid at any location. Errors at other locations matter only if no
+    // location has one.
     let mut amiss = None;
     for well_known in places(&place) {
         match at(way, &well_known, issuer).await {
@@ -62,7 +62,7 @@ pub(super) async fn find(way: Way<'_>, issuer: &str) -> Result<Server, OAuthErro
                 let (issuer, origin) = (issuer.to_owned(), origin(&place));
                 return Ok(Server { issuer, origin, token, metadata });
             }
-            // Nobody is there, at all.
+            // The server is unreachable, so the other locations would fail too.
             Err(OAuthError::Http { what, origin, source }) if is_nobody_there(&source) => {
                 return Err(OAuthError::Http { what, origin, source });
             }
@@ -80,7 +80,7 @@ fn is_nobody_there(error: &HttpError) -> bool {
 async fn at(way: Way<'_>, url: &Url, issuer: &str) -> Result<Option<Metadata>, OAuthError> {
     let Some(document) = way.document(WHAT, url).await? else { return Ok(None) };
     let metadata: Metadata = parsed(WHAT, url, document)?;
-    // Letter by letter: what is nearly the same may be somebody else's.
+    // Compared byte by byte: a similar issuer may belong to another party.
     match metadata.issuer == issuer {
         true => Ok(Some(metadata)),
         false => {
@@ -107,12 +107,12 @@ fn places(issuer: &Url) -> Vec<Url> {
 }
 
 impl Server {
-    /// Where tokens are asked for with a certificate, as it was written, if that is another place.
+    /// The token endpoint for clients with a certificate as written, if there is one.
     pub(super) fn token_with_certificate(&self) -> Option<&str> {
         self.metadata.mtls_endpoint_aliases.as_ref()?.token_endpoint.as_deref()
     }
 
-    /// Without it a stolen code is as good as a token.
+    /// Requires PKCE, because without it a stolen code is as good as a token.
     pub(super) fn check_pkce(&self) -> Result<(), OAuthError> {
         let methods = &self.metadata.code_challenge_methods_supported;
         match methods.iter().any(|method| method == "S256") {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_is_looked_for_wherever_it_may_be() {
+    fn metadata_locations_follow_the_specification() {
         let places = |issuer: &str| -> Vec<String> {
             places(&issuer.parse().unwrap()).into_iter().map(String::from).collect()
         };

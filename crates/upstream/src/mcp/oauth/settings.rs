@@ -1,4 +1,4 @@
-//! Who we are to authorization servers, who is asked for consent, and within what bounds.
+//! Settings of an authorization: client identity, consent callback, storage and limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,75 +7,73 @@ use super::assertion::SigningKey;
 use super::store::Store;
 use super::{Coming, Url};
 
-/// What an authorization needs. It cannot be printed: it holds secrets.
+/// The settings of an authorization. They have no `Debug`, because they contain secrets.
 #[derive(Clone)]
 pub struct OAuth {
-    /// In whose name. Tokens are kept under it and the server's url.
+    /// The principal for whom tokens are obtained. Tokens are stored under it and the server's URL.
     pub principal: String,
-    /// What people who are asked for consent are told of us.
+    /// The client name that users see when they are asked for consent.
     pub name: String,
-    /// How a token is asked for.
+    /// How a token is obtained.
     pub flow: Flow,
-    /// A client that somebody registered by hand. It is used before the other ways to be known.
+    /// A preregistered client, which takes precedence over all other kinds of registration.
     pub registered: Option<Registered>,
-    /// Where a document about us is, for authorization servers that read such (client id metadata documents). It is used
-    /// before registering.
+    /// The URL of the client id metadata document, for authorization servers that support it. It takes precedence over
+    /// dynamic registration.
     pub metadata_url: Option<Url>,
-    /// Where tokens and registrations are kept.
+    /// Where tokens and registrations are stored.
     pub store: Arc<dyn Store>,
-    /// Seconds since 1970.
+    /// The clock, in seconds since 1970.
     pub now: fn() -> u64,
-    /// Whether authorization servers may be spoken to without TLS although they are on another machine.
+    /// Whether plain HTTP to authorization servers on other machines is allowed.
     pub trusts_plain_http: bool,
-    /// The bounds.
     pub limits: OAuthLimits,
 }
 
-/// How a token is asked for.
+/// How a token is obtained.
 #[derive(Clone)]
 pub enum Flow {
-    /// A user consents in a browser, which is then sent back to us.
+    /// A user consents in a browser, which is then redirected back.
     Code {
-        /// Where to.
+        /// The redirect URI.
         redirect: Url,
-        /// Who asks the user.
+        /// The callback that asks the user.
         consent: Consent,
     },
-    /// Nobody is asked: the client itself has the right.
+    /// No user is involved: the client itself is authorized.
     ClientCredentials,
 }
 
-/// Is given the url where a user consents, and says what the browser was sent back with: the query of the redirect.
-/// Nothing if nobody consented. It is waited for no longer than [`OAuthLimits::consent`].
+/// Receives the URL where a user consents, and returns the query with which the browser was redirected back; `None` if
+/// the user did not consent. The wait is limited by [`OAuthLimits::consent`].
 pub type Consent = Arc<dyn Fn(Url) -> Coming<'static, Option<String>> + Send + Sync>;
 
-/// A client that somebody registered by hand.
+/// A preregistered client.
 #[derive(Clone)]
 pub struct Registered {
-    /// Where. If nobody said so, it belongs to the first authorization server that the resource named, and no other.
+    /// The issuer where the client is registered. By default it is bound to the first authorization server of the
+    /// resource.
     pub issuer: Option<String>,
-    /// Its id.
     pub id: String,
-    /// Its secret, if it has one.
     pub secret: Option<String>,
-    /// The key it signs with, if it has one. It is used before the secret.
+    /// The key for signed assertions, which takes precedence over the secret.
     pub key: Option<SigningKey>,
 }
 
-/// How long and how much.
+/// Deadlines and size limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OAuthLimits {
-    /// For one request.
+    /// The deadline of one request.
     pub request: Duration,
-    /// Of one document, in bytes.
+    /// The size of one document, in bytes.
     pub max_document: u64,
-    /// How long a user has.
+    /// How long a user may take to consent.
     pub consent: Duration,
-    /// How long a call waits for that. The user may still consent afterwards.
+    /// How long a call waits for a consent. The user may still consent afterwards.
     pub patience: Duration,
-    /// After a failure nothing is tried for so long; whoever comes is told of that failure.
+    /// The cooldown after a failure, during which calls get that failure.
     pub rest: Duration,
-    /// How many calls wait for one token.
+    /// How many calls may wait for one token.
     pub max_waiting: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What an authorization knows between two calls.
+//! The state of an authorization that is kept between calls.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::token::Tokens;
 use super::{HttpClient, OAuthError, Url};
 use crate::http::header::HeaderValue;
 
-/// Who was asked so lately is not asked the same again.
+/// A user who was asked within this time is not asked for the same again.
 const LATELY: Duration = Duration::from_secs(60);
-/// So many tokens in a row that the server does not take are enough, until so much later.
+/// After this many consecutive tokens that the server rejected, none is requested for `REJECTION_BACKOFF`.
 const MAX_IN_VAIN: u32 = 3;
 const IN_VAIN: Duration = Duration::from_secs(10 * 60);
 
@@ -25,21 +25,21 @@ pub(super) struct Shared {
     pub(super) client: HttpClient,
     pub(super) url: Url,
     pub(super) oauth: OAuth,
-    /// One at a time sees to the token.
+    /// Held by the one flow that obtains a token.
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) places: Semaphore,
     state: Mutex<State>,
 }
 
-/// How the token came to be.
+/// How the token was obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It was there before us, or there is none.
+    /// From the store, or there is no token.
     #[default]
     Kept,
-    /// By another one.
+    /// With a refresh token.
     Refreshed,
-    /// By asking for it.
+    /// By a new request.
     Asked,
 }
 
@@ -51,12 +51,12 @@ struct State {
     tokens: Option<Tokens>,
     header: Option<HeaderValue>,
     origin: Origin,
-    /// Whether the server took it.
+    /// Whether the server has accepted the token.
     is_proven: bool,
-    /// When a token was asked for last, and how often before without one that the server took.
+    /// When a token was last requested, and how many were requested in a row without the server accepting one.
     asked: Option<Instant>,
     in_vain: u32,
-    /// Where tokens come from, as it was found last.
+    /// The resource and authorization server found last.
     found: Option<(Resource, Server)>,
     failed: Option<Failed>,
 }
@@ -83,7 +83,7 @@ impl Shared {
         self.state().is_loaded
     }
 
-    /// Whether it ends soon and can be renewed without asking anybody.
+    /// Whether the token expires soon and can be renewed without a user.
     pub(super) fn is_expiring(&self) -> bool {
         let state = self.state();
         let Some(tokens) = &state.tokens else { return false };
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// From the store, unless somebody was faster.
+    /// Sets the tokens from the store, unless they were already loaded.
     pub(super) fn loaded(&self, tokens: Option<Tokens>) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.is_loaded, true) {
@@ -115,7 +115,7 @@ impl Shared {
         self.state().tokens.as_ref().is_some_and(|known| known.access == tokens.access)
     }
 
-    /// By one that somebody else got.
+    /// Replaces the tokens by the ones another node stored.
     pub(super) fn replaced(&self, tokens: Tokens) {
         self.state().take(Some(tokens), Origin::Kept);
     }
@@ -137,7 +137,7 @@ impl Shared {
         self.state().failed = Some(Failed { when: Instant::now(), was_for_more, error });
     }
 
-    /// What failed a moment ago would fail again. Who could not have more may still keep what they have.
+    /// Back off after a failed flow; a failed scope upgrade does not invalidate the current token.
     pub(super) fn rests(&self, need: &Need) -> Option<OAuthError> {
         let state = self.state();
         let Failed { when, was_for_more, error } = state.failed.as_ref()?;
@@ -149,27 +149,27 @@ impl Shared {
         self.state().tokens.clone()
     }
 
-    /// It is not renewed before the server refuses it.
+    /// Postpones the renewal until the server rejects the token.
     pub(super) fn cannot_be_renewed_yet(&self) {
         if let Some(tokens) = &mut self.state().tokens {
             tokens.renewed = None;
         }
     }
 
-    /// Whether it was renewed, and not taken.
+    /// Whether the token was renewed and not accepted since.
     pub(super) fn was_renewed_in_vain(&self) -> bool {
         let state = self.state();
         !state.is_proven && state.origin == Origin::Refreshed
     }
 
-    /// Whether it was asked for a moment ago; and if so, whether the server took it.
+    /// Whether a token was requested recently; if so, whether the server accepted it.
     pub(super) fn asked_lately(&self) -> Option<bool> {
         let state = self.state();
         let asked = state.asked.filter(|asked| asked.elapsed() < LATELY);
         asked.map(|_| state.is_proven)
     }
 
-    /// Whether it was asked for too often without anything coming of it.
+    /// Whether too many tokens in a row were requested and rejected.
     pub(super) fn is_in_vain(&self) -> bool {
         let state = self.state();
         MAX_IN_VAIN <= state.in_vain && state.asked.is_some_and(|asked| asked.elapsed() < IN_VAIN)

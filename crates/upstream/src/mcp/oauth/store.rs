@@ -1,39 +1,35 @@
-//! What is kept of authorizations: tokens for each principal and server, and who we are to each issuer.
+//! Storage of authorizations: tokens for each principal and server, and the client registration for each issuer.
 //!
-//! Both are texts that nobody else needs to understand, and secrets: whoever writes them down seals them.
+//! Both are opaque strings and secrets: an implementation that persists them must encrypt them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::Coming;
 
-/// What something is kept under. An issuer's registration is never looked up under another issuer.
+/// The key of a stored value. The registration at one issuer is never used for another issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kept {
     /// The tokens of a principal.
     Tokens {
-        /// In whose name.
         principal: String,
-        /// The server's url.
+        /// The URL of the MCP server.
         resource: String,
     },
-    /// Who we are to an authorization server.
-    Client {
-        /// Its issuer.
-        issuer: String,
-    },
+    /// The client registration at an authorization server.
+    Client { issuer: String },
 }
 
-/// Keeps texts. One that cannot be read counts as lost: a new one is asked for.
+/// Stores strings. A value that cannot be read counts as lost, and a new token or registration is requested.
 pub trait Store: Send + Sync {
-    /// What was kept.
+    /// Loads a stored value.
     fn load<'a>(&'a self, key: &'a Kept) -> Coming<'a, Option<String>>;
 
-    /// Keeps it instead of what was there; without a text, forgets it. It is done when the future is.
+    /// Replaces a value, or deletes it if `text` is `None`. The value is stored when the future completes.
     fn save<'a>(&'a self, key: &'a Kept, text: Option<String>) -> Coming<'a, ()>;
 }
 
-/// Keeps them until the program ends.
+/// Stores values in memory until the process exits.
 #[derive(Default)]
 pub struct InMemory {
     kept: Mutex<HashMap<Kept, String>>,

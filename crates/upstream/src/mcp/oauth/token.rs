@@ -1,4 +1,4 @@
-//! The place for tokens: a code, an older token or the client itself is exchanged for a token (OAuth 2.1, section 3.2).
+//! The token endpoint: exchanges a code, a refresh token or client credentials for a token (OAuth 2.1, section 3.2).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,33 +16,33 @@ use crate::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 pub(super) const WHAT: &str = "a token";
 const MAX_TOKEN: usize = 16 * 1024;
-/// How long before its end a token is renewed, in seconds; sooner if it is a short one.
+/// How long before its expiry a token is renewed, in seconds; a quarter of a short lifetime at most.
 const EARLY: u64 = 30;
 const SIGNED: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// What there is for one principal at one server. It cannot be printed.
+/// The stored tokens of one principal at one server. They have no `Debug`, so that they cannot be printed.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Tokens {
-    /// Who gave them. Nobody else is shown them, but for the server they are for.
+    /// The issuer. Only it and the server that the tokens are for receive them.
     pub(super) issuer: String,
     pub(super) access: String,
     pub(super) refresh: Option<String>,
-    /// When they are renewed, a little before they end: seconds since 1970.
+    /// When to renew the access token, shortly before it expires: seconds since 1970.
     pub(super) renewed: Option<u64>,
-    /// What they were asked for with.
+    /// The requested scopes.
     pub(super) scopes: Vec<String>,
-    /// Where the server said that its metadata is, if it did.
+    /// The URL of the resource metadata, if the server named one.
     pub(super) metadata: Option<String>,
 }
 
-/// What is given for a token.
+/// The value exchanged for a token.
 pub(super) enum Given<'a> {
     Code {
         code: Code,
         redirect: &'a str,
     },
     Refresh(&'a str),
-    /// The client has the right itself.
+    /// The client itself is authorized.
     Nothing,
 }
 
@@ -70,20 +70,20 @@ pub(super) async fn exchange(
     tokens(parsed(WHAT, &server.token, document)?, server, wish, (fetch.oauth.now)(), older)
 }
 
-/// What is sent to a place for tokens, and what of it must not come back in its words.
+/// A request to the token endpoint, and the secrets that must not appear in errors.
 pub(super) struct Sent {
     pub(super) headers: HeaderMap,
     pub(super) form: String,
     pub(super) secrets: Vec<String>,
 }
 
-/// A secret in the ways it is written in a request.
+/// The spellings of a secret in a request.
 pub(super) fn secrets(secret: Option<&str>) -> Vec<String> {
     let encoded = |text: &str| byte_serialize(text.as_bytes()).collect();
     secret.into_iter().flat_map(|secret| [secret.to_owned(), encoded(secret)]).collect()
 }
 
-/// Sends a form to a place for tokens. What comes back is a document, or why there is none.
+/// Sends a form to a token endpoint and returns the JSON response or the error.
 pub(super) async fn post(
     way: Way<'_>,
     place: &Url,
@@ -100,7 +100,7 @@ pub(super) async fn post(
     }
     let document = strict_json::tolerant(&answer.body).ok();
     let member = |name| document.as_ref().and_then(|it| it.get(name)?.as_str());
-    // Some say so with 200.
+    // Some servers report an error with status 200.
     if let Some(code) = member("error").filter(|code| answer.status != 200 || !code.is_empty()) {
         let description = member("error_description").map(|text| {
             let hide = |text: String, secret: &String| text.replace(secret.as_str(), "***");
@@ -142,7 +142,7 @@ fn form(
     Ok((headers, form.finish()))
 }
 
-/// How we show who we are: in a header, in the form, or by signing.
+/// Authenticates the client: in a header, in the form, or with a signed assertion.
 fn show(
     fetch: Fetch<'_>,
     server: &Server,
@@ -174,7 +174,7 @@ fn show(
     Ok(headers)
 }
 
-/// A client and its secret in a header. Both are encoded first (RFC 6749, section 2.3.1).
+/// The Basic header for a client id and secret. Both are form-encoded first (RFC 6749, section 2.3.1).
 pub(super) fn basic(id: &str, secret: &str) -> Option<HeaderValue> {
     let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
@@ -183,7 +183,7 @@ pub(super) fn basic(id: &str, secret: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// How long a token holds: a number, which some write as a text.
+/// The lifetime of a token in seconds: a number, which some servers write as a string.
 pub(super) fn seconds(expires_in: &Value) -> Option<u64> {
     match expires_in {
         Value::String(text) => text.parse().ok(),
@@ -199,7 +199,7 @@ fn tokens(
     older: Option<&str>,
 ) -> Result<Tokens, OAuthError> {
     let refuse = |why| unusable(WHAT, &server.token, why);
-    // One of another kind must be shown in another way, and is worth nothing to us (RFC 6749, section 7.1).
+    // Other token types need another way of sending, so the token is useless to us (RFC 6749, section 7.1).
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
         return Err(refuse("it is not one that its bearer may use"));
     }
@@ -210,7 +210,7 @@ fn tokens(
     Ok(Tokens {
         issuer: server.issuer.clone(),
         access: answer.access_token,
-        // Whoever gives no new one lets the old one go on.
+        // Without a new refresh token, the old one stays valid.
         refresh: answer
             .refresh_token
             .filter(|token| is_token(token))

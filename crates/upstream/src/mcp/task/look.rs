@@ -1,4 +1,4 @@
-//! A task as its server shows it.
+//! A task as its server reports it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::mcp::McpError;
 use crate::mcp::message::{Answer, RpcError};
 
-/// How often it is looked at, if the server does not say, and whatever it says.
+/// The default poll interval, and the bounds for intervals that the server requests.
 const PAUSE: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ pub(super) struct Task {
     pub(super) id: Box<str>,
     pub(super) status: Status,
     pub(super) pause: Duration,
-    /// All of it.
+    /// The complete object.
     pub(super) raw: Map<String, Value>,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Status {
 }
 
 impl Task {
-    /// None if it is no task.
+    /// Parses a task; `None` if the object is not one.
     pub(super) fn read(raw: &Map<String, Value>) -> Option<Self> {
         let status = match raw.get("status")?.as_str()? {
             "working" => Status::Working,
@@ -46,7 +46,7 @@ impl Task {
         Some(Self { id: raw.get("taskId")?.as_str()?.into(), status, pause, raw: raw.clone() })
     }
 
-    /// What came of it, where that comes with a look.
+    /// Takes the answer out of a finished task, where the status contains it.
     pub(super) fn take_answer(&mut self) -> Result<Answer, McpError> {
         let unreadable = |why| McpError::unreadable("tasks/get", why);
         match self.status {
@@ -72,7 +72,7 @@ impl Task {
     }
 }
 
-/// An error of the implementation.
+/// An implementation-defined JSON-RPC error code.
 const CANCELLED: i64 = -32000;
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_looked_at_as_often_as_it_says_within_reason() {
+    fn the_requested_poll_interval_is_kept_within_bounds() {
         let task = |more: Value| {
             let mut task = json!({"taskId": "a", "status": "working"});
             task.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_task_is_none() {
+    fn an_invalid_task_is_rejected() {
         for odd in [
             json!({}),
             json!({"taskId": 7, "status": "working"}),

@@ -1,4 +1,4 @@
-//! What a task asks in the modern era: it stands there when the task is looked at, and is answered with `tasks/update`.
+//! Questions of a task in the modern era: a status answer contains them, and `tasks/update` carries the replies.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use crate::mcp::McpError;
 use crate::mcp::hearing::Heard;
 use crate::mcp::message::{Answer, INTERNAL, RpcError};
 
-/// Questions of one task: at a time, and ever.
+/// The questions of one task: concurrently, and in total.
 const AT_ONCE: usize = 16;
 const EVER: usize = 1_000;
 
-/// What was asked already: a key is not used twice, and nobody is asked twice.
+/// The keys of questions that were asked. Each key is used once, so that no question is repeated.
 #[derive(Default)]
 pub(super) struct Asked(BTreeSet<String>);
 
 impl Begun<'_> {
-    /// Asks the caller what is new. An error if the task cannot go on without an answer that there is not.
+    /// Asks the caller the new questions. Returns an error if the task cannot continue without a missing reply.
     pub(super) async fn answer(&mut self, asked: &mut Asked) -> Result<Option<RpcError>, McpError> {
         let open = self.task.raw.shift_remove("inputRequests");
         let open = open.as_ref().and_then(Value::as_object).into_iter().flatten();
@@ -39,7 +39,7 @@ impl Begun<'_> {
             let answer = answer.await.unwrap_or_else(|_| Err(nobody()));
             match answer {
                 Ok(answer) => answers.insert(key.clone(), Value::Object(answer)),
-                // A form can be left alone.
+                // The user may leave a form unanswered.
                 Err(_) if method == "elicitation/create" => {
                     answers.insert(key.clone(), json!({"action": "cancel"}))
                 }
@@ -65,7 +65,7 @@ impl Begun<'_> {
         let (reply, answer) = oneshot::channel();
         if let Some(heard) = &self.call.heard {
             let params = params.unwrap_or_default();
-            // Whoever does not listen drops it, which refuses it.
+            // If the caller does not listen, the send fails and drops the question, which declines it.
             drop(heard.send(Heard::Asks { method: method.into(), params, reply }).await);
         }
         answer

@@ -1,4 +1,4 @@
-//! Lookups of our own, some of which are answered when a test says so.
+//! Lookups with a resolver of the test, which can hold back its answers.
 
 use std::sync::Condvar;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use futures_util::future::{join, join_all};
 
 use super::*;
 
-/// Where lookups wait, and how many do.
+/// Blocks lookups until the test ends it, and counts the blocked ones.
 struct Silence {
     state: Mutex<(usize, bool)>,
     changed: Condvar,
@@ -25,7 +25,7 @@ impl Silence {
         drop(self.changed.wait_while(state, |(_, over)| !*over).unwrap());
     }
 
-    /// When this many have come. What is asked of it stops a thread.
+    /// Blocks the thread until this many lookups are blocked.
     fn wait_for(&self, number: usize) {
         let state = self.state.lock().unwrap();
         let long = Duration::from_secs(30);
@@ -42,7 +42,7 @@ impl Silence {
         self.changed.notify_all();
     }
 
-    /// It ends with the test, however that goes: a runtime waits for its threads.
+    /// Ends the silence when the test ends, even by a panic, because a runtime waits for its threads.
     fn ends(&'static self) -> impl Drop {
         struct Ends(&'static Silence);
         impl Drop for Ends {
@@ -58,7 +58,7 @@ fn here() -> io::Result<Vec<IpAddr>> {
     Ok(vec![IpAddr::from([127, 0, 0, 1])])
 }
 
-/// Asks, and does not wait any more after a moment.
+/// Starts a lookup and stops waiting for it after a moment.
 fn given_up(lookups: &Arc<Lookups>, name: String, whose: Whose) -> tokio::task::JoinHandle<()> {
     let lookups = Arc::clone(lookups);
     tokio::spawn(async move {
@@ -68,7 +68,7 @@ fn given_up(lookups: &Arc<Lookups>, name: String, whose: Whose) -> tokio::task::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_nobody_answers_for_take_a_share_of_the_places() {
+async fn names_of_a_silent_domain_occupy_only_their_share() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
     let lookups = Lookups::new(|name| {
@@ -90,7 +90,7 @@ async fn names_that_nobody_answers_for_take_a_share_of_the_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_have_one_share_whatever_they_name() {
+async fn all_agents_together_use_one_share() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
     let lookups = Lookups::new(|name| {
@@ -109,7 +109,7 @@ async fn agents_have_one_share_whatever_they_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_shares_together_leave_threads_to_others() {
+async fn all_shares_together_leave_threads_in_the_blocking_pool() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
     let lookups = Lookups::new(|_| {
@@ -122,13 +122,13 @@ async fn all_shares_together_leave_threads_to_others() {
     }
     tokio::task::block_in_place(|| SILENCE.wait_for(PLACES));
     assert_eq!(SILENCE.kept(), PLACES);
-    // Who gave up before there was a place has left nothing.
+    // Lookups that timed out before they got a permit leave nothing behind.
     assert_eq!(locked(&lookups.asked).len(), PLACES);
     assert_eq!(tokio::task::spawn_blocking(|| 1).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn who_finds_no_place_is_told_so() {
+async fn a_lookup_without_a_permit_fails_with_too_many_lookups() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
     let lookups = Lookups::new(|_| {
@@ -155,7 +155,7 @@ async fn who_finds_no_place_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_asked_for_once_however_many_want_it() {
+async fn concurrent_lookups_of_a_name_share_one_request() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
     let lookups = Lookups::new(|_| {
@@ -174,7 +174,7 @@ async fn a_name_is_asked_for_once_however_many_want_it() {
 }
 
 #[tokio::test]
-async fn a_lookup_that_fails_or_panics_is_forgotten() {
+async fn a_lookup_that_fails_or_panics_is_removed() {
     let lookups = Lookups::new(|name| match name {
         "panics.test" => std::panic::resume_unwind(Box::new("it does")),
         _ => Err(io::Error::other("there is no such name")),
@@ -191,7 +191,7 @@ async fn a_lookup_that_fails_or_panics_is_forgotten() {
 }
 
 #[test]
-fn a_share_is_for_the_last_two_labels() {
+fn a_share_covers_the_last_two_labels() {
     for (name, expected) in [
         ("a.b.example.com", "example.com"),
         ("example.com.", "example.com"),

@@ -1,4 +1,4 @@
-//! A run that does not end by itself is ended, and nothing that it does keeps that from happening.
+//! A run that does not end by itself is stopped, whatever its tasks do.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ fn title(result: Result<Value, Fault>) -> String {
     fault.title
 }
 
-/// What would catch everything.
+/// Tasks inside a `try` that catches every error.
 fn caught(tasks: Value) -> Value {
     json!([{"try": {"try": tasks, "catch": {"retry": {}, "do": [{"x": {"set": {"caught": true}}}]}}}])
 }
 
 #[tokio::test]
-async fn a_workflow_makes_so_many_steps_and_no_more() {
+async fn a_workflow_has_a_step_limit() {
     let tasks = json!([{"a": {"set": {"n": 1}}}, {"b": {"set": {"n": 2}, "then": "a"}}]);
     assert_eq!(
         title(done(caught(tasks), json!({})).await),
@@ -28,7 +28,7 @@ async fn a_workflow_makes_so_many_steps_and_no_more() {
 }
 
 #[tokio::test]
-async fn its_loops_go_round_so_often_and_no_more() {
+async fn loops_have_an_iteration_limit() {
     let tasks = json!([{"a": {
         "for": {"in": "[range(5001)]"},
         "do": [{"b": {"if": "false", "set": {"n": 1}}}],
@@ -38,7 +38,7 @@ async fn its_loops_go_round_so_often_and_no_more() {
 }
 
 #[tokio::test]
-async fn it_makes_so_much_data_and_no_more() {
+async fn a_workflow_has_a_data_limit() {
     let tasks = json!([{"a": {"call": "large"}}, {"b": {"wait": {}, "then": "a"}}]);
     let world = World::new();
     let result = world.run(&workflow(caught(tasks)), json!({})).await;
@@ -47,7 +47,7 @@ async fn it_makes_so_much_data_and_no_more() {
 }
 
 #[tokio::test]
-async fn its_expressions_do_so_much_work_and_no_more() {
+async fn expressions_have_a_work_limit() {
     let tasks = json!([{"a": {"set": {"n": "${ [range(100000)] | length }"}, "then": "a"}}]);
     let result = done(caught(tasks), json!({})).await;
     assert_eq!(title(result), "the workflow has made expressions do more work than it may");
@@ -57,7 +57,7 @@ async fn its_expressions_do_so_much_work_and_no_more() {
 }
 
 #[tokio::test]
-async fn it_takes_so_long_and_no_longer() {
+async fn a_workflow_has_a_time_limit() {
     let tasks = json!([{"a": {"call": "slow"}}]);
     let result = done(caught(tasks.clone()), json!({})).await;
     assert_eq!(title(result), "the workflow took longer than it may");
@@ -70,7 +70,7 @@ async fn it_takes_so_long_and_no_longer() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_calls_nothing_more() {
+async fn a_dropped_run_calls_no_more_tools() {
     let world = World::new();
     let tasks = workflow(json!([{"a": {"call": "never"}}, {"b": {"call": "echo"}}]));
     let run = world.run(&tasks, json!({}));

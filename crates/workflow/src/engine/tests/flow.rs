@@ -1,4 +1,4 @@
-//! How data flows: what is made of inputs and outputs, and what expressions see.
+//! Data flow: transformations of inputs and outputs, and the variables of expressions.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn document(mut members: Value) -> Value {
 }
 
 #[tokio::test]
-async fn input_and_output_of_the_workflow_are_made_as_it_says() {
+async fn the_workflow_transforms_its_input_and_output() {
     let workflow = read(document(json!({
         "input": {"from": ".order"},
         "do": [{"a": {"set": {"got": "${ . }", "raw": "${ $workflow.input }"}}}],
@@ -24,7 +24,7 @@ async fn input_and_output_of_the_workflow_are_made_as_it_says() {
 }
 
 #[tokio::test]
-async fn input_and_output_of_a_task_are_made_as_it_says() {
+async fn a_task_transforms_its_input_and_output() {
     let tasks = json!([
         {"a": {
             "input": {"from": {"x": "${ .n }", "kept": "as it is"}},
@@ -40,7 +40,7 @@ async fn input_and_output_of_a_task_are_made_as_it_says() {
 }
 
 #[tokio::test]
-async fn what_a_task_exports_is_the_context_of_all_that_follow() {
+async fn the_export_of_a_task_is_the_context_of_later_tasks() {
     let tasks = json!([
         {"a": {"set": {"n": 1}, "export": {"as": "{first: .n, out: $output.n, input: $input.m}"}}},
         {"b": {"set": {"n": 2}, "export": {"as": "$context + {second: .n}"}}},
@@ -52,7 +52,7 @@ async fn what_a_task_exports_is_the_context_of_all_that_follow() {
 }
 
 #[tokio::test]
-async fn what_a_branch_exports_stays_in_it() {
+async fn the_export_of_a_branch_stays_in_the_branch() {
     let tasks = json!([
         {"a": {"fork": {"branches": [
             {"b": {"do": [
@@ -68,7 +68,7 @@ async fn what_a_branch_exports_stays_in_it() {
 }
 
 #[tokio::test]
-async fn expressions_can_ask_about_task_workflow_and_runtime() {
+async fn expressions_can_read_task_workflow_and_runtime() {
     let tasks = json!([{"outer": {"do": [{"inner": {"set": {
         "name": "${ $task.name }",
         "at": "${ $task.reference }",
@@ -95,7 +95,7 @@ async fn expressions_can_ask_about_task_workflow_and_runtime() {
 }
 
 #[tokio::test]
-async fn an_expression_that_fails_is_an_error_that_can_be_caught() {
+async fn a_failing_expression_is_an_error_that_can_be_caught() {
     let tasks = json!([{"a": {"set": {"n": "${ .n + \"x\" }"}}}]);
     let fault = done(tasks.clone(), json!({"n": 1})).await.unwrap_err();
     assert_eq!(fault.kind, "https://serverlessworkflow.io/spec/1.0.0/errors/expression");

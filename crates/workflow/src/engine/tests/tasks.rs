@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::world::{World, done, workflow};
 
 #[tokio::test]
-async fn call_gives_a_tool_its_arguments_and_takes_its_result() {
+async fn call_passes_arguments_and_returns_the_result() {
     let world = World::new();
     let tasks = json!([{"one": {"call": "echo", "with": {"n": "${ .n + 1 }", "deep": [{"a": "${ .n }"}], "x": "text"}}}]);
     let result = world.run(&workflow(tasks), json!({"n": 1})).await;
@@ -19,7 +19,7 @@ async fn call_gives_a_tool_its_arguments_and_takes_its_result() {
 }
 
 #[tokio::test]
-async fn arguments_may_be_an_expression_that_gives_an_object() {
+async fn arguments_may_be_an_expression_that_returns_an_object() {
     let tasks = json!([{"one": {"call": "echo", "with": "${ {a: .n} }"}}]);
     assert_eq!(done(tasks, json!({"n": 1})).await, Ok(json!({"a": 1})));
     let tasks = json!([{"one": {"call": "echo", "with": "${ .n }"}}]);
@@ -38,7 +38,7 @@ async fn a_tool_that_is_not_granted_is_not_found() {
 }
 
 #[tokio::test]
-async fn do_is_one_task_after_the_other() {
+async fn do_runs_one_task_after_the_other() {
     let tasks = json!([
         {"all": {"do": [
             {"a": {"set": {"n": "${ .n + 1 }"}}},
@@ -50,7 +50,7 @@ async fn do_is_one_task_after_the_other() {
 }
 
 #[tokio::test]
-async fn set_replaces_what_was_there() {
+async fn set_replaces_the_value() {
     let tasks = json!([{"a": {"set": {"b": "${ .a }", "c": null}}}]);
     assert_eq!(done(tasks, json!({"a": 1})).await, Ok(json!({"b": 1, "c": null})));
     let tasks = json!([{"a": {"set": "${ . + {b: 2} }"}}]);
@@ -58,7 +58,7 @@ async fn set_replaces_what_was_there() {
 }
 
 #[tokio::test]
-async fn switch_goes_where_the_first_case_leads_that_holds() {
+async fn switch_follows_the_first_case_that_holds() {
     let tasks = json!([
         {"which": {"switch": [
             {"other": {"then": "other"}},
@@ -80,7 +80,7 @@ async fn switch_goes_where_the_first_case_leads_that_holds() {
 }
 
 #[tokio::test]
-async fn for_hands_each_iteration_what_the_one_before_made() {
+async fn for_passes_the_output_of_each_iteration_to_the_next() {
     let tasks = json!([{"all": {
         "for": {"each": "pet", "in": ".pets", "at": "place"},
         "do": [{"add": {"set": {"pets": "${ .pets }", "names": "${ (.names // []) + [\"\\($place) \\($pet.name)\"] }"}}}],
@@ -91,7 +91,7 @@ async fn for_hands_each_iteration_what_the_one_before_made() {
 }
 
 #[tokio::test]
-async fn for_has_names_of_its_own_and_ends_while_it_says() {
+async fn for_can_name_its_variables_and_stops_when_its_condition_fails() {
     let tasks = json!([{"all": {
         "for": {"in": "[range(10)]"},
         "while": "$index < 3 and .sum < 100",
@@ -106,7 +106,7 @@ async fn for_has_names_of_its_own_and_ends_while_it_says() {
 }
 
 #[tokio::test]
-async fn the_variables_of_a_loop_are_seen_in_it_and_not_behind_it() {
+async fn loop_variables_exist_only_inside_the_loop() {
     let document = json!([
         {"all": {"for": {"in": "[1]"}, "do": [{"a": {"set": {"x": "${ $item }"}}}]}},
         {"b": {"set": {"x": "${ $item }"}}},
@@ -120,7 +120,7 @@ async fn the_variables_of_a_loop_are_seen_in_it_and_not_behind_it() {
 }
 
 #[tokio::test]
-async fn fork_gives_the_outputs_in_the_order_of_its_branches() {
+async fn fork_returns_outputs_in_the_order_of_its_branches() {
     let tasks = json!([{"both": {"fork": {"branches": [
         {"a": {"call": "echo", "with": {"a": "${ .n }"}}},
         {"b": {"do": [{"c": {"call": "echo", "with": {"b": "${ .n }"}}}]}},
@@ -129,8 +129,8 @@ async fn fork_gives_the_outputs_in_the_order_of_its_branches() {
 }
 
 #[tokio::test]
-async fn branches_are_at_work_at_once() {
-    // One that never ends does not keep the other from failing.
+async fn branches_run_concurrently() {
+    // A branch that never ends does not delay the failure of the other.
     let tasks = json!([{"both": {"fork": {"branches": [
         {"a": {"call": "never"}},
         {"b": {"call": "broken"}},
@@ -139,7 +139,7 @@ async fn branches_are_at_work_at_once() {
 }
 
 #[tokio::test]
-async fn of_branches_that_compete_the_first_that_succeeds_wins() {
+async fn the_first_successful_branch_of_a_competing_fork_wins() {
     let tasks = json!([{"both": {"fork": {"compete": true, "branches": [
         {"a": {"call": "never"}},
         {"b": {"call": "broken"}},
@@ -153,7 +153,7 @@ async fn of_branches_that_compete_the_first_that_succeeds_wins() {
 }
 
 #[tokio::test]
-async fn wait_takes_its_time_and_changes_nothing() {
+async fn wait_sleeps_and_keeps_the_value() {
     let world = World::new();
     let tasks =
         json!([{"a": {"wait": {"seconds": 3, "milliseconds": 500}}}, {"b": {"wait": "PT2S"}}]);
@@ -180,7 +180,7 @@ fn attempt(steps: Value, catch: Value) -> Value {
 }
 
 #[tokio::test]
-async fn try_catches_an_error_and_does_something_else() {
+async fn try_catches_an_error_and_runs_the_catch_steps() {
     let steps = json!([{"a": {"call": "broken"}}]);
     let handled = json!({"as": "why", "do": [{"b": {"set": {"status": "${ $why.status }", "at": "${ $why.instance }", "n": "${ .n }"}}}]});
     let expected = json!({"status": 503, "at": "/do/0/try/try/0/a", "n": 1});
@@ -190,7 +190,7 @@ async fn try_catches_an_error_and_does_something_else() {
 }
 
 #[tokio::test]
-async fn try_catches_only_the_errors_that_it_means() {
+async fn try_catches_only_matching_errors() {
     let steps = json!([{"a": {"call": "broken"}}]);
     let handled = json!([{"b": {"set": {"caught": true}}}]);
     let kind = "https://serverlessworkflow.io/spec/1.0.0/errors/communication";
@@ -212,7 +212,7 @@ async fn try_catches_only_the_errors_that_it_means() {
 }
 
 #[tokio::test]
-async fn try_does_it_again_after_longer_and_longer_rests() {
+async fn try_retries_with_growing_delays() {
     let seconds = |seconds: &[u64]| -> Vec<Duration> {
         seconds.iter().map(|it| Duration::from_secs(*it)).collect()
     };
@@ -233,7 +233,7 @@ async fn try_does_it_again_after_longer_and_longer_rests() {
 }
 
 #[tokio::test]
-async fn an_error_that_stays_is_one_in_the_end() {
+async fn an_error_remains_after_the_last_retry() {
     let world = World::new();
     let retry = json!({"limit": {"attempt": {"count": 2}}});
     let steps = json!([{"a": {"call": "broken"}}]);
@@ -245,7 +245,7 @@ async fn an_error_that_stays_is_one_in_the_end() {
 }
 
 #[tokio::test]
-async fn it_is_not_tried_again_where_the_policy_says_no() {
+async fn the_retry_policy_can_rule_out_a_retry() {
     for (retry, calls) in [
         (json!({"when": "$error.status == 404"}), 1),
         (json!({"exceptWhen": "$error.status == 503"}), 1),
@@ -261,17 +261,17 @@ async fn it_is_not_tried_again_where_the_policy_says_no() {
 }
 
 #[tokio::test]
-async fn a_task_that_takes_too_long_is_stopped() {
+async fn a_task_that_exceeds_its_timeout_is_stopped() {
     let world = World::new();
     let tasks = json!([{"a": {"call": "slow", "timeout": {"after": {"minutes": 2}}}}]);
     let fault = world.run(&workflow(tasks), json!({})).await.unwrap_err();
-    // The hour that went by is longer than both.
+    // The hour that passed exceeds both timeouts.
     assert_eq!((fault.status, fault.into_failure().code), (408, ErrorCode::UpstreamTimeout));
     assert_eq!(*world.within.lock().unwrap(), [Duration::from_secs(120)]);
 }
 
 #[tokio::test]
-async fn a_timeout_is_caught_like_any_error() {
+async fn a_timeout_can_be_caught_like_any_error() {
     let mut world = World::new();
     world.time = Duration::from_secs(86_400);
     let steps = json!([{"a": {"call": "slow", "timeout": {"after": "PT2M"}}}]);
@@ -282,7 +282,7 @@ async fn a_timeout_is_caught_like_any_error() {
 }
 
 #[tokio::test]
-async fn if_leaves_a_task_out() {
+async fn if_skips_a_task() {
     let tasks = json!([
         {"a": {"if": ".n > 1", "set": {"n": 100}, "then": "end"}},
         {"b": {"set": {"n": "${ .n + 1 }"}}},
@@ -292,7 +292,7 @@ async fn if_leaves_a_task_out() {
 }
 
 #[tokio::test]
-async fn then_goes_on_elsewhere() {
+async fn then_continues_at_another_task() {
     let tasks = json!([
         {"a": {"set": {"at": ["a"]}, "then": "c"}},
         {"b": {"set": "${ {at: (.at + [\"b\"])} }", "then": "end"}},

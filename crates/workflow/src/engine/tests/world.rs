@@ -1,4 +1,4 @@
-//! Tools and a clock for tests: what is called is written down, and nobody waits.
+//! Tools and a clock for tests: the tools record their calls, and time passes without waiting.
 
 use std::future::pending;
 use std::sync::Mutex;
@@ -11,15 +11,15 @@ use tokio::sync::watch;
 
 use crate::{Budget, CallFailed, Clock, Coming, Fault, Surroundings, Tools, Workflow};
 
-/// Who waits for less than this does not wait; the others wait until the tool `slow` was called.
+/// Sleeps shorter than this return at once; longer ones end when the tool `slow` has been called.
 const SHORT: Duration = Duration::from_secs(60);
 
 pub(super) struct World {
     pub(super) calls: Mutex<Vec<(String, Value)>>,
     pub(super) steps: Mutex<Vec<String>>,
-    /// How long each call may take.
+    /// The time limit of each call.
     pub(super) within: Mutex<Vec<Duration>>,
-    /// How often `flaky` fails.
+    /// The number of failures left to `flaky`.
     pub(super) failures: Mutex<u32>,
     pub(super) waited: Mutex<Vec<Duration>>,
     pub(super) budget: Budget,
@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-/// A workflow of these tasks.
+/// A workflow with these tasks.
 pub(super) fn workflow(tasks: Value) -> Workflow {
     let document = json!({"dsl": "1.0.0", "namespace": "test", "name": "one", "version": "1.0.0"});
     read(json!({"document": document, "do": tasks}))
@@ -62,7 +62,7 @@ pub(super) fn read(document: Value) -> Workflow {
     Workflow::read(&document).unwrap()
 }
 
-/// What becomes of these tasks.
+/// The result of running these tasks.
 pub(super) async fn done(tasks: Value, input: Value) -> Result<Value, Fault> {
     World::new().run(&workflow(tasks), input).await
 }

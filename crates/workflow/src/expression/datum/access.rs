@@ -1,4 +1,4 @@
-//! How the interpreter takes values apart, puts them together and changes them.
+//! The interpreter's access to values: taking them apart, building and modifying them.
 
 use std::rc::Rc;
 
@@ -122,7 +122,7 @@ impl jaq_core::ValT for Datum {
             return self.map_range(range, opt, f);
         }
         match (self, index) {
-            // What is not there yet comes to be, as in jq.
+            // As in jq, an update creates the missing object or array.
             (Self::Null, Self::Text(_)) => Self::Object(Rc::default()).map_index(index, opt, f),
             (Self::Null, Self::Int(_)) => Self::List(Rc::default()).map_index(index, opt, f),
             (Self::Object(mut object), Self::Text(name)) => {
@@ -190,7 +190,7 @@ impl jaq_core::ValT for Datum {
 }
 
 impl Object {
-    /// Takes a value for a moment, so that nobody else holds it while it is changed.
+    /// Takes a value out for an update: with a single owner, the update needs no copy.
     fn lift(&mut self, name: &str) -> Datum {
         let Some(value) = self.members.get_mut(name) else { return Datum::Null };
         let lifted = std::mem::replace(value, Datum::Null);
@@ -207,7 +207,7 @@ impl Object {
 }
 
 impl List {
-    /// Takes an item for a moment, so that nobody else holds it while it is changed.
+    /// Takes an item out for an update: with a single owner, the update needs no copy.
     fn lift(&mut self, place: usize) -> Datum {
         let Some(item) = self.items.get_mut(place) else { return Datum::Null };
         let lifted = std::mem::replace(item, Datum::Null);
@@ -215,7 +215,7 @@ impl List {
         lifted
     }
 
-    /// Sets an item, or takes it out. What is missing before it becomes null.
+    /// Sets or removes an item. Setting an item behind the end fills the gap with nulls.
     fn set(&mut self, place: usize, new: Option<Datum>) {
         match new {
             None if place < self.items.len() => {
@@ -267,7 +267,7 @@ impl jaq_std::ValT for Datum {
 
     fn as_bytes(&self) -> Option<&[u8]> {
         let text = self.as_str()?;
-        // Whoever asks reads all of it.
+        // The caller reads all bytes.
         spend(size_of_text(text.len()));
         Some(text.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! What `+`, `-`, `*`, `/` and `%` do to values.
+//! The operators `+`, `-`, `*`, `/` and `%`, and negation.
 
 use std::rc::Rc;
 
@@ -45,7 +45,7 @@ impl std::ops::Add for Datum {
 }
 
 impl Datum {
-    /// Objects in objects are merged, as `*` does.
+    /// Merges nested objects, as jq's `*` does.
     fn merge(mut one: Rc<Object>, two: &Object) -> Rc<Object> {
         let object = Rc::make_mut(&mut one);
         for (name, value) in &two.members {

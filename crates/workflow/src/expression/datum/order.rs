@@ -1,4 +1,4 @@
-//! Which of two values comes first, as jq has it.
+//! The order of values in jq.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ impl Ord for Datum {
             (Self::Int(one), Self::Int(two)) => one.cmp(two),
             (Self::Int(one), Self::Float(two)) => (*one as f64).total_cmp(two),
             (Self::Float(one), Self::Int(two)) => one.total_cmp(&(*two as f64)),
-            // Minus zero is zero.
+            // Minus zero equals zero.
             (Self::Float(one), Self::Float(two)) => (one + 0.0).total_cmp(&(two + 0.0)),
             (Self::Text(one), Self::Text(two)) => {
                 spend(size_of_text(one.len().min(two.len())));
@@ -45,7 +45,7 @@ impl Object {
 }
 
 impl Datum {
-    /// The order of kinds in jq.
+    /// The order of value types in jq.
     fn rank(&self) -> u8 {
         match self {
             Self::Null => 0,

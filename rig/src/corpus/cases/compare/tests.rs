@@ -1,4 +1,4 @@
-//! What is exact, what is lenient and what fails.
+//! Which requests are exact, which are lenient and which fail.
 
 use execution::Request;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn word(expect: &Value, request: Option<Request>) -> &'static str {
 }
 
 #[test]
-fn an_address_is_exact_however_it_is_spelled_and_lenient_if_only_delimiters_differ() {
+fn a_target_is_exact_in_any_encoding_and_lenient_if_only_delimiters_differ() {
     let expect = json!({"method": "GET", "path": "/a,b", "query": "x=1%202&y=,"});
     let verdict = |target: &str| word(&expect, Some(get(&format!("http://echo.test{target}"))));
     assert_eq!(verdict("/a,b?y=,&x=%31%202"), "exact");
@@ -32,7 +32,7 @@ fn an_address_is_exact_however_it_is_spelled_and_lenient_if_only_delimiters_diff
 }
 
 #[test]
-fn headers_and_cookies_must_be_there_or_not() {
+fn headers_and_cookies_must_be_present_or_absent() {
     let expect = json!({
         "method": "GET", "path": "/", "headers": {"X-List": "1,2"}, "headers_absent": ["X-Key"],
         "cookies": {"c": "a b"},
@@ -50,7 +50,7 @@ fn headers_and_cookies_must_be_there_or_not() {
 }
 
 #[test]
-fn a_body_is_compared_as_what_it_is() {
+fn a_body_is_compared_by_its_kind() {
     let verdict = |body: Value, content_type: &str, sent: &str| {
         let expect = json!({"method": "GET", "path": "/", "body": body});
         let headers = vec![("Content-Type".to_owned(), content_type.to_owned())];
@@ -75,7 +75,7 @@ fn a_body_is_compared_as_what_it_is() {
 }
 
 #[test]
-fn one_of_several_is_enough_and_a_refusal_may_be_one() {
+fn one_of_several_expectations_is_enough_and_may_be_a_refusal() {
     let either = json!({"any_of": [{"error": true}, {"method": "GET", "path": "/a"}]});
     assert_eq!(word(&either, None), "exact");
     assert_eq!(word(&either, Some(get("http://echo.test/a"))), "exact");

@@ -1,4 +1,4 @@
-//! What clients are told when something is registered, added or removed (requirement B4).
+//! Tests of notifications when something is registered, added or removed (requirement B4).
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use toolcrib::{Prompt, ProvidedTool, Registry, Resource, ResourceTemplate, ToolP
 
 use super::{Client, ERAS, Era, hello, names};
 
-/// A client that hears of everything.
+/// A client that subscribes to all notifications.
 async fn listening(era: Era, registry: &Registry) -> Client {
     let mut client = Client::in_era(era, registry).await;
     match era {
-        // Whoever is answered is listened to from then on.
+        // The server sends notifications only after it has answered a request.
         Era::Legacy => drop(client.ask("ping", json!({})).await),
         Era::Modern => {
             let all = json!({
@@ -30,7 +30,7 @@ async fn told(client: &mut Client) -> Value {
 }
 
 #[tokio::test]
-async fn list_changed_is_sent_when_a_list_changes_and_only_for_that_list() {
+async fn list_changed_is_sent_only_for_the_list_that_changed() {
     for era in ERAS {
         let registry = hello();
         let mut client = listening(era, &registry).await;
@@ -51,7 +51,7 @@ async fn list_changed_is_sent_when_a_list_changes_and_only_for_that_list() {
 }
 
 #[tokio::test]
-async fn who_subscribed_is_told_of_every_resource_that_changed() {
+async fn a_subscriber_is_notified_of_every_changed_resource() {
     let registry = Registry::new();
     for number in 0..300 {
         let uri = format!("doc:{number}");
@@ -77,7 +77,7 @@ async fn who_subscribed_is_told_of_every_resource_that_changed() {
         let one = client.hear().await;
         assert_eq!(one["method"], "notifications/resources/updated", "{one}");
         assert_eq!(one["params"]["uri"], "doc:299");
-        // More at once than are kept by name.
+        // More changes at once than the server tracks by name.
         (0..300).for_each(|number| registry.resource_changed(&format!("doc:{number}")));
         let all = [client.hear().await, client.hear().await];
         assert_eq!(all.map(|one| one["params"]["uri"].clone()), ["doc:0", "doc:299"]);
@@ -85,7 +85,7 @@ async fn who_subscribed_is_told_of_every_resource_that_changed() {
 }
 
 #[tokio::test]
-async fn a_provider_that_comes_or_goes_changes_the_lists_it_has_something_in() {
+async fn adding_or_removing_a_provider_changes_only_its_lists() {
     for era in ERAS {
         let registry = hello();
         let mut client = listening(era, &registry).await;
@@ -102,7 +102,7 @@ async fn a_provider_that_comes_or_goes_changes_the_lists_it_has_something_in() {
 }
 
 #[tokio::test]
-async fn the_older_era_is_told_the_same_capabilities_when_it_introduces_itself() {
+async fn both_eras_declare_the_same_capabilities() {
     let registry = Registry::new();
     let capabilities = || async {
         let mut client = Client::of(&registry).await;

@@ -1,4 +1,4 @@
-//! A handler while it runs, as clients of both eras meet it: it reports progress, asks the user, sees cancellation.
+//! Tests of a running handler with clients of both eras: it reports progress, asks the user, sees cancellation.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn with_tool<Takes>(name: &str, handler: impl toolcrib::Handler<Takes>) -> Regis
 }
 
 #[tokio::test]
-async fn a_handler_reports_progress_in_both_eras_to_whoever_asks_for_it() {
+async fn a_handler_reports_progress_to_clients_that_request_it() {
     let works = |_: Nothing, call: CallContext| async move {
         for done in [1.0, 2.0] {
             let message = Some("baking".into());
@@ -42,7 +42,7 @@ async fn a_handler_reports_progress_in_both_eras_to_whoever_asks_for_it() {
             assert_eq!(params["message"], "baking");
         }
         assert_eq!(client.hear().await["result"]["content"][0]["text"], "done");
-        // Whoever does not want to know is not told.
+        // Without a progress token, the server sends no progress.
         let answer = client.ask("tools/call", json!({"name": "work"})).await;
         assert_eq!(answer["result"]["content"][0]["text"], "done", "{era:?}");
     }
@@ -57,19 +57,19 @@ async fn paints(_: Nothing, call: CallContext) -> Result<String, NoAnswer> {
     Ok(format!("{} {}", answer["action"], answer["content"]["colour"]))
 }
 
-/// Has the tool called, answers its question like this, and says what it made of that.
+/// Calls the tool, answers its question with this, and returns the result.
 async fn painted(era: Era, answer: &Value) -> Value {
     let mut client = Client::in_era(era, &with_tool("paint", paints)).await;
     let mut asked = client.ask("tools/call", json!({"name": "paint"})).await;
     match era {
-        // The question comes while the call waits.
+        // The question arrives while the call waits.
         Era::Legacy => {
             assert_eq!(asked["method"], "elicitation/create");
             assert_eq!(asked["params"]["message"], "Which colour?");
             client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer})).await;
             client.hear().await["result"].take()
         }
-        // The question is the result, and the call is made again with the answer.
+        // The question is the result; the client repeats the call with the answer.
         Era::Modern => {
             let result = asked["result"].take();
             assert_eq!(result["resultType"], "input_required");
@@ -86,7 +86,7 @@ async fn painted(era: Era, answer: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_handler_asks_the_user_in_both_eras_and_gets_the_answer_or_the_refusal() {
+async fn a_handler_asks_the_user_and_receives_answer_or_refusal() {
     let red = json!({"action": "accept", "content": {"colour": "red"}});
     for era in ERAS {
         let result = painted(era, &red).await;
@@ -97,7 +97,7 @@ async fn a_handler_asks_the_user_in_both_eras_and_gets_the_answer_or_the_refusal
 }
 
 #[tokio::test]
-async fn a_handler_sees_in_both_eras_that_its_call_is_cancelled() {
+async fn a_handler_notices_the_cancellation_of_its_call() {
     for era in ERAS {
         let (say, mut heard) = mpsc::channel(1);
         let waits = move |_: Nothing, call: CallContext| {

@@ -1,5 +1,5 @@
-//! JSON of every kind, as the whole body and as an argument of a call: what is none is refused, and what is one arrives
-//! exactly.
+//! JSON of every kind, as the whole body and as an argument of a call: malformed JSON is rejected, and valid JSON
+//! arrives unchanged.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::api::server::{Ask, Server};
 use crate::support::ok;
 use crate::upstream::Upstream;
 
-/// What is not JSON.
+/// Texts that are not JSON.
 const MALFORMED: &[&str] = &[
-    // Nothing, and white space.
+    // Empty, or white space only.
     "",
     " ",
     "\t\r\n",
@@ -19,7 +19,7 @@ const MALFORMED: &[&str] = &[
     "\u{c}",
     "\u{b}",
     "\u{2028}",
-    // Ends too early.
+    // Truncated.
     "[",
     "{",
     "[[",
@@ -38,7 +38,7 @@ const MALFORMED: &[&str] = &[
     "{\"a\":[",
     "[\"a\",\n4\n,1,",
     "[{\"\":[",
-    // Ends twice, or goes on after the end.
+    // Closed twice, or continued after the end.
     "]",
     "}",
     "[}",
@@ -80,14 +80,14 @@ const MALFORMED: &[&str] = &[
     "{\"a\":}",
     "{\"a\":1:2}",
     "{\"a\"}",
-    // Names.
+    // Object keys.
     "{a:1}",
     "{'a':1}",
     "{1:2}",
     "{null:1}",
     "{[]:1}",
     "{\"a\":b}",
-    // Words.
+    // Literals.
     "nul",
     "nulll",
     "NULL",
@@ -131,7 +131,7 @@ const MALFORMED: &[&str] = &[
     "1/2",
     "1n",
     "\u{2212}1",
-    // Texts.
+    // Strings.
     "'a'",
     "`a`",
     "\"\\x41\"",
@@ -144,7 +144,7 @@ const MALFORMED: &[&str] = &[
     "\"\t\"",
     "\"\0\"",
     "\"\u{1f}\"",
-    // Remarks, and what other languages have.
+    // Comments and syntax of other languages.
     "{} //",
     "/**/{}",
     "{\"a\":/**/1}",
@@ -154,7 +154,7 @@ const MALFORMED: &[&str] = &[
     "[...[]]",
 ];
 
-/// What is JSON by its grammar, and stands for no text or number that could be kept.
+/// Valid by the grammar of JSON, but with a string or number that cannot be represented.
 const UNKEPT: &[&str] = &[
     "\"\\ud800\"",
     "\"\\udc00\"",
@@ -180,7 +180,7 @@ const UNKEPT: &[&str] = &[
     "1.2345678e-320",
 ];
 
-/// A name that stands there twice, however it is written.
+/// Objects with a duplicate key, whichever way it is escaped.
 const TWICE: &[&str] = &[
     r#"{"a":1,"a":1}"#,
     r#"{"a":1,"a":2}"#,
@@ -196,7 +196,7 @@ const TWICE: &[&str] = &[
     r#"{"a":{"b":1},"a":{"b":1}}"#,
 ];
 
-/// What is JSON, plain or odd.
+/// Valid JSON, ordinary and unusual.
 const GOOD: &[&str] = &[
     "null",
     "true",
@@ -266,7 +266,7 @@ const GOOD: &[&str] = &[
     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"extra\":1}",
 ];
 
-/// Bytes that are no text in UTF-8, or carry a mark of another encoding.
+/// Bytes that are not UTF-8, or that start with a byte order mark.
 fn of_other_encodings() -> Vec<Vec<u8>> {
     let utf16 = |bytes: fn(u16) -> [u8; 2]| "{\"a\":1}".encode_utf16().flat_map(bytes).collect();
     vec![
@@ -302,14 +302,14 @@ fn too_deep() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What is none, each of them.
+/// All bodies that must be rejected.
 fn none() -> Vec<Vec<u8>> {
     let texts = MALFORMED.iter().chain(UNKEPT).chain(TWICE);
     let texts = texts.map(|text| text.as_bytes().to_vec());
     texts.chain(of_other_encodings()).chain(too_deep()).collect()
 }
 
-/// A server whose tool `echo` answers with its argument `value`, whatever it is.
+/// Server whose tool `echo` returns its argument `value`.
 fn world() -> (Server, Upstream, String) {
     let upstream = Upstream::replying(|request| {
         let (_, body) = request.split_once("\r\n\r\n").unwrap_or_default();
@@ -329,14 +329,14 @@ fn world() -> (Server, Upstream, String) {
     server.wait_for("/api/sources/s", |source| !source["inventory"].is_null());
     server.post("/api/groups", &json!({"name": "all", "selectors": [{"source": "s"}]})).ok();
     grant(&server, "staff", "all");
-    // All of an answer, and not its beginning.
+    // Return the whole result, not a truncated one.
     let patch = Ask::new("PATCH", "/api/tools/s:echo").bearer(&server.key);
     server.send(&patch.json(&json!({"max_result_bytes": 1 << 20}))).ok();
     let key = key(&server, "bot", &json!({"role": "staff"}));
     (server, upstream, key)
 }
 
-/// A call with this as an argument.
+/// Call with these bytes as the argument.
 fn call(value: &[u8]) -> Vec<u8> {
     let start = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"value":"#;
     [start, value, b"}}}"].concat()
@@ -347,7 +347,7 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_not_json_is_refused_wherever_it_stands() {
+fn malformed_json_is_rejected_as_body_and_as_argument() {
     let (server, upstream, key) = world();
     let mut wire = Wire::new(&server, &key);
     let all = none();
@@ -356,7 +356,7 @@ fn what_is_not_json_is_refused_wherever_it_stands() {
         for body in [bytes.clone(), call(&bytes)] {
             let came = wire.send(&body);
             assert_eq!(refused(&came), (400, -32700), "{}", shown(&body));
-            // Nobody can say whose answer it is.
+            // The error has no id: the message could not be parsed.
             assert!(parsed(&came.1).get("id").is_none());
             assert!(came.1.len() < 1_000, "{}", came.1.len());
             wire.is_well();
@@ -366,7 +366,7 @@ fn what_is_not_json_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_json_and_no_message_is_refused_as_such() {
+fn json_that_is_no_message_is_an_invalid_request() {
     let (server, upstream, key) = world();
     let mut wire = Wire::new(&server, &key);
     for text in GOOD.iter().filter(|text| !text.contains("jsonrpc")) {
@@ -377,7 +377,7 @@ fn what_is_json_and_no_message_is_refused_as_such() {
 }
 
 #[test]
-fn what_is_json_arrives_exactly() {
+fn valid_json_arrives_unchanged() {
     let (server, upstream, key) = world();
     let mut wire = Wire::new(&server, &key);
     let long = format!("\"{}\"", "é".repeat(200_000));
@@ -398,7 +398,7 @@ fn what_is_json_arrives_exactly() {
             shown(text.as_bytes()),
             shown(body.as_bytes())
         );
-        // An upstream's answer may not be as large as what it was asked.
+        // An upstream response may not be as large as a request.
         let is_large = 1 << 19 < text.len();
         let value = &result["structuredContent"]["value"];
         assert!(is_large || *value == expected, "{}", shown(text.as_bytes()));

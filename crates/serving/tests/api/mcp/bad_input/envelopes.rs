@@ -1,11 +1,11 @@
-//! Messages that are JSON and not as they should be: the code, and the id if it can be repeated.
+//! JSON that is not a valid JSON-RPC message: the error code, and the id if it can be repeated.
 
 use serde_json::{Value, json};
 
 use super::{Wire, parsed, refused};
 use crate::api::server::Server;
 
-/// Sends a message that is refused; the code and the id of the answer.
+/// Sends an invalid message; returns the code and the id of the error.
 fn id_and_code(wire: &mut Wire<'_>, message: &str) -> (i64, Value) {
     let came = wire.send(message.as_bytes());
     let (status, code) = refused(&came);
@@ -15,7 +15,7 @@ fn id_and_code(wire: &mut Wire<'_>, message: &str) -> (i64, Value) {
 }
 
 #[test]
-fn a_message_that_is_none_is_told_so_with_its_id() {
+fn an_invalid_message_gets_an_error_with_its_id() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     for message in [
@@ -44,7 +44,7 @@ fn a_message_that_is_none_is_told_so_with_its_id() {
 }
 
 #[test]
-fn an_id_is_repeated_only_if_it_is_one() {
+fn an_invalid_id_is_not_repeated() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     for id in ["null", "1.5", "1.0", "1e3", "-0", "true", "[]", "{}", "[1]", r#"{"a":1}"#] {
@@ -53,7 +53,7 @@ fn an_id_is_repeated_only_if_it_is_one() {
     }
     let long = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "a".repeat(1 << 20));
     assert_eq!(id_and_code(&mut wire, &long), (-32600, Value::Null));
-    // What cannot be kept is not even read.
+    // A number this large cannot be represented, so the body counts as malformed.
     let large = r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"ping"}"#;
     assert_eq!(id_and_code(&mut wire, large), (-32700, Value::Null));
     for id in [
@@ -75,10 +75,10 @@ fn an_id_is_repeated_only_if_it_is_one() {
 }
 
 #[test]
-fn names_are_what_they_are_to_the_letter() {
+fn keys_are_case_sensitive_and_unique() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
-    // A long s is no s: then there are no parameters.
+    // `ſ` (long s) does not count as `s`, so the message has no parameters.
     for name in ["paramſ", "Params", "PARAMS", "params ", "parameters"] {
         let message =
             json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", name: {"name": "x"}});
@@ -86,7 +86,7 @@ fn names_are_what_they_are_to_the_letter() {
         let error = &parsed(&body)["error"];
         assert_eq!((status, &error["message"]), (200, &json!("`name` must be a text")), "{name}");
     }
-    // Of two that mean the same, neither is taken.
+    // A message with a duplicate key is rejected.
     for message in [
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}"#,
@@ -99,7 +99,7 @@ fn names_are_what_they_are_to_the_letter() {
 }
 
 #[test]
-fn batches_are_not_taken_in_any_version() {
+fn batches_are_rejected_in_every_version() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;

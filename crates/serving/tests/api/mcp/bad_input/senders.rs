@@ -1,4 +1,4 @@
-//! Requests that are wrong before anybody reads their body: too large, too slow, of the wrong kind, or ambiguous.
+//! Requests that fail before their body is parsed: too large, too slow, of the wrong type, or ambiguous.
 
 use std::io::{BufReader, Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -12,18 +12,18 @@ use crate::support::Folder;
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 const LIMIT: usize = 4 << 20;
 
-/// The status of a request whose head goes on like this.
+/// Status of the answer to a request whose head continues with these lines; 0 if there is no answer.
 fn status(wire: &mut Wire<'_>, head: &str, body: &str) -> u16 {
     let request = format!("{}{head}\r\n{body}", wire.head());
     let came = wire.write(request.as_bytes());
-    // Whether it is kept or not: the next must not be taken for the rest of this one.
+    // Always reconnect: the next request must not be read as the rest of this one.
     wire.connection = None;
     wire.is_well();
     came.map_or(0, |(status, _)| status)
 }
 
 #[test]
-fn bodies_of_another_kind_are_refused() {
+fn bodies_of_other_media_types_are_rejected() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     let length = format!("Content-Length: {}\r\n", PING.len());
@@ -45,13 +45,13 @@ fn bodies_of_another_kind_are_refused() {
         let head = format!("Content-Type: {kind}\r\n{length}");
         assert_eq!(status(&mut wire, &head, PING), 200, "{kind}");
     }
-    // What is packed is not unpacked.
+    // Compressed bodies are not decompressed.
     let head = format!("Content-Type: application/json\r\nContent-Encoding: gzip\r\n{length}");
     assert!([200, 400, 415].contains(&status(&mut wire, &head, PING)));
 }
 
 #[test]
-fn a_body_may_have_four_mebibytes_and_no_byte_more() {
+fn a_body_is_limited_to_four_mebibytes() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     let padded = |length: usize| format!("{PING}{}", " ".repeat(length - PING.len()));
@@ -64,7 +64,7 @@ fn a_body_may_have_four_mebibytes_and_no_byte_more() {
 }
 
 #[test]
-fn pieces_without_an_end_are_not_taken_for_ever() {
+fn an_endless_chunked_body_is_cut_off() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     let mut connection = server.connect();
@@ -74,7 +74,7 @@ fn pieces_without_an_end_are_not_taken_for_ever() {
     connection.write_all(head.as_bytes()).unwrap();
     let piece = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
     let mut sent = 0;
-    // Until the server hangs up; nobody takes more than the limit and what lies in buffers.
+    // Send until the server closes the connection; it may read no more than its limit and the socket buffers.
     while connection.write_all(piece.as_bytes()).is_ok() {
         sent += piece.len();
         assert!(sent < 64 << 20, "the server takes everything");
@@ -94,7 +94,7 @@ fn pieces_without_an_end_are_not_taken_for_ever() {
 }
 
 #[test]
-fn a_request_has_one_length_and_plain_headers() {
+fn ambiguous_lengths_and_headers_are_rejected() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     let kind = "Content-Type: application/json\r\n";
@@ -120,14 +120,14 @@ fn a_request_has_one_length_and_plain_headers() {
         let status = status(&mut wire, &head, PING);
         assert!([0, 400, 421].contains(&status), "{head:?}: {status}");
     }
-    // With both, the pieces count (RFC 9112, 6.3), and what lies behind them is not the next request.
+    // With both headers, the chunks count (RFC 9112, section 6.3), and bytes behind them are no second request.
     let both = format!("{kind}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n");
     let pieces = format!("{:x}\r\n{PING}\r\n0\r\n\r\n", PING.len());
     assert!([0, 200, 400].contains(&status(&mut wire, &both, &pieces)));
 }
 
 #[test]
-fn too_many_or_too_large_headers_are_refused() {
+fn too_many_or_too_large_headers_are_rejected() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     let rest = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", PING.len());
@@ -142,7 +142,7 @@ fn too_many_or_too_large_headers_are_refused() {
 }
 
 #[test]
-fn what_is_no_request_at_all_is_not_answered_with_more_than_a_word() {
+fn bytes_that_are_no_http_request_get_at_most_an_error() {
     let server = Server::start();
     let mut wire = Wire::new(&server, &server.key);
     for bytes in [
@@ -174,7 +174,7 @@ fn what_is_no_request_at_all_is_not_answered_with_more_than_a_word() {
 }
 
 #[test]
-fn whoever_says_nothing_more_is_not_waited_for() {
+fn a_client_that_stops_sending_is_disconnected() {
     let folder = Folder::empty();
     folder.write("config.json", json!({"limits": {"idle": 1, "head_within": 1}}).to_string());
     let server = Server::on(folder, "--config config.json");
@@ -191,7 +191,7 @@ fn whoever_says_nothing_more_is_not_waited_for() {
         wire.connection = None;
         wire.is_well();
     }
-    // Many at once take nobody's place.
+    // Many idle connections at once do not block other clients.
     let crowd: Vec<_> = (0..200)
         .map(|_| {
             let mut connection = server.connect();
