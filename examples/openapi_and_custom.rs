@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::Url;
 use toolcrib::{
     BoxError, Credentials, OpenApi, OpenApiOptions, Prompt, ProvidedTool, RegisterError, Registry,
@@ -32,10 +32,10 @@ const SPECIFICATION: &str = include_str!("pizzeria.yaml");
 const TOKEN: &str = "a-secret-of-the-pizzeria";
 
 /// Tools for the operations of the API: `list_pizzas`, `place_order` and `get_order`.
-fn of_api(api: Url) -> Result<OpenApi, BoxError> {
+fn api_provider(api: Url) -> Result<OpenApi, BoxError> {
     let host = api.host_str().ok_or("the API has no host")?;
     let options = OpenApiOptions {
-        egress: Egress { allowed: vec![host.parse()?], ..Egress::default() },
+        egress: EgressPolicy { allowed: vec![host.parse()?], ..EgressPolicy::default() },
         base_url: Some(api),
         // The specification calls this security scheme `token`.
         credentials: Credentials::from([("token".to_owned(), TOKEN.into())]),
@@ -45,7 +45,8 @@ fn of_api(api: Url) -> Result<OpenApi, BoxError> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Bill {
+#[schemars(rename = "Bill")]
+struct SharedBill {
     /// What all of it costs, in cents
     cents: u64,
     /// How many pay
@@ -53,23 +54,24 @@ struct Bill {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Shares {
+#[schemars(rename = "Shares")]
+struct BillShares {
     /// What each of them pays, in cents
     cents: Vec<u64>,
 }
 
 /// A tool that is not part of the API. The model gets its error as text.
-async fn split_bill(bill: Bill) -> Result<toolcrib::Json<Shares>, &'static str> {
+async fn split_bill(bill: SharedBill) -> Result<toolcrib::Json<BillShares>, &'static str> {
     if bill.guests == 0 || 100 < bill.guests {
         return Err("there must be 1 to 100 guests");
     }
     let (each, left) = (bill.cents / bill.guests, bill.cents % bill.guests);
     let cents = (0..bill.guests).map(|guest| each + u64::from(guest < left)).collect();
-    Ok(toolcrib::Json(Shares { cents }))
+    Ok(toolcrib::Json(BillShares { cents }))
 }
 
 /// The tools, prompts and resources of this program.
-fn of_ours() -> Result<Registry, RegisterError> {
+fn own_registry() -> Result<Registry, RegisterError> {
     let registry = Registry::new();
     let tool = ProvidedTool::new("split_bill", "Split a bill so that no cent is left");
     registry.register_tool(tool, split_bill, &["money", "share"])?;
@@ -104,15 +106,18 @@ fn of_ours() -> Result<Registry, RegisterError> {
 }
 
 /// MCP endpoint at `/mcp` for this program and the API at this address.
-pub(crate) async fn app(api: Url) -> Result<Router, BoxError> {
-    let registry = of_ours()?;
-    registry.add_provider(Arc::new(of_api(api)?));
-    let (mcp, _) = serving::mcp_router(Toolcrib::of(registry).await?, serving::Options::local());
+pub(crate) async fn mcp_app(api: Url) -> Result<Router, BoxError> {
+    let registry = own_registry()?;
+    registry.add_provider(Arc::new(api_provider(api)?));
+    let (mcp, _) = serving::mcp_router(
+        Toolcrib::from_registry(registry).await?,
+        serving::ServerOptions::local(),
+    );
     Ok(mcp)
 }
 
 /// The API of the pizzeria, at `/v1`.
-pub(crate) fn pizzeria() -> Router {
+pub(crate) fn pizzeria_api() -> Router {
     static ORDERS: AtomicU64 = AtomicU64::new(1);
     let menu = |RawQuery(wish): RawQuery| async move {
         let meat = wish.as_deref() != Some("vegetarian=true");
@@ -143,7 +148,7 @@ pub(crate) fn pizzeria() -> Router {
 async fn main() -> Result<(), BoxError> {
     let listener = TcpListener::bind("127.0.0.1:8080").await?;
     let here = listener.local_addr()?;
-    let app = app(format!("http://{here}/v1").parse()?).await?.merge(pizzeria());
+    let app = mcp_app(format!("http://{here}/v1").parse()?).await?.merge(pizzeria_api());
     println!("listening on http://{here}/mcp");
     Ok(axum::serve(listener, app).await?)
 }

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use toolcrib::{BoxError, Json, ProvidedTool, RegisterError, Registry, ToolProvider, Toolcrib};
 
 #[derive(Deserialize, JsonSchema)]
-struct Query {
+#[schemars(rename = "Query")]
+struct SqlQuery {
     /// SQL query to execute
     query: String,
     /// Database name
@@ -25,7 +26,8 @@ struct Query {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Mail {
+#[schemars(rename = "Mail")]
+struct EmailMessage {
     /// Recipient email
     to: String,
     /// Email subject
@@ -35,18 +37,20 @@ struct Mail {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Search {
+#[schemars(rename = "Search")]
+struct DocumentQuery {
     /// Words that the document contains
     words: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Documents {
+#[schemars(rename = "Documents")]
+struct DocumentTitles {
     titles: Vec<&'static str>,
 }
 
-fn databases(registry: &Registry) -> Result<(), RegisterError> {
-    let query = |it: Query| async move {
+fn register_database_tools(registry: &Registry) -> Result<(), RegisterError> {
+    let query = |it: SqlQuery| async move {
         if !it.query.to_lowercase().starts_with("select") {
             return Err("only SELECT is allowed");
         }
@@ -59,35 +63,35 @@ fn databases(registry: &Registry) -> Result<(), RegisterError> {
     registry.register_tool(tool, || async { "customers, orders" }, &["database", "schema"])
 }
 
-fn email(registry: &Registry) -> Result<(), RegisterError> {
-    let send = |mail: Mail| async move {
+fn register_email_tools(registry: &Registry) -> Result<(), RegisterError> {
+    let send = |mail: EmailMessage| async move {
         format!("Email sent to {}: {} ({} letters)", mail.to, mail.subject, mail.body.len())
     };
     let tool = ProvidedTool::new("send_email", "Send an email to a recipient").searchable();
     registry.register_tool(tool, send, &["email", "communication", "smtp"])
 }
 
-fn documents(registry: &Registry) -> Result<(), RegisterError> {
-    let find = |search: Search| async move {
+fn register_document_tools(registry: &Registry) -> Result<(), RegisterError> {
+    let find = |search: DocumentQuery| async move {
         let all = ["Price list", "House rules", "Opening hours"];
         let has = |title: &&str| title.to_lowercase().contains(&search.words.to_lowercase());
-        Json(Documents { titles: all.into_iter().filter(has).collect() })
+        Json(DocumentTitles { titles: all.into_iter().filter(has).collect() })
     };
     let tool = ProvidedTool::new("find_document", "Find documents by their words").searchable();
     registry.register_tool(tool, find, &["document", "file", "text"])
 }
 
 /// Tools of three domains, for all users.
-fn everybodys() -> Result<Registry, RegisterError> {
+fn shared_registry() -> Result<Registry, RegisterError> {
     let registry = Registry::new();
-    databases(&registry)?;
-    email(&registry)?;
-    documents(&registry)?;
+    register_database_tools(&registry)?;
+    register_email_tools(&registry)?;
+    register_document_tools(&registry)?;
     Ok(registry)
 }
 
 /// Tools of one user. A registry is also a provider, so it can be added to single requests.
-fn of_user(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, RegisterError> {
+fn user_provider(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, RegisterError> {
     let registry = Registry::new();
     let tool = ProvidedTool::new("my_notes", format!("Read the notes of {name}")).searchable();
     registry.register_tool(tool, move || std::future::ready(note), &["notes", "personal"])?;
@@ -95,14 +99,14 @@ fn of_user(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, Regi
 }
 
 /// MCP endpoint at `/mcp` with shared tools and tools of single users.
-pub(crate) async fn app() -> Result<Router, BoxError> {
+pub(crate) async fn mcp_app() -> Result<Router, BoxError> {
     serving::introduce_as("tool-discovery", "1.0");
     let mut users = HashMap::new();
     for (name, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
-        users.insert(name, of_user(name, note)?);
+        users.insert(name, user_provider(name, note)?);
     }
-    let crib = Toolcrib::of(everybodys()?).await?;
-    let (mcp, _) = serving::mcp_router(crib, serving::Options::local());
+    let crib = Toolcrib::from_registry(shared_registry()?).await?;
+    let (mcp, _) = serving::mcp_router(crib, serving::ServerOptions::local());
     Ok(mcp.layer(serving::providers_per_request(move |request| {
         let user = request.headers.get("x-user").and_then(|user| user.to_str().ok());
         user.and_then(|user| users.get(user)).cloned().into_iter().collect()
@@ -112,7 +116,7 @@ pub(crate) async fn app() -> Result<Router, BoxError> {
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "a program says where it is")]
 async fn main() -> Result<(), BoxError> {
-    let app = app().await?;
+    let app = mcp_app().await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     Ok(axum::serve(listener, app).await?)

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::model::{Model, ModelError, Said, Wanted};
+use super::model::{ChatModel, ModelError, ModelMessage, ToolCallRequest};
 use super::toolbox::Toolbox;
-use super::tools::Tools;
+use super::tools::ToolList;
 
 /// Most rounds of tool calls before the model must answer.
 const ROUNDS: u32 = 10;
@@ -19,8 +19,8 @@ const AT_ONCE: usize = 16;
 const REMEMBERED: usize = 20;
 
 /// Conversation with a model that can call tools.
-pub(crate) struct Conversation {
-    model: Model,
+pub(crate) struct AgentConversation {
+    model: ChatModel,
     toolbox: Arc<Toolbox>,
     /// Messages of each answered question, oldest first.
     turns: VecDeque<Vec<Value>>,
@@ -35,35 +35,37 @@ pub(crate) enum AskError {
     Endless,
 }
 
-impl Conversation {
-    pub(crate) fn new(model: Model, toolbox: Arc<Toolbox>) -> Self {
+impl AgentConversation {
+    pub(crate) fn new(model: ChatModel, toolbox: Arc<Toolbox>) -> Self {
         Self { model, toolbox, turns: VecDeque::new() }
     }
 
     /// Asks a question. If it fails, its messages are dropped, so that they do not affect the next question.
-    pub(crate) async fn ask(&mut self, question: &str) -> Result<String, AskError> {
+    pub(crate) async fn ask_question(&mut self, question: &str) -> Result<String, AskError> {
         let mut turn = vec![json!({"role": "user", "content": question})];
         for _ in 0..ROUNDS {
             // Use the latest tools in every round.
-            let tools = self.toolbox.tools();
+            let tools = self.toolbox.current_tools();
             let messages: Vec<Value> = self.turns.iter().flatten().chain(&turn).cloned().collect();
-            let said = self.model.answer(&messages, &tools.functions).await?;
-            turn.push(message(&said));
+            let said = self.model.request_answer(&messages, &tools.functions).await?;
+            turn.push(assistant_message(&said));
             let Some(wanted) = said.tool_calls.filter(|wanted| !wanted.is_empty()) else {
-                self.remember(turn);
+                self.remember_turn(turn);
                 return Ok(said.content.unwrap_or_default());
             };
-            turn.extend(self.carry_out(&tools, &wanted).await);
+            turn.extend(self.call_tools(&tools, &wanted).await);
         }
         Err(AskError::Endless)
     }
 
     /// Carries out all calls concurrently. Every call gets a result, because models reject a conversation without one.
-    async fn carry_out(&self, tools: &Tools, wanted: &[Wanted]) -> Vec<Value> {
+    async fn call_tools(&self, tools: &ToolList, wanted: &[ToolCallRequest]) -> Vec<Value> {
         let results = wanted.iter().enumerate().map(async |(number, wanted)| {
             let function = &wanted.function;
             let told = match number < AT_ONCE {
-                true => self.toolbox.call(tools, &function.name, &function.arguments).await,
+                true => {
+                    self.toolbox.call_function(tools, &function.name, &function.arguments).await
+                }
                 false => format!("Error: only {AT_ONCE} calls are carried out at once"),
             };
             json!({"role": "tool", "tool_call_id": wanted.id, "content": told})
@@ -71,7 +73,7 @@ impl Conversation {
         join_all(results).await
     }
 
-    fn remember(&mut self, turn: Vec<Value>) {
+    fn remember_turn(&mut self, turn: Vec<Value>) {
         if self.turns.len() == REMEMBERED {
             self.turns.pop_front();
         }
@@ -79,7 +81,7 @@ impl Conversation {
     }
 }
 
-fn message(said: &Said) -> Value {
+fn assistant_message(said: &ModelMessage) -> Value {
     let mut message = serde_json::to_value(said).unwrap_or_default();
     message["role"] = "assistant".into();
     message

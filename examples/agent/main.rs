@@ -30,22 +30,22 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use toolcrib::BoxError;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 
-use self::conversation::Conversation;
+use self::conversation::AgentConversation;
 use self::mcp::McpServer;
-use self::model::Model;
-use self::pace::Pace;
-use self::remote::Remote;
-use self::server::Server;
+use self::model::ChatModel;
+use self::pace::RetryTiming;
+use self::remote::RemoteServer;
+use self::server::ToolServer;
 use self::toolbox::Toolbox;
 
 /// Longest question, in bytes.
-const QUESTION: u64 = 64 * 1024;
+const MAX_QUESTION_BYTES: u64 = 64 * 1024;
 
 #[expect(clippy::disallowed_methods, reason = "it is a program of its own")]
-fn key(name: &str) -> Option<String> {
+fn read_key(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|key| !key.is_empty())
 }
 
@@ -63,26 +63,31 @@ async fn main() -> Result<(), BoxError> {
             .into());
     };
     // The user chooses both addresses, so private ones are allowed.
-    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    let shown = key("TOOLCRIB_AGENT_KEY");
+    let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+    let shown = read_key("TOOLCRIB_AGENT_KEY");
     let tools_at = match is_mcp {
-        true => Server::Mcp(McpServer::new(&client, tools_at, shown.as_deref(), Pace::default())?),
-        false => Server::Manifest(Remote::new(&client, tools_at, shown.as_deref())?),
+        true => ToolServer::Mcp(McpServer::new(
+            &client,
+            tools_at,
+            shown.as_deref(),
+            RetryTiming::default(),
+        )?),
+        false => ToolServer::Manifest(RemoteServer::new(&client, tools_at, shown.as_deref())?),
     };
-    let model_at = Remote::new(&client, model_at, key("OPENAI_API_KEY").as_deref())?;
-    let toolbox = Arc::new(Toolbox::open(tools_at).await);
+    let model_at = RemoteServer::new(&client, model_at, read_key("OPENAI_API_KEY").as_deref())?;
+    let toolbox = Arc::new(Toolbox::with_server(tools_at).await);
     let kept = Arc::clone(&toolbox);
-    tokio::spawn(async move { kept.keep_fresh(Pace::default()).await });
+    tokio::spawn(async move { kept.keep_fresh(RetryTiming::default()).await });
 
-    let model = Model::new(model_at, name, Pace::default());
-    let mut conversation = Conversation::new(model, toolbox);
+    let model = ChatModel::new(model_at, name, RetryTiming::default());
+    let mut conversation = AgentConversation::new(model, toolbox);
     let mut input = BufReader::new(tokio::io::stdin());
     loop {
         let mut question = String::new();
-        if (&mut input).take(QUESTION).read_line(&mut question).await? == 0 {
+        if (&mut input).take(MAX_QUESTION_BYTES).read_line(&mut question).await? == 0 {
             return Ok(());
         }
-        match conversation.ask(question.trim()).await {
+        match conversation.ask_question(question.trim()).await {
             Ok(answer) => println!("{answer}"),
             Err(error) => println!("There is no answer: {error}"),
         }

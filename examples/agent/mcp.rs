@@ -9,23 +9,24 @@ use toolcrib::BoxError;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::upstream::http::header::{AUTHORIZATION, HeaderMap};
 use toolcrib::upstream::mcp::{
-    Answer, Call, Changes, Keeping, ListOf, McpError, Settings, Supervised, Target,
+    ConnectionSettings, McpAnswer, McpCallOptions, McpError, McpItemKind, McpTarget, ServerChanges,
+    SupervisedConnection, SupervisionPolicy,
 };
 
-use super::pace::Pace;
-use super::remote::{address, bearer};
-use super::server::{Called, in_words, texts};
+use super::pace::RetryTiming;
+use super::remote::{bearer_header, parse_address};
+use super::server::{ToolOutcome, text_parts, with_error_prefix};
 
 /// Deadline of a call.
-const PATIENT: Duration = Duration::from_secs(120);
+const CALL_DEADLINE: Duration = Duration::from_secs(120);
 /// Error code of an MCP server for an unknown tool.
 const NO_SUCH_TOOL: i64 = -32602;
 
 /// MCP server over Streamable HTTP. A lost connection is opened again automatically.
 pub(crate) struct McpServer {
-    server: Supervised,
+    server: SupervisedConnection,
     /// Change counters of the latest connection, and the value of the tool counter before the last `list`.
-    listened: Mutex<Option<(watch::Receiver<Changes>, u64)>>,
+    watched_changes: Mutex<Option<(watch::Receiver<ServerChanges>, u64)>>,
 }
 
 impl McpServer {
@@ -33,31 +34,36 @@ impl McpServer {
         client: &HttpClient,
         url: &str,
         key: Option<&str>,
-        pace: Pace,
+        pace: RetryTiming,
     ) -> Result<Self, BoxError> {
-        let url = address(client, url)?;
-        let shown = key.map(bearer).transpose()?;
+        let url = parse_address(client, url)?;
+        let shown = key.map(bearer_header).transpose()?;
         let headers = HeaderMap::from_iter(shown.map(|shown| (AUTHORIZATION, shown)));
-        let target = Target::Http { client: client.clone(), url, headers };
-        let (first_rest, longest_rest) = (pace.first, pace.longest);
-        let keeping = Keeping { first_rest, longest_rest, ..Keeping::default() };
-        let server = Supervised::new(target, Settings::default(), keeping);
-        Ok(Self { server, listened: Mutex::default() })
+        let target = McpTarget::Http { client: client.clone(), url, headers };
+        let (first_rest, longest_rest) = (pace.first_delay, pace.longest_delay);
+        let keeping = SupervisionPolicy {
+            initial_cooldown: first_rest,
+            max_cooldown: longest_rest,
+            ..SupervisionPolicy::default()
+        };
+        let server = SupervisedConnection::new(target, ConnectionSettings::default(), keeping);
+        Ok(Self { server, watched_changes: Mutex::default() })
     }
 
     /// Lists all tools. `wait_for_change` then reports every change since this request was sent.
-    pub(crate) async fn list(&self) -> Result<Vec<Map<String, Value>>, McpError> {
-        let connection = self.server.connection().await?;
-        let changes = connection.changes();
+    pub(crate) async fn list_tools(&self) -> Result<Vec<Map<String, Value>>, McpError> {
+        let connection = self.server.get_connection().await?;
+        let changes = connection.subscribe_changes();
         let before = changes.borrow().tools;
-        let listing = connection.list(ListOf::Tools, Call::default()).await?;
-        *self.listened.lock().unwrap_or_else(PoisonError::into_inner) = Some((changes, before));
+        let listing = connection.fetch_list(McpItemKind::Tools, McpCallOptions::default()).await?;
+        *self.watched_changes.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((changes, before));
         Ok(listing.items)
     }
 
     /// Waits until the server announces that its tools have changed. Never returns if the connection is lost.
-    pub(crate) async fn changed(&self) {
-        let listened = self.listened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    pub(crate) async fn wait_for_change(&self) {
+        let listened = self.watched_changes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((mut changes, before)) = listened
             && changes.wait_for(|now| now.tools != before).await.is_ok()
         {
@@ -66,25 +72,32 @@ impl McpServer {
         std::future::pending().await
     }
 
-    pub(crate) async fn call(
+    pub(crate) async fn call_tool(
         &self,
         name: &str,
         schema: Arc<Value>,
         arguments: Map<String, Value>,
-    ) -> Result<Called, BoxError> {
-        let connection = self.server.connection().await?;
+    ) -> Result<ToolOutcome, BoxError> {
+        let connection = self.server.get_connection().await?;
         let params = [("name", name.into()), ("arguments", json!(arguments))];
         let params = params.map(|(name, value): (&str, Value)| (name.to_owned(), value));
-        let call = Call { deadline: Some(PATIENT), schema: Some(schema), ..Call::default() };
-        Ok(match connection.request("tools/call", Map::from_iter(params), call).await? {
-            Answer::Result(result) => {
+        let call = McpCallOptions {
+            deadline: Some(CALL_DEADLINE),
+            schema: Some(schema),
+            ..McpCallOptions::default()
+        };
+        Ok(match connection.call_method("tools/call", Map::from_iter(params), call).await? {
+            McpAnswer::Result(result) => {
                 let result = Value::Object(result);
-                let told = texts(&result).unwrap_or_else(|| result["content"].to_string());
-                Called { told: in_words(told, result["isError"] == true), is_gone: false }
+                let told = text_parts(&result).unwrap_or_else(|| result["content"].to_string());
+                ToolOutcome {
+                    text: with_error_prefix(told, result["isError"] == true),
+                    is_unknown_tool: false,
+                }
             }
-            Answer::Error(error) => Called {
-                told: in_words(error.message().to_owned(), true),
-                is_gone: error.code == NO_SUCH_TOOL,
+            McpAnswer::Error(error) => ToolOutcome {
+                text: with_error_prefix(error.message().to_owned(), true),
+                is_unknown_tool: error.code == NO_SUCH_TOOL,
             },
         })
     }

@@ -5,41 +5,41 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolcrib::upstream::http::header::RETRY_AFTER;
-use toolcrib::upstream::http::{Answer, HttpError, Method};
+use toolcrib::upstream::http::{HttpError, Method, UpstreamResponse};
 
-use super::pace::Pace;
-use super::remote::Remote;
+use super::pace::RetryTiming;
+use super::remote::RemoteServer;
 
 /// Longest part of an error response that is shown, in characters.
-const REPEATED: usize = 300;
+const MAX_SHOWN_CHARS: usize = 300;
 
 /// Chat model on a server, with the timing of retries.
-pub(crate) struct Model {
-    server: Remote,
+pub(crate) struct ChatModel {
+    server: RemoteServer,
     name: String,
-    pace: Pace,
+    pace: RetryTiming,
 }
 
 /// Message of the model: text, tool calls, or both.
 #[derive(Clone, Deserialize, Serialize)]
-pub(crate) struct Said {
+pub(crate) struct ModelMessage {
     #[serde(default)]
     pub(crate) content: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tool_calls: Option<Vec<Wanted>>,
+    pub(crate) tool_calls: Option<Vec<ToolCallRequest>>,
 }
 
 /// Tool call requested by the model.
 #[derive(Clone, Deserialize, Serialize)]
-pub(crate) struct Wanted {
+pub(crate) struct ToolCallRequest {
     pub(crate) id: String,
     #[serde(default = "function")]
     r#type: String,
-    pub(crate) function: Function,
+    pub(crate) function: FunctionCall,
 }
 
 #[derive(Clone, Deserialize, Serialize)]
-pub(crate) struct Function {
+pub(crate) struct FunctionCall {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) arguments: String,
@@ -50,13 +50,13 @@ fn function() -> String {
 }
 
 #[derive(Deserialize)]
-struct Completion {
-    choices: Vec<Choice>,
+struct ChatCompletion {
+    choices: Vec<CompletionChoice>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    message: Said,
+struct CompletionChoice {
+    message: ModelMessage,
 }
 
 /// Error of a request to the model.
@@ -72,41 +72,41 @@ pub(crate) enum ModelError {
     Empty,
 }
 
-impl Model {
-    pub(crate) fn new(server: Remote, name: &str, pace: Pace) -> Self {
+impl ChatModel {
+    pub(crate) fn new(server: RemoteServer, name: &str, pace: RetryTiming) -> Self {
         Self { server, name: name.to_owned(), pace }
     }
 
     /// Sends the conversation and returns the model's message. Temporary failures are retried: repeating it is safe.
-    pub(crate) async fn answer(
+    pub(crate) async fn request_answer(
         &self,
         messages: &[Value],
         functions: &[Value],
-    ) -> Result<Said, ModelError> {
+    ) -> Result<ModelMessage, ModelError> {
         let mut body = json!({"model": self.name, "messages": messages});
         if !functions.is_empty() {
             body["tools"] = functions.into();
         }
-        let url = self.server.at("/chat/completions");
+        let url = self.server.url_below("/chat/completions");
         let mut tries = 0;
         loop {
             tries += 1;
-            let answer = self.server.send(Method::POST, url.clone(), Some(&body)).await;
-            let is_last = self.pace.tries <= tries;
+            let answer = self.server.send_json(Method::POST, url.clone(), Some(&body)).await;
+            let is_last = self.pace.max_attempts <= tries;
             let wished = match answer {
-                Ok(answer) if answer.status == 200 => return read(&answer),
-                Ok(answer) if is_last || !may_help(answer.status) => {
+                Ok(answer) if answer.status == 200 => return parse_completion(&answer),
+                Ok(answer) if is_last || !is_temporary(answer.status) => {
                     let said = String::from_utf8_lossy(&answer.body);
-                    let said = said.chars().take(REPEATED).collect();
+                    let said = said.chars().take(MAX_SHOWN_CHARS).collect();
                     return Err(ModelError::Status { status: answer.status, tries, said });
                 }
-                Ok(answer) => wished(&answer),
+                Ok(answer) => retry_after(&answer),
                 Err(source) if is_last => return Err(ModelError::Unreachable { tries, source }),
                 Err(_) => None,
             };
-            let rest = self.pace.rest(tries);
+            let rest = self.pace.retry_delay(tries);
             let rest =
-                wished.map_or(rest, |wished| wished.clamp(rest, self.pace.longest.max(rest)));
+                wished.map_or(rest, |wished| wished.clamp(rest, self.pace.longest_delay.max(rest)));
             tracing::info!(tries, "the model did not answer; it is asked again in {rest:?}");
             tokio::time::sleep(rest).await;
         }
@@ -114,16 +114,16 @@ impl Model {
 }
 
 /// Whether the same request may succeed later.
-fn may_help(status: u16) -> bool {
+fn is_temporary(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 500..)
 }
 
 /// Delay requested by the server in `Retry-After`.
-fn wished(answer: &Answer) -> Option<Duration> {
+fn retry_after(answer: &UpstreamResponse) -> Option<Duration> {
     answer.headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-fn read(answer: &Answer) -> Result<Said, ModelError> {
-    let completion: Completion = serde_json::from_slice(&answer.body)?;
+fn parse_completion(answer: &UpstreamResponse) -> Result<ModelMessage, ModelError> {
+    let completion: ChatCompletion = serde_json::from_slice(&answer.body)?;
     completion.choices.into_iter().next().map(|choice| choice.message).ok_or(ModelError::Empty)
 }

@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 use toolcrib::upstream::http::header::HeaderValue;
 use toolcrib::upstream::http::{Method, Url};
 
-use super::remote::Remote;
+use super::remote::RemoteServer;
 
 /// Longest function name that models accept.
-const NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// Tools of one list.
 #[derive(Default)]
-pub(crate) struct Tools {
+pub(crate) struct ToolList {
     /// Definitions for the model, in the format of function calling.
     pub(crate) functions: Vec<Value>,
     /// Where each function is called, by its name.
-    routes: HashMap<String, Route>,
+    routes: HashMap<String, ToolRoute>,
     /// Entity tag of this list.
     pub(crate) etag: Option<HeaderValue>,
     /// False until a server has answered for the first time.
@@ -28,21 +28,21 @@ pub(crate) struct Tools {
 
 /// Where a tool is called.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Route {
+pub(crate) enum ToolRoute {
     Http { method: Method, url: Url },
     Mcp { name: String, schema: Arc<Value> },
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Manifest {
+enum ManifestBody {
     Object { tools: Vec<Value> },
     Bare(Vec<Value>),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ToolListEntry {
     name: String,
     #[serde(default)]
     description: String,
@@ -51,42 +51,45 @@ struct Entry {
     method: Option<String>,
 }
 
-impl Tools {
+impl ToolList {
     /// Parses a response of `GET /tools`. Invalid entries are logged and skipped.
-    pub(crate) fn read(
+    pub(crate) fn from_manifest(
         body: &[u8],
         etag: Option<HeaderValue>,
-        server: &Remote,
+        server: &RemoteServer,
     ) -> Result<Self, serde_json::Error> {
         let entries = match serde_json::from_slice(body)? {
-            Manifest::Object { tools } | Manifest::Bare(tools) => tools,
+            ManifestBody::Object { tools } | ManifestBody::Bare(tools) => tools,
         };
-        let tools = Self::of(entries, |entry| endpoint(entry, server));
+        let tools = Self::from_entries(entries, |entry| http_route(entry, server));
         Ok(Self { etag, ..tools })
     }
 
     /// Converts the list of an MCP server.
-    pub(crate) fn listed(items: Vec<Map<String, Value>>) -> Self {
-        Self::of(items.into_iter().map(Value::Object).collect(), |entry| {
+    pub(crate) fn from_mcp(items: Vec<Map<String, Value>>) -> Self {
+        Self::from_entries(items.into_iter().map(Value::Object).collect(), |entry| {
             let schema = Arc::new(json!(entry.input_schema));
-            Ok(Route::Mcp { name: entry.name.clone(), schema })
+            Ok(ToolRoute::Mcp { name: entry.name.clone(), schema })
         })
     }
 
-    fn of(entries: Vec<Value>, route: impl Fn(&Entry) -> Result<Route, String>) -> Self {
+    fn from_entries(
+        entries: Vec<Value>,
+        route: impl Fn(&ToolListEntry) -> Result<ToolRoute, String>,
+    ) -> Self {
         let mut tools = Self { is_read: true, ..Self::default() };
         for entry in entries {
             let said = entry.get("name").cloned().unwrap_or_default();
-            let entry = Entry::deserialize(entry).map_err(|why| why.to_string());
+            let entry = ToolListEntry::deserialize(entry).map_err(|why| why.to_string());
             let found = entry.and_then(|entry| Ok((route(&entry)?, entry)));
-            if let Err(why) = found.and_then(|(route, entry)| tools.add(entry, route)) {
+            if let Err(why) = found.and_then(|(route, entry)| tools.add_tool(entry, route)) {
                 tracing::warn!("the tool {said} is left out: {why}");
             }
         }
         tools
     }
 
-    fn add(&mut self, entry: Entry, route: Route) -> Result<(), String> {
+    fn add_tool(&mut self, entry: ToolListEntry, route: ToolRoute) -> Result<(), String> {
         let name = function_name(&entry.name);
         if name.is_empty() || self.routes.contains_key(&name) {
             return Err(format!("a function cannot be called `{name}`, or another one is"));
@@ -103,13 +106,13 @@ impl Tools {
         Ok(())
     }
 
-    pub(crate) fn route(&self, function: &str) -> Option<Route> {
+    pub(crate) fn route_of(&self, function: &str) -> Option<ToolRoute> {
         self.routes.get(function).cloned()
     }
 }
 
 /// Where a tool of the manifest convention is called.
-fn endpoint(entry: &Entry, server: &Remote) -> Result<Route, String> {
+fn http_route(entry: &ToolListEntry, server: &RemoteServer) -> Result<ToolRoute, String> {
     let (endpoint, method) = match &entry.endpoint {
         Some(endpoint) => (endpoint.clone(), entry.method.as_deref().unwrap_or("POST")),
         // Without an endpoint, the convention derives the path from the name.
@@ -120,11 +123,11 @@ fn endpoint(entry: &Entry, server: &Remote) -> Result<Route, String> {
     };
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
         .map_err(|_| format!("`{method}` is no method"))?;
-    Ok(Route::Http { method, url: server.at(&endpoint) })
+    Ok(ToolRoute::Http { method, url: server.url_below(&endpoint) })
 }
 
 /// Replaces all characters that models do not accept: they take ASCII letters, digits, `_` and `-`.
 fn function_name(name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().map(|c| if allowed(c) { c } else { '_' }).take(NAME).collect()
+    name.chars().map(|c| if allowed(c) { c } else { '_' }).take(MAX_NAME_CHARS).collect()
 }

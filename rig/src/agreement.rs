@@ -24,16 +24,16 @@ use std::time::Instant;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 
-use self::compare::Mismatch;
-use self::tally::Tally;
-use self::world::Case;
+use self::compare::AnswerMismatch;
+use self::tally::AgreementTally;
+use self::world::AgreementCase;
 
 /// Maximum number of failures printed.
-const FAILURES_SHOWN: usize = 5;
+const MAX_PRINTED_FAILURES: usize = 5;
 
 /// How much to look at.
 #[derive(Args)]
-pub(crate) struct Orders {
+pub(crate) struct AgreementArgs {
     /// How many worlds
     #[arg(long, default_value_t = 20_000)]
     worlds: u64,
@@ -52,22 +52,22 @@ pub(crate) struct Orders {
 }
 
 /// A world in which the product and the oracle disagree.
-struct Failure {
+struct DisagreeingWorld {
     seed: Option<u64>,
-    mismatch: Mismatch,
-    smallest: Case,
+    mismatch: AnswerMismatch,
+    smallest: AgreementCase,
 }
 
-pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: &AgreementArgs) -> anyhow::Result<()> {
     let started = Instant::now();
     let (tally, failures) = match &orders.case {
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("{} cannot be read", file.display()))?;
             let case = serde_json::from_str(&text)?;
-            let mut tally = Tally::default();
-            let mismatch = compare::check(&case, &mut tally).await?;
-            let failure = |mismatch| Failure { seed: None, mismatch, smallest: case };
+            let mut tally = AgreementTally::default();
+            let mismatch = compare::check_case(&case, &mut tally).await?;
+            let failure = |mismatch| DisagreeingWorld { seed: None, mismatch, smallest: case };
             (tally, mismatch.map(failure).into_iter().collect())
         }
         None => {
@@ -75,7 +75,7 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
                 orders.threads.map_or_else(std::thread::available_parallelism, |threads| {
                     threads.try_into().map_err(std::io::Error::other)
                 })?;
-            many(orders.seed, orders.worlds, threads.get())?
+            check_worlds(orders.seed, orders.worlds, threads.get())?
         }
     };
     let seconds = started.elapsed().as_secs_f64();
@@ -83,56 +83,61 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
         failure.print();
     }
     if orders.json {
-        println!("{}", tally.json(seconds));
+        println!("{}", tally.to_json(seconds));
     } else {
-        println!("{}", tally.line(seconds));
+        println!("{}", tally.summary_line(seconds));
     }
     ensure!(failures.is_empty(), "the product and the oracle do not agree");
     Ok(())
 }
 
 /// Checks `worlds` worlds on several threads, each with its own runtime.
-fn many(first: u64, worlds: u64, threads: usize) -> anyhow::Result<(Tally, Vec<Failure>)> {
+fn check_worlds(
+    first: u64,
+    worlds: u64,
+    threads: usize,
+) -> anyhow::Result<(AgreementTally, Vec<DisagreeingWorld>)> {
     let next = AtomicU64::new(0);
     let failures = Mutex::new(Vec::new());
-    let work = || -> anyhow::Result<Tally> {
-        let runtime = runtime()?;
-        let mut tally = Tally::default();
+    let work = || -> anyhow::Result<AgreementTally> {
+        let runtime = build_runtime()?;
+        let mut tally = AgreementTally::default();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if worlds <= number {
                 return Ok(tally);
             }
             let seed = first.wrapping_add(number);
-            let case = generate::case(seed);
-            let check = AssertUnwindSafe(|| runtime.block_on(compare::check(&case, &mut tally)));
+            let case = generate::generate_case(seed);
+            let check =
+                AssertUnwindSafe(|| runtime.block_on(compare::check_case(&case, &mut tally)));
             let checked = catch_unwind(check).unwrap_or_else(|_| bail!("there was a panic"));
             let Some(mismatch) = checked.with_context(|| format!("with --seed {seed}"))? else {
                 continue;
             };
             let mut failures = failures.lock().expect("no one panics while holding the failures");
-            if failures.len() < FAILURES_SHOWN {
-                let (smallest, mismatch) = runtime.block_on(shrink::shrink(case, mismatch));
-                failures.push(Failure { seed: Some(seed), mismatch, smallest });
+            if failures.len() < MAX_PRINTED_FAILURES {
+                let (smallest, mismatch) = runtime.block_on(shrink::shrink_case(case, mismatch));
+                failures.push(DisagreeingWorld { seed: Some(seed), mismatch, smallest });
             }
         }
     };
-    let tallies: Vec<anyhow::Result<Tally>> = std::thread::scope(|scope| {
+    let tallies: Vec<anyhow::Result<AgreementTally>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker returns")).collect()
     });
-    let mut total = Tally::default();
+    let mut total = AgreementTally::default();
     for tally in tallies {
         total.add(&tally?);
     }
     Ok((total, failures.into_inner().expect("no one panics while holding the failures")))
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+fn build_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_time().build()?)
 }
 
-impl Failure {
+impl DisagreeingWorld {
     fn print(&self) {
         match self.seed {
             Some(seed) => eprintln!("with --seed {seed} --worlds 1: {}", self.mismatch),
@@ -149,9 +154,9 @@ mod tests {
 
     #[test]
     fn the_product_and_the_oracle_agree() {
-        let (tally, failures) = many(1, 2_000, 2).unwrap();
-        failures.iter().for_each(Failure::print);
+        let (tally, failures) = check_worlds(1, 2_000, 2).unwrap();
+        failures.iter().for_each(DisagreeingWorld::print);
         assert!(failures.is_empty());
-        assert!(tally.says_something(), "{}", tally.line(1.0));
+        assert!(tally.covers_every_outcome(), "{}", tally.summary_line(1.0));
     }
 }

@@ -20,10 +20,10 @@ mod upstreams;
 
 use std::path::Path;
 
-use report::Report;
+use report::BenchReport;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct BenchArgs {
     /// Which: access, doors, journal, library, openapi, overload, plan, record, search, start, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
@@ -37,7 +37,7 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
-const ALL: [&str; 11] = [
+const BENCHMARKS: [&str; 11] = [
     "access",
     "doors",
     "journal",
@@ -51,40 +51,40 @@ const ALL: [&str; 11] = [
     "upstreams",
 ];
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: BenchArgs) -> anyhow::Result<()> {
     let (names, folders): (Vec<&String>, Vec<&String>) =
-        orders.names.iter().partition(|name| ALL.contains(&name.as_str()));
+        orders.names.iter().partition(|name| BENCHMARKS.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
     if let Some(folder) = folder {
         anyhow::ensure!(
             folder.is_dir(),
             "there is neither a benchmark nor a folder `{}`; the benchmarks are: {}",
             folder.display(),
-            ALL.join(", ")
+            BENCHMARKS.join(", ")
         );
     }
     let mut missed = 0;
-    for name in ALL {
+    for name in BENCHMARKS {
         if !names.is_empty() && !names.iter().any(|asked| *asked == name) {
             continue;
         }
-        let mut report = Report::new(name);
-        let is_whole = measure(name, &mut report, &orders, folder).await?;
+        let mut report = BenchReport::new(name);
+        let is_whole = run_benchmark(name, &mut report, &orders, folder).await?;
         report.print()?;
         if is_whole && !orders.quick && orders.part.is_none() && orders.store.is_none() {
-            report.keep()?;
+            report.write_to_docs()?;
         }
-        missed += if orders.quick { 0 } else { report.missed() };
+        missed += if orders.quick { 0 } else { report.missed_count() };
     }
     anyhow::ensure!(missed == 0, "{missed} of the figures are not what must hold");
     Ok(())
 }
 
 /// Runs one benchmark. Returns true if its figures belong into docs/benchmarks.md.
-async fn measure(
+async fn run_benchmark(
     name: &str,
-    report: &mut Report,
-    orders: &Orders,
+    report: &mut BenchReport,
+    orders: &BenchArgs,
     folder: Option<&Path>,
 ) -> anyhow::Result<bool> {
     let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);

@@ -14,13 +14,13 @@ use std::time::Instant;
 use anyhow::ensure;
 use tokio::process::Command;
 
-use self::attempt::{ATTEMPTS, Attempt, Surroundings};
-use self::pizzeria::Pizzeria;
-use self::verdict::Verdict;
-use crate::started::Started;
+use self::attempt::{CLIENT_RUNS, ClientEnvironment, ClientRun};
+use self::pizzeria::PizzeriaServer;
+use self::verdict::ClientVerdict;
+use crate::started::ChildProgram;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct ClientsArgs {
     /// Node.js
     #[arg(long)]
     node: PathBuf,
@@ -35,21 +35,21 @@ pub(crate) struct Orders {
     only: Option<String>,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: ClientsArgs) -> anyhow::Result<()> {
     if !all_are_good(orders).await? {
         std::process::exit(1);
     }
     Ok(())
 }
 
-async fn all_are_good(orders: Orders) -> anyhow::Result<bool> {
+async fn all_are_good(orders: ClientsArgs) -> anyhow::Result<bool> {
     let only = orders.only.as_deref().unwrap_or_default();
-    let wanted: Vec<_> = ATTEMPTS.iter().filter(|one| one.name().contains(only)).collect();
+    let wanted: Vec<_> = CLIENT_RUNS.iter().filter(|one| one.name().contains(only)).collect();
     ensure!(!wanted.is_empty(), "there is no client `{only}`");
-    let pizzeria = Pizzeria::open().await?;
+    let pizzeria = PizzeriaServer::open().await?;
     let (fixture, fixture_url) = start_fixture().await?;
     let home = tempfile::tempdir()?;
-    let surroundings = Surroundings {
+    let surroundings = ClientEnvironment {
         node: orders.node,
         packages: orders.packages,
         python: orders.python,
@@ -60,28 +60,33 @@ async fn all_are_good(orders: Orders) -> anyhow::Result<bool> {
         key: pizzeria.key.clone(),
         fixture_url,
     };
-    println!("{}", Verdict::heading());
+    println!("{}", ClientVerdict::heading());
     let mut wrong = 0;
     for attempt in &wanted {
-        let verdict = judge(attempt, &surroundings, &pizzeria).await;
+        let verdict = judge_run(attempt, &surroundings, &pizzeria).await;
         println!("{verdict}");
-        wrong += usize::from(!verdict.is_good());
+        wrong += usize::from(!verdict.passed());
     }
     drop(fixture);
     println!("{} of {} as they must be", wanted.len() - wrong, wanted.len());
     Ok(wrong == 0)
 }
 
-async fn judge(attempt: &Attempt, surroundings: &Surroundings, pizzeria: &Pizzeria) -> Verdict {
+async fn judge_run(
+    attempt: &ClientRun,
+    surroundings: &ClientEnvironment,
+    pizzeria: &PizzeriaServer,
+) -> ClientVerdict {
     let started = Instant::now();
     let seen = attempt.run(surroundings).await;
     // Take the requests now, so that they do not count for the next client.
     let sent = pizzeria.upstream.take_requests();
-    Verdict::of(attempt, seen, &sent, started.elapsed())
+    ClientVerdict::judge(attempt, seen, &sent, started.elapsed())
 }
 
-async fn start_fixture() -> anyhow::Result<(Started, String)> {
+async fn start_fixture() -> anyhow::Result<(ChildProgram, String)> {
     let mut rig = Command::new(std::env::current_exe()?);
     rig.args(["fixture", "--port", "0"]);
-    Started::start(&rig, |said| Some(said.trim().strip_prefix("listening on ")?.to_owned())).await
+    ChildProgram::start(&rig, |said| Some(said.trim().strip_prefix("listening on ")?.to_owned()))
+        .await
 }

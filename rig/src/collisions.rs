@@ -15,32 +15,32 @@ use model::{Agent, Inventory, Manifest, Schema, SourceId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
-use toolcrib::{Context, JournalPlace, Options, SystemClock, Toolcrib};
+use toolcrib::{ChangeContext, JournalLocation, SystemClock, Toolcrib, ToolcribOptions};
 
 use crate::world;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct CollisionsArgs {
     /// The pairs, as JSON
     file: PathBuf,
 }
 
 #[derive(Deserialize)]
-struct Pairs {
-    claims: Vec<Pair<Value>>,
-    inventory: Vec<Pair<Vec<Operation>>>,
+struct CollisionPairs {
+    claims: Vec<CollisionPair<Value>>,
+    inventory: Vec<CollisionPair<Vec<CollidingOperation>>>,
 }
 
 #[derive(Deserialize)]
-struct Pair<T> {
+struct CollisionPair<T> {
     a: T,
     b: T,
 }
 
 #[derive(Clone, Deserialize)]
-struct Operation {
+struct CollidingOperation {
     name: Box<str>,
     method: Box<str>,
     path: Box<str>,
@@ -48,17 +48,17 @@ struct Operation {
     parameters: String,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: CollisionsArgs) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&orders.file)
         .with_context(|| format!("{}", orders.file.display()))?;
-    let pairs: Pairs = serde_json::from_str(&text)?;
+    let pairs: CollisionPairs = serde_json::from_str(&text)?;
     anyhow::ensure!(!pairs.claims.is_empty() && !pairs.inventory.is_empty(), "there are no pairs");
     let mut alike = 0;
     for pair in &pairs.claims {
-        claims(pair).await?;
+        check_claims(pair).await?;
     }
     for pair in &pairs.inventory {
-        alike += usize::from(inventories(pair).await?);
+        alike += usize::from(check_inventories(pair).await?);
     }
     println!(
         "claims {} told apart {}; inventories {} told apart {}, of which {alike} have the same published hash",
@@ -71,29 +71,32 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
 }
 
 /// Grants one tool to each role; the second agent must not get the tools of the first one.
-async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
+async fn check_claims(pair: &CollisionPair<Value>) -> anyhow::Result<()> {
     for (first, second) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
-        let crib = crib().await?;
+        let crib = open_crib().await?;
         let source: SourceId = "shop".parse()?;
-        register(&crib, &source).await?;
+        register_source(&crib, &source).await?;
         let roles = |claims: &Value| claims["realm_access"]["roles"][0].as_str().map(str::to_owned);
         let roles = [roles(first), roles(second)].map(|role| role.expect("the claims have a role"));
-        let operations = roles.iter().map(|role| Operation {
+        let operations = roles.iter().map(|role| CollidingOperation {
             name: role.as_str().into(),
             method: "GET".into(),
             path: "/".into(),
             parameters: "{}".to_owned(),
         });
-        ingest(&crib, inventory(&source, &operations.collect::<Vec<_>>())?).await?;
+        ingest_inventory(&crib, build_inventory(&source, &operations.collect::<Vec<_>>())?).await?;
         for role in &roles {
             let group =
                 json!({"id": role, "profile": {"name": role}, "selectors": [{"name": role}]});
-            execute(&crib, Command::Group(role.parse()?, GroupCommand::Create(from_json(group)?)))
-                .await?;
+            execute_command(
+                &crib,
+                Command::Group(role.parse()?, GroupCommand::Create(from_json(group)?)),
+            )
+            .await?;
             let matcher =
                 json!({"claim": "realm_access.roles", "operator": "contains", "value": role});
             let rules = json!({"name": role, "matchers": [matcher], "groups": [role]});
-            execute(
+            execute_command(
                 &crib,
                 Command::Policy(role.parse()?, PolicyCommand::Define(from_json(rules)?)),
             )
@@ -111,46 +114,49 @@ async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
 }
 
 /// Returns true if the published hashes, which are short, are equal. The states must differ.
-async fn inventories(pair: &Pair<Vec<Operation>>) -> anyhow::Result<bool> {
-    let crib = crib().await?;
+async fn check_inventories(pair: &CollisionPair<Vec<CollidingOperation>>) -> anyhow::Result<bool> {
+    let crib = open_crib().await?;
     let source: SourceId = "shop".parse()?;
-    register(&crib, &source).await?;
-    let [a, b] = [inventory(&source, &pair.a)?, inventory(&source, &pair.b)?];
+    register_source(&crib, &source).await?;
+    let [a, b] = [build_inventory(&source, &pair.a)?, build_inventory(&source, &pair.b)?];
     let alike = a.published_hash == b.published_hash;
     anyhow::ensure!(a.fingerprint != b.fingerprint, "two inventories have one fingerprint");
-    ingest(&crib, a).await?;
+    ingest_inventory(&crib, a).await?;
     let before = crib.catalog().snapshot().digest();
-    let answer = ingest(&crib, b).await?;
+    let answer = ingest_inventory(&crib, b).await?;
     let changed = answer["updated"].as_u64().unwrap_or(0) + answer["created"].as_u64().unwrap_or(0);
     anyhow::ensure!(0 < changed, "the second inventory was skipped: {answer}");
     anyhow::ensure!(before != crib.catalog().snapshot().digest(), "the state is the same");
     Ok(alike)
 }
 
-async fn crib() -> anyhow::Result<Toolcrib> {
-    let journal = JournalPlace::Memory.open(SystemClock).await?;
+async fn open_crib() -> anyhow::Result<Toolcrib> {
+    let journal = JournalLocation::Memory.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
-    let client = HttpClient::new(Egress::default());
-    Ok(Toolcrib::new(catalog, client, SystemClock, Options::default()))
+    let client = HttpClient::new(EgressPolicy::default());
+    Ok(Toolcrib::new(catalog, client, SystemClock, ToolcribOptions::default()))
 }
 
-async fn register(crib: &Toolcrib, source: &SourceId) -> anyhow::Result<()> {
+async fn register_source(crib: &Toolcrib, source: &SourceId) -> anyhow::Result<()> {
     let register = SourceCommand::Register(world::profile("Shop"));
-    execute(crib, Command::Source(source.clone(), register)).await.map(drop)
+    execute_command(crib, Command::Source(source.clone(), register)).await.map(drop)
 }
 
-async fn ingest(crib: &Toolcrib, inventory: Inventory) -> anyhow::Result<Value> {
-    execute(crib, Command::Ingest { inventory: Box::new(inventory), force: false }).await
+async fn ingest_inventory(crib: &Toolcrib, inventory: Inventory) -> anyhow::Result<Value> {
+    execute_command(crib, Command::Ingest { inventory: Box::new(inventory), force: false }).await
 }
 
-async fn execute(crib: &Toolcrib, command: Command) -> anyhow::Result<Value> {
-    Ok(crib.catalog().execute(command, Context::by("rig"), None).await?.answer)
+async fn execute_command(crib: &Toolcrib, command: Command) -> anyhow::Result<Value> {
+    Ok(crib.catalog().execute(command, ChangeContext::by_actor("rig"), None).await?.answer)
 }
 
-fn inventory(source: &SourceId, operations: &[Operation]) -> anyhow::Result<Inventory> {
+fn build_inventory(
+    source: &SourceId,
+    operations: &[CollidingOperation],
+) -> anyhow::Result<Inventory> {
     let mut manifests = Vec::new();
     for operation in operations {
-        let Operation { name, method, path, parameters } = operation.clone();
+        let CollidingOperation { name, method, path, parameters } = operation.clone();
         let input_schema = Schema::new(serde_json::from_str(&parameters)?)?;
         let manifest = Manifest {
             name: name.clone(),
@@ -191,10 +197,10 @@ mod tests {
         });
         std::fs::write(file.path(), pairs.to_string()).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(run(Orders { file: file.path().to_owned() })).unwrap();
+        runtime.block_on(run(CollisionsArgs { file: file.path().to_owned() })).unwrap();
         let same =
             json!({"claims": [], "inventory": [{"a": operation("/a"), "b": operation("/a")}]});
         std::fs::write(file.path(), same.to_string()).unwrap();
-        assert!(runtime.block_on(run(Orders { file: file.path().to_owned() })).is_err());
+        assert!(runtime.block_on(run(CollisionsArgs { file: file.path().to_owned() })).is_err());
     }
 }

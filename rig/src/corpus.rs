@@ -13,13 +13,13 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 
-use self::checks::Totals;
+use self::checks::CorpusTotals;
 pub(crate) use self::checks::list_bytes;
-pub(crate) use self::specification::Known;
+pub(crate) use self::specification::KnownSpecification;
 
 /// What to look at.
 #[derive(Args)]
-pub(crate) struct Orders {
+pub(crate) struct CorpusArgs {
     /// The folder
     folder: PathBuf,
     /// Only specifications and cases whose name contains this
@@ -33,39 +33,39 @@ pub(crate) struct Orders {
     verbose: bool,
 }
 
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
-    let folder = Folder::open(&orders.folder)?;
-    let mut totals = Totals::default();
+pub(crate) fn run(orders: &CorpusArgs) -> anyhow::Result<()> {
+    let folder = CorpusFolder::open(&orders.folder)?;
+    let mut totals = CorpusTotals::default();
     for known in specifications(&folder)? {
         if orders.only.as_deref().is_some_and(|only| !known.id.contains(only)) {
             continue;
         }
-        let counts = checks::check(&known, orders.verbose, orders.dump.as_deref());
-        println!("{}", counts.line(&known.id));
+        let counts = checks::check_specification(&known, orders.verbose, orders.dump.as_deref());
+        println!("{}", counts.summary_line(&known.id));
         totals.add(&counts);
     }
-    println!("{}", totals.line());
+    println!("{}", totals.summary_line());
     let cases = orders.folder.join("cases");
     if cases.is_dir() {
-        let totals = cases::run(&cases, orders.only.as_deref())?;
-        println!("{}", totals.line());
-        ensure!(totals.is_good(), "a case is not exact");
+        let totals = cases::run_cases(&cases, orders.only.as_deref())?;
+        println!("{}", totals.summary_line());
+        ensure!(totals.all_exact(), "a case is not exact");
     }
-    ensure!(totals.is_good(), "the figures above are not what must hold");
+    ensure!(totals.has_no_violations(), "the figures above are not what must hold");
     Ok(())
 }
 
-pub(crate) fn specifications(folder: &Folder) -> anyhow::Result<Vec<Known>> {
-    specification::list(&folder.specifications)
+pub(crate) fn specifications(folder: &CorpusFolder) -> anyhow::Result<Vec<KnownSpecification>> {
+    specification::list_specifications(&folder.specifications)
 }
 
 /// The folder of the specifications, unpacked if necessary.
-pub(crate) struct Folder {
+pub(crate) struct CorpusFolder {
     specifications: PathBuf,
     _unpacked: Option<tempfile::TempDir>,
 }
 
-impl Folder {
+impl CorpusFolder {
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let archive = folder.join("corpus.tar.xz");
         if !archive.is_file() {

@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use catalog::journal::{Journal, Position};
-use catalog::{Catalog, Moment, snapshot_at, verify};
-use toolcrib::{JournalPlace, SystemClock};
+use catalog::{Catalog, JournalMoment, snapshot_at, verify_journal};
+use toolcrib::{JournalLocation, SystemClock};
 
 use crate::postgres;
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct CrashArgs {
     /// sqlite or postgres
     #[arg(long, default_value = "sqlite")]
-    store: Store,
+    store: CrashStore,
     /// Kills the program behind a source instead, while agents call its tools.
     #[arg(long, conflicts_with = "store")]
     children: bool,
@@ -37,45 +37,49 @@ pub(crate) struct Orders {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Store {
+enum CrashStore {
     Sqlite,
     Postgres,
 }
 
 /// Totals over all kills.
 #[derive(Default)]
-struct Damage {
+struct CrashDamage {
     acked: usize,
     lost: usize,
     duplicated: usize,
     diverged: usize,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: CrashArgs) -> anyhow::Result<()> {
     let seed = orders.seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("seed {seed}");
-    let random = Random::new(seed);
+    let random = SeededRandom::new(seed);
     match orders {
-        Orders { children: true, kills, .. } => children::run(kills, random).await,
-        Orders { record: true, store, kills, .. } => record::run(store, kills, random).await,
-        Orders { store, kills, .. } => writers(store, kills, random).await,
+        CrashArgs { children: true, kills, .. } => children::run(kills, random).await,
+        CrashArgs { record: true, store, kills, .. } => record::run(store, kills, random).await,
+        CrashArgs { store, kills, .. } => kill_writers(store, kills, random).await,
     }
 }
 
-async fn writers(store: Store, kills: u32, mut random: Random) -> anyhow::Result<()> {
+async fn kill_writers(
+    store: CrashStore,
+    kills: u32,
+    mut random: SeededRandom,
+) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (place, nodes) = match store {
-        Store::Sqlite => (folder.path().join("crash.db").display().to_string(), 1),
-        Store::Postgres => (postgres::fresh_database("toolcrib_crash").await?, 2),
+        CrashStore::Sqlite => (folder.path().join("crash.db").display().to_string(), 1),
+        CrashStore::Postgres => (postgres::fresh_database("toolcrib_crash").await?, 2),
     };
-    let mut check = Check::default();
+    let mut check = JournalCheck::default();
     let started = Instant::now();
     for kill in 1..=kills {
         let mut children = (0..nodes)
-            .map(|node| start(&place, folder.path(), node))
+            .map(|node| start_worker(&place, folder.path(), node))
             .collect::<Result<Vec<_>, _>>()?;
         std::thread::sleep(Duration::from_millis(5 + random.below(800)));
-        let server_too = matches!(store, Store::Postgres) && kill.is_multiple_of(5);
+        let server_too = matches!(store, CrashStore::Postgres) && kill.is_multiple_of(5);
         if server_too {
             postgres::crash_server()?;
             // The nodes continue without the database for a moment before they are killed too.
@@ -87,17 +91,17 @@ async fn writers(store: Store, kills: u32, mut random: Random) -> anyhow::Result
             child.kill()?;
             child.wait()?;
         }
-        let notes: Vec<_> = (0..nodes).map(|node| notes(folder.path(), node)).collect();
-        check.run(&place, &notes).await.context(format!("after kill {kill}"))?;
+        let notes: Vec<_> = (0..nodes).map(|node| notes_path(folder.path(), node)).collect();
+        check.check_notes(&place, &notes).await.context(format!("after kill {kill}"))?;
         if kill.is_multiple_of(20) {
-            let Damage { acked, lost, duplicated, diverged } = check.damage;
+            let CrashDamage { acked, lost, duplicated, diverged } = check.damage;
             let seconds = started.elapsed().as_secs();
             eprintln!(
                 "{seconds:>5} s  kills {kill} acked {acked} lost {lost} duplicated {duplicated} diverged {diverged}"
             );
         }
     }
-    let Damage { acked, lost, duplicated, diverged } = check.damage;
+    let CrashDamage { acked, lost, duplicated, diverged } = check.damage;
     println!("kills {kills} acked {acked} lost {lost} duplicated {duplicated} diverged {diverged}");
     ensure!(0 < acked, "nothing was acknowledged, so nothing was shown");
     if 0 < lost + duplicated + diverged {
@@ -106,33 +110,33 @@ async fn writers(store: Store, kills: u32, mut random: Random) -> anyhow::Result
     Ok(())
 }
 
-fn notes(folder: &Path, node: u32) -> PathBuf {
+fn notes_path(folder: &Path, node: u32) -> PathBuf {
     folder.join(format!("notes-{node}"))
 }
 
-fn start(place: &str, folder: &Path, node: u32) -> anyhow::Result<Child> {
+fn start_worker(place: &str, folder: &Path, node: u32) -> anyhow::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["worker", "--journal", place, "--node", &node.to_string(), "--notes"])
-        .arg(notes(folder, node));
+        .arg(notes_path(folder, node));
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
 }
 
 /// Compares the acknowledged commands with the journal.
 #[derive(Default)]
-struct Check {
-    damage: Damage,
+struct JournalCheck {
+    damage: CrashDamage,
     /// Positions and times of the events of each command key, up to the last position read.
-    runs: BTreeMap<String, Vec<(u64, jiff::Timestamp)>>,
-    read: Position,
+    events_by_key: BTreeMap<String, Vec<(u64, jiff::Timestamp)>>,
+    last_read: Position,
     compared: BTreeSet<String>,
 }
 
-impl Check {
-    async fn run(&mut self, place: &str, notes: &[PathBuf]) -> anyhow::Result<()> {
-        let place: JournalPlace = place.parse()?;
+impl JournalCheck {
+    async fn check_notes(&mut self, place: &str, notes: &[PathBuf]) -> anyhow::Result<()> {
+        let place: JournalLocation = place.parse()?;
         let journal = place.open(SystemClock).await?;
-        self.read_on(&*journal).await?;
+        self.read_new_events(&*journal).await?;
         let mut acked = 0;
         let mut lost = 0;
         let mut live = Vec::new();
@@ -151,35 +155,38 @@ impl Check {
                 }
             }
         }
-        let duplicated = self.runs.values().filter(|run| is_apart(run)).count();
+        let duplicated = self.events_by_key.values().filter(|run| is_executed_twice(run)).count();
         let mut diverged = 0;
         if let Some((position, digest)) = live.pop()
             && self.compared.insert(digest.clone())
         {
-            let rebuilt =
-                snapshot_at(&*journal, Moment::Position(position)).await?.digest().to_string();
+            let rebuilt = snapshot_at(&*journal, JournalMoment::Position(position))
+                .await?
+                .digest()
+                .to_string();
             diverged += usize::from(rebuilt != digest);
         }
         let catalog = Catalog::open(journal).await?;
-        let verification = verify(&**catalog.journal(), &catalog.snapshot(), |_| {}).await?;
+        let verification =
+            verify_journal(&**catalog.journal(), &catalog.snapshot(), |_| {}).await?;
         for problem in &verification.problems {
             eprintln!("problem: {problem}");
         }
         diverged += verification.problems.len();
         catalog.close().await;
         let before = self.damage.diverged;
-        self.damage = Damage { acked, lost, duplicated, diverged: before + diverged };
+        self.damage = CrashDamage { acked, lost, duplicated, diverged: before + diverged };
         Ok(())
     }
 
-    async fn read_on(&mut self, journal: &dyn Journal) -> anyhow::Result<()> {
+    async fn read_new_events(&mut self, journal: &dyn Journal) -> anyhow::Result<()> {
         loop {
-            let events = journal.read_after(self.read, 5000).await?;
+            let events = journal.read_after(self.last_read, 5000).await?;
             let Some(last) = events.last() else { return Ok(()) };
-            self.read = last.position;
+            self.last_read = last.position;
             for event in events {
                 if let Some(key) = event.correlation_id {
-                    self.runs
+                    self.events_by_key
                         .entry(key.to_string())
                         .or_default()
                         .push((event.position.0, event.time));
@@ -190,12 +197,14 @@ impl Check {
 
     /// The last event of the command must be at the acknowledged position.
     fn is_lost(&self, key: &str, position: u64) -> bool {
-        self.runs.get(key).is_none_or(|run| run.last().map(|(last, _)| *last) != Some(position))
+        self.events_by_key
+            .get(key)
+            .is_none_or(|run| run.last().map(|(last, _)| *last) != Some(position))
     }
 }
 
 /// True if the command was executed twice: its events are not adjacent, or were not stored in one append.
-fn is_apart(run: &[(u64, jiff::Timestamp)]) -> bool {
+fn is_executed_twice(run: &[(u64, jiff::Timestamp)]) -> bool {
     run.windows(2).any(|pair| pair[1].0 != pair[0].0 + 1 || pair[1].1 != pair[0].1)
 }
 
@@ -205,13 +214,16 @@ mod tests {
 
     #[test]
     fn lost_misplaced_and_duplicated_events_are_detected() {
-        let mut check = Check::default();
+        let mut check = JournalCheck::default();
         let at = |position, second| (position, jiff::Timestamp::from_second(second).unwrap());
-        check.runs.insert("key".to_owned(), vec![at(3, 1), at(4, 1)]);
+        check.events_by_key.insert("key".to_owned(), vec![at(3, 1), at(4, 1)]);
         assert!(!check.is_lost("key", 4));
         assert!(check.is_lost("key", 5), "the caller was told another position");
         assert!(check.is_lost("other", 4), "nothing of it is there");
-        assert!(!is_apart(&[at(3, 1), at(4, 1)]));
-        assert!(is_apart(&[at(3, 1), at(4, 1), at(9, 1)]) && is_apart(&[at(3, 1), at(4, 2)]));
+        assert!(!is_executed_twice(&[at(3, 1), at(4, 1)]));
+        assert!(
+            is_executed_twice(&[at(3, 1), at(4, 1), at(9, 1)])
+                && is_executed_twice(&[at(3, 1), at(4, 2)])
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct DurabilityArgs {
     /// Commands of each writer.
     #[arg(long, default_value_t = 40)]
     commands: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Orders {
     writers: u32,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: DurabilityArgs) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let trace = folder.path().join("trace");
     let mut command = Command::new("strace");
@@ -37,7 +37,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     ]);
     let status = command.stdin(Stdio::null()).status().context("strace is needed")?;
     ensure!(status.success(), "the traced process failed");
-    let verdict = judge(&std::fs::read_to_string(&trace)?);
+    let verdict = judge_trace(&std::fs::read_to_string(&trace)?);
     println!(
         "acknowledged {} after their flush {} too early {}",
         verdict.acknowledged,
@@ -54,7 +54,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Verdict {
+struct TraceVerdict {
     acknowledged: usize,
     flushed: usize,
     too_early: Vec<String>,
@@ -62,36 +62,36 @@ struct Verdict {
 
 /// How far a key is on its way to the disk.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum KeyState {
     Written,
     Flushed,
 }
 
 /// Reads a trace in order. A key is written if a write to the log contains it. It is flushed when a later flush of the
 /// log has returned.
-fn judge(trace: &str) -> Verdict {
-    let mut keys: BTreeMap<String, Way> = BTreeMap::new();
+fn judge_trace(trace: &str) -> TraceVerdict {
+    let mut keys: BTreeMap<String, KeyState> = BTreeMap::new();
     let mut flushing: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut verdict = Verdict { acknowledged: 0, flushed: 0, too_early: Vec::new() };
+    let mut verdict = TraceVerdict { acknowledged: 0, flushed: 0, too_early: Vec::new() };
     for line in trace.lines() {
         let (thread, call) = line.split_once(' ').unwrap_or(("", line));
         let call = call.trim_start();
         let to_log = call.contains("-wal>");
         if call.starts_with("pwrite64(") && to_log {
             for key in keys_in(call) {
-                keys.entry(key).or_insert(Way::Written);
+                keys.entry(key).or_insert(KeyState::Written);
             }
         } else if (call.starts_with("fdatasync(") || call.starts_with("fsync(")) && to_log {
             let written: Vec<_> = keys
                 .iter()
-                .filter(|(_, way)| **way == Way::Written)
+                .filter(|(_, way)| **way == KeyState::Written)
                 .map(|(key, _)| key.clone())
                 .collect();
             if call.contains("unfinished") {
                 flushing.insert(thread, written);
             } else if call.ends_with("= 0") {
                 written.into_iter().for_each(|key| {
-                    keys.insert(key, Way::Flushed);
+                    keys.insert(key, KeyState::Flushed);
                 });
             }
         } else if call.starts_with("<... fdatasync resumed>")
@@ -100,14 +100,14 @@ fn judge(trace: &str) -> Verdict {
             let written = flushing.remove(thread).unwrap_or_default();
             if call.ends_with("= 0") {
                 written.into_iter().for_each(|key| {
-                    keys.insert(key, Way::Flushed);
+                    keys.insert(key, KeyState::Flushed);
                 });
             }
         } else if call.starts_with("write(") && call.contains("\"ack ") && call.contains(" changed")
         {
             let Some(key) = keys_in(call).into_iter().next() else { continue };
             verdict.acknowledged += 1;
-            if keys.get(&key) == Some(&Way::Flushed) {
+            if keys.get(&key) == Some(&KeyState::Flushed) {
                 verdict.flushed += 1;
             } else {
                 verdict.too_early.push(key);
@@ -134,7 +134,7 @@ mod tests {
     const ACK: &str = r#"8 write(4</x/notes>, "ack key-0-0-1-1-end 9 changed\n", 30) = 30"#;
 
     fn too_early(lines: &[&str]) -> usize {
-        judge(&lines.join("\n")).too_early.len()
+        judge_trace(&lines.join("\n")).too_early.len()
     }
 
     #[test]

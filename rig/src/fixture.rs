@@ -13,44 +13,44 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use toolcrib::{
-    CallContext, Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider,
-    Unfinished, UnfinishedOf,
+    CallContext, CompletionRequest, CompletionTarget, OfferListing, ProvidedTool, ProviderChanges,
+    ProviderError, ProviderFuture, ToolCallFuture, ToolProvider,
 };
 
-use self::prompts::{Prompt, Wanted};
+use self::prompts::{FixturePrompt, PromptRequest};
 use self::tools::changing::watched_changes;
-use self::tools::{Incoming, Tool};
+use self::tools::{FixtureCall, FixtureTool};
 
-pub(crate) use self::server::{Orders, run};
+pub(crate) use self::server::{FixtureArgs, run};
 
 /// The provider behind the server.
-struct Fixture {
-    tools: Vec<Tool>,
-    prompts: Vec<Prompt>,
-    resources: Vec<Arc<Listed>>,
-    templates: Vec<Arc<Listed>>,
-    changes: watch::Sender<Changes>,
+struct FixtureProvider {
+    tools: Vec<FixtureTool>,
+    prompts: Vec<FixturePrompt>,
+    resources: Vec<Arc<OfferListing>>,
+    templates: Vec<Arc<OfferListing>>,
+    changes: watch::Sender<ProviderChanges>,
 }
 
-impl Fixture {
+impl FixtureProvider {
     fn new() -> Self {
         Self {
-            tools: tools::all(),
-            prompts: prompts::all(),
-            resources: resources::all(),
+            tools: tools::all_tools(),
+            prompts: prompts::all_prompts(),
+            resources: resources::all_resources(),
             templates: resources::templates(),
             changes: watch::Sender::default(),
         }
     }
 
-    fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.iter().find(|tool| *tool.offered.name == *name)
+    fn tool(&self, name: &str) -> Option<&FixtureTool> {
+        self.tools.iter().find(|tool| *tool.definition.name == *name)
     }
 }
 
-impl ToolProvider for Fixture {
+impl ToolProvider for FixtureProvider {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
-        let mut all: Vec<_> = self.tools.iter().map(|tool| Arc::clone(&tool.offered)).collect();
+        let mut all: Vec<_> = self.tools.iter().map(|tool| Arc::clone(&tool.definition)).collect();
         // An agent is notified only if its list differs, so the last description counts the changes.
         let times = self.changes.borrow().tools;
         if let Some(last) = all.last_mut() {
@@ -61,7 +61,7 @@ impl ToolProvider for Fixture {
     }
 
     fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
-        self.tool(name).map(|tool| Arc::clone(&tool.offered))
+        self.tool(name).map(|tool| Arc::clone(&tool.definition))
     }
 
     fn call_tool<'a>(
@@ -69,15 +69,15 @@ impl ToolProvider for Fixture {
         name: &'a str,
         arguments: Map<String, Value>,
         call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         match self.tool(name) {
-            Some(tool) => (tool.handler)(Incoming { arguments, call, changes: &self.changes }),
+            Some(tool) => (tool.handler)(FixtureCall { arguments, call, changes: &self.changes }),
             None => Box::pin(async { Err(ProviderError::ToolNotFound { name: name.into() }) }),
         }
     }
 
-    fn list_prompts(&self) -> Vec<Arc<Listed>> {
-        self.prompts.iter().map(|prompt| Arc::clone(&prompt.offered)).collect()
+    fn list_prompts(&self) -> Vec<Arc<OfferListing>> {
+        self.prompts.iter().map(|prompt| Arc::clone(&prompt.definition)).collect()
     }
 
     fn get_prompt<'a>(
@@ -85,18 +85,18 @@ impl ToolProvider for Fixture {
         name: &'a str,
         arguments: Map<String, Value>,
         call: &'a CallContext,
-    ) -> Coming<'a, Map<String, Value>> {
-        match self.prompts.iter().find(|prompt| *prompt.offered.key == *name) {
-            Some(prompt) => (prompt.handler)(Wanted { arguments, call }),
+    ) -> ProviderFuture<'a, Map<String, Value>> {
+        match self.prompts.iter().find(|prompt| *prompt.definition.key == *name) {
+            Some(prompt) => (prompt.handler)(PromptRequest { arguments, call }),
             None => Box::pin(async { Err(ProviderError::Invalid("no such prompt".to_owned())) }),
         }
     }
 
-    fn list_resources(&self) -> Vec<Arc<Listed>> {
+    fn list_resources(&self) -> Vec<Arc<OfferListing>> {
         self.resources.clone()
     }
 
-    fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
+    fn list_resource_templates(&self) -> Vec<Arc<OfferListing>> {
         self.templates.clone()
     }
 
@@ -104,21 +104,21 @@ impl ToolProvider for Fixture {
         &'a self,
         uri: &'a str,
         _call: &'a CallContext,
-    ) -> Coming<'a, Option<Map<String, Value>>> {
+    ) -> ProviderFuture<'a, Option<Map<String, Value>>> {
         let changes = watched_changes(&self.changes.borrow());
-        Box::pin(async move { Ok(resources::read(uri, changes)) })
+        Box::pin(async move { Ok(resources::read_resource(uri, changes)) })
     }
 
-    fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
-        match &unfinished.of {
-            UnfinishedOf::Prompt(name) => {
+    fn complete(&self, unfinished: &CompletionRequest) -> Option<Vec<String>> {
+        match &unfinished.target {
+            CompletionTarget::Prompt(name) => {
                 prompts::proposals(name, &unfinished.argument, &unfinished.value)
             }
-            UnfinishedOf::Template(_) => None,
+            CompletionTarget::Template(_) => None,
         }
     }
 
-    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+    fn changes(&self) -> Vec<watch::Receiver<ProviderChanges>> {
         vec![self.changes.subscribe()]
     }
 }

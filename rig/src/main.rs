@@ -36,86 +36,86 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The test rig of toolcrib.
 #[derive(Parser)]
-struct Orders {
+struct RigArgs {
     #[command(subcommand)]
-    order: Order,
+    order: RigCommand,
 }
 
 #[derive(Subcommand)]
-enum Order {
+enum RigCommand {
     /// Makes up worlds and compares what agents are told with an independent oracle.
-    Agreement(agreement::Orders),
+    Agreement(agreement::AgreementArgs),
     /// Measures, side by side with the bare driver, and writes docs/benchmarks.md.
-    Bench(bench::Orders),
+    Bench(bench::BenchArgs),
     /// Tries foreign clients of MCP on a server, and compares what they see with what they must.
-    Clients(clients::Orders),
+    Clients(clients::ClientsArgs),
     /// Speaks MCP to a server as the conformance suite expects of a client.
-    ConformanceClient(conformance_client::Orders),
+    ConformanceClient(conformance_client::ConformanceClientArgs),
     /// Kills a writing process again and again and counts what is lost.
-    Crash(crash::Orders),
+    Crash(crash::CrashArgs),
     /// Traces a writing process and checks that every acknowledgement came after its flush.
-    Durability(durability::Orders),
+    Durability(durability::DurabilityArgs),
     /// Tells pairs apart whose hashes begin alike.
-    Collisions(collisions::Orders),
+    Collisions(collisions::CollisionsArgs),
     /// Discovers every specification of a folder and compares with what is known of them.
-    Corpus(corpus::Orders),
+    Corpus(corpus::CorpusArgs),
     /// Serves tools, prompts and resources of its own, for suites that try a server of MCP.
-    Fixture(fixture::Orders),
+    Fixture(fixture::FixtureArgs),
     /// Has one of ten sources do harm, and looks what the others notice of it.
-    Hostile(upstreams::hostile::Orders),
+    Hostile(upstreams::hostile::HostileArgs),
     /// Tries servers of MCP and authorization servers with a server of ours, and compares what an agent gets with what it must.
-    Servers(servers::Orders),
+    Servers(servers::ServersArgs),
     /// Judges Wycheproof's vectors of JSON Web Signatures.
-    Wycheproof(wycheproof::Orders),
+    Wycheproof(wycheproof::WycheproofArgs),
     /// Writes until it is killed; started by the others.
     #[command(hide = true)]
-    Worker(worker::Orders),
+    Worker(worker::WorkerArgs),
     /// Discovers a specification and says what memory that took; started by `bench`.
     #[command(hide = true)]
-    Discovered(bench::openapi::DiscoveredOrders),
+    Discovered(bench::openapi::DiscoveredArgs),
     /// Opens a catalog and says what that took; started by `bench`.
     #[command(hide = true)]
-    Opened(bench::opened::Orders),
+    Opened(bench::opened::OpenedArgs),
     /// Serves until its standard input ends; started by `bench`.
     #[command(hide = true)]
-    Server(bench::doors::server::Orders),
+    Server(bench::doors::server::BenchServerArgs),
     /// A crib over MCP servers and APIs, until its standard input ends; started by `bench`, `crash` and `hostile`.
     #[command(hide = true)]
-    Crib(upstreams::crib::Orders),
+    Crib(upstreams::crib::CribArgs),
     /// An MCP server, until its standard input ends; started by the same.
     #[command(hide = true)]
-    Mcp(upstreams::server::Orders),
+    Mcp(upstreams::server::EchoServerArgs),
     /// An HTTP API, likewise.
     #[command(hide = true)]
-    Api(upstreams::api::Orders),
+    Api(upstreams::api::EchoApiArgs),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    if let Some(code) = stdio::run_if_asked() {
+    if let Some(code) = stdio::run_as_bound_child() {
         return Ok(code);
     }
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        match Orders::parse().order {
-            Order::Agreement(orders) => agreement::run(&orders).await,
-            Order::Bench(orders) => bench::run(orders).await,
-            Order::Clients(orders) => clients::run(orders).await,
-            Order::ConformanceClient(orders) => conformance_client::run(&orders).await,
-            Order::Crash(orders) => crash::run(orders).await,
-            Order::Durability(orders) => durability::run(orders).await,
-            Order::Collisions(orders) => collisions::run(orders).await,
-            Order::Corpus(orders) => corpus::run(&orders),
-            Order::Fixture(orders) => fixture::run(&orders).await,
-            Order::Hostile(orders) => upstreams::hostile::run(&orders).await,
-            Order::Servers(orders) => servers::run(orders).await,
-            Order::Wycheproof(orders) => wycheproof::run(&orders),
-            Order::Worker(orders) => worker::run(orders).await,
-            Order::Discovered(orders) => bench::openapi::print_peak(&orders),
-            Order::Opened(orders) => bench::opened::run(orders).await,
-            Order::Server(orders) => bench::doors::server::run(orders).await,
-            Order::Crib(orders) => upstreams::crib::run(orders).await,
-            Order::Mcp(orders) => upstreams::server::run(&orders),
-            Order::Api(orders) => upstreams::api::run(&orders),
+        match RigArgs::parse().order {
+            RigCommand::Agreement(orders) => agreement::run(&orders).await,
+            RigCommand::Bench(orders) => bench::run(orders).await,
+            RigCommand::Clients(orders) => clients::run(orders).await,
+            RigCommand::ConformanceClient(orders) => conformance_client::run(&orders).await,
+            RigCommand::Crash(orders) => crash::run(orders).await,
+            RigCommand::Durability(orders) => durability::run(orders).await,
+            RigCommand::Collisions(orders) => collisions::run(orders).await,
+            RigCommand::Corpus(orders) => corpus::run(&orders),
+            RigCommand::Fixture(orders) => fixture::run(&orders).await,
+            RigCommand::Hostile(orders) => upstreams::hostile::run(&orders).await,
+            RigCommand::Servers(orders) => servers::run(orders).await,
+            RigCommand::Wycheproof(orders) => wycheproof::run(&orders),
+            RigCommand::Worker(orders) => worker::run(orders).await,
+            RigCommand::Discovered(orders) => bench::openapi::print_peak(&orders),
+            RigCommand::Opened(orders) => bench::opened::run(orders).await,
+            RigCommand::Server(orders) => bench::doors::server::run(orders).await,
+            RigCommand::Crib(orders) => upstreams::crib::run(orders).await,
+            RigCommand::Mcp(orders) => upstreams::server::run(&orders),
+            RigCommand::Api(orders) => upstreams::api::run(&orders),
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -8,14 +8,14 @@ use anyhow::{Context as _, bail};
 use tokio_postgres::NoTls;
 
 /// URL of the server.
-pub(crate) fn url() -> anyhow::Result<String> {
+pub(crate) fn server_url() -> anyhow::Result<String> {
     std::env::var("TOOLCRIB_TEST_POSTGRES")
         .context("no PostgreSQL: start this through `cargo xtask`")
 }
 
 /// Creates an empty database and returns its URL.
 pub(crate) async fn fresh_database(name: &str) -> anyhow::Result<String> {
-    let url = url()?;
+    let url = server_url()?;
     let client = connect(&url).await?;
     client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
     client.batch_execute(&format!("CREATE DATABASE {name}")).await?;

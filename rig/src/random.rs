@@ -1,8 +1,8 @@
-//! Pseudorandom numbers from a seed (SplitMix64), so that a run can be repeated.
+//! Pseudorandom numbers from a seed (`SplitMix64`), so that a run can be repeated.
 
-pub(crate) struct Random(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -19,16 +19,16 @@ use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use serde_json::json;
 
-use self::agent::{Agent, ERAS};
-use self::authority::Authority;
-use self::direct::Direct;
-use self::server::{Installed, Place, Server};
-use crate::served::Served;
+use self::agent::{ERAS, McpAgent};
+use self::authority::ForeignAuthority;
+use self::direct::DirectClient;
+use self::server::{ForeignServer, InstalledPackages, ServerWorkspace};
+use crate::served::RunningToolcrib;
 
 const OPTIONS: [&str; 1] = ["--allow-stdio"];
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct ServersArgs {
     /// Node.js
     #[arg(long)]
     node: PathBuf,
@@ -46,23 +46,23 @@ pub(crate) struct Orders {
     only: Option<String>,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: ServersArgs) -> anyhow::Result<()> {
     let only = orders.only.as_deref().unwrap_or_default();
-    let all = Server::ALL.into_iter();
-    let wanted: Vec<Server> = all.filter(|server| server.id().contains(only)).collect();
-    let all = Authority::ALL.into_iter();
-    let authorities: Vec<Authority> = all.filter(|one| one.id().contains(only)).collect();
+    let all = ForeignServer::ALL.into_iter();
+    let wanted: Vec<ForeignServer> = all.filter(|server| server.id().contains(only)).collect();
+    let all = ForeignAuthority::ALL.into_iter();
+    let authorities: Vec<ForeignAuthority> = all.filter(|one| one.id().contains(only)).collect();
     ensure!(!wanted.is_empty() || !authorities.is_empty(), "there is no server `{only}`");
-    let installed = Installed {
+    let installed = InstalledPackages {
         node: orders.node,
         packages: orders.packages,
         python: orders.python,
         older_python: orders.older_python,
     };
-    left::take_in_orphans()?;
-    let mut table = Table::begin();
+    left::become_subreaper()?;
+    let mut table = ResultTable::begin();
     if !wanted.is_empty() {
-        try_all(&installed, &wanted, &mut table).await?;
+        test_servers(&installed, &wanted, &mut table).await?;
     }
     for authority in authorities {
         authority.run(&installed, &mut table).await;
@@ -74,63 +74,69 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn try_all(
-    installed: &Installed,
-    wanted: &[Server],
-    table: &mut Table,
+async fn test_servers(
+    installed: &InstalledPackages,
+    wanted: &[ForeignServer],
+    table: &mut ResultTable,
 ) -> anyhow::Result<()> {
-    let place = Place::make(installed.clone(), wanted).await?;
-    let mut served = Served::open(&OPTIONS).await?;
-    let keys = register(&served, &place, wanted).await?;
+    let place = ServerWorkspace::create(installed.clone(), wanted).await?;
+    let mut served = RunningToolcrib::open(&OPTIONS).await?;
+    let keys = register_all(&served, &place, wanted).await?;
     for (server, key) in wanted.iter().zip(&keys) {
         for era in ERAS {
             let start = Instant::now();
-            let calls = try_one(*server, &served, key, era, &place).await;
-            table.row(server.id(), era.version(), start, calls);
+            let calls = test_server(*server, &served, key, era, &place).await;
+            table.print_row(server.id(), era.version(), start, calls);
         }
     }
     for (server, key) in wanted.iter().zip(&keys).filter(|(server, _)| server.is_program()) {
         let start = Instant::now();
-        let calls = compare(*server, &served, key, &place).await;
-        table.row(server.id(), "lossless", start, calls);
+        let calls = compare_with_direct(*server, &served, key, &place).await;
+        table.print_row(server.id(), "lossless", start, calls);
     }
-    if wanted.contains(&Server::Everything) && wanted.contains(&Server::EverythingHttp) {
+    if wanted.contains(&ForeignServer::Everything)
+        && wanted.contains(&ForeignServer::EverythingHttp)
+    {
         let start = Instant::now();
-        table.row("everything", "clash", start, compare_clash(&served, &place).await);
+        table.print_row("everything", "clash", start, compare_clash(&served, &place).await);
     }
     let start = Instant::now();
-    table.row("all", "stopped", start, stop(&mut served, &place, Signal::TERM).await);
+    table.print_row("all", "stopped", start, stop_server(&mut served, &place, Signal::TERM).await);
     let start = Instant::now();
-    let killed = kill(&mut served, &place, wanted, &keys).await;
-    table.row("all", "killed", start, killed);
+    let killed = restart_and_kill(&mut served, &place, wanted, &keys).await;
+    table.print_row("all", "killed", start, killed);
     Ok(())
 }
 
 /// Registers all servers. Returns one key per server, which is granted only the tools of that server.
-async fn register(
-    served: &Served,
-    place: &Place,
-    wanted: &[Server],
+async fn register_all(
+    served: &RunningToolcrib,
+    place: &ServerWorkspace,
+    wanted: &[ForeignServer],
 ) -> anyhow::Result<Vec<String>> {
     let admin = &served.admin;
     for server in wanted {
-        admin.post("sources", place.source(*server)).await?;
+        admin.post("sources", place.source_body(*server)).await?;
     }
     let mut keys = Vec::new();
     for server in wanted {
         let id = server.id();
-        admin.wait_for(id).await?;
+        admin.wait_for_inventory(id).await?;
         let kinds = ["tool", "prompt", "resource"];
         let selectors = kinds.map(|kind| json!({"kind": kind, "source": id}));
         let group = json!({"id": id, "name": id, "selector_mode": "any", "selectors": selectors});
         admin.post("groups", group).await?;
-        keys.push(key(served, id, &[*server]).await?);
+        keys.push(create_key(served, id, &[*server]).await?);
     }
     Ok(keys)
 }
 
 /// Creates an agent that has the tools of these servers, and returns its key.
-async fn key(served: &Served, name: &str, servers: &[Server]) -> anyhow::Result<String> {
+async fn create_key(
+    served: &RunningToolcrib,
+    name: &str,
+    servers: &[ForeignServer],
+) -> anyhow::Result<String> {
     let matchers = json!([{"claim": "role", "operator": "equals", "value": name}]);
     let groups: Vec<&str> = servers.iter().map(|server| server.id()).collect();
     let policy = json!({"name": name, "groups": groups, "matchers": matchers});
@@ -139,31 +145,31 @@ async fn key(served: &Served, name: &str, servers: &[Server]) -> anyhow::Result<
     Ok(made["key"].as_str().context("a new key is shown")?.to_owned())
 }
 
-async fn try_one(
-    server: Server,
-    served: &Served,
+async fn test_server(
+    server: ForeignServer,
+    served: &RunningToolcrib,
     key: &str,
-    era: agent::Era,
-    place: &Place,
+    era: agent::AgentEra,
+    place: &ServerWorkspace,
 ) -> anyhow::Result<usize> {
-    let agent = Agent::connect(&served.url, key, era).await?;
-    trial::run(server, &agent, place).await
+    let agent = McpAgent::connect(&served.url, key, era).await?;
+    trial::run_trial(server, &agent, place).await
 }
 
 /// Compares a direct connection to the server with the connection through toolcrib.
-async fn compare(
-    server: Server,
-    served: &Served,
+async fn compare_with_direct(
+    server: ForeignServer,
+    served: &RunningToolcrib,
     key: &str,
-    place: &Place,
+    place: &ServerWorkspace,
 ) -> anyhow::Result<usize> {
-    let mut direct = Direct::start(&place.command(server)).await?;
-    let tools = direct.tools().await?;
+    let mut direct = DirectClient::start(&place.command(server)).await?;
+    let tools = direct.list_tools().await?;
     let mut calls = 0;
     for era in ERAS {
-        let agent = Agent::connect(&served.url, key, era).await?;
-        lossless::compare_tools(&tools, &agent.tools().await?)?;
-        if server == Server::Everything {
+        let agent = McpAgent::connect(&served.url, key, era).await?;
+        lossless::compare_tools(&tools, &agent.list_tools().await?)?;
+        if server == ForeignServer::Everything {
             calls += lossless::compare_calls(&mut direct, &agent, server.id()).await?;
         }
     }
@@ -171,21 +177,22 @@ async fn compare(
 }
 
 /// Compares the lists of an agent with two copies of one server: clashing names are qualified, nothing else differs.
-async fn compare_clash(served: &Served, place: &Place) -> anyhow::Result<usize> {
-    let servers = [Server::Everything, Server::EverythingHttp];
-    let key = key(served, "both", &servers).await?;
-    let tools = Direct::start(&place.command(Server::Everything)).await?.tools().await?;
+async fn compare_clash(served: &RunningToolcrib, place: &ServerWorkspace) -> anyhow::Result<usize> {
+    let servers = [ForeignServer::Everything, ForeignServer::EverythingHttp];
+    let key = create_key(served, "both", &servers).await?;
+    let tools =
+        DirectClient::start(&place.command(ForeignServer::Everything)).await?.list_tools().await?;
     for era in ERAS {
-        let agent = Agent::connect(&served.url, &key, era).await?;
-        let mut listed = agent.tools().await?;
+        let agent = McpAgent::connect(&served.url, &key, era).await?;
+        let mut listed = agent.list_tools().await?;
         for server in servers {
-            let own = lossless::take_named(&mut listed, &format!("{}__", server.id()));
+            let own = lossless::take_prefixed(&mut listed, &format!("{}__", server.id()));
             lossless::compare_tools(&tools, &own)?;
         }
         // Only the HTTP server offers this tool, so its name does not clash.
-        let others = trial::names(&listed);
+        let others = trial::tool_names(&listed);
         ensure!(others == ["get-roots-list"], "the other tools are {others:?}");
-        let told = agent.call("everything__get-sum", json!({"a": 1, "b": 1})).await?;
+        let told = agent.call_tool("everything__get-sum", json!({"a": 1, "b": 1})).await?;
         let text = &told.result["content"][0]["text"];
         ensure!(*text == "The sum of 1 and 1 is 2.", "the sum is {text}");
     }
@@ -193,43 +200,55 @@ async fn compare_clash(served: &Served, place: &Place) -> anyhow::Result<usize> 
 }
 
 /// Stops the server. Afterwards, only the processes that we started ourselves may remain.
-async fn stop(served: &mut Served, place: &Place, signal: Signal) -> anyhow::Result<usize> {
-    let before = left::count()?;
-    ensure!(place.listening() + 1 < before, "there is nothing that could be left");
-    served.server.end(signal).await?;
-    left::wait_for(place.listening()).await?;
+async fn stop_server(
+    served: &mut RunningToolcrib,
+    place: &ServerWorkspace,
+    signal: Signal,
+) -> anyhow::Result<usize> {
+    let before = left::count_descendants()?;
+    ensure!(place.http_server_count() + 1 < before, "there is nothing that could be left");
+    served.server.stop(signal).await?;
+    left::wait_until_left(place.http_server_count()).await?;
     Ok(0)
 }
 
 /// Restarts the server, calls the tools that it knew before, and kills it: no process may remain.
-async fn kill(
-    served: &mut Served,
-    place: &Place,
-    wanted: &[Server],
+async fn restart_and_kill(
+    served: &mut RunningToolcrib,
+    place: &ServerWorkspace,
+    wanted: &[ForeignServer],
     keys: &[String],
 ) -> anyhow::Result<usize> {
-    served.again(&OPTIONS).await?;
+    served.restart(&OPTIONS).await?;
     let mut calls = 0;
-    for (server, key) in wanted.iter().zip(keys).filter(|(server, _)| **server != Server::Sqlite) {
-        calls += try_one(*server, served, key, agent::Era::Legacy, place).await?;
+    for (server, key) in
+        wanted.iter().zip(keys).filter(|(server, _)| **server != ForeignServer::Sqlite)
+    {
+        calls += test_server(*server, served, key, agent::AgentEra::Legacy, place).await?;
     }
-    stop(served, place, Signal::KILL).await?;
+    stop_server(served, place, Signal::KILL).await?;
     Ok(calls)
 }
 
 /// Prints one result per line, and counts the failures.
-struct Table {
+struct ResultTable {
     rows: usize,
     wrong: usize,
 }
 
-impl Table {
+impl ResultTable {
     fn begin() -> Self {
         println!("{:<15}  {:<10}  calls  seconds", "server", "agent");
         Self { rows: 0, wrong: 0 }
     }
 
-    fn row(&mut self, server: &str, what: &str, start: Instant, calls: anyhow::Result<usize>) {
+    fn print_row(
+        &mut self,
+        server: &str,
+        what: &str,
+        start: Instant,
+        calls: anyhow::Result<usize>,
+    ) {
         self.rows += 1;
         let seconds = start.elapsed().as_secs_f64();
         match calls {

@@ -10,18 +10,18 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// The program is already built; it only opens a file and a port.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The program first completes the requests that it has accepted.
-const END: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A child process that is killed when this value is dropped.
-pub(crate) struct Started {
+pub(crate) struct ChildProgram {
     process: Child,
     /// Kept open, because the program may print more.
     _stdout: BufReader<ChildStdout>,
 }
 
-impl Started {
+impl ChildProgram {
     /// Starts a program and reads its output line by line, until `found` returns a value.
     pub(crate) async fn start<T>(
         program: &Command,
@@ -35,7 +35,7 @@ impl Started {
         let mut process = command.spawn().context("cannot start `setpriv`")?;
         let stdout = process.stdout.take().context("stdout is a pipe")?;
         let mut stdout = BufReader::new(stdout);
-        let found = timeout(START, read_until(&mut stdout, found))
+        let found = timeout(START_TIMEOUT, read_until(&mut stdout, found))
             .await
             .with_context(|| format!("{program:?} did not say where it is"))??;
         Ok((Self { process, _stdout: stdout }, found))
@@ -47,10 +47,10 @@ impl Started {
     }
 
     /// Sends a signal, and waits until the program has ended.
-    pub(crate) async fn end(&mut self, signal: Signal) -> anyhow::Result<()> {
+    pub(crate) async fn stop(&mut self, signal: Signal) -> anyhow::Result<()> {
         let id = self.process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(id.context("the program has ended before")?, signal)?;
-        timeout(END, self.process.wait()).await.context("the program does not end")??;
+        timeout(STOP_TIMEOUT, self.process.wait()).await.context("the program does not end")??;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use catalog::group::GroupCommand;
-use catalog::journal::Context;
+use catalog::journal::ChangeContext;
 use catalog::label::LabelCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
@@ -21,15 +21,15 @@ use catalog::tool::ToolCommand;
 use catalog::{Catalog, Command, CommandError};
 use model::{GroupProfile, LabelProfile, NewGroup, PolicyRules, SelectorMode, ToolId};
 use serde_json::json;
-use toolcrib::{JournalPlace, SystemClock};
+use toolcrib::{JournalLocation, SystemClock};
 
 use crate::world;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct WorkerArgs {
     /// Which journal.
     #[arg(long)]
-    journal: JournalPlace,
+    journal: JournalLocation,
     /// Where to note what was tried and acknowledged.
     #[arg(long)]
     notes: PathBuf,
@@ -44,14 +44,14 @@ pub(crate) struct Orders {
     commands: Option<u64>,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let unanswered = unanswered(&orders.notes)?;
+pub(crate) async fn run(orders: WorkerArgs) -> anyhow::Result<()> {
+    let unanswered = read_unanswered(&orders.notes)?;
     let notes = Arc::new(OpenOptions::new().create(true).append(true).open(&orders.notes)?);
     let life = unanswered.lives;
-    note(&notes, &format!("life {life}"))?;
-    let catalog = Arc::new(open(&orders.journal).await?);
+    append_note(&notes, &format!("life {life}"))?;
+    let catalog = Arc::new(open_catalog(&orders.journal).await?);
     for (key, number) in unanswered.commands {
-        carry_out(&catalog, &notes, &key, number).await?;
+        execute_and_note(&catalog, &notes, &key, number).await?;
     }
     let mut writers = Vec::new();
     for writer in 0..orders.writers {
@@ -62,14 +62,17 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
                 let key = format!("key-{node}-{life}-{writer}-{turn}-end");
                 let number =
                     u64::from(node) * 1_000_003 + life * 7919 + u64::from(writer) * 104_729 + turn;
-                note(&notes, &format!("try {key} {number}"))?;
-                carry_out(&catalog, &notes, &key, number).await?;
+                append_note(&notes, &format!("try {key} {number}"))?;
+                execute_and_note(&catalog, &notes, &key, number).await?;
                 if writer == 0 && turn % 20 == 19 {
                     let snapshot = catalog.snapshot();
-                    note(&notes, &format!("live {} {}", snapshot.position(), snapshot.digest()))?;
+                    append_note(
+                        &notes,
+                        &format!("live {} {}", snapshot.position(), snapshot.digest()),
+                    )?;
                 }
                 if writer == 1 && turn % 50 == 49 {
-                    match catalog.checkpoint().await {
+                    match catalog.checkpoint_now().await {
                         Err(error) if !error.is_retryable() => return Err(error.into()),
                         Ok(()) | Err(_) => {}
                     }
@@ -85,12 +88,12 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
 }
 
 /// Opens the catalog. Waits for a PostgreSQL server that is restarting; a file must be available at once.
-async fn open(place: &JournalPlace) -> anyhow::Result<Catalog> {
+async fn open_catalog(place: &JournalLocation) -> anyhow::Result<Catalog> {
     let start = Instant::now();
     loop {
         let opened = async { Catalog::open(place.open(SystemClock).await?).await }.await;
-        let waits =
-            matches!(place, JournalPlace::Postgres(_)) && start.elapsed() < Duration::from_secs(60);
+        let waits = matches!(place, JournalLocation::Postgres(_))
+            && start.elapsed() < Duration::from_secs(60);
         match opened {
             Ok(catalog) => return Ok(catalog),
             Err(_) if waits => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -99,10 +102,15 @@ async fn open(place: &JournalPlace) -> anyhow::Result<Catalog> {
     }
 }
 
-async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> anyhow::Result<()> {
-    let mut context = Context::by("rig");
+async fn execute_and_note(
+    catalog: &Catalog,
+    notes: &File,
+    key: &str,
+    number: u64,
+) -> anyhow::Result<()> {
+    let mut context = ChangeContext::by_actor("rig");
     context.correlation_id = Some(key.into());
-    let line = match catalog.execute(command(number), context, Some(key)).await {
+    let line = match catalog.execute(command_for(number), context, Some(key)).await {
         Ok(executed) => {
             let changed = executed.answer["changed"] != json!(false);
             format!("ack {key} {} {}", executed.position, if changed { "changed" } else { "same" })
@@ -117,16 +125,16 @@ async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> a
         }
         Err(error) => return Err(error).context(format!("command {key}")),
     };
-    note(notes, &line)
+    append_note(notes, &line)
 }
 
-fn note(mut notes: &File, line: &str) -> anyhow::Result<()> {
+fn append_note(mut notes: &File, line: &str) -> anyhow::Result<()> {
     notes.write_all(format!("{line}\n").as_bytes())?;
     Ok(())
 }
 
 /// A mix of all commands, derived from a number so that it can be repeated; impossible commands are refused.
-fn command(number: u64) -> Command {
+fn command_for(number: u64) -> Command {
     let source = world::source_id((number % 7) as usize);
     let small = number % 23;
     match number % 16 {
@@ -149,12 +157,12 @@ fn command(number: u64) -> Command {
         ),
         5 if number.is_multiple_of(5) => Command::Source(source, SourceCommand::Remove),
         5 => Command::Source(source, SourceCommand::StartSync),
-        6 => Command::Label(slug("label", small), LabelCommand::Create(label(number))),
-        7 => Command::Label(slug("label", small), LabelCommand::Update(label(number))),
-        8 => Command::Group(slug("group", small), GroupCommand::Create(Box::new(group(small)))),
+        6 => Command::Label(slug("label", small), LabelCommand::Create(label_profile(number))),
+        7 => Command::Label(slug("label", small), LabelCommand::Update(label_profile(number))),
+        8 => Command::Group(slug("group", small), GroupCommand::Create(Box::new(new_group(small)))),
         9 => Command::Group(slug("group", small), GroupCommand::ReplaceTools(some_tools(number))),
-        10 => Command::Policy(slug("policy", small), PolicyCommand::Define(rules(number))),
-        11 => Command::Policy(slug("policy", small), PolicyCommand::Update(rules(number))),
+        10 => Command::Policy(slug("policy", small), PolicyCommand::Define(policy_rules(number))),
+        11 => Command::Policy(slug("policy", small), PolicyCommand::Update(policy_rules(number))),
         _ => {
             let tool =
                 ToolId::new(&source, &format!("operation_{}", number % 9)).expect("a tool id");
@@ -165,9 +173,9 @@ fn command(number: u64) -> Command {
                     0 => ToolCommand::Enable,
                     1 => ToolCommand::Disable,
                     2 => ToolCommand::Label(labels),
-                    _ => ToolCommand::Override(catalog::tool::Override {
+                    _ => ToolCommand::Override(catalog::tool::ToolOverride {
                         name: Some(format!("name_{}", number % 17).into()),
-                        ..catalog::tool::Override::default()
+                        ..catalog::tool::ToolOverride::default()
                     }),
                 },
             )
@@ -179,7 +187,7 @@ fn slug<K>(what: &str, number: u64) -> model::id::Slug<K> {
     format!("{what}-{number}").parse().expect("a slug")
 }
 
-fn label(number: u64) -> LabelProfile {
+fn label_profile(number: u64) -> LabelProfile {
     LabelProfile {
         name: format!("Label {number}").parse().expect("a name"),
         description: "".into(),
@@ -187,7 +195,7 @@ fn label(number: u64) -> LabelProfile {
     }
 }
 
-fn group(number: u64) -> NewGroup {
+fn new_group(number: u64) -> NewGroup {
     let selectors = json!([{"name": format!("operation_{}*", number % 9)}]);
     NewGroup {
         id: slug("group", number),
@@ -210,18 +218,18 @@ fn some_tools(number: u64) -> BTreeSet<ToolId> {
     (0..5).map(|key| tool((number + key) % 12).expect("a tool id")).collect()
 }
 
-fn rules(number: u64) -> PolicyRules {
+fn policy_rules(number: u64) -> PolicyRules {
     let rules = json!({"name": format!("Policy {number}"), "priority": number % 9, "groups": [slug::<()>("group", number % 23)],
         "matchers": [{"claim": "team", "operator": "equals", "value": number % 5}]});
     serde_json::from_value(rules).expect("rules")
 }
 
-struct Unanswered {
+struct UnansweredCommands {
     lives: u64,
     commands: Vec<(String, u64)>,
 }
 
-fn unanswered(notes: &PathBuf) -> anyhow::Result<Unanswered> {
+fn read_unanswered(notes: &PathBuf) -> anyhow::Result<UnansweredCommands> {
     let mut open = BTreeMap::new();
     let mut lives = 0;
     if let Ok(file) = File::open(notes) {
@@ -240,5 +248,5 @@ fn unanswered(notes: &PathBuf) -> anyhow::Result<Unanswered> {
             }
         }
     }
-    Ok(Unanswered { lives, commands: open.into_iter().collect() })
+    Ok(UnansweredCommands { lives, commands: open.into_iter().collect() })
 }

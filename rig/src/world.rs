@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Execution, HttpRequest, Inventory, Manifest, OpenapiSettings, Schema, Settings, SourceId,
-    SourceProfile, Trust, Visibility,
+    Execution, HttpRequest, Inventory, Manifest, OpenapiSettings, Schema, SourceId, SourceProfile,
+    SourceSettings, Trust, Visibility,
 };
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ pub(crate) fn profile(name: &str) -> SourceProfile {
         name: name.parse().expect("a name"),
         description: "made up for a measurement".into(),
         url: Some("https://api.example.com/v1/".parse().expect("a URL")),
-        settings: Settings::Openapi(OpenapiSettings::default()),
-        auth: model::Auth::None,
+        settings: SourceSettings::Openapi(OpenapiSettings::default()),
+        auth: model::UpstreamAuth::None,
         client_certificate: None,
         allow: Vec::new(),
         forward_headers: Default::default(),
@@ -44,7 +44,7 @@ pub(crate) fn inventory(
 }
 
 /// An inventory like `inventory`, but no schema is shared with another source.
-pub(crate) fn inventory_apart(
+pub(crate) fn inventory_with_own_schemas(
     source: &SourceId,
     tools: usize,
     bytes: usize,
@@ -79,7 +79,7 @@ fn manifest(number: usize, bytes: usize, edition: usize) -> Manifest {
         security: None,
         extra: BTreeMap::new(),
     };
-    let so_far = size(&manifest);
+    let so_far = served_size(&manifest);
     manifest.input_schema =
         Schema::new(schema(number, bytes.saturating_sub(so_far))).expect("an object");
     manifest
@@ -100,7 +100,7 @@ fn schema(number: usize, bytes: usize) -> Value {
 }
 
 /// The size of a manifest in bytes, as an agent gets it.
-pub(crate) fn size(manifest: &Manifest) -> usize {
+pub(crate) fn served_size(manifest: &Manifest) -> usize {
     let stored =
         serde_json::to_string(&manifest.clone().into_stored()).expect("a manifest is JSON").len();
     let schema = manifest.input_schema.to_value().to_string().len();
@@ -110,5 +110,5 @@ pub(crate) fn size(manifest: &Manifest) -> usize {
 
 /// The total size of the manifests of an inventory, in bytes.
 pub(crate) fn inventory_size(tools: usize, bytes: usize) -> usize {
-    (0..tools).map(|number| size(&manifest(number, bytes, 0))).sum()
+    (0..tools).map(|number| served_size(&manifest(number, bytes, 0))).sum()
 }

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use access::{Algorithm, KeySet, verify_signature};
+use access::{JwsAlgorithm, KeySet, verify_signature};
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,29 +15,29 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct WycheproofArgs {
     /// `json_web_signature_test.json` or `json_web_key_test.json`
     file: PathBuf,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Vectors {
-    test_groups: Vec<Group>,
+struct WycheproofVectors {
+    test_groups: Vec<VectorGroup>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct VectorGroup {
     #[serde(default)]
     private: Value,
     #[serde(default)]
     public: Value,
-    tests: Vec<Test>,
+    tests: Vec<VectorTest>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Test {
+struct VectorTest {
     tc_id: u32,
     comment: String,
     jws: String,
@@ -45,7 +45,7 @@ struct Test {
 }
 
 #[derive(Default)]
-struct Tally {
+struct VectorTally {
     refused: usize,
     taken: usize,
     unknown: usize,
@@ -54,18 +54,18 @@ struct Tally {
     wrong: Vec<String>,
 }
 
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
+pub(crate) fn run(orders: &WycheproofArgs) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&orders.file)
         .with_context(|| format!("{}", orders.file.display()))?;
-    let vectors: Vectors = serde_json::from_str(&text)?;
-    let mut tally = Tally::default();
+    let vectors: WycheproofVectors = serde_json::from_str(&text)?;
+    let mut tally = VectorTally::default();
     for group in &vectors.test_groups {
-        let keys = keys(group);
+        let keys = keys_of_group(group);
         for test in &group.tests {
-            judge(test, group, keys.as_ref(), &mut tally);
+            judge_vector(test, group, keys.as_ref(), &mut tally);
         }
     }
-    let Tally { refused, taken, unknown, contradictory, stricter, wrong } = &tally;
+    let VectorTally { refused, taken, unknown, contradictory, stricter, wrong } = &tally;
     for test in wrong {
         println!("wrong: {test}");
     }
@@ -80,13 +80,13 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
 }
 
 /// The key or key set of a group, and its algorithm; `None` if we do not support it.
-fn keys(group: &Group) -> Option<(KeySet, Algorithm)> {
+fn keys_of_group(group: &VectorGroup) -> Option<(KeySet, JwsAlgorithm)> {
     let given = if group.public.is_object() { &group.public } else { &group.private };
     let set = match given["keys"].is_array() {
         true => given.clone(),
         false => json!({ "keys": [given] }),
     };
-    let algorithm = Algorithm::named(set["keys"][0]["alg"].as_str()?)?;
+    let algorithm = JwsAlgorithm::from_name(set["keys"][0]["alg"].as_str()?)?;
     let keys = match given["k"].as_str() {
         Some(secret) => KeySet::from_secret(&URL_SAFE_NO_PAD.decode(secret).ok()?),
         None => KeySet::from_jwks(set.to_string().as_bytes()),
@@ -94,17 +94,22 @@ fn keys(group: &Group) -> Option<(KeySet, Algorithm)> {
     keys.ok().filter(|keys| !keys.is_empty()).map(|keys| (keys, algorithm))
 }
 
-fn judge(test: &Test, group: &Group, keys: Option<&(KeySet, Algorithm)>, tally: &mut Tally) {
+fn judge_vector(
+    test: &VectorTest,
+    group: &VectorGroup,
+    keys: Option<&(KeySet, JwsAlgorithm)>,
+    tally: &mut VectorTally,
+) {
     let verified = keys
         .is_some_and(|(keys, algorithm)| verify_signature(&test.jws, keys, &[*algorithm]).is_ok());
     match (test.result.as_str(), verified, keys) {
         ("valid", true, _) => tally.taken += 1,
         ("valid", false, None) => tally.unknown += 1,
-        ("valid", false, Some((_, algorithm))) if breaks_the_rules(test, *algorithm) => {
+        ("valid", false, Some((_, algorithm))) if violates_rfc(test, *algorithm) => {
             tally.stricter += 1;
         }
         ("invalid", false, _) => tally.refused += 1,
-        ("invalid", true, _) if group.calls_valid(&test.jws) => tally.contradictory += 1,
+        ("invalid", true, _) if group.lists_as_valid(&test.jws) => tally.contradictory += 1,
         ("valid", false, Some(_)) | ("invalid", true, _) => {
             tally.wrong.push(format!("{} {} is {}", test.tc_id, test.comment, test.result));
         }
@@ -113,19 +118,22 @@ fn judge(test: &Test, group: &Group, keys: Option<&(KeySet, Algorithm)>, tally: 
     }
 }
 
-impl Group {
-    fn calls_valid(&self, jws: &str) -> bool {
+impl VectorGroup {
+    fn lists_as_valid(&self, jws: &str) -> bool {
         self.tests.iter().any(|test| test.jws == jws && test.result == "valid")
     }
 }
 
 /// True if a token is not base64url (RFC 7515, section 2), or names another algorithm than its key (RFC 7517, section
 /// 4.4).
-fn breaks_the_rules(test: &Test, of_the_key: Algorithm) -> bool {
+fn violates_rfc(test: &VectorTest, of_the_key: JwsAlgorithm) -> bool {
     let parts: Option<Vec<Vec<u8>>> =
         test.jws.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).ok()).collect();
     let Some(header) = parts.and_then(|parts| parts.into_iter().next()) else { return true };
     serde_json::from_slice::<Value>(&header).is_ok_and(|header| {
-        header["alg"].as_str().and_then(Algorithm::named).is_some_and(|named| named != of_the_key)
+        header["alg"]
+            .as_str()
+            .and_then(JwsAlgorithm::from_name)
+            .is_some_and(|named| named != of_the_key)
     })
 }

@@ -2,21 +2,21 @@
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{installed, program, workspace};
 
 /// `cargo xtask book`: builds the book and prints its path.
-pub(crate) fn run() -> Result<ExitCode, Failure> {
-    check()?;
+pub(crate) fn run_book() -> Result<ExitCode, XtaskError> {
+    build_book()?;
     println!("target/book/index.html");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Builds the book; fails on a broken link and on a page that is not linked.
-pub(crate) fn check() -> Result<(), Failure> {
-    let requirements = workspace::root().join("docs/requirements.txt");
-    let python = installed::python("mkdocs", &requirements)?;
-    let mut mkdocs = program::command(python.join("bin/mkdocs"));
+pub(crate) fn build_book() -> Result<(), XtaskError> {
+    let requirements = workspace::workspace_root().join("docs/requirements.txt");
+    let python = installed::install_python_environment("mkdocs", &requirements)?;
+    let mut mkdocs = program::new_command(python.join("bin/mkdocs"));
     mkdocs.args(["build", "--strict", "--clean", "--site-dir", "target/book"]);
-    program::run(mkdocs.stdout(std::io::stderr()))
+    program::run_command(mkdocs.stdout(std::io::stderr()))
 }

@@ -13,44 +13,50 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-pub(crate) use crate::checks::selection::Selection;
-use crate::failure::Failure;
-use crate::program::{self, cargo};
+pub(crate) use crate::checks::selection::StepSelection;
+use crate::failure::XtaskError;
+use crate::program::{self, cargo_command};
 use crate::{book, clients, conformance, packaging, rig, servers, setup};
 
 /// One check. The steps run in the order of the list.
-struct Step {
+struct CheckStep {
     name: &'static str,
-    check: fn(&mut Progress) -> Result<(), Failure>,
+    check: fn(&mut CheckProgress) -> Result<(), XtaskError>,
 }
 
-const STEPS: [Step; 15] = [
-    Step { name: "setup", check: |progress| set_up(&progress.selection) },
-    Step { name: "format", check: |_| program::run(&mut cargo(&["fmt", "--all", "--check"])) },
-    Step { name: "lint", check: |_| lint() },
-    Step { name: "features", check: |_| features::check() },
-    Step { name: "documentation", check: |_| documentation() },
-    Step { name: "book", check: |_| book::check() },
-    Step { name: "packaging", check: |_| packaging::check() },
-    Step { name: "licences", check: |_| licences::check() },
-    Step { name: "unused dependencies", check: |_| unused_dependencies::check() },
-    Step { name: "tests", check: test_suite::check },
-    Step { name: "golden files", check: golden_files::check },
-    Step { name: "conformance", check: |_| conformance::check() },
-    Step { name: "clients", check: |_| clients::check() },
-    Step { name: "servers", check: |_| servers::check() },
-    Step { name: "short crash run", check: |_| rig::short_crash_run() },
+const STEPS: [CheckStep; 15] = [
+    CheckStep { name: "setup", check: |progress| install_requirements(&progress.selection) },
+    CheckStep {
+        name: "format",
+        check: |_| program::run_command(&mut cargo_command(&["fmt", "--all", "--check"])),
+    },
+    CheckStep { name: "lint", check: |_| run_clippy() },
+    CheckStep { name: "features", check: |_| features::check_features() },
+    CheckStep { name: "documentation", check: |_| build_documentation() },
+    CheckStep { name: "book", check: |_| book::build_book() },
+    CheckStep { name: "packaging", check: |_| packaging::check_packaging() },
+    CheckStep { name: "licences", check: |_| licences::check_licences() },
+    CheckStep {
+        name: "unused dependencies",
+        check: |_| unused_dependencies::check_unused_dependencies(),
+    },
+    CheckStep { name: "tests", check: test_suite::check_tests },
+    CheckStep { name: "golden files", check: golden_files::check_golden_files },
+    CheckStep { name: "conformance", check: |_| conformance::check_conformance() },
+    CheckStep { name: "clients", check: |_| clients::check_clients() },
+    CheckStep { name: "servers", check: |_| servers::check_servers() },
+    CheckStep { name: "short crash run", check: |_| rig::short_crash_run() },
 ];
 
 /// State that a later step needs from an earlier one.
-struct Progress {
-    selection: Selection,
+struct CheckProgress {
+    selection: StepSelection,
     /// The golden files that tests refer to; `None` until all tests have run.
     golden_files_in_use: Option<BTreeSet<PathBuf>>,
 }
 
-pub(crate) fn run(selection: Selection) -> Result<ExitCode, Failure> {
-    let mut progress = Progress { selection, golden_files_in_use: None };
+pub(crate) fn run_checks(selection: StepSelection) -> Result<ExitCode, XtaskError> {
+    let mut progress = CheckProgress { selection, golden_files_in_use: None };
     let mut durations = Vec::new();
     for step in STEPS {
         if !progress.selection.includes(step.name) {
@@ -61,18 +67,18 @@ pub(crate) fn run(selection: Selection) -> Result<ExitCode, Failure> {
         let result = (step.check)(&mut progress);
         durations.push((step.name, start.elapsed()));
         if let Err(failure) = result {
-            print_table(&durations, "failed");
-            let again = progress.selection.only(step.name);
+            print_durations(&durations, "failed");
+            let again = progress.selection.repeat_command(step.name);
             let sentence =
                 format!("{failure}\nstep `{}` failed; repeat it alone with `{again}`", step.name);
-            return Err(Failure::new(sentence));
+            return Err(XtaskError::new(sentence));
         }
     }
-    print_table(&durations, "passed");
+    print_durations(&durations, "passed");
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_table(durations: &[(&str, Duration)], verdict: &str) {
+fn print_durations(durations: &[(&str, Duration)], verdict: &str) {
     println!();
     for (name, duration) in durations {
         println!("{name:<20} {:>8.1} s", duration.as_secs_f64());
@@ -82,31 +88,40 @@ fn print_table(durations: &[(&str, Duration)], verdict: &str) {
 }
 
 /// Installs the system programs of all selected steps first: a missing one must not be found after minutes.
-fn set_up(selection: &Selection) -> Result<(), Failure> {
-    setup::make_sure_of_system_programs()?;
+fn install_requirements(selection: &StepSelection) -> Result<(), XtaskError> {
+    setup::ensure_system_programs()?;
     let includes_any = |steps: &[&str]| steps.iter().any(|step| selection.includes(step));
     if includes_any(&["conformance", "clients", "servers"]) {
-        setup::make_sure_of_npm()?;
+        setup::ensure_npm()?;
     }
     if includes_any(&["book", "packaging", "clients", "servers"]) {
-        setup::make_sure_of_python()?;
+        setup::ensure_python()?;
     }
     if selection.includes("packaging") {
-        setup::make_sure_of_systemd()?;
+        setup::ensure_systemd()?;
     }
     if selection.includes("servers") {
-        setup::make_sure_of_git()?;
+        setup::ensure_git()?;
     }
     if selection.includes("tests") {
-        setup::make_sure_of_browser()?;
+        setup::ensure_browser()?;
     }
     Ok(())
 }
 
-fn lint() -> Result<(), Failure> {
-    program::run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+fn run_clippy() -> Result<(), XtaskError> {
+    program::run_command(&mut cargo_command(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))
 }
 
-fn documentation() -> Result<(), Failure> {
-    program::run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+fn build_documentation() -> Result<(), XtaskError> {
+    program::run_command(
+        cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+    )
 }

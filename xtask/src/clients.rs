@@ -6,41 +6,41 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{installed, program, rig, setup, workspace};
 
 /// `cargo xtask clients`: installs all clients, and with `--try` runs them against a server.
-pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+pub(crate) fn run_clients(arguments: &[String]) -> Result<ExitCode, XtaskError> {
     match arguments.split_first() {
-        None => show_folders(),
+        None => print_folders(),
         Some((first, options)) if first == "--try" => {
-            Ok(rig::exit_code(program::status(trial()?.args(options))?))
+            Ok(rig::exit_code(program::run_for_status(client_trial()?.args(options))?))
         }
-        Some((first, _)) => Err(Failure::new(format!("there is no option `{first}`"))),
+        Some((first, _)) => Err(XtaskError::new(format!("there is no option `{first}`"))),
     }
 }
 
 /// Runs all clients against a server, as a step of `cargo xtask test`.
-pub(crate) fn check() -> Result<(), Failure> {
-    program::run(&mut trial()?)
+pub(crate) fn check_clients() -> Result<(), XtaskError> {
+    program::run_command(&mut client_trial()?)
 }
 
 /// Prints the installation folders, for trying things by hand.
-pub(crate) fn show_folders() -> Result<ExitCode, Failure> {
+pub(crate) fn print_folders() -> Result<ExitCode, XtaskError> {
     let node = NodeClients::install()?;
-    println!("{}", workspace::shown(&node.program));
-    println!("{}", workspace::shown(&node.folder.join("node_modules")));
-    println!("{}", workspace::shown(&install_python()?));
-    println!("{}", workspace::shown(&install_older_python()?));
+    println!("{}", workspace::relative_path(&node.program));
+    println!("{}", workspace::relative_path(&node.folder.join("node_modules")));
+    println!("{}", workspace::relative_path(&install_python()?));
+    println!("{}", workspace::relative_path(&install_older_python()?));
     Ok(ExitCode::SUCCESS)
 }
 
 /// The command `rig clients`, which lets the clients use a server.
-fn trial() -> Result<Command, Failure> {
-    setup::make_sure_of_system_programs()?;
+fn client_trial() -> Result<Command, XtaskError> {
+    setup::ensure_system_programs()?;
     let node = NodeClients::install()?;
     let python = install_python()?.join("bin/python");
-    let mut rig = rig::as_tested()?;
+    let mut rig = rig::test_build()?;
     rig.arg("clients").arg("--node").arg(node.program);
     rig.arg("--packages").arg(node.folder).arg("--python").arg(python);
     Ok(rig)
@@ -53,56 +53,56 @@ pub(crate) struct NodeClients {
 }
 
 impl NodeClients {
-    pub(crate) fn install() -> Result<Self, Failure> {
-        let architecture = architecture()?;
-        setup::make_sure_of_npm()?;
+    pub(crate) fn install() -> Result<Self, XtaskError> {
+        let architecture = node_architecture()?;
+        setup::ensure_npm()?;
         let pins = ["package.json", "package-lock.json"];
-        let folder = installed::install("clients/node", &pins.map(pinned), |folder| {
+        let folder = installed::install_folder("clients/node", &pins.map(pinned_file), |folder| {
             for pin in pins {
-                fs::copy(pinned(pin), folder.join(pin))?;
+                fs::copy(pinned_file(pin), folder.join(pin))?;
             }
-            let mut npm = program::command("npm");
+            let mut npm = program::new_command("npm");
             npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-            program::run(npm.current_dir(folder).stdout(std::io::stderr()))
+            program::run_command(npm.current_dir(folder).stdout(std::io::stderr()))
         })?;
         let program = folder.join(format!("node_modules/node-linux-{architecture}/bin/node"));
         Ok(Self { folder, program })
     }
 
-    pub(crate) fn package(&self, name: &str) -> PathBuf {
+    pub(crate) fn package_folder(&self, name: &str) -> PathBuf {
         self.folder.join("node_modules").join(name)
     }
 
-    pub(crate) fn command(&self, script: &Path) -> Command {
-        let mut node = program::command(&self.program);
+    pub(crate) fn script_command(&self, script: &Path) -> Command {
+        let mut node = program::new_command(&self.program);
         node.arg(script);
         node
     }
 }
 
 /// The architecture as the Node.js packages spell it.
-fn architecture() -> Result<&'static str, Failure> {
+fn node_architecture() -> Result<&'static str, XtaskError> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("x64"),
         "aarch64" => Ok("arm64"),
-        other => Err(Failure::new(format!("`rig/clients` pins no Node.js for `{other}`"))),
+        other => Err(XtaskError::new(format!("`rig/clients` pins no Node.js for `{other}`"))),
     }
 }
 
 /// Installs a virtual environment with clients and servers, and returns its folder.
-pub(crate) fn install_python() -> Result<PathBuf, Failure> {
-    environment("python", "requirements.txt")
+pub(crate) fn install_python() -> Result<PathBuf, XtaskError> {
+    install_environment("python", "requirements.txt")
 }
 
 /// Installs a second environment, for a server that needs older packages than the others.
-pub(crate) fn install_older_python() -> Result<PathBuf, Failure> {
-    environment("python-sqlite", "requirements-sqlite.txt")
+pub(crate) fn install_older_python() -> Result<PathBuf, XtaskError> {
+    install_environment("python-sqlite", "requirements-sqlite.txt")
 }
 
-fn environment(name: &str, pins: &str) -> Result<PathBuf, Failure> {
-    installed::python(&format!("clients/{name}"), &pinned(pins))
+fn install_environment(name: &str, pins: &str) -> Result<PathBuf, XtaskError> {
+    installed::install_python_environment(&format!("clients/{name}"), &pinned_file(pins))
 }
 
-fn pinned(file: &str) -> PathBuf {
-    workspace::root().join("rig/clients").join(file)
+fn pinned_file(file: &str) -> PathBuf {
+    workspace::workspace_root().join("rig/clients").join(file)
 }

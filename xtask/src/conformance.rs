@@ -13,89 +13,92 @@ use std::process::ExitCode;
 
 use crate::clients::NodeClients;
 use crate::conformance::fixture::FixtureServer;
-use crate::conformance::requirements::Requirements;
-use crate::conformance::results::Scenario;
-use crate::conformance::suite::{Leg, Suite};
-use crate::failure::Failure;
+use crate::conformance::requirements::RevisionRequirements;
+use crate::conformance::results::ScenarioResult;
+use crate::conformance::suite::{ConformanceSuite, SuiteLeg};
+use crate::failure::XtaskError;
 use crate::rig;
 
 /// Revision, and the number of server and client scenarios in the pinned suite. The numbers guard against a list that
 /// is parsed incompletely and then passes.
 const REVISIONS: [(&str, usize, usize); 2] = [("2025-11-25", 30, 18), ("2026-07-28", 37, 32)];
-const TASKS: usize = 10;
+const TASK_SCENARIOS: usize = 10;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
+struct ConformanceOptions {
     only: Option<String>,
     url: Option<String>,
     verbose: bool,
 }
 
-pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
-    let complete = passes(&Options::parse(arguments)?)?;
+pub(crate) fn run_conformance(arguments: &[String]) -> Result<ExitCode, XtaskError> {
+    let complete = run_suite(&ConformanceOptions::parse(arguments)?)?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs the whole suite, as a step of `cargo xtask test`.
-pub(crate) fn check() -> Result<(), Failure> {
-    if passes(&Options::default())? {
+pub(crate) fn check_conformance() -> Result<(), XtaskError> {
+    if run_suite(&ConformanceOptions::default())? {
         return Ok(());
     }
-    Err(Failure::new("the server or the client does not pass the conformance suite of MCP"))
+    Err(XtaskError::new("the server or the client does not pass the conformance suite of MCP"))
 }
 
-fn passes(options: &Options) -> Result<bool, Failure> {
-    let suite = Suite::new(NodeClients::install()?, options.verbose);
-    let revisions = required_by(&suite, options.only.as_deref())?;
+fn run_suite(options: &ConformanceOptions) -> Result<bool, XtaskError> {
+    let suite = ConformanceSuite::new(NodeClients::install()?, options.verbose);
+    let revisions = read_requirements(&suite, options.only.as_deref())?;
     let tallies = match &options.url {
         // A run against a different server cannot test our client.
-        Some(_) if !revisions.iter().any(Requirements::asks_servers) => {
-            return Err(Failure::new("that scenario is not for servers: leave out `--url`"));
+        Some(_) if !revisions.iter().any(RevisionRequirements::has_server_scenarios) => {
+            return Err(XtaskError::new("that scenario is not for servers: leave out `--url`"));
         }
-        Some(url) => of_servers(&suite, &revisions, url, options)?,
-        None => of_both(&suite, &revisions, options)?,
+        Some(url) => test_server(&suite, &revisions, url, options)?,
+        None => test_server_and_client(&suite, &revisions, options)?,
     };
-    Ok(told(tallies, options))
+    Ok(print_tallies(tallies, options))
 }
 
-fn of_both(
-    suite: &Suite,
-    revisions: &[Requirements],
-    options: &Options,
-) -> Result<Vec<Tally>, Failure> {
-    let rig = rig::as_tested()?;
+fn test_server_and_client(
+    suite: &ConformanceSuite,
+    revisions: &[RevisionRequirements],
+    options: &ConformanceOptions,
+) -> Result<Vec<ScenarioTally>, XtaskError> {
+    let rig = rig::test_build()?;
     let mut tallies = Vec::new();
-    if revisions.iter().any(Requirements::asks_servers) {
+    if revisions.iter().any(RevisionRequirements::has_server_scenarios) {
         let fixture = FixtureServer::start(rig.get_program(), options.verbose)?;
-        tallies.extend(of_servers(suite, revisions, fixture.url(), options)?);
+        tallies.extend(test_server(suite, revisions, fixture.url(), options)?);
     }
     // Quote the path: the suite passes the command to a shell.
     let command = format!("'{}' conformance-client", rig.get_program().to_string_lossy());
-    for required in revisions.iter().filter(|required| required.asks_clients()) {
-        let leg = Leg::Client { command: &command };
-        let results = suite.run(required.revision, &leg, options.only.as_deref())?;
+    for required in revisions.iter().filter(|required| required.has_client_scenarios()) {
+        let leg = SuiteLeg::Client { command: &command };
+        let results = suite.run_revision(required.revision, &leg, options.only.as_deref())?;
         tallies.extend(client_tallies(required, &results));
     }
     Ok(tallies)
 }
 
-fn of_servers(
-    suite: &Suite,
-    revisions: &[Requirements],
+fn test_server(
+    suite: &ConformanceSuite,
+    revisions: &[RevisionRequirements],
     url: &str,
-    options: &Options,
-) -> Result<Vec<Tally>, Failure> {
+    options: &ConformanceOptions,
+) -> Result<Vec<ScenarioTally>, XtaskError> {
     let mut tallies = Vec::new();
-    for required in revisions.iter().filter(|required| required.asks_servers()) {
-        let results =
-            suite.run(required.revision, &Leg::Server { url }, options.only.as_deref())?;
+    for required in revisions.iter().filter(|required| required.has_server_scenarios()) {
+        let results = suite.run_revision(
+            required.revision,
+            &SuiteLeg::Server { url },
+            options.only.as_deref(),
+        )?;
         tallies.extend(server_tallies(required, &results));
     }
     Ok(tallies)
 }
 
 /// Prints the tallies; returns whether all scenarios passed.
-fn told(mut tallies: Vec<Tally>, options: &Options) -> bool {
+fn print_tallies(mut tallies: Vec<ScenarioTally>, options: &ConformanceOptions) -> bool {
     // A scenario that was selected by name counts, required or not.
     tallies.retain(|tally| tally.scenarios > 0 && (tally.is_required || options.only.is_some()));
     for tally in &tallies {
@@ -104,20 +107,20 @@ fn told(mut tallies: Vec<Tally>, options: &Options) -> bool {
     tallies.iter().all(|tally| tally.passed == tally.scenarios)
 }
 
-impl Options {
-    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+impl ConformanceOptions {
+    fn parse(arguments: &[String]) -> Result<Self, XtaskError> {
         let mut options = Self::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || {
                 let value = arguments.next().cloned();
-                value.ok_or_else(|| Failure::new(format!("`{argument}` needs a value")))
+                value.ok_or_else(|| XtaskError::new(format!("`{argument}` needs a value")))
             };
             match argument.as_str() {
                 "--only" => options.only = Some(value()?),
                 "--url" => options.url = Some(value()?),
                 "--verbose" => options.verbose = true,
-                other => return Err(Failure::new(format!("there is no option `{other}`"))),
+                other => return Err(XtaskError::new(format!("there is no option `{other}`"))),
             }
         }
         Ok(options)
@@ -125,45 +128,51 @@ impl Options {
 }
 
 /// The requirements of each revision, reduced to one scenario if one is selected.
-fn required_by(suite: &Suite, only: Option<&str>) -> Result<Vec<Requirements>, Failure> {
+fn read_requirements(
+    suite: &ConformanceSuite,
+    only: Option<&str>,
+) -> Result<Vec<RevisionRequirements>, XtaskError> {
     let mut all = Vec::new();
     for (revision, servers, clients) in REVISIONS {
         let required = suite.requirements(revision)?;
-        expect(&format!("{revision} server"), required.server.len(), servers)?;
-        expect(&format!("{revision} client"), required.client.len(), clients)?;
+        expect_count(&format!("{revision} server"), required.server.len(), servers)?;
+        expect_count(&format!("{revision} client"), required.client.len(), clients)?;
         all.push(required);
     }
     let tasks = all.iter().map(|required| required.tasks.len()).sum();
-    expect("tasks", tasks, TASKS)?;
+    expect_count("tasks", tasks, TASK_SCENARIOS)?;
     let Some(only) = only else {
         return Ok(all);
     };
-    all.retain_mut(|required| required.keep(only));
+    all.retain_mut(|required| required.retain_only(only));
     if all.is_empty() {
-        return Err(Failure::new(format!("the suite has no scenario `{only}`")));
+        return Err(XtaskError::new(format!("the suite has no scenario `{only}`")));
     }
     Ok(all)
 }
 
-fn expect(what: &str, found: usize, wanted: usize) -> Result<(), Failure> {
+fn expect_count(what: &str, found: usize, wanted: usize) -> Result<(), XtaskError> {
     if found == wanted {
         return Ok(());
     }
     let sentence = format!("the suite lists {found} scenarios for `{what}`, and not {wanted}");
-    Err(Failure::new(sentence))
+    Err(XtaskError::new(sentence))
 }
 
-struct Tally {
+struct ScenarioTally {
     title: String,
     is_required: bool,
     passed: usize,
     scenarios: usize,
 }
 
-fn server_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 3] {
+fn server_tallies(
+    required: &RevisionRequirements,
+    results: &[ScenarioResult],
+) -> [ScenarioTally; 3] {
     let revision = required.revision;
     let tally = |title: &str, is_required: bool, names: &[String]| {
-        Tally::of(revision, title, is_required, names, results)
+        ScenarioTally::from_results(revision, title, is_required, names, results)
     };
     [
         tally(&format!("{revision} not required"), false, &required.others),
@@ -172,10 +181,13 @@ fn server_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 3] {
     ]
 }
 
-fn client_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 2] {
+fn client_tallies(
+    required: &RevisionRequirements,
+    results: &[ScenarioResult],
+) -> [ScenarioTally; 2] {
     let revision = required.revision;
     let tally = |title: &str, is_required: bool, names: &[String]| {
-        Tally::of(revision, title, is_required, names, results)
+        ScenarioTally::from_results(revision, title, is_required, names, results)
     };
     [
         tally(&format!("{revision} not required"), false, &required.client_others),
@@ -183,48 +195,52 @@ fn client_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 2] {
     ]
 }
 
-impl Tally {
+impl ScenarioTally {
     /// Prints the failures and counts the scenarios that passed.
-    fn of(
+    fn from_results(
         revision: &str,
         title: &str,
         is_required: bool,
         names: &[String],
-        results: &[Scenario],
+        results: &[ScenarioResult],
     ) -> Self {
         let prefix = if is_required { "" } else { "not required: " };
-        let scenarios = names.iter().map(|name| results::find(results, name));
-        let told = scenarios.map(|scenario| tell(prefix, revision, &scenario));
+        let scenarios = names.iter().map(|name| results::find_scenario(results, name));
+        let told = scenarios.map(|scenario| print_scenario(prefix, revision, &scenario));
         let passed = told.filter(|passed| *passed).count();
         Self { title: title.to_owned(), is_required, passed, scenarios: names.len() }
     }
 }
 
 /// Prints a scenario's remark and failed checks; returns whether it passed.
-fn tell(prefix: &str, revision: &str, scenario: &Scenario) -> bool {
+fn print_scenario(prefix: &str, revision: &str, scenario: &ScenarioResult) -> bool {
     if let Some(remark) = scenario.remark() {
         println!("{prefix}{revision} {}: {remark}", scenario.name);
     }
-    for check in scenario.checks.iter().filter(|check| check.is_telling()) {
+    for check in scenario.checks.iter().filter(|check| check.is_notable()) {
         println!("    {check}");
     }
-    scenario.passed()
+    scenario.has_passed()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, Failure> {
+    fn parse(line: &str) -> Result<ConformanceOptions, XtaskError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
+        ConformanceOptions::parse(&words)
     }
 
     #[test]
     fn options_are_parsed_and_mistyped_ones_rejected() {
-        let ping = Options { only: Some("ping".to_owned()), verbose: true, ..Options::default() };
+        let ping = ConformanceOptions {
+            only: Some("ping".to_owned()),
+            verbose: true,
+            ..ConformanceOptions::default()
+        };
         assert_eq!(parse("--only ping --verbose"), Ok(ping));
-        assert_eq!(parse(""), Ok(Options::default()));
+        assert_eq!(parse(""), Ok(ConformanceOptions::default()));
         assert!(parse("--only").is_err());
         assert!(parse("ping").is_err());
     }

@@ -3,21 +3,21 @@
 use std::fmt;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failure(String);
+pub(crate) struct XtaskError(String);
 
-impl Failure {
+impl XtaskError {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for XtaskError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for XtaskError {
     fn from(error: std::io::Error) -> Self {
         Self(error.to_string())
     }

@@ -11,100 +11,111 @@ mod running;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::failure::Failure;
-use crate::fresh::greeting::Greeting;
-use crate::fresh::machine::Machine;
+use crate::failure::XtaskError;
+use crate::fresh::greeting::DemoStartupMessage;
+use crate::fresh::machine::CleanMachine;
 use crate::{program, setup, workspace};
 
 /// Timeout of the first command: mostly compile time, on a machine that may be busy.
-const FIRST_MAY_TAKE: Duration = Duration::from_mins(60);
-const SECOND_MAY_TAKE: Duration = Duration::from_mins(180);
-const A_LINE_MAY_TAKE: Duration = Duration::from_secs(60);
-const STOPPING_MAY_TAKE: Duration = Duration::from_secs(60);
+const FIRST_TIMEOUT: Duration = Duration::from_mins(60);
+const SECOND_TIMEOUT: Duration = Duration::from_mins(180);
+const LINE_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wishes {
-    only: Option<Which>,
+struct FreshOptions {
+    only: Option<ReadmeCommand>,
     keep: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum ReadmeCommand {
     First,
     Second,
 }
 
-impl Wishes {
-    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+impl FreshOptions {
+    fn parse(arguments: &[String]) -> Result<Self, XtaskError> {
         let mut wishes = Self::default();
         let mut arguments = arguments.iter().map(String::as_str);
         while let Some(argument) = arguments.next() {
             match argument {
                 "--keep" => wishes.keep = true,
-                "--only" => wishes.only = Some(Which::parse(arguments.next())?),
-                other => return Err(Failure::new(format!("there is no option `{other}`"))),
+                "--only" => wishes.only = Some(ReadmeCommand::parse(arguments.next())?),
+                other => return Err(XtaskError::new(format!("there is no option `{other}`"))),
             }
         }
         Ok(wishes)
     }
 
-    fn include(&self, which: Which) -> bool {
+    fn includes(&self, which: ReadmeCommand) -> bool {
         self.only.is_none_or(|only| only == which)
     }
 }
 
-impl Which {
-    fn parse(word: Option<&str>) -> Result<Self, Failure> {
+impl ReadmeCommand {
+    fn parse(word: Option<&str>) -> Result<Self, XtaskError> {
         match word {
             Some("first") => Ok(Self::First),
             Some("second") => Ok(Self::Second),
-            _ => Err(Failure::new("--only takes `first` or `second`")),
+            _ => Err(XtaskError::new("--only takes `first` or `second`")),
         }
     }
 }
 
-pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
-    let wishes = Wishes::parse(arguments)?;
-    setup::make_sure_of_git()?;
-    say_what_is_left_out()?;
-    let machine = Machine::make(wishes.keep)?;
+pub(crate) fn run_fresh(arguments: &[String]) -> Result<ExitCode, XtaskError> {
+    let wishes = FreshOptions::parse(arguments)?;
+    setup::ensure_git()?;
+    warn_about_uncommitted()?;
+    let machine = CleanMachine::create(wishes.keep)?;
     println!("a fresh machine in {}", machine.folder().display());
-    timed("clone", || machine.clone_workspace())?;
-    let commands = readme::commands(&workspace::read(&machine.checkout().join("README.md"))?)?;
+    run_timed("clone", || machine.clone_workspace())?;
+    let commands =
+        readme::readme_commands(&workspace::read_file(&machine.checkout().join("README.md"))?)?;
     let result = run_both(&wishes, &machine, &commands);
     println!("{} MB are in its folder", machine.megabytes()?);
     result.map(|()| ExitCode::SUCCESS)
 }
 
-fn run_both(wishes: &Wishes, machine: &Machine, commands: &[String; 2]) -> Result<(), Failure> {
+fn run_both(
+    wishes: &FreshOptions,
+    machine: &CleanMachine,
+    commands: &[String; 2],
+) -> Result<(), XtaskError> {
     let [first, second] = commands;
-    if wishes.include(Which::First) {
+    if wishes.includes(ReadmeCommand::First) {
         serve_and_call(machine, first)?;
     }
-    if wishes.include(Which::Second) {
-        timed(second, || machine.attend(second, |tests| tests.end_with(0, SECOND_MAY_TAKE)))?;
+    if wishes.includes(ReadmeCommand::Second) {
+        run_timed(second, || {
+            machine.run_with(second, |tests| tests.expect_exit_code(0, SECOND_TIMEOUT))
+        })?;
     }
     Ok(())
 }
 
 /// Starts the demo, runs each line of its startup message, and stops it.
-fn serve_and_call(machine: &Machine, command: &str) -> Result<(), Failure> {
-    machine.attend(command, |server| {
-        let said = timed(command, || server.read_until(greeting::is_last, FIRST_MAY_TAKE))?;
-        let greeting = Greeting::read(&said)?;
+fn serve_and_call(machine: &CleanMachine, command: &str) -> Result<(), XtaskError> {
+    machine.run_with(command, |server| {
+        let said = run_timed(command, || server.read_until(greeting::is_last, FIRST_TIMEOUT))?;
+        let greeting = DemoStartupMessage::parse(&said)?;
         for line in &greeting.lines {
-            timed(&line.command, || paste(machine, &greeting.exports, line))?;
+            run_timed(&line.command, || run_pasted_line(machine, &greeting.exports, line))?;
         }
-        timed("SIGTERM", || server.stop_within(STOPPING_MAY_TAKE))
+        run_timed("SIGTERM", || server.stop_within(STOP_TIMEOUT))
     })
 }
 
-fn paste(machine: &Machine, exports: &str, line: &greeting::Line) -> Result<(), Failure> {
+fn run_pasted_line(
+    machine: &CleanMachine,
+    exports: &str,
+    line: &greeting::PastedLine,
+) -> Result<(), XtaskError> {
     let mut running = machine.start_script(&format!("{exports}\n{}", line.command))?;
-    running.end_with(line.exit_code, A_LINE_MAY_TAKE)
+    running.expect_exit_code(line.exit_code, LINE_TIMEOUT)
 }
 
-fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn run_timed<T>(what: &str, work: impl FnOnce() -> Result<T, XtaskError>) -> Result<T, XtaskError> {
     println!("── {what}");
     let start = Instant::now();
     let result = work();
@@ -114,10 +125,10 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
 }
 
 /// Warns about uncommitted changes, because a clone does not contain them.
-fn say_what_is_left_out() -> Result<(), Failure> {
-    let mut status = program::command("git");
+fn warn_about_uncommitted() -> Result<(), XtaskError> {
+    let mut status = program::new_command("git");
     status.args(["status", "--porcelain", "--untracked-files=normal"]);
-    if !program::output(&mut status)?.trim().is_empty() {
+    if !program::run_for_output(&mut status)?.trim().is_empty() {
         eprintln!("warning: what is not committed is not part of this");
     }
     Ok(())
@@ -127,17 +138,25 @@ fn say_what_is_left_out() -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn wishes(line: &str) -> Result<Wishes, Failure> {
+    fn wishes(line: &str) -> Result<FreshOptions, XtaskError> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Wishes::parse(&arguments)
+        FreshOptions::parse(&arguments)
     }
 
     #[test]
     fn both_commands_run_unless_one_is_selected() {
         let both = wishes("").unwrap();
-        assert!(both.include(Which::First) && both.include(Which::Second) && !both.keep);
+        assert!(
+            both.includes(ReadmeCommand::First)
+                && both.includes(ReadmeCommand::Second)
+                && !both.keep
+        );
         let second = wishes("--only second --keep").unwrap();
-        assert!(!second.include(Which::First) && second.include(Which::Second) && second.keep);
+        assert!(
+            !second.includes(ReadmeCommand::First)
+                && second.includes(ReadmeCommand::Second)
+                && second.keep
+        );
     }
 
     #[test]

@@ -7,22 +7,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{program, setup, workspace};
 
 /// A folder below `target/` that `fill` has filled according to these pins.
-pub(crate) fn install(
+pub(crate) fn install_folder(
     name: &str,
     pins: &[PathBuf],
-    fill: impl FnOnce(&Path) -> Result<(), Failure>,
-) -> Result<PathBuf, Failure> {
-    let folder = workspace::root().join("target").join(name);
+    fill: impl FnOnce(&Path) -> Result<(), XtaskError>,
+) -> Result<PathBuf, XtaskError> {
+    let folder = workspace::workspace_root().join("target").join(name);
     let stamp = folder.with_extension("installed");
-    let wanted = stamp_for(&folder, pins)?;
+    let wanted = stamp_text(&folder, pins)?;
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return Ok(folder);
     }
-    eprintln!("installing {}", workspace::shown(&folder));
+    eprintln!("installing {}", workspace::relative_path(&folder));
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
@@ -33,42 +33,45 @@ pub(crate) fn install(
 }
 
 /// Installs a Python virtual environment with the packages that `requirements` pins.
-pub(crate) fn python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
-    setup::make_sure_of_python()?;
-    install(name, &[requirements.to_owned()], |folder| {
-        make_environment(folder)?;
-        program::run(&mut pip(folder, requirements))
+pub(crate) fn install_python_environment(
+    name: &str,
+    requirements: &Path,
+) -> Result<PathBuf, XtaskError> {
+    setup::ensure_python()?;
+    install_folder(name, &[requirements.to_owned()], |folder| {
+        create_environment(folder)?;
+        program::run_command(&mut pip_command(folder, requirements))
     })
 }
 
 /// Installs only the files of the packages that `requirements` pins, without their dependencies.
-pub(crate) fn files_of_python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
-    setup::make_sure_of_python()?;
-    install(name, &[requirements.to_owned()], |folder| {
+pub(crate) fn install_python_files(name: &str, requirements: &Path) -> Result<PathBuf, XtaskError> {
+    setup::ensure_python()?;
+    install_folder(name, &[requirements.to_owned()], |folder| {
         let environment = folder.join("environment");
-        make_environment(&environment)?;
-        let mut pip = pip(&environment, requirements);
-        program::run(pip.arg("--no-deps").arg("--target").arg(folder))?;
+        create_environment(&environment)?;
+        let mut pip = pip_command(&environment, requirements);
+        program::run_command(pip.arg("--no-deps").arg("--target").arg(folder))?;
         Ok(fs::remove_dir_all(environment)?)
     })
 }
 
-fn make_environment(folder: &Path) -> Result<(), Failure> {
-    program::run(program::command("python3").args(["-m", "venv"]).arg(folder))
+fn create_environment(folder: &Path) -> Result<(), XtaskError> {
+    program::run_command(program::new_command("python3").args(["-m", "venv"]).arg(folder))
 }
 
-fn pip(environment: &Path, requirements: &Path) -> Command {
-    let mut pip = program::command(environment.join("bin/pip"));
+fn pip_command(environment: &Path, requirements: &Path) -> Command {
+    let mut pip = program::new_command(environment.join("bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
     pip.args(["--require-hashes", "--requirement"]).arg(requirements).stdout(std::io::stderr());
     pip
 }
 
 /// The content of the stamp. It includes the folder, because a virtual environment does not work after it was moved.
-fn stamp_for(folder: &Path, pins: &[PathBuf]) -> Result<String, Failure> {
+fn stamp_text(folder: &Path, pins: &[PathBuf]) -> Result<String, XtaskError> {
     let mut stamp = format!("{}\n", folder.display());
     for pin in pins {
-        stamp.push_str(&workspace::read(pin)?);
+        stamp.push_str(&workspace::read_file(pin)?);
     }
     Ok(stamp)
 }
@@ -79,8 +82,8 @@ mod tests {
 
     fn pins(wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         let folders = ["docs", "packaging", "rig"];
-        let files =
-            folders.map(|name| workspace::files_below(&workspace::root().join(name)).unwrap());
+        let files = folders
+            .map(|name| workspace::files_below(&workspace::workspace_root().join(name)).unwrap());
         let name_of = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
         files.into_iter().flatten().filter(|file| wanted(&name_of(file))).collect()
     }
@@ -90,7 +93,7 @@ mod tests {
         let pins = pins(|name| name.starts_with("requirements") || name.starts_with("package"));
         assert_eq!(pins.len(), 11);
         for pin in pins {
-            let text = workspace::read(&pin).unwrap();
+            let text = workspace::read_file(&pin).unwrap();
             for word in [
                 "\"resolved\"",
                 "--index-url",
@@ -106,13 +109,13 @@ mod tests {
     #[test]
     fn every_pinned_package_has_a_hash() {
         for pin in pins(|name| name == "package-lock.json") {
-            let lock = workspace::read(&pin).unwrap();
+            let lock = workspace::read_file(&pin).unwrap();
             let packages = lock.matches("    \"node_modules/").count();
             assert!(packages > 0);
             assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
         }
         for pin in pins(|name| name.starts_with("requirements") && name.ends_with(".txt")) {
-            let requirements = workspace::read(&pin).unwrap();
+            let requirements = workspace::read_file(&pin).unwrap();
             let lines = requirements.lines().filter(|line| !line.starts_with([' ', '#']));
             for line in lines {
                 assert!(

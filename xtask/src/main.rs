@@ -29,8 +29,8 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use crate::checks::Selection;
-use crate::failure::Failure;
+use crate::checks::StepSelection;
+use crate::failure::XtaskError;
 use crate::postgres::ThrowAwayPostgres;
 
 const HELP: &str = "\
@@ -124,7 +124,7 @@ Commands:
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match run(&arguments) {
+    match run_xtask(&arguments) {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -133,38 +133,40 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+fn run_xtask(arguments: &[String]) -> Result<ExitCode, XtaskError> {
     let Some((command, rest)) = arguments.split_first() else {
         eprint!("{HELP}");
         return Ok(ExitCode::from(2));
     };
     match command.as_str() {
-        "test" if rest.iter().any(|argument| argument == "--help") => help(),
-        "test" => checks::run(Selection::parse(rest)?),
+        "test" if rest.iter().any(|argument| argument == "--help") => print_help(),
+        "test" => checks::run_checks(StepSelection::parse(rest)?),
         "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "fixture"
-        | "wycheproof" => rig::run(command, rest),
-        "book" => book::run(),
-        "clients" => clients::run(rest),
-        "fresh" => fresh::run(rest),
-        "fuzz" => fuzz::run(rest),
-        "conformance" => conformance::run(rest),
-        "meaning" => meaning::run(rest),
-        "package" => packaging::run(),
-        "servers" => servers::run(rest),
+        | "wycheproof" => rig::run_rig(command, rest),
+        "book" => book::run_book(),
+        "clients" => clients::run_clients(rest),
+        "fresh" => fresh::run_fresh(rest),
+        "fuzz" => fuzz::run_fuzzer(rest),
+        "conformance" => conformance::run_conformance(rest),
+        "meaning" => meaning::run_model_eval(rest),
+        "package" => packaging::build_package(),
+        "servers" => servers::run_servers(rest),
         "style" => style::run(rest),
         "postgres" => lend_postgres(),
-        "help" | "--help" | "-h" => help(),
-        _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),
+        "help" | "--help" | "-h" => print_help(),
+        _ => {
+            Err(XtaskError::new(format!("there is no command `{command}`; see `cargo xtask help`")))
+        }
     }
 }
 
-fn help() -> Result<ExitCode, Failure> {
+fn print_help() -> Result<ExitCode, XtaskError> {
     print!("{HELP}");
     Ok(ExitCode::SUCCESS)
 }
 
-fn lend_postgres() -> Result<ExitCode, Failure> {
-    setup::make_sure_of_system_programs()?;
+fn lend_postgres() -> Result<ExitCode, XtaskError> {
+    setup::ensure_system_programs()?;
     let postgres = ThrowAwayPostgres::start()?;
     println!("{}", postgres.url());
     println!();
@@ -198,16 +200,20 @@ mod tests {
             .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
             .filter_map(|line| line.split(' ').next())
             .collect();
-        let files = workspace::files_below(&workspace::root().join("docs")).unwrap();
+        let files = workspace::files_below(&workspace::workspace_root().join("docs")).unwrap();
         let pages =
             files.into_iter().filter(|file| file.extension().is_some_and(|end| end == "md"));
         let more = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"];
-        let more = more.map(|name| workspace::root().join(name));
+        let more = more.map(|name| workspace::workspace_root().join(name));
         let mut seen = 0;
         for page in pages.chain(more) {
-            let text = workspace::read(&page).unwrap();
+            let text = workspace::read_file(&page).unwrap();
             for command in commands(&text).filter(|command| !command.is_empty()) {
-                assert!(known.contains(command), "{}: `{command}`", workspace::shown(&page));
+                assert!(
+                    known.contains(command),
+                    "{}: `{command}`",
+                    workspace::relative_path(&page)
+                );
                 seen += 1;
             }
         }

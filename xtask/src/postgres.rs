@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::account::{self, Account};
-use crate::failure::Failure;
+use crate::account::{self, UnixAccount};
+use crate::failure::XtaskError;
 use crate::{program, setup};
 
 /// Start attempts: a different process can take the free port before the server does.
-const ATTEMPTS: usize = 3;
+const START_ATTEMPTS: usize = 3;
 
 const WATCHDOG: &str = r#"
     trap "" INT TERM HUP
@@ -31,18 +31,18 @@ const WATCHDOG: &str = r#"
 "#;
 
 pub(crate) struct ThrowAwayPostgres {
-    server: Server,
+    server: PostgresCluster,
     port: u16,
     watchdog: Child,
 }
 
 impl ThrowAwayPostgres {
-    pub(crate) fn start() -> Result<Self, Failure> {
-        let server = Server::new()?;
-        let watchdog = server.watchdog()?;
+    pub(crate) fn start() -> Result<Self, XtaskError> {
+        let server = PostgresCluster::new()?;
+        let watchdog = server.start_watchdog()?;
         let mut postgres = Self { server, port: 0, watchdog };
         postgres.server.create_cluster()?;
-        for _ in 1..ATTEMPTS {
+        for _ in 1..START_ATTEMPTS {
             postgres.port = free_port()?;
             if postgres.server.listen_on(postgres.port).is_ok() {
                 return Ok(postgres);
@@ -62,7 +62,7 @@ impl ThrowAwayPostgres {
         let user = self.server.account.as_ref().map_or("", |account| account.name.as_str());
         [
             ("TOOLCRIB_TEST_POSTGRES", self.url().into()),
-            ("TOOLCRIB_TEST_POSTGRES_DATA", self.server.cluster().into()),
+            ("TOOLCRIB_TEST_POSTGRES_DATA", self.server.data_folder().into()),
             ("TOOLCRIB_TEST_POSTGRES_BIN", self.server.programs.clone().into()),
             ("TOOLCRIB_TEST_POSTGRES_USER", user.into()),
         ]
@@ -82,19 +82,19 @@ impl Drop for ThrowAwayPostgres {
 }
 
 /// The programs and files of the server, and the account it runs as.
-struct Server {
+struct PostgresCluster {
     programs: PathBuf,
     folder: PathBuf,
     /// `None` if it runs as the current user.
-    account: Option<Account>,
+    account: Option<UnixAccount>,
 }
 
-impl Server {
-    fn new() -> Result<Self, Failure> {
+impl PostgresCluster {
+    fn new() -> Result<Self, XtaskError> {
         let programs = setup::postgres_programs().ok_or_else(|| {
-            Failure::new("the programs of the system package `postgresql` are missing")
+            XtaskError::new("the programs of the system package `postgresql` are missing")
         })?;
-        let account = if account::we_are_root()? { Some(account::ordinary()?) } else { None };
+        let account = if account::is_root()? { Some(account::ordinary_account()?) } else { None };
         let folder = create_folder()?;
         if let Some(account) = &account {
             chown(&folder, Some(account.user), Some(account.group))?;
@@ -102,36 +102,36 @@ impl Server {
         Ok(Self { programs, folder, account })
     }
 
-    fn cluster(&self) -> PathBuf {
+    fn data_folder(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    fn create_cluster(&self) -> Result<(), Failure> {
-        let mut initdb = self.command("initdb");
+    fn create_cluster(&self) -> Result<(), XtaskError> {
+        let mut initdb = self.cluster_command("initdb");
         initdb.args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]);
-        program::output(&mut initdb)?;
+        program::run_for_output(&mut initdb)?;
         Ok(())
     }
 
-    fn listen_on(&self, port: u16) -> Result<(), Failure> {
+    fn listen_on(&self, port: u16) -> Result<(), XtaskError> {
         let settings = format!(
             "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nmax_connections = 200\n"
         );
-        fs::write(self.cluster().join("postgresql.auto.conf"), settings)?;
+        fs::write(self.data_folder().join("postgresql.auto.conf"), settings)?;
         let log = self.folder.join("log");
-        let mut start = self.command("pg_ctl");
+        let mut start = self.cluster_command("pg_ctl");
         start.args(["-w", "start", "-l"]).arg(&log).stdout(Stdio::null()).stderr(Stdio::null());
-        if program::status(&mut start)?.success() {
+        if program::run_for_status(&mut start)?.success() {
             return Ok(());
         }
         let said = fs::read_to_string(&log).unwrap_or_default();
-        Err(Failure::new(format!("PostgreSQL did not start:\n{said}")))
+        Err(XtaskError::new(format!("PostgreSQL did not start:\n{said}")))
     }
 
-    fn watchdog(&self) -> Result<Child, Failure> {
-        let mut stop = self.command("pg_ctl");
+    fn start_watchdog(&self) -> Result<Child, XtaskError> {
+        let mut stop = self.cluster_command("pg_ctl");
         stop.args(["-m", "immediate", "-w", "stop"]);
-        let mut watchdog = program::command("sh");
+        let mut watchdog = program::new_command("sh");
         watchdog
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(&self.folder)
@@ -143,19 +143,19 @@ impl Server {
     }
 
     /// A command that runs one of the server's programs on our cluster, as a non-root account: the server refuses root.
-    fn command(&self, name: &str) -> Command {
+    fn cluster_command(&self, name: &str) -> Command {
         let path = self.programs.join(name);
         let mut command = match &self.account {
-            None => program::command(path),
-            Some(account) => as_account(account, &path),
+            None => program::new_command(path),
+            Some(account) => command_as_account(account, &path),
         };
-        command.current_dir(&self.folder).arg("-D").arg(self.cluster());
+        command.current_dir(&self.folder).arg("-D").arg(self.data_folder());
         command
     }
 }
 
-fn as_account(account: &Account, path: &Path) -> Command {
-    let mut command = program::command("setpriv");
+fn command_as_account(account: &UnixAccount, path: &Path) -> Command {
+    let mut command = program::new_command("setpriv");
     command.arg(format!("--reuid={}", account.user)).arg(format!("--regid={}", account.group));
     command.arg("--clear-groups").arg(path);
     command
@@ -165,7 +165,7 @@ fn as_account(account: &Account, path: &Path) -> Command {
     clippy::disallowed_methods,
     reason = "the time makes the folder's name unique; nothing is decided by it"
 )]
-fn create_folder() -> Result<PathBuf, Failure> {
+fn create_folder() -> Result<PathBuf, XtaskError> {
     let nanoseconds =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     let name = format!("toolcrib-postgres-{}-{nanoseconds}", std::process::id());
@@ -174,6 +174,6 @@ fn create_folder() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-fn free_port() -> Result<u16, Failure> {
+fn free_port() -> Result<u16, XtaskError> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

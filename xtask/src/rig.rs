@@ -3,52 +3,55 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::postgres::ThrowAwayPostgres;
 use crate::{program, setup};
 
 /// Runs `rig` and returns its exit code. Only `rig` writes to stdout.
-pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure> {
-    setup::make_sure_of_system_programs()?;
+pub(crate) fn run_rig(name: &str, arguments: &[String]) -> Result<ExitCode, XtaskError> {
+    setup::ensure_system_programs()?;
     if needs_toolcrib(name, arguments) {
-        let mut build = program::cargo(&["build", "--quiet", "--release", "--bin", "toolcrib"]);
-        program::run(build.args(["--package", "toolcrib-serving", "--package", "rig"]))?;
+        let mut build =
+            program::cargo_command(&["build", "--quiet", "--release", "--bin", "toolcrib"]);
+        program::run_command(build.args(["--package", "toolcrib-serving", "--package", "rig"]))?;
     }
-    let mut rig = command(&[name]);
+    let mut rig = rig_command(&[name]);
     rig.args(arguments);
     if !needs_postgres(name, arguments) {
-        return Ok(exit_code(program::status(&mut rig)?));
+        return Ok(exit_code(program::run_for_status(&mut rig)?));
     }
     let postgres = ThrowAwayPostgres::start()?;
-    Ok(exit_code(program::status(rig.envs(postgres.environment()))?))
+    Ok(exit_code(program::run_for_status(rig.envs(postgres.environment()))?))
 }
 
 /// A short version of `cargo xtask crash` and `durability`.
-pub(crate) fn short_crash_run() -> Result<(), Failure> {
+pub(crate) fn short_crash_run() -> Result<(), XtaskError> {
     for which in [["--store", "sqlite"].as_slice(), &["--children"], &["--record"]] {
-        program::run(as_tested()?.args(["crash", "--kills", "5"]).args(which))?;
+        program::run_command(test_build()?.args(["crash", "--kills", "5"]).args(which))?;
     }
     let postgres = ThrowAwayPostgres::start()?;
     for which in [[].as_slice(), &["--record"]] {
-        let mut crash = as_tested()?;
+        let mut crash = test_build()?;
         crash.args(["crash", "--store", "postgres", "--kills", "5"]).args(which);
-        program::run(crash.envs(postgres.environment()))?;
+        program::run_command(crash.envs(postgres.environment()))?;
     }
     drop(postgres);
-    program::run(as_tested()?.arg("durability"))
+    program::run_command(test_build()?.arg("durability"))
 }
 
 /// `rig` in the debug profile, with `toolcrib` next to it. It measures nothing, so an optimised build would waste time.
-pub(crate) fn as_tested() -> Result<Command, Failure> {
-    let mut build = program::cargo(&["build", "--quiet", "--bin", "rig", "--bin", "toolcrib"]);
+pub(crate) fn test_build() -> Result<Command, XtaskError> {
+    let mut build =
+        program::cargo_command(&["build", "--quiet", "--bin", "rig", "--bin", "toolcrib"]);
     // Tests enable more features of some crates. With one of them in the build, cargo reuses those crates.
     build.args(["--package", "rig", "--package", "toolcrib-serving", "--test", "faults"]);
-    program::run(&mut build)?;
-    Ok(program::command(std::env::current_exe()?.with_file_name("rig")))
+    program::run_command(&mut build)?;
+    Ok(program::new_command(std::env::current_exe()?.with_file_name("rig")))
 }
 
-fn command(arguments: &[&str]) -> Command {
-    let mut rig = program::cargo(&["run", "--quiet", "--release", "--package", "rig", "--"]);
+fn rig_command(arguments: &[&str]) -> Command {
+    let mut rig =
+        program::cargo_command(&["run", "--quiet", "--release", "--package", "rig", "--"]);
     rig.args(arguments);
     rig
 }

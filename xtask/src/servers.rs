@@ -3,31 +3,31 @@
 use std::process::{Command, ExitCode};
 
 use crate::clients::{self, NodeClients};
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{program, rig, setup};
 
 /// `cargo xtask servers`: installs all servers, and with `--try` has agents call their tools.
-pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+pub(crate) fn run_servers(arguments: &[String]) -> Result<ExitCode, XtaskError> {
     match arguments.split_first() {
-        None => clients::show_folders(),
+        None => clients::print_folders(),
         Some((first, options)) if first == "--try" => {
-            Ok(rig::exit_code(program::status(trial()?.args(options))?))
+            Ok(rig::exit_code(program::run_for_status(server_trial()?.args(options))?))
         }
-        Some((first, _)) => Err(Failure::new(format!("there is no option `{first}`"))),
+        Some((first, _)) => Err(XtaskError::new(format!("there is no option `{first}`"))),
     }
 }
 
 /// Tests all servers, as a step of `cargo xtask test`.
-pub(crate) fn check() -> Result<(), Failure> {
-    program::run(&mut trial()?)
+pub(crate) fn check_servers() -> Result<(), XtaskError> {
+    program::run_command(&mut server_trial()?)
 }
 
 /// The command `rig servers`, which has agents call the tools of the servers.
-fn trial() -> Result<Command, Failure> {
-    setup::make_sure_of_system_programs()?;
-    setup::make_sure_of_git()?;
+fn server_trial() -> Result<Command, XtaskError> {
+    setup::ensure_system_programs()?;
+    setup::ensure_git()?;
     let node = NodeClients::install()?;
-    let mut rig = rig::as_tested()?;
+    let mut rig = rig::test_build()?;
     rig.arg("servers").arg("--node").arg(node.program).arg("--packages").arg(node.folder);
     rig.arg("--python").arg(clients::install_python()?);
     rig.arg("--older-python").arg(clients::install_older_python()?);

@@ -5,30 +5,32 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{account, program};
 
 const POSTGRES_PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
 
-pub(crate) fn make_sure_of_system_programs() -> Result<(), Failure> {
-    make_sure_of(missing_packages)
+pub(crate) fn ensure_system_programs() -> Result<(), XtaskError> {
+    ensure_packages(missing_packages)
 }
 
-pub(crate) fn make_sure_of_npm() -> Result<(), Failure> {
-    make_sure_of(|| if program::is_in_path("npm") { vec![] } else { vec!["npm"] })
+pub(crate) fn ensure_npm() -> Result<(), XtaskError> {
+    ensure_packages(|| if program::is_in_path("npm") { vec![] } else { vec!["npm"] })
 }
 
-pub(crate) fn make_sure_of_git() -> Result<(), Failure> {
-    make_sure_of(|| if program::is_in_path("git") { vec![] } else { vec!["git"] })
+pub(crate) fn ensure_git() -> Result<(), XtaskError> {
+    ensure_packages(|| if program::is_in_path("git") { vec![] } else { vec!["git"] })
 }
 
-pub(crate) fn make_sure_of_systemd() -> Result<(), Failure> {
-    make_sure_of(|| if program::is_in_path("systemd-analyze") { vec![] } else { vec!["systemd"] })
+pub(crate) fn ensure_systemd() -> Result<(), XtaskError> {
+    ensure_packages(
+        || if program::is_in_path("systemd-analyze") { vec![] } else { vec!["systemd"] },
+    )
 }
 
 /// For the console tests. Debian's `chromium-driver` contains `chromedriver`.
-pub(crate) fn make_sure_of_browser() -> Result<(), Failure> {
-    make_sure_of(|| {
+pub(crate) fn ensure_browser() -> Result<(), XtaskError> {
+    ensure_packages(|| {
         let programs = [("chromium", "chromium"), ("chromedriver", "chromium-driver")];
         let missing = programs.into_iter().filter(|(program, _)| !program::is_in_path(program));
         missing.map(|(_, package)| package).collect()
@@ -36,23 +38,23 @@ pub(crate) fn make_sure_of_browser() -> Result<(), Failure> {
 }
 
 /// Debian's `python3` does not include the module that creates virtual environments.
-pub(crate) fn make_sure_of_python() -> Result<(), Failure> {
-    make_sure_of(|| {
-        let mut venv = program::command("python3");
+pub(crate) fn ensure_python() -> Result<(), XtaskError> {
+    ensure_packages(|| {
+        let mut venv = program::new_command("python3");
         venv.args(["-c", "import ensurepip, venv"]);
-        if program::succeeds(&mut venv) { vec![] } else { vec!["python3-venv"] }
+        if program::run_succeeds(&mut venv) { vec![] } else { vec!["python3-venv"] }
     })
 }
 
-fn make_sure_of(missing_packages: fn() -> Vec<&'static str>) -> Result<(), Failure> {
+fn ensure_packages(missing_packages: fn() -> Vec<&'static str>) -> Result<(), XtaskError> {
     let missing = missing_packages();
     if missing.is_empty() {
         return Ok(());
     }
-    install(&missing)?;
+    install_packages(&missing)?;
     match missing_packages() {
         still if still.is_empty() => Ok(()),
-        still => Err(please_install(
+        still => Err(missing_packages_error(
             &still,
             "apt-get installed them, but their programs are not in PATH",
         )),
@@ -104,13 +106,13 @@ fn missing_packages() -> Vec<&'static str> {
     missing
 }
 
-fn install(packages: &[&str]) -> Result<(), Failure> {
+fn install_packages(packages: &[&str]) -> Result<(), XtaskError> {
     if !program::is_in_path("apt-get") {
-        return Err(please_install(packages, "there is no apt-get here to do it for you"));
+        return Err(missing_packages_error(packages, "there is no apt-get here to do it for you"));
     }
-    let root = account::we_are_root()?;
-    if !root && !program::succeeds(program::command("sudo").args(["-n", "true"])) {
-        return Err(please_install(packages, "this user may not run apt-get"));
+    let root = account::is_root()?;
+    if !root && !program::run_succeeds(program::new_command("sudo").args(["-n", "true"])) {
+        return Err(missing_packages_error(packages, "this user may not run apt-get"));
     }
     eprintln!("installing {}", packages.join(", "));
     apt_get(root, &["update"])?;
@@ -121,18 +123,18 @@ fn install(packages: &[&str]) -> Result<(), Failure> {
 }
 
 /// The output of apt goes to stderr: stdout belongs to the command that needs the package.
-fn apt_get(root: bool, arguments: &[&str]) -> Result<(), Failure> {
-    let mut command = if root { program::command("env") } else { program::command("sudo") };
+fn apt_get(root: bool, arguments: &[&str]) -> Result<(), XtaskError> {
+    let mut command = if root { program::new_command("env") } else { program::new_command("sudo") };
     if !root {
         command.args(["-n", "env"]);
     }
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]).args(arguments);
-    program::run(command.stdout(std::io::stderr()))
+    program::run_command(command.stdout(std::io::stderr()))
 }
 
-fn please_install(packages: &[&str], why: &str) -> Failure {
+fn missing_packages_error(packages: &[&str], why: &str) -> XtaskError {
     let names: Vec<String> = packages.iter().map(|name| format!("`{name}`")).collect();
-    Failure::new(format!(
+    XtaskError::new(format!(
         "please install the system packages {} and try again: {why}",
         names.join(", ")
     ))

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 
-pub(crate) fn root() -> &'static Path {
+pub(crate) fn workspace_root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
 }
 
 /// Every file below a folder, including hidden ones, sorted; empty if the folder does not exist.
-pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, XtaskError> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -33,12 +33,12 @@ pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-pub(crate) fn read(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read_file(file: &Path) -> Result<String, XtaskError> {
     fs::read_to_string(file)
-        .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))
+        .map_err(|error| XtaskError::new(format!("cannot read {}: {error}", file.display())))
 }
 
 /// The path of a file relative to the workspace root.
-pub(crate) fn shown(file: &Path) -> String {
-    file.strip_prefix(root()).unwrap_or(file).display().to_string()
+pub(crate) fn relative_path(file: &Path) -> String {
+    file.strip_prefix(workspace_root()).unwrap_or(file).display().to_string()
 }

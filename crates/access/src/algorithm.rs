@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// How a token is signed, by its registered name. Names are compared exactly: `rs256` is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum Algorithm {
+#[schemars(rename = "Algorithm")]
+pub enum JwsAlgorithm {
     /// RSA PKCS#1 v1.5 with SHA-256.
     RS256,
     /// RSA PKCS#1 v1.5 with SHA-384.
@@ -34,13 +35,13 @@ pub enum Algorithm {
     HS512,
 }
 
-impl Algorithm {
+impl JwsAlgorithm {
     /// The default algorithms of an issuer. None of them uses a shared secret.
     pub const DEFAULT: [Self; 5] =
         [Self::RS256, Self::PS256, Self::ES256, Self::ES384, Self::EdDSA];
 
     /// The algorithm of this name, if it is supported.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "RS256" => Self::RS256,
             "RS384" => Self::RS384,

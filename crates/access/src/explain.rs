@@ -1,6 +1,6 @@
 //! Explains why a policy matches or not: each of its conditions with the values found (requirement G7).
 
-use model::{Claims, Matcher, Operator, PolicyRules};
+use model::{Claims, MatchOperator, Matcher, PolicyRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct MatcherVerdict {
     /// Where it looks.
     pub claim: String,
     /// How it judges.
-    pub operator: Operator,
+    pub operator: MatchOperator,
     /// What it compares with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
@@ -33,78 +33,81 @@ pub struct MatcherVerdict {
 }
 
 /// Evaluates all matchers of a policy, without stopping at the first mismatch.
-pub fn explain(rules: &PolicyRules, claims: &Claims) -> PolicyVerdict {
-    let matchers: Vec<_> = rules.matchers().iter().map(|matcher| judge(matcher, claims)).collect();
+pub fn explain_policy(rules: &PolicyRules, claims: &Claims) -> PolicyVerdict {
+    let matchers: Vec<_> =
+        rules.matchers().iter().map(|matcher| explain_matcher(matcher, claims)).collect();
     PolicyVerdict { matches: matchers.iter().all(|verdict| verdict.matches), matchers }
 }
 
-fn judge(matcher: &Matcher, claims: &Claims) -> MatcherVerdict {
+fn explain_matcher(matcher: &Matcher, claims: &Claims) -> MatcherVerdict {
     let found = matcher.claim().find(claims);
-    let matches = matcher.judge(&found);
+    let matches = matcher.matches_values(&found);
     MatcherVerdict {
         claim: matcher.claim().to_string(),
         operator: matcher.operator(),
-        value: matcher.value(),
-        why: why(matcher, &found, matches),
-        found: found.into_iter().take(FOUND).map(cut).collect(),
+        value: matcher.operand(),
+        why: describe_verdict(matcher, &found, matches),
+        found: found.into_iter().take(MAX_FOUND_VALUES).map(truncate_value).collect(),
         matches,
     }
 }
 
-fn why(matcher: &Matcher, found: &[&Value], matches: bool) -> String {
+fn describe_verdict(matcher: &Matcher, found: &[&Value], matches: bool) -> String {
     let claim = matcher.claim();
     let operator = matcher.operator();
     if found.is_empty() {
         return match operator {
-            Operator::NotExists => format!("the claim `{claim}` is missing, as asked"),
-            Operator::NotEquals | Operator::NotContains | Operator::NotIn if matches => {
+            MatchOperator::NotExists => format!("the claim `{claim}` is missing, as asked"),
+            MatchOperator::NotEquals | MatchOperator::NotContains | MatchOperator::NotIn
+                if matches =>
+            {
                 format!("the claim `{claim}` is missing, and `missing` lets that match")
             }
             _ => format!("the claim `{claim}` is missing"),
         };
     }
-    let found = shown(found);
-    let value = matcher.value().map(|value| format!(" {value}")).unwrap_or_default();
+    let found = format_values(found);
+    let value = matcher.operand().map(|value| format!(" {value}")).unwrap_or_default();
     let relation = match (operator, matches) {
-        (Operator::Equals, true) => "equals",
-        (Operator::Equals, false) => "does not equal",
-        (Operator::NotEquals, true) => "does not equal",
-        (Operator::NotEquals, false) => "equals, or cannot be compared with,",
-        (Operator::Contains, true) => "contains",
-        (Operator::Contains, false) => "does not contain",
-        (Operator::NotContains, true) => "does not contain",
-        (Operator::NotContains, false) => "contains, or cannot be searched for,",
-        (Operator::Matches, true) => "matches",
-        (Operator::Matches, false) => "does not match as a whole",
-        (Operator::In, true) => "is one of",
-        (Operator::In, false) => "is none of",
-        (Operator::NotIn, true) => "is none of",
-        (Operator::NotIn, false) => "is one of, or cannot be compared with,",
-        (Operator::Exists, _) => "is there",
-        (Operator::NotExists, _) => "is there",
+        (MatchOperator::Equals, true) => "equals",
+        (MatchOperator::Equals, false) => "does not equal",
+        (MatchOperator::NotEquals, true) => "does not equal",
+        (MatchOperator::NotEquals, false) => "equals, or cannot be compared with,",
+        (MatchOperator::Contains, true) => "contains",
+        (MatchOperator::Contains, false) => "does not contain",
+        (MatchOperator::NotContains, true) => "does not contain",
+        (MatchOperator::NotContains, false) => "contains, or cannot be searched for,",
+        (MatchOperator::Matches, true) => "matches",
+        (MatchOperator::Matches, false) => "does not match as a whole",
+        (MatchOperator::In, true) => "is one of",
+        (MatchOperator::In, false) => "is none of",
+        (MatchOperator::NotIn, true) => "is none of",
+        (MatchOperator::NotIn, false) => "is one of, or cannot be compared with,",
+        (MatchOperator::Exists, _) => "is there",
+        (MatchOperator::NotExists, _) => "is there",
     };
     format!("`{claim}` is {found}: it {relation}{value}")
 }
 
 /// The most values repeated in a verdict.
-const FOUND: usize = 10;
+const MAX_FOUND_VALUES: usize = 10;
 /// Longest value that is repeated in full, in bytes of JSON.
-const WHOLE: usize = 1_000;
+const MAX_VALUE_LENGTH: usize = 1_000;
 
-fn cut(value: &Value) -> Value {
+fn truncate_value(value: &Value) -> Value {
     let text = value.to_string();
-    match text.char_indices().nth(WHOLE) {
+    match text.char_indices().nth(MAX_VALUE_LENGTH) {
         Some((end, _)) => format!("{}…", text.split_at(end).0).into(),
         None => value.clone(),
     }
 }
 
 /// Longest text of the values in a sentence, in characters.
-const SHOWN: usize = 80;
+const MAX_SENTENCE_VALUE: usize = 80;
 
-fn shown(found: &[&Value]) -> String {
+fn format_values(found: &[&Value]) -> String {
     let text = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SENTENCE_VALUE) {
         Some((end, _)) => format!("{}…", text.split_at(end).0),
         None => text,
     }
@@ -119,7 +122,7 @@ mod tests {
     fn verdict(matchers: Value, claims: Value) -> PolicyVerdict {
         let rules = json!({"name": "p", "matchers": matchers, "groups": ["g"]});
         let rules: PolicyRules = serde_json::from_value(rules).unwrap();
-        explain(&rules, &serde_json::from_value(claims).unwrap())
+        explain_policy(&rules, &serde_json::from_value(claims).unwrap())
     }
 
     fn why(operator: &str, value: Value, claims: Value) -> String {

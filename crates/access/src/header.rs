@@ -9,22 +9,22 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
 
-use crate::{Algorithm, TokenError};
-use model::strict_json::Strict;
+use crate::{JwsAlgorithm, TokenError};
+use model::strict_json::StrictValueSeed;
 
 /// Header fields that change the meaning of the token: mandatory extensions, unencoded or compressed payloads,
 /// encryption.
 const UNSUPPORTED: [&str; 4] = ["crit", "b64", "zip", "enc"];
 
-pub(crate) struct Header {
-    pub(crate) algorithm: Algorithm,
+pub(crate) struct JwsHeader {
+    pub(crate) algorithm: JwsAlgorithm,
     pub(crate) kid: Option<Box<str>>,
-    pub(crate) media_type: MediaType,
+    pub(crate) media_type: TokenMediaType,
 }
 
 /// The value of `typ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MediaType {
+pub(crate) enum TokenMediaType {
     /// Absent.
     None,
     /// `JWT`
@@ -37,41 +37,43 @@ pub(crate) enum MediaType {
 
 /// The used fields of a header, borrowed from the input.
 #[derive(Default)]
-struct Read<'a> {
-    alg: Option<Text<'a>>,
-    kid: Option<Text<'a>>,
-    typ: Option<Text<'a>>,
+struct RawHeader<'a> {
+    alg: Option<HeaderText<'a>>,
+    kid: Option<HeaderText<'a>>,
+    typ: Option<HeaderText<'a>>,
     unsupported: Option<&'static str>,
 }
 
 /// A string that borrows from the input unless it contains escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct HeaderText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Header {
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, TokenError> {
+impl JwsHeader {
+    pub(crate) fn parse_header(bytes: &[u8]) -> Result<Self, TokenError> {
         let malformed = TokenError::Malformed {
             rule: "its header is a JSON object without a member twice, with texts as `alg`, `kid`, `typ`",
         };
         let mut reader = serde_json::Deserializer::from_slice(bytes);
-        let read = reader.deserialize_map(Members).map_err(|_| malformed)?;
+        let read = reader.deserialize_map(HeaderVisitor).map_err(|_| malformed)?;
         reader.end().map_err(|_| malformed)?;
         if let Some(member) = read.unsupported {
             return Err(TokenError::Unsupported { member });
         }
-        let algorithm = read.alg.and_then(|Text(name)| Algorithm::named(&name));
+        let algorithm = read.alg.and_then(|HeaderText(name)| JwsAlgorithm::from_name(&name));
         Ok(Self {
             algorithm: algorithm.ok_or(TokenError::Algorithm)?,
-            kid: read.kid.map(|Text(kid)| kid.into()),
-            media_type: read.typ.map_or(MediaType::None, |Text(name)| MediaType::named(&name)),
+            kid: read.kid.map(|HeaderText(kid)| kid.into()),
+            media_type: read
+                .typ
+                .map_or(TokenMediaType::None, |HeaderText(name)| TokenMediaType::from_name(&name)),
         })
     }
 }
 
-impl MediaType {
+impl TokenMediaType {
     /// Media types ignore case, and the prefix `application/` is optional (RFC 7515, section 4.1.9).
-    fn named(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let is = |known: &str| {
             let short = name.get(..12).filter(|start| start.eq_ignore_ascii_case("application/"));
             let short = short.and_then(|_| name.get(12..)).unwrap_or(name);
@@ -87,36 +89,36 @@ impl MediaType {
     }
 }
 
-struct Members;
+struct HeaderVisitor;
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Read<'de>;
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = RawHeader<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Read<'de>, A::Error> {
-        let mut read = Read::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<RawHeader<'de>, A::Error> {
+        let mut read = RawHeader::default();
         let mut others: Vec<Cow<'de, str>> = Vec::new();
-        while let Some(Text(name)) = members.next_key()? {
+        while let Some(HeaderText(name)) = members.next_key()? {
             let place = match &*name {
                 "alg" => &mut read.alg,
                 "kid" => &mut read.kid,
                 "typ" => &mut read.typ,
                 other => {
-                    if others.contains(&name) || MEMBERS < others.len() {
-                        return Err(A::Error::custom(TWICE));
+                    if others.contains(&name) || MAX_FIELDS < others.len() {
+                        return Err(A::Error::custom(DUPLICATE_FIELD));
                     }
                     let unsupported = UNSUPPORTED.into_iter().find(|known| *known == other);
                     read.unsupported = read.unsupported.or(unsupported);
-                    members.next_value_seed(Strict::default())?;
+                    members.next_value_seed(StrictValueSeed::default())?;
                     others.push(name);
                     continue;
                 }
             };
             if place.is_some() {
-                return Err(A::Error::custom(TWICE));
+                return Err(A::Error::custom(DUPLICATE_FIELD));
             }
             *place = Some(members.next_value()?);
         }
@@ -124,7 +126,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-const TWICE: &str = "a member stands there twice, or there are too many";
+const DUPLICATE_FIELD: &str = "a member stands there twice, or there are too many";
 
 /// More fields than any real header has; comparing each with each stays cheap.
-const MEMBERS: usize = 64;
+const MAX_FIELDS: usize = 64;

@@ -4,14 +4,14 @@ use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Algorithm;
+use crate::JwsAlgorithm;
 
 /// A trusted issuer, and the requirements on its tokens. The constructors validate the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     pub(crate) name: Box<str>,
     pub(crate) audiences: Vec<Box<str>>,
-    pub(crate) algorithms: Vec<Algorithm>,
+    pub(crate) algorithms: Vec<JwsAlgorithm>,
     pub(crate) token_type: TokenType,
     pub(crate) skew: SignedDuration,
 }
@@ -62,7 +62,7 @@ pub enum InvalidIssuer {
 }
 
 /// Default clock skew, in seconds.
-const SKEW: i64 = 60;
+const DEFAULT_SKEW: i64 = 60;
 /// Largest allowed clock skew, in seconds.
 const MAX_SKEW: i64 = 300;
 
@@ -80,12 +80,13 @@ impl Issuer {
         if audiences.is_empty() || audiences.iter().any(|audience| audience.is_empty()) {
             return Err(InvalidIssuer::NoAudience { issuer: name.into() });
         }
-        let (algorithms, skew) = (Algorithm::DEFAULT.to_vec(), SignedDuration::from_secs(SKEW));
+        let (algorithms, skew) =
+            (JwsAlgorithm::DEFAULT.to_vec(), SignedDuration::from_secs(DEFAULT_SKEW));
         Ok(Self { name, audiences, algorithms, token_type: TokenType::default(), skew })
     }
 
     /// Replaces the allowed algorithms.
-    pub fn with_algorithms(self, algorithms: Vec<Algorithm>) -> Result<Self, InvalidIssuer> {
+    pub fn with_algorithms(self, algorithms: Vec<JwsAlgorithm>) -> Result<Self, InvalidIssuer> {
         let with_secret = algorithms.iter().filter(|algorithm| algorithm.needs_secret()).count();
         if algorithms.is_empty() {
             return Err(InvalidIssuer::NoAlgorithm { issuer: self.name.into() });
@@ -115,12 +116,12 @@ impl Issuer {
     }
 
     /// The algorithms that it may sign with.
-    pub fn algorithms(&self) -> &[Algorithm] {
+    pub fn algorithms(&self) -> &[JwsAlgorithm] {
         &self.algorithms
     }
 
     /// The allowed clock skew.
-    pub fn skew(&self) -> SignedDuration {
+    pub fn clock_skew(&self) -> SignedDuration {
         self.skew
     }
 }
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn secret_and_public_key_algorithms_cannot_be_mixed() {
-        use Algorithm::{ES256, HS256, HS512};
+        use JwsAlgorithm::{ES256, HS256, HS512};
         let refused = issuer().with_algorithms(vec![ES256, HS256]).unwrap_err();
         assert!(matches!(refused, InvalidIssuer::MixedAlgorithms { .. }));
         assert!(issuer().with_algorithms(vec![HS256, HS512]).is_ok());

@@ -11,30 +11,30 @@ mod roca;
 
 use std::fmt;
 
-use crate::{Algorithm, TokenError};
-pub(crate) use check::Check;
-use check::Checks;
+use crate::{JwsAlgorithm, TokenError};
+use check::AlgorithmChecks;
+pub(crate) use check::SignatureCheck;
 
 /// Most keys in a set: more would slow down lookups, and no real set is larger.
 const LIMIT: usize = 64;
 
 /// Most keys tried for one token: each costs one signature verification.
-const TRIED: usize = 4;
+const MAX_TRIED_KEYS: usize = 4;
 
 /// The keys of an issuer. Its `Debug` output contains counts, not keys.
 pub struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<IssuerKey>,
     skipped: usize,
 }
 
-struct Key {
+struct IssuerKey {
     kid: Option<Box<str>>,
-    checks: Checks,
+    checks: AlgorithmChecks,
 }
 
 /// The error for a text that is not a usable key set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidKeys {
+pub enum InvalidKeySet {
     /// The text is not a JWK set.
     #[error("this is not a JWK set: it is a JSON object with a list `keys`, and no member twice")]
     NotAKeySet,
@@ -59,23 +59,23 @@ pub enum InvalidKeys {
 impl KeySet {
     /// Parses a JWK set (RFC 7517). Keys for other uses or of unsupported types are skipped, and so are secrets:
     /// every reader of the set could sign with them.
-    pub fn from_jwks(bytes: &[u8]) -> Result<Self, InvalidKeys> {
-        jwk::read_set(bytes)
+    pub fn from_jwks(bytes: &[u8]) -> Result<Self, InvalidKeySet> {
+        jwk::parse_jwk_set(bytes)
     }
 
     /// Parses one or several public keys in PEM (RFC 7468).
-    pub fn from_pem(text: &str) -> Result<Self, InvalidKeys> {
-        pem::read_set(text)
+    pub fn from_pem(text: &str) -> Result<Self, InvalidKeySet> {
+        pem::parse_pem_keys(text)
     }
 
     /// Makes a key of a shared secret, for those of `HS256`, `HS384` and `HS512` that it is long enough for (RFC
     /// 7518, 3.2).
-    pub fn from_secret(secret: &[u8]) -> Result<Self, InvalidKeys> {
-        let checks = check::secret(secret);
+    pub fn from_secret(secret: &[u8]) -> Result<Self, InvalidKeySet> {
+        let checks = check::secret_checks(secret);
         if checks.is_empty() {
-            return Err(InvalidKeys::ShortSecret);
+            return Err(InvalidKeySet::ShortSecret);
         }
-        Ok(Self { keys: vec![Key { kid: None, checks }], skipped: 0 })
+        Ok(Self { keys: vec![IssuerKey { kid: None, checks }], skipped: 0 })
     }
 
     /// Number of usable keys.
@@ -89,18 +89,19 @@ impl KeySet {
     }
 
     /// Number of keys that were skipped.
-    pub fn skipped(&self) -> usize {
+    pub fn skipped_keys(&self) -> usize {
         self.skipped
     }
 
     /// Whether a key supports the algorithm.
-    pub fn suits(&self, algorithm: Algorithm) -> bool {
-        self.keys.iter().any(|key| key.check(algorithm).is_some())
+    pub fn supports_algorithm(&self, algorithm: JwsAlgorithm) -> bool {
+        self.keys.iter().any(|key| key.find_check(algorithm).is_some())
     }
 
     /// Whether both sets have the same public keys under the same key ids, in any order.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let among = |key: &Key, set: &Self| set.keys.iter().any(|other| key.is_same(other));
+    pub fn has_same_keys(&self, other: &Self) -> bool {
+        let among =
+            |key: &IssuerKey, set: &Self| set.keys.iter().any(|other| key.is_same_key(other));
         self.len() == other.len()
             && self.keys.iter().all(|key| among(key, other))
             && other.keys.iter().all(|key| among(key, self))
@@ -113,34 +114,35 @@ impl KeySet {
     /// tried.
     pub(crate) fn find(
         &self,
-        algorithm: Algorithm,
+        algorithm: JwsAlgorithm,
         kid: Option<&str>,
-    ) -> Result<impl Iterator<Item = &Check>, TokenError> {
+    ) -> Result<impl Iterator<Item = &SignatureCheck>, TokenError> {
         let named = self.keys.iter().any(|key| key.kid.is_some());
         let kid = kid.filter(|_| named);
-        let is_meant = move |key: &&Key| kid.is_none_or(|kid| key.kid.as_deref() == Some(kid));
+        let is_meant =
+            move |key: &&IssuerKey| kid.is_none_or(|kid| key.kid.as_deref() == Some(kid));
         let meant = self.keys.iter().filter(is_meant);
-        let suitable = meant.clone().filter_map(move |key| key.check(algorithm));
+        let suitable = meant.clone().filter_map(move |key| key.find_check(algorithm));
         match suitable.clone().count() {
             1 => Ok(suitable),
             0 if meant.count() == 0 => Err(TokenError::UnknownKey),
             0 => Err(TokenError::WrongKey),
-            several if !named && several <= TRIED => Ok(suitable),
+            several if !named && several <= MAX_TRIED_KEYS => Ok(suitable),
             _ => Err(TokenError::AmbiguousKey),
         }
     }
 }
 
-impl Key {
-    fn check(&self, algorithm: Algorithm) -> Option<&Check> {
+impl IssuerKey {
+    fn find_check(&self, algorithm: JwsAlgorithm) -> Option<&SignatureCheck> {
         self.checks.iter().find(|(suited, _)| *suited == algorithm).map(|(_, check)| check)
     }
 
-    fn is_same(&self, other: &Self) -> bool {
+    fn is_same_key(&self, other: &Self) -> bool {
         let pairs = self.checks.iter().zip(&other.checks);
         self.kid == other.kid
             && self.checks.len() == other.checks.len()
-            && pairs.into_iter().all(|(one, two)| one.0 == two.0 && one.1.is_same(&two.1))
+            && pairs.into_iter().all(|(one, two)| one.0 == two.0 && one.1.is_same_key(&two.1))
     }
 }
 

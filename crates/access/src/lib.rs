@@ -12,13 +12,13 @@ mod signed;
 mod token;
 mod token_error;
 
-pub use algorithm::Algorithm;
-pub use explain::{MatcherVerdict, PolicyVerdict, explain};
+pub use algorithm::JwsAlgorithm;
+pub use explain::{MatcherVerdict, PolicyVerdict, explain_policy};
 pub use issuer::{InvalidIssuer, Issuer, TokenType};
-pub use keys::{InvalidKeys, KeySet};
-pub use policies::{Grant, Key, Policies};
+pub use keys::{InvalidKeySet, KeySet};
+pub use policies::{Grant, GrantKey, PolicySet};
 pub use signed::{MAX_TOKEN, verify_signature};
-pub use token::{Token, Verified};
+pub use token::{UnverifiedToken, VerifiedToken};
 pub use token_error::TokenError;
 
 #[cfg(test)]

@@ -10,23 +10,23 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use model::{ClaimPath, Claims, GroupId, Matcher, Operator, PolicyId, PolicyRules};
+use model::{ClaimPath, Claims, GroupId, MatchOperator, Matcher, PolicyId, PolicyRules};
 use serde_json::Value;
 
 /// All active policies, compiled for evaluation.
 #[derive(Debug, Default)]
-pub struct Policies {
+pub struct PolicySet {
     /// Names of the top-level claims that policies read.
-    read: Vec<Box<str>>,
-    paths: Vec<Looked>,
+    claim_names: Vec<Box<str>>,
+    paths: Vec<PathConditions>,
     conditions: usize,
-    policies: Vec<Compiled>,
+    policies: Vec<CompiledPolicy>,
     groups: Vec<GroupId>,
 }
 
 /// The conditions on one claim path, each with its index among all conditions.
 #[derive(Debug)]
-struct Looked {
+struct PathConditions {
     path: ClaimPath,
     /// `equals` conditions on a string.
     equal: HashMap<Box<str>, usize>,
@@ -37,7 +37,7 @@ struct Looked {
 }
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledPolicy {
     id: PolicyId,
     conditions: Box<[usize]>,
     groups: Box<[usize]>,
@@ -55,7 +55,7 @@ pub struct Grant {
     pub admin: bool,
 }
 
-impl Policies {
+impl PolicySet {
     /// Compiles policies. Pass each active policy once.
     pub fn compile<'a>(policies: impl Iterator<Item = (&'a PolicyId, &'a PolicyRules)>) -> Self {
         let mut ordered: Vec<_> = policies.collect();
@@ -64,40 +64,40 @@ impl Policies {
             ordered.iter().flat_map(|(_, rules)| rules.groups()).collect();
         let groups: Vec<GroupId> = granted.into_iter().cloned().collect();
         let mut compiled = Self { groups, ..Self::default() };
-        let mut known = Known::default();
+        let mut known = CompiledIndex::default();
         for (id, rules) in ordered {
             let group = |id| compiled.groups.binary_search(id).expect("all groups were collected");
             let groups = rules.groups().iter().map(group).collect();
             let conditions =
-                rules.matchers().iter().map(|matcher| compiled.condition(matcher, &mut known));
+                rules.matchers().iter().map(|matcher| compiled.add_condition(matcher, &mut known));
             let conditions = conditions.collect();
             let (id, admin) = (id.clone(), rules.makes_admins());
-            compiled.policies.push(Compiled { id, conditions, groups, admin });
+            compiled.policies.push(CompiledPolicy { id, conditions, groups, admin });
         }
         let read: BTreeSet<&str> =
-            compiled.paths.iter().map(|looked| looked.path.first()).collect();
-        compiled.read = read.into_iter().map(Into::into).collect();
+            compiled.paths.iter().map(|looked| looked.path.first_segment()).collect();
+        compiled.claim_names = read.into_iter().map(Into::into).collect();
         compiled
     }
 
     /// The index of a condition; equal conditions share one index.
-    fn condition(&mut self, matcher: &Matcher, known: &mut Known) -> usize {
+    fn add_condition(&mut self, matcher: &Matcher, known: &mut CompiledIndex) -> usize {
         let text = serde_json::to_string(matcher).expect("a matcher is JSON");
         *known.conditions.entry(text).or_insert_with(|| {
             let path = *known.paths.entry(matcher.claim().to_string()).or_insert_with(|| {
-                self.paths.push(Looked::new(matcher.claim().clone()));
+                self.paths.push(PathConditions::new(matcher.claim().clone()));
                 self.paths.len() - 1
             });
-            self.paths[path].add(self.conditions, matcher);
+            self.paths[path].add_condition(self.conditions, matcher);
             self.conditions += 1;
             self.conditions - 1
         })
     }
 
     /// The grant of a caller with these claims.
-    pub fn resolve(&self, claims: &Claims) -> Grant {
+    pub fn resolve_grant(&self, claims: &Claims) -> Grant {
         let mut holds = vec![false; self.conditions];
-        self.paths.iter().for_each(|looked| looked.judge(claims, &mut holds));
+        self.paths.iter().for_each(|looked| looked.mark_satisfied(claims, &mut holds));
         let mut granted = vec![false; self.groups.len()];
         let mut grant = Grant::default();
         // Policies without conditions cannot be constructed; if one existed, it must not apply to every caller.
@@ -114,31 +114,31 @@ impl Policies {
         grant
     }
 
-    /// A key of everything in the claims that can affect [`resolve`](Self::resolve): equal keys have equal grants.
-    pub fn key(&self, claims: &Claims) -> Key {
-        Key::of(self.read.iter().map(|name| claims.get(name)))
+    /// A key of everything in the claims that can affect [`resolve_grant`](Self::resolve_grant): equal keys have equal grants.
+    pub fn grant_key(&self, claims: &Claims) -> GrantKey {
+        GrantKey::from_claims(self.claim_names.iter().map(|name| claims.get(name)))
     }
 }
 
-impl Looked {
+impl PathConditions {
     fn new(path: ClaimPath) -> Self {
         Self { path, equal: HashMap::new(), contained: HashMap::new(), judged: Vec::new() }
     }
 
-    fn add(&mut self, place: usize, matcher: &Matcher) {
-        match (matcher.operator(), matcher.value()) {
-            (Operator::Equals, Some(Value::String(text))) => {
+    fn add_condition(&mut self, place: usize, matcher: &Matcher) {
+        match (matcher.operator(), matcher.operand()) {
+            (MatchOperator::Equals, Some(Value::String(text))) => {
                 self.equal.insert(text.into(), place);
             }
-            (Operator::Contains, Some(Value::String(text))) => {
+            (MatchOperator::Contains, Some(Value::String(text))) => {
                 self.contained.insert(text.into(), place);
             }
             (_, _) => self.judged.push((place, matcher.clone())),
         }
     }
 
-    /// Marks the satisfied conditions. The lookups agree with [`Matcher::judge`].
-    fn judge(&self, claims: &Claims, holds: &mut [bool]) {
+    /// Marks the satisfied conditions. The lookups agree with [`Matcher::mark_satisfied`].
+    fn mark_satisfied(&self, claims: &Claims, holds: &mut [bool]) {
         let found = self.path.find(claims);
         let mut note = |known: &HashMap<Box<str>, usize>, text: &str| {
             if let Some(place) = known.get(text) {
@@ -159,19 +159,19 @@ impl Looked {
             }
         }
         for (place, matcher) in &self.judged {
-            holds[*place] = matcher.judge(&found);
+            holds[*place] = matcher.matches_values(&found);
         }
     }
 }
 
 /// Indexes of the paths and conditions that were compiled already, by their text.
 #[derive(Default)]
-struct Known {
+struct CompiledIndex {
     paths: BTreeMap<String, usize>,
     conditions: HashMap<String, usize>,
 }
 
-pub use key::Key;
+pub use key::GrantKey;
 
 mod key;
 

@@ -3,22 +3,22 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::header::Header;
-use crate::{Algorithm, KeySet, TokenError};
+use crate::header::JwsHeader;
+use crate::{JwsAlgorithm, KeySet, TokenError};
 
 /// Longest token, in bytes.
 pub const MAX_TOKEN: usize = 16 << 10;
 
-pub(crate) struct Signed<'a> {
-    pub(crate) header: Header,
+pub(crate) struct CompactJws<'a> {
+    pub(crate) header: JwsHeader,
     /// Encoded header and payload: the signed input.
-    input: &'a str,
-    /// Untrusted until [`Signed::check`] succeeds.
+    signing_input: &'a str,
+    /// Untrusted until [`CompactJws::check_signature`] succeeds.
     pub(crate) payload: Vec<u8>,
     signature: Vec<u8>,
 }
 
-impl<'a> Signed<'a> {
+impl<'a> CompactJws<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, TokenError> {
         if MAX_TOKEN < text.len() {
             return Err(TokenError::TooLong { limit: MAX_TOKEN });
@@ -33,41 +33,45 @@ impl<'a> Signed<'a> {
             return Err(TokenError::Malformed { rule: "it has a signature" });
         }
         Ok(Self {
-            header: Header::read(&decode(header)?)?,
-            input,
-            payload: decode(payload)?,
-            signature: decode(signature)?,
+            header: JwsHeader::parse_header(&decode_part(header)?)?,
+            signing_input: input,
+            payload: decode_part(payload)?,
+            signature: decode_part(signature)?,
         })
     }
 
     /// Verifies the signature with these keys and algorithms.
-    pub(crate) fn check(&self, keys: &KeySet, allowed: &[Algorithm]) -> Result<(), TokenError> {
+    pub(crate) fn check_signature(
+        &self,
+        keys: &KeySet,
+        allowed: &[JwsAlgorithm],
+    ) -> Result<(), TokenError> {
         if !allowed.contains(&self.header.algorithm) {
             return Err(TokenError::Algorithm);
         }
         let mut checks = keys.find(self.header.algorithm, self.header.kid.as_deref())?;
-        let input = self.input.as_bytes();
-        match checks.any(|check| check.fits(input, &self.signature)) {
+        let input = self.signing_input.as_bytes();
+        match checks.any(|check| check.verifies(input, &self.signature)) {
             true => Ok(()),
             false => Err(TokenError::Signature),
         }
     }
 }
 
-/// Verifies a JWS with any payload and returns the payload. For access tokens, use [`Token`](crate::Token), which
+/// Verifies a JWS with any payload and returns the payload. For access tokens, use [`UnverifiedToken`](crate::UnverifiedToken), which
 /// also validates the claims.
 pub fn verify_signature(
     text: &str,
     keys: &KeySet,
-    allowed: &[Algorithm],
+    allowed: &[JwsAlgorithm],
 ) -> Result<Vec<u8>, TokenError> {
-    let signed = Signed::parse(text)?;
-    signed.check(keys, allowed)?;
+    let signed = CompactJws::parse(text)?;
+    signed.check_signature(keys, allowed)?;
     Ok(signed.payload)
 }
 
 /// Decodes base64url without padding or white space; unused bits of the last character must be zero.
-fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
+fn decode_part(part: &str) -> Result<Vec<u8>, TokenError> {
     let decoded = URL_SAFE_NO_PAD.decode(part);
     decoded.map_err(|_| TokenError::Malformed { rule: "its parts are base64url without padding" })
 }

@@ -9,19 +9,19 @@ use model::{Claims, strict_json};
 use serde_json::{Map, Value};
 
 use crate::claims;
-use crate::signed::Signed;
+use crate::signed::CompactJws;
 use crate::{Issuer, KeySet, TokenError};
 
 /// A parsed token whose signature is not verified yet.
-pub struct Token<'a> {
-    signed: Signed<'a>,
+pub struct UnverifiedToken<'a> {
+    signed: CompactJws<'a>,
     /// Untrusted until verified.
     claims: Map<String, Value>,
 }
 
 /// The content of a verified token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verified {
+pub struct VerifiedToken {
     /// All claims.
     pub claims: Claims,
     /// `sub`, or the client id if the client acts for itself.
@@ -30,12 +30,12 @@ pub struct Verified {
     pub expires_at: Timestamp,
 }
 
-impl<'a> Token<'a> {
+impl<'a> UnverifiedToken<'a> {
     /// Parses header and claims; verifies nothing.
     pub fn parse(text: &'a str) -> Result<Self, TokenError> {
-        let signed = Signed::parse(text)?;
-        let claims = strict_json::object(&signed.payload).map_err(|_| TokenError::Malformed {
-            rule: "its claims are a JSON object without a member twice",
+        let signed = CompactJws::parse(text)?;
+        let claims = strict_json::parse_object(&signed.payload).map_err(|_| {
+            TokenError::Malformed { rule: "its claims are a JSON object without a member twice" }
         })?;
         if !claims.get("iss").is_some_and(Value::is_string) {
             return Err(TokenError::Claim { claim: "iss", rule: "is missing or not a text" });
@@ -54,17 +54,17 @@ impl<'a> Token<'a> {
         issuer: &Issuer,
         keys: &KeySet,
         now: Timestamp,
-    ) -> Result<Verified, TokenError> {
+    ) -> Result<VerifiedToken, TokenError> {
         if *self.issuer() != *issuer.name {
             return Err(TokenError::UnknownIssuer);
         }
-        self.signed.check(keys, &issuer.algorithms)?;
+        self.signed.check_signature(keys, &issuer.algorithms)?;
         let claims = std::mem::take(&mut self.claims);
         claims::check_type(self.signed.header.media_type, &claims, issuer.token_type)?;
         claims::check_audience(&claims, issuer)?;
         let expires_at = claims::check_times(&claims, issuer, now)?;
-        let subject = claims::subject(&claims)?;
-        Ok(Verified { claims: Claims::from(claims), subject, expires_at })
+        let subject = claims::find_subject(&claims)?;
+        Ok(VerifiedToken { claims: Claims::from(claims), subject, expires_at })
     }
 }
 

@@ -47,13 +47,13 @@ pub enum TokenError {
     Expired,
     /// The time in `nbf` or `iat` is in the future.
     #[error("the token is not valid yet: is the clock right?")]
-    NotYet,
+    NotYetValid,
     /// The audience is a different service.
     #[error("the token is not for this server: its `aud` must name it")]
     Audience,
     /// It is an ID token, a logout token or the like.
     #[error("this is not an access token: {rule}")]
-    Type {
+    WrongTokenType {
         /// The violated rule.
         rule: &'static str,
     },

@@ -5,26 +5,28 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use upstream::http::{HttpClient, Limits, Url};
+use upstream::http::{ExchangeLimits, HttpClient, Url};
 
-use crate::{Builtin, Given, Work, schema};
+use crate::{BuiltinResult, BuiltinTool, BuiltinWork, arguments_schema};
 
-pub(crate) static FETCH_URL: Builtin = Builtin {
+pub(crate) static FETCH_URL: BuiltinTool = BuiltinTool {
     name: "fetch_url",
     title: "Fetch a page",
     description: "Fetches a text from the web by GET: a page, a JSON document, a file. Only public addresses, and those that an admin opened for it.",
     tags: &["web", "http", "download", "page"],
     example: r#"{"url": "https://example.com/"}"#,
-    reaches_out: true,
-    input: schema::<Arguments>,
-    work: Work::Fetch,
+    uses_network: true,
+    input: arguments_schema::<FetchUrlArguments>,
+    work: BuiltinWork::Fetch,
 };
 
-const LIMITS: Limits = Limits { deadline: Duration::from_secs(20), max_bytes: 2 << 20 };
+const LIMITS: ExchangeLimits =
+    ExchangeLimits { deadline: Duration::from_secs(20), max_bytes: 2 << 20 };
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+#[schemars(rename = "Arguments")]
+pub(crate) struct FetchUrlArguments {
     /// `http` or `https`.
     #[schemars(length(min = 8, max = 2000))]
     url: String,
@@ -32,17 +34,17 @@ pub(crate) struct Arguments {
     #[serde(default)]
     start: usize,
     /// How many characters at most.
-    #[serde(default = "usual")]
+    #[serde(default = "default_max_characters")]
     #[schemars(range(min = 1, max = 1_000_000))]
     max_characters: usize,
 }
 
-fn usual() -> usize {
+fn default_max_characters() -> usize {
     20_000
 }
 
-pub(crate) async fn fetch(arguments: Arguments, client: &HttpClient) -> Given {
-    let Arguments { url, start, max_characters } = arguments;
+pub(crate) async fn fetch_page(arguments: FetchUrlArguments, client: &HttpClient) -> BuiltinResult {
+    let FetchUrlArguments { url, start, max_characters } = arguments;
     let url = Url::parse(&url).map_err(|error| format!("this is no address: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("only `http` and `https` can be fetched".to_owned());

@@ -5,33 +5,35 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 
-use crate::encode::hex;
-use crate::{Builtin, Given, Work, read, schema};
+use crate::encode::to_hex;
+use crate::{BuiltinResult, BuiltinTool, BuiltinWork, arguments_schema, parse_arguments};
 
-pub(crate) static HASH: Builtin = Builtin {
+pub(crate) static HASH: BuiltinTool = BuiltinTool {
     name: "hash",
     title: "Hash a text",
     description: "The SHA-2 hash of a text (in UTF-8), as hexadecimal digits.",
     tags: &["checksum", "digest", "sha256"],
     example: r#"{"text": "abc", "algorithm": "sha256"}"#,
-    reaches_out: false,
-    input: schema::<Arguments>,
-    work: Work::Quick(|arguments, _| hash(&read(arguments)?)),
+    uses_network: false,
+    input: arguments_schema::<HashArguments>,
+    work: BuiltinWork::Linear(|arguments, _| hash_text(&parse_arguments(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+#[schemars(rename = "Arguments")]
+struct HashArguments {
     /// What to hash.
     text: String,
     /// How.
     #[serde(default)]
-    algorithm: Algorithm,
+    algorithm: HashAlgorithm,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Algorithm {
+#[schemars(rename = "Algorithm")]
+enum HashAlgorithm {
     Sha224,
     #[default]
     Sha256,
@@ -39,13 +41,13 @@ enum Algorithm {
     Sha512,
 }
 
-fn hash(arguments: &Arguments) -> Given {
+fn hash_text(arguments: &HashArguments) -> BuiltinResult {
     let text = arguments.text.as_bytes();
     let hash = match arguments.algorithm {
-        Algorithm::Sha224 => hex(&Sha224::digest(text)),
-        Algorithm::Sha256 => hex(&Sha256::digest(text)),
-        Algorithm::Sha384 => hex(&Sha384::digest(text)),
-        Algorithm::Sha512 => hex(&Sha512::digest(text)),
+        HashAlgorithm::Sha224 => to_hex(&Sha224::digest(text)),
+        HashAlgorithm::Sha256 => to_hex(&Sha256::digest(text)),
+        HashAlgorithm::Sha384 => to_hex(&Sha384::digest(text)),
+        HashAlgorithm::Sha512 => to_hex(&Sha512::digest(text)),
     };
     Ok(json!({ "hash": hash, "bytes": text.len() }))
 }

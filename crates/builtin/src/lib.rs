@@ -26,18 +26,18 @@ use tokio::sync::Semaphore;
 use upstream::http::HttpClient;
 
 /// Up to this many bytes of arguments, linear-time tools run on the calling thread.
-const SMALL: usize = 4 << 10;
+const INLINE_LIMIT: usize = 4 << 10;
 /// Permits for the blocking pool: long-running tools use at most half of the cores.
-static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+static BLOCKING_PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     Arc::new(Semaphore::new((cores / 2).max(1)))
 });
 
 /// The result of a tool: an object, or an error message for the model.
-type Given = Result<Value, String>;
+type BuiltinResult = Result<Value, String>;
 
 /// A built-in tool.
-pub struct Builtin {
+pub struct BuiltinTool {
     /// The tool's name.
     pub name: &'static str,
     /// A display name.
@@ -49,21 +49,21 @@ pub struct Builtin {
     /// Example arguments, as JSON.
     pub example: &'static str,
     /// Whether it accesses the network (`openWorldHint`).
-    reaches_out: bool,
+    uses_network: bool,
     input: fn() -> Value,
-    work: Work,
+    work: BuiltinWork,
 }
 
-enum Work {
+enum BuiltinWork {
     /// Runs in linear time.
-    Quick(fn(Map<String, Value>, Timestamp) -> Given),
+    Linear(fn(Map<String, Value>, Timestamp) -> BuiltinResult),
     /// May run long even for short arguments.
-    Long(fn(Map<String, Value>) -> Given),
+    Expensive(fn(Map<String, Value>) -> BuiltinResult),
     Fetch,
 }
 
 /// All built-in tools.
-pub static ALL: [&Builtin; 11] = [
+pub static BUILTIN_TOOLS: [&BuiltinTool; 11] = [
     &time::CURRENT_TIME,
     &unique::UUID,
     &calculate::CALCULATE,
@@ -78,16 +78,16 @@ pub static ALL: [&Builtin; 11] = [
 ];
 
 /// All built-in tools as the inventory of a source.
-pub fn inventory(source: &SourceId) -> Result<Inventory, InventoryError> {
-    let keyed = |builtin: &Builtin| (builtin.name.to_owned(), builtin.manifest());
-    let found = Inventory::new(source.clone(), ALL.into_iter().map(keyed))?;
+pub fn builtin_inventory(source: &SourceId) -> Result<Inventory, InventoryError> {
+    let keyed = |builtin: &BuiltinTool| (builtin.name.to_owned(), builtin.manifest());
+    let found = Inventory::new(source.clone(), BUILTIN_TOOLS.into_iter().map(keyed))?;
     Ok(Inventory { source_version: Some(env!("CARGO_PKG_VERSION").into()), ..found })
 }
 
-impl Builtin {
+impl BuiltinTool {
     /// The tool of this name.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        ALL.into_iter().find(|builtin| builtin.name == name)
+    pub fn find_by_name(name: &str) -> Option<&'static Self> {
+        BUILTIN_TOOLS.into_iter().find(|builtin| builtin.name == name)
     }
 
     /// The JSON Schema of its arguments.
@@ -96,8 +96,8 @@ impl Builtin {
     }
 
     /// Whether it may run long even for short arguments.
-    pub fn is_long(&self) -> bool {
-        matches!(self.work, Work::Long(_))
+    pub fn is_expensive(&self) -> bool {
+        matches!(self.work, BuiltinWork::Expensive(_))
     }
 
     /// The tool's manifest.
@@ -105,7 +105,7 @@ impl Builtin {
         let annotations = json!({
             "readOnlyHint": true,
             "destructiveHint": false,
-            "openWorldHint": self.reaches_out,
+            "openWorldHint": self.uses_network,
         });
         Manifest {
             name: self.name.into(),
@@ -129,21 +129,23 @@ impl Builtin {
         arguments: Map<String, Value>,
         now: Timestamp,
         client: &HttpClient,
-    ) -> Given {
+    ) -> BuiltinResult {
         match self.work {
-            Work::Fetch => fetch::fetch(read(arguments)?, client).await,
-            Work::Quick(work) if arguments.values().map(texts).sum::<usize>() <= SMALL => {
+            BuiltinWork::Fetch => fetch::fetch_page(parse_arguments(arguments)?, client).await,
+            BuiltinWork::Linear(work)
+                if arguments.values().map(argument_size).sum::<usize>() <= INLINE_LIMIT =>
+            {
                 work(arguments, now)
             }
-            Work::Quick(work) => aside(move || work(arguments, now)).await,
-            Work::Long(work) => aside(move || work(arguments)).await,
+            BuiltinWork::Linear(work) => run_blocking(move || work(arguments, now)).await,
+            BuiltinWork::Expensive(work) => run_blocking(move || work(arguments)).await,
         }
     }
 }
 
 /// Runs work on the blocking pool. If the caller cancels, the work continues and keeps its permit until it ends.
-async fn aside(work: impl FnOnce() -> Given + Send + 'static) -> Given {
-    let thread = Arc::clone(&THREADS).acquire_owned().await;
+async fn run_blocking(work: impl FnOnce() -> BuiltinResult + Send + 'static) -> BuiltinResult {
+    let thread = Arc::clone(&BLOCKING_PERMITS).acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {
         let given = work();
         drop(thread);
@@ -153,21 +155,23 @@ async fn aside(work: impl FnOnce() -> Given + Send + 'static) -> Given {
 }
 
 /// Approximate size of an argument, in bytes.
-fn texts(value: &Value) -> usize {
+fn argument_size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(|item| 8 + texts(item)).sum(),
-        Value::Object(members) => members.iter().map(|(name, it)| name.len() + texts(it)).sum(),
+        Value::Array(items) => items.iter().map(|item| 8 + argument_size(item)).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, it)| name.len() + argument_size(it)).sum()
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 
 /// Deserialises the arguments of a tool.
-fn read<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, String> {
+fn parse_arguments<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, String> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| error.to_string())
 }
 
-fn schema<A: JsonSchema>() -> Value {
+fn arguments_schema<A: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
         settings.inline_subschemas = true;

@@ -4,27 +4,28 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Builtin, Given, Work, read, schema};
+use crate::{BuiltinResult, BuiltinTool, BuiltinWork, arguments_schema, parse_arguments};
 
-pub(crate) static TEXT_STATISTICS: Builtin = Builtin {
+pub(crate) static TEXT_STATISTICS: BuiltinTool = BuiltinTool {
     name: "text_statistics",
     title: "Text statistics",
     description: "Counts the characters, words, lines, sentences and bytes of a text, and estimates its tokens.",
     tags: &["count", "words", "length"],
     example: r#"{"text": "One line.\nAnother one!"}"#,
-    reaches_out: false,
-    input: schema::<Arguments>,
-    work: Work::Quick(|arguments, _| statistics(&read(arguments)?)),
+    uses_network: false,
+    input: arguments_schema::<TextStatisticsArguments>,
+    work: BuiltinWork::Linear(|arguments, _| count_text(&parse_arguments(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+#[schemars(rename = "Arguments")]
+struct TextStatisticsArguments {
     /// What to count.
     text: String,
 }
 
-fn statistics(arguments: &Arguments) -> Given {
+fn count_text(arguments: &TextStatisticsArguments) -> BuiltinResult {
     let text = arguments.text.as_str();
     let words = || text.split_whitespace();
     let ends = |word: &&str| {

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 
 use super::*;
 
@@ -11,13 +11,13 @@ fn now() -> Timestamp {
     "2026-03-29T00:59:30Z".parse().unwrap()
 }
 
-async fn with(client: &HttpClient, name: &str, arguments: Value) -> Given {
+async fn with(client: &HttpClient, name: &str, arguments: Value) -> BuiltinResult {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-    Builtin::named(name).unwrap().call(arguments, now(), client).await
+    BuiltinTool::find_by_name(name).unwrap().call(arguments, now(), client).await
 }
 
-async fn call(name: &str, arguments: Value) -> Given {
-    with(&HttpClient::new(Egress::default()), name, arguments).await
+async fn call(name: &str, arguments: Value) -> BuiltinResult {
+    with(&HttpClient::new(EgressPolicy::default()), name, arguments).await
 }
 
 async fn given(name: &str, arguments: Value) -> Value {
@@ -26,7 +26,7 @@ async fn given(name: &str, arguments: Value) -> Value {
 
 #[tokio::test]
 async fn every_tool_has_a_schema_a_description_and_an_example_that_works() {
-    for builtin in ALL {
+    for builtin in BUILTIN_TOOLS {
         let manifest = builtin.manifest();
         assert_eq!(*manifest.name, *builtin.name);
         assert!(manifest.description.ends_with('.'), "{}", builtin.name);
@@ -37,8 +37,13 @@ async fn every_tool_has_a_schema_a_description_and_an_example_that_works() {
             assert!(property["description"].is_string(), "{} {name}", builtin.name);
         }
         let example: Value = serde_json::from_str(builtin.example).unwrap();
-        assert_eq!(execution::misfits(&schema, &example), Ok(Vec::new()), "{}", builtin.name);
-        if !builtin.reaches_out {
+        assert_eq!(
+            execution::problems_by_schema(&schema, &example),
+            Ok(Vec::new()),
+            "{}",
+            builtin.name
+        );
+        if !builtin.uses_network {
             assert!(given(builtin.name, example).await.is_object(), "{}", builtin.name);
         }
     }
@@ -224,7 +229,8 @@ fn page(answer: &'static [u8]) -> String {
 
 #[tokio::test]
 async fn a_page_of_an_allowed_address_is_fetched_in_parts() {
-    let client = HttpClient::new(Egress::default()).allowing(["127.0.0.1".parse().unwrap()]);
+    let client =
+        HttpClient::new(EgressPolicy::default()).with_allowed(["127.0.0.1".parse().unwrap()]);
     let url = page(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 7\r\n\r\nGr\xc3\xbc\xc3\x9fe");
     let asked = json!({"url": url, "start": 1, "max_characters": 3});
     let got = with(&client, "fetch_url", asked).await.unwrap();

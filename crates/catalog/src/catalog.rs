@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use model::meter::{Counter, Histogram, TIMES};
-use model::{Digest, Document, RawJson};
+use model::meter::{Counter, DURATION_BOUNDS, Histogram};
+use model::{Digest, RawJson, SchemaDocument};
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -22,84 +22,88 @@ use tokio::time::Instant;
 
 use crate::checkpoint;
 use crate::command::Command;
-use crate::fold::Fold;
+use crate::fold::SnapshotFold;
 use crate::journal::{
-    Append, Appended, Context, Journal, JournalError, Once, Position, WAKE_UP_AT_LEAST_EVERY,
+    AppendOutcome, AppendRequest, ChangeContext, IdempotencyEntry, Journal, JournalError, Position,
+    WAKE_UP_AT_LEAST_EVERY,
 };
-use crate::refusal::Refusal;
+use crate::refusal::CommandRefusal;
 use crate::snapshot::Snapshot;
 
-pub use self::together::{RefusedAt, Supposed};
+pub use self::together::{CommandPlan, RefusedCommand};
 
 /// Attempts to decide a command when other writers keep changing its stream.
-const ATTEMPTS: usize = 10;
+const CONFLICT_ATTEMPTS: usize = 10;
 /// Upper bound for commands on different streams that run concurrently.
-const LANES: usize = 256;
+const COMMAND_LOCKS: usize = 256;
 /// Events between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 10_000;
 /// Events since the last checkpoint that justify another one when the catalog is closed.
 const CHECKPOINT_AT_CLOSE: u64 = 500;
 /// Events read from the journal in one call.
-const BATCH: usize = 2_000;
+const READ_BATCH: usize = 2_000;
 /// How long a command waits for the snapshot to reach a stored position.
-const SHOWN_WITHIN: Duration = Duration::from_secs(10);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The catalog of one node.
 pub struct Catalog {
-    shared: Arc<Shared>,
-    lanes: Vec<Mutex<()>>,
+    shared: Arc<CatalogState>,
+    command_locks: Vec<Mutex<()>>,
     hasher: RandomState,
     projector: JoinHandle<()>,
-    appends: Appends,
+    append_metrics: AppendMetrics,
 }
 
-struct Shared {
+struct CatalogState {
     journal: Arc<dyn Journal>,
     snapshot: ArcSwap<Snapshot>,
-    shown: watch::Sender<Position>,
+    visible_position: watch::Sender<Position>,
     /// Position of the last checkpoint; locked while one is being stored.
-    saved: Mutex<Position>,
-    recent: Recent,
+    checkpoint_position: Mutex<Position>,
+    recent_documents: RecentDocuments,
     /// When the snapshot last reached the head of the journal.
     current_at: std::sync::Mutex<Instant>,
 }
 
 /// Documents that this node is storing right now: the fold need not read them back from the journal.
 #[derive(Default)]
-pub(crate) struct Recent(std::sync::Mutex<HashMap<Digest, RawJson>>);
+pub(crate) struct RecentDocuments(std::sync::Mutex<HashMap<Digest, RawJson>>);
 
-impl Recent {
-    fn documents(&self) -> MutexGuard<'_, HashMap<Digest, RawJson>> {
+impl RecentDocuments {
+    fn lock_documents(&self) -> MutexGuard<'_, HashMap<Digest, RawJson>> {
         self.0.lock().expect("no one panics while holding the documents")
     }
 
     /// Keeps the documents available until the returned guard is dropped.
-    fn keep(&self, documents: &[Document]) -> Kept<'_> {
-        let entry = |document: &Document| (document.digest, document.text.clone());
-        self.documents().extend(documents.iter().map(entry));
-        Kept { recent: self, digests: documents.iter().map(|document| document.digest).collect() }
+    fn hold_documents(&self, documents: &[SchemaDocument]) -> RecentDocumentsGuard<'_> {
+        let entry = |document: &SchemaDocument| (document.digest, document.text.clone());
+        self.lock_documents().extend(documents.iter().map(entry));
+        RecentDocumentsGuard {
+            recent: self,
+            digests: documents.iter().map(|document| document.digest).collect(),
+        }
     }
 
     pub(crate) fn find(&self, digest: &Digest) -> Option<RawJson> {
-        self.documents().get(digest).cloned()
+        self.lock_documents().get(digest).cloned()
     }
 }
 
-struct Kept<'a> {
-    recent: &'a Recent,
+struct RecentDocumentsGuard<'a> {
+    recent: &'a RecentDocuments,
     digests: Vec<Digest>,
 }
 
-impl Drop for Kept<'_> {
+impl Drop for RecentDocumentsGuard<'_> {
     fn drop(&mut self) {
-        let mut documents = self.recent.documents();
+        let mut documents = self.recent.lock_documents();
         self.digests.iter().for_each(|digest| drop(documents.remove(digest)));
     }
 }
 
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Executed {
+pub struct ExecutedCommand {
     /// Position of the last event of the command, or of the snapshot if the command changed nothing.
     pub position: Position,
     /// The result for the caller.
@@ -113,13 +117,13 @@ pub struct Executed {
 pub enum CommandError {
     /// A rule forbids the command.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] CommandRefusal),
     /// Other writers changed the stream at every attempt.
     #[error("`{stream}` is being changed by others: try again")]
     Busy { stream: String },
     /// The command is stored, but this node's snapshot has not reached it in time.
     #[error("the change is stored at position {position}, but this node does not show it yet")]
-    NotShown {
+    SnapshotBehind {
         /// Position of the last event of the command.
         position: Position,
     },
@@ -130,7 +134,7 @@ pub enum CommandError {
 
 /// Counts and durations of the appends of this node.
 #[derive(Debug)]
-pub struct Appends {
+pub struct AppendMetrics {
     /// Stored, now or earlier under the same idempotency key.
     pub stored: Counter,
     /// Another writer changed the stream first; the command is decided again.
@@ -141,22 +145,22 @@ pub struct Appends {
     pub times: Histogram,
 }
 
-impl Appends {
-    fn none() -> Self {
+impl AppendMetrics {
+    fn new() -> Self {
         let [stored, conflicts, failed] = Default::default();
-        Self { stored, conflicts, failed, times: Histogram::new(&TIMES) }
+        Self { stored, conflicts, failed, times: Histogram::new(&DURATION_BOUNDS) }
     }
 }
 
 /// An idempotency key, qualified by the actor, and the digest of its request.
-struct Asked {
+struct IdempotentRequest {
     key: Box<str>,
     request: Digest,
 }
 
 /// A point in the history of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum JournalMoment {
     /// After the event at this position.
     Position(Position),
     /// After the last event recorded at or before this time.
@@ -166,20 +170,27 @@ pub enum Moment {
 impl Catalog {
     /// Folds the journal and keeps the snapshot up to date in the background.
     pub async fn open(journal: Arc<dyn Journal>) -> Result<Self, JournalError> {
-        let mut fold = checkpoint::load(&*journal).await?;
+        let mut fold = checkpoint::load_checkpoint(&*journal).await?;
         let from_checkpoint = fold.position();
-        let head = journal.head().await?;
+        let head = journal.head_position().await?;
         catch_up(&*journal, &mut fold, head).await?;
         let snapshot = Arc::new(fold.snapshot().clone());
         let shown = watch::Sender::new(snapshot.position());
         let (snapshot, saved) = (ArcSwap::new(snapshot), Mutex::new(from_checkpoint));
-        let recent = Recent::default();
+        let recent = RecentDocuments::default();
         let current_at = std::sync::Mutex::new(Instant::now());
-        let shared = Arc::new(Shared { journal, snapshot, shown, saved, recent, current_at });
-        let projector = tokio::spawn(project(Arc::clone(&shared), fold));
-        let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
-        let (hasher, appends) = (RandomState::new(), Appends::none());
-        Ok(Self { shared, lanes, hasher, projector, appends })
+        let shared = Arc::new(CatalogState {
+            journal,
+            snapshot,
+            visible_position: shown,
+            checkpoint_position: saved,
+            recent_documents: recent,
+            current_at,
+        });
+        let projector = tokio::spawn(run_projector(Arc::clone(&shared), fold));
+        let lanes = (0..COMMAND_LOCKS).map(|_| Mutex::new(())).collect();
+        let (hasher, appends) = (RandomState::new(), AppendMetrics::new());
+        Ok(Self { shared, command_locks: lanes, hasher, projector, append_metrics: appends })
     }
 
     /// The current snapshot.
@@ -192,47 +203,47 @@ impl Catalog {
     }
 
     /// Notifies about each new position of the snapshot.
-    pub fn changes(&self) -> watch::Receiver<Position> {
-        self.shared.shown.subscribe()
+    pub fn subscribe(&self) -> watch::Receiver<Position> {
+        self.shared.visible_position.subscribe()
     }
 
     /// Counts and durations of the appends of this node since the catalog was opened.
-    pub fn appends(&self) -> &Appends {
-        &self.appends
+    pub fn append_metrics(&self) -> &AppendMetrics {
+        &self.append_metrics
     }
 
     /// Appends to the journal and measures it.
-    async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+    async fn append_measured(&self, append: AppendRequest) -> Result<AppendOutcome, JournalError> {
         let start = Instant::now();
         let appended = self.shared.journal.append(append).await;
-        let Appends { stored, conflicts, failed, times } = &self.appends;
-        times.took(start.elapsed());
+        let AppendMetrics { stored, conflicts, failed, times } = &self.append_metrics;
+        times.record_duration(start.elapsed());
         match &appended {
-            Ok(_) => stored.one(),
-            Err(JournalError::Conflict { .. }) => conflicts.one(),
-            Err(_) => failed.one(),
+            Ok(_) => stored.increment(),
+            Err(JournalError::Conflict { .. }) => conflicts.increment(),
+            Err(_) => failed.increment(),
         }
         appended
     }
 
     /// Time since the snapshot last reached the head of the journal. The projector checks every second, so several
     /// seconds mean that the journal cannot be read or that this node cannot keep up.
-    pub fn behind_for(&self) -> Duration {
+    pub fn time_behind(&self) -> Duration {
         self.shared.current_at().elapsed()
     }
 
     /// Checks that the journal accepts appends, by appending nothing.
-    pub async fn check_writing(&self) -> Result<(), JournalError> {
-        self.shared.journal.append(Append::default()).await.map(drop)
+    pub async fn check_writable(&self) -> Result<(), JournalError> {
+        self.shared.journal.append(AppendRequest::default()).await.map(drop)
     }
 
     /// Waits until the snapshot has reached a position. Fails after 10 s.
-    pub async fn shown(&self, position: Position) -> Result<(), CommandError> {
-        let mut shown = self.shared.shown.subscribe();
+    pub async fn wait_until_visible(&self, position: Position) -> Result<(), CommandError> {
+        let mut shown = self.shared.visible_position.subscribe();
         let reached = shown.wait_for(|shown| position <= *shown);
-        match tokio::time::timeout(SHOWN_WITHIN, reached).await {
+        match tokio::time::timeout(VISIBLE_WITHIN, reached).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(CommandError::NotShown { position }),
+            Err(_) => Err(CommandError::SnapshotBehind { position }),
         }
     }
 
@@ -240,9 +251,9 @@ impl Catalog {
     pub async fn execute(
         &self,
         command: Command,
-        context: Context,
+        context: ChangeContext,
         key: Option<&str>,
-    ) -> Result<Executed, CommandError> {
+    ) -> Result<ExecutedCommand, CommandError> {
         self.execute_if(command, |_| Ok(()), context, key).await
     }
 
@@ -250,23 +261,23 @@ impl Catalog {
     pub async fn execute_if(
         &self,
         command: Command,
-        condition: impl Fn(&Snapshot) -> Result<(), Refusal> + Send,
-        context: Context,
+        condition: impl Fn(&Snapshot) -> Result<(), CommandRefusal> + Send,
+        context: ChangeContext,
         key: Option<&str>,
-    ) -> Result<Executed, CommandError> {
+    ) -> Result<ExecutedCommand, CommandError> {
         // An actor contains no line break, so two actors cannot share a key.
-        let asked = key.map(|key| Asked {
+        let asked = key.map(|key| IdempotentRequest {
             key: format!("{}\n{key}", context.actor).into(),
-            request: command.digest(),
+            request: command.request_digest(),
         });
-        let stream = command.stream();
+        let stream = command.main_stream();
         // Commands on one stream run one after the other on this node, which makes conflicts rare.
-        let lane = (self.hasher.hash_one(&stream) % LANES as u64) as usize;
-        let _turn = self.lanes[lane].lock().await;
+        let lane = (self.hasher.hash_one(&stream) % COMMAND_LOCKS as u64) as usize;
+        let _turn = self.command_locks[lane].lock().await;
         let mut is_sure = false;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..CONFLICT_ATTEMPTS {
             if let Some(asked) = &asked
-                && let Some(before) = self.answered(asked).await?
+                && let Some(before) = self.find_previous_result(asked).await?
             {
                 return Ok(before);
             }
@@ -275,36 +286,37 @@ impl Catalog {
             // The snapshot may be stale: before the command is rejected or skipped, catch up with the journal once.
             if !is_sure && decision.as_ref().map_or(true, |decision| decision.streams.is_empty()) {
                 is_sure = true;
-                let head = self.shared.journal.head().await?;
+                let head = self.shared.journal.head_position().await?;
                 if snapshot.position() < head {
-                    self.shown(head).await?;
+                    self.wait_until_visible(head).await?;
                     continue;
                 }
             }
             let decision = decision?;
             if decision.streams.is_empty() && asked.is_none() {
                 let (position, answer) = (snapshot.position(), decision.answer);
-                return Ok(Executed { position, answer, repeated: false });
+                return Ok(ExecutedCommand { position, answer, repeated: false });
             }
-            let once = asked.as_ref().map(|asked| Once {
+            let once = asked.as_ref().map(|asked| IdempotencyEntry {
                 key: asked.key.clone(),
                 request: asked.request,
                 answer: decision.answer.to_string().into(),
             });
             let (streams, documents) = (decision.streams, decision.documents);
-            let append = Append { streams, documents, context: context.clone(), once };
-            let _kept = self.shared.recent.keep(&append.documents);
-            match self.append(append).await {
-                Ok(Appended::Stored(position)) => {
-                    self.shown(position).await?;
+            let append =
+                AppendRequest { streams, documents, context: context.clone(), idempotency: once };
+            let _kept = self.shared.recent_documents.hold_documents(&append.documents);
+            match self.append_measured(append).await {
+                Ok(AppendOutcome::Stored(position)) => {
+                    self.wait_until_visible(position).await?;
                     let answer = decision.answer;
-                    return Ok(Executed { position, answer, repeated: false });
+                    return Ok(ExecutedCommand { position, answer, repeated: false });
                 }
-                Ok(Appended::Before(answer)) => {
-                    return self.repeated(&answer.answer, answer.position).await;
+                Ok(AppendOutcome::AlreadyStored(answer)) => {
+                    return self.repeat_result(&answer.answer, answer.position).await;
                 }
                 Err(JournalError::Conflict { .. }) => {
-                    self.shown(self.shared.journal.head().await?).await?;
+                    self.wait_until_visible(self.shared.journal.head_position().await?).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -313,25 +325,32 @@ impl Catalog {
     }
 
     /// The result of the same command if it was executed before.
-    async fn answered(&self, asked: &Asked) -> Result<Option<Executed>, CommandError> {
-        let Some(answer) = self.shared.journal.answer(asked.key.to_string()).await? else {
+    async fn find_previous_result(
+        &self,
+        asked: &IdempotentRequest,
+    ) -> Result<Option<ExecutedCommand>, CommandError> {
+        let Some(answer) = self.shared.journal.find_answer(asked.key.to_string()).await? else {
             return Ok(None);
         };
         if answer.request != asked.request {
             return Err(JournalError::KeyReused { key: asked.key.to_string() }.into());
         }
-        self.repeated(&answer.answer, answer.position).await.map(Some)
+        self.repeat_result(&answer.answer, answer.position).await.map(Some)
     }
 
-    async fn repeated(&self, answer: &str, position: Position) -> Result<Executed, CommandError> {
-        self.shown(position).await?;
+    async fn repeat_result(
+        &self,
+        answer: &str,
+        position: Position,
+    ) -> Result<ExecutedCommand, CommandError> {
+        self.wait_until_visible(position).await?;
         let answer = serde_json::from_str(answer).unwrap_or_default();
-        Ok(Executed { position, answer, repeated: true })
+        Ok(ExecutedCommand { position, answer, repeated: true })
     }
 
     /// Stores a checkpoint of the current snapshot.
-    pub async fn checkpoint(&self) -> Result<(), JournalError> {
-        self.shared.save(0).await
+    pub async fn checkpoint_now(&self) -> Result<(), JournalError> {
+        self.shared.store_checkpoint_if_due(0).await
     }
 
     /// Stops folding, stores a checkpoint if enough events have passed, and releases the journal.
@@ -339,7 +358,7 @@ impl Catalog {
         self.projector.abort();
         // The task stops at its next await point; its result does not matter.
         (&mut self.projector).await.ok();
-        if let Err(error) = self.shared.save(CHECKPOINT_AT_CLOSE).await {
+        if let Err(error) = self.shared.store_checkpoint_if_due(CHECKPOINT_AT_CLOSE).await {
             tracing::warn!(%error, "no checkpoint could be stored");
         }
     }
@@ -350,14 +369,14 @@ impl Catalog {
         snapshot: &Snapshot,
         commands: &[Command],
     ) -> Result<Snapshot, CommandError> {
-        match self.suppose(snapshot, commands).await {
+        match self.plan_commands(snapshot, commands).await {
             Ok(supposed) => Ok(supposed.snapshot),
             Err(refused) => Err(refused.error),
         }
     }
 
     /// The snapshot at an earlier moment.
-    pub async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
+    pub async fn snapshot_at(&self, moment: JournalMoment) -> Result<Snapshot, JournalError> {
         snapshot_at(&*self.shared.journal, moment).await
     }
 }
@@ -369,12 +388,15 @@ impl Drop for Catalog {
 }
 
 /// The snapshot at a moment, folded from the start of the journal.
-pub async fn snapshot_at(journal: &dyn Journal, moment: Moment) -> Result<Snapshot, JournalError> {
+pub async fn snapshot_at(
+    journal: &dyn Journal,
+    moment: JournalMoment,
+) -> Result<Snapshot, JournalError> {
     let position = match moment {
-        Moment::Position(position) => position.min(journal.head().await?),
-        Moment::Time(time) => journal.position_at(time).await?,
+        JournalMoment::Position(position) => position.min(journal.head_position().await?),
+        JournalMoment::Time(time) => journal.position_at(time).await?,
     };
-    let mut fold = Fold::default();
+    let mut fold = SnapshotFold::default();
     catch_up(journal, &mut fold, position).await?;
     Ok(fold.snapshot().clone())
 }
@@ -382,65 +404,66 @@ pub async fn snapshot_at(journal: &dyn Journal, moment: Moment) -> Result<Snapsh
 /// Reads and folds all events up to a position.
 async fn catch_up(
     journal: &dyn Journal,
-    fold: &mut Fold,
+    fold: &mut SnapshotFold,
     head: Position,
 ) -> Result<(), JournalError> {
     read_up_to(journal, fold, head).await?;
-    fold.settle(journal, &Recent::default()).await
+    fold.derive_state(journal, &RecentDocuments::default()).await
 }
 
 async fn read_up_to(
     journal: &dyn Journal,
-    fold: &mut Fold,
+    fold: &mut SnapshotFold,
     head: Position,
 ) -> Result<(), JournalError> {
     while fold.position() < head {
-        let wanted = usize::try_from(head.0 - fold.position().0).unwrap_or(BATCH).min(BATCH);
+        let wanted =
+            usize::try_from(head.0 - fold.position().0).unwrap_or(READ_BATCH).min(READ_BATCH);
         let events = journal.read_after(fold.position(), wanted).await?;
         if events.is_empty() {
             break;
         }
-        events.iter().for_each(|event| fold.apply(event));
+        events.iter().for_each(|event| fold.apply_event(event));
         tokio::task::yield_now().await;
     }
     Ok(())
 }
 
-impl Shared {
+impl CatalogState {
     fn current_at(&self) -> MutexGuard<'_, Instant> {
         self.current_at.lock().expect("no one panics while holding a moment")
     }
 
     /// Stores a checkpoint if at least `from` events have passed since the last one.
-    async fn save(&self, from: u64) -> Result<(), JournalError> {
-        let mut saved = self.saved.lock().await;
+    async fn store_checkpoint_if_due(&self, from: u64) -> Result<(), JournalError> {
+        let mut saved = self.checkpoint_position.lock().await;
         let snapshot = self.snapshot.load_full();
         if snapshot.position() == *saved || snapshot.position().0 < saved.0 + from {
             return Ok(());
         }
-        checkpoint::save(&*self.journal, &snapshot).await?;
+        checkpoint::save_checkpoint(&*self.journal, &snapshot).await?;
         *saved = snapshot.position();
         Ok(())
     }
 }
 
 /// The projector task: folds new events until it is aborted.
-async fn project(shared: Arc<Shared>, mut fold: Fold) {
+async fn run_projector(shared: Arc<CatalogState>, mut fold: SnapshotFold) {
     let mut checkpoints = JoinSet::new();
     loop {
         shared.journal.wait_after(fold.position()).await;
-        if let Err(error) = step(&shared, &mut fold).await {
+        if let Err(error) = fold_to_head(&shared, &mut fold).await {
             tracing::warn!(%error, "the journal cannot be read; the last snapshot stays in service");
             tokio::time::sleep(WAKE_UP_AT_LEAST_EVERY / 4).await;
         }
         let due = shared
-            .saved
+            .checkpoint_position
             .try_lock()
             .is_ok_and(|saved| saved.0 + CHECKPOINT_EVERY <= fold.position().0);
         if due {
             let shared = Arc::clone(&shared);
             checkpoints.spawn(async move {
-                if let Err(error) = shared.save(CHECKPOINT_EVERY).await {
+                if let Err(error) = shared.store_checkpoint_if_due(CHECKPOINT_EVERY).await {
                     tracing::warn!(%error, "no checkpoint could be stored");
                 }
             });
@@ -450,14 +473,14 @@ async fn project(shared: Arc<Shared>, mut fold: Fold) {
 }
 
 /// Folds up to the current head of the journal and publishes the snapshot. An append becomes visible as a whole.
-async fn step(shared: &Shared, fold: &mut Fold) -> Result<(), JournalError> {
+async fn fold_to_head(shared: &CatalogState, fold: &mut SnapshotFold) -> Result<(), JournalError> {
     let looked_at = Instant::now();
-    let head = shared.journal.head().await?;
-    if *shared.shown.borrow() < head {
+    let head = shared.journal.head_position().await?;
+    if *shared.visible_position.borrow() < head {
         read_up_to(&*shared.journal, fold, head).await?;
-        fold.settle(&*shared.journal, &shared.recent).await?;
+        fold.derive_state(&*shared.journal, &shared.recent_documents).await?;
         shared.snapshot.store(Arc::new(fold.snapshot().clone()));
-        shared.shown.send_replace(fold.position());
+        shared.visible_position.send_replace(fold.position());
     }
     *shared.current_at() = looked_at;
     Ok(())

@@ -8,22 +8,22 @@ use model::Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::catalog::Recent;
-use crate::fold::Fold;
-use crate::journal::{Journal, JournalError, Position, Recorded};
-use crate::snapshot::{OwnedEntry, Snapshot};
+use crate::catalog::RecentDocuments;
+use crate::fold::SnapshotFold;
+use crate::journal::{Journal, JournalError, Position, RecordedEvent};
+use crate::snapshot::{OwnedSnapshotEntry, Snapshot};
 
 /// Approximate size of one piece, in bytes.
-const PIECE: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Only the version that stored a checkpoint loads it: another version might fold the same events differently.
-const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Increased when the stored states change their shape between two releases.
-const FORMAT: u32 = 4;
+const CHECKPOINT_FORMAT: u32 = 4;
 
 /// Piece zero: describes the checkpoint and is written after all other pieces.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct CheckpointHeader {
     format: u32,
     program: String,
     position: Position,
@@ -37,11 +37,14 @@ struct Header {
 }
 
 /// Stores a snapshot and removes older checkpoints.
-pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(), JournalError> {
+pub(crate) async fn save_checkpoint(
+    journal: &dyn Journal,
+    snapshot: &Snapshot,
+) -> Result<(), JournalError> {
     let at = snapshot.position();
     let Some(event) = event_at(journal, at).await? else { return Ok(()) };
     // A checkpoint at the same position is overwritten: if it could be trusted, the caller would not have come here.
-    if let Some(newest) = journal.checkpoints().await?.first()
+    if let Some(newest) = journal.checkpoint_positions().await?.first()
         && at < *newest
         && trusted_header(journal, *newest).await?.is_ok()
     {
@@ -49,7 +52,7 @@ pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(
     }
     let mut digest = Sha256::new();
     let mut pieces = 0;
-    let mut piece = Vec::with_capacity(PIECE + PIECE / 8);
+    let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
     let mut entries = snapshot.entries();
     loop {
         let entry = entries.next();
@@ -57,19 +60,20 @@ pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(
             serde_json::to_writer(&mut piece, entry).expect("entries are JSON");
             piece.push(b'\n');
         }
-        if PIECE <= piece.len() || (entry.is_none() && !piece.is_empty()) {
+        if PIECE_BYTES <= piece.len() || (entry.is_none() && !piece.is_empty()) {
             pieces += 1;
             digest.update(&piece);
-            let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE + PIECE / 8));
+            let full =
+                std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8));
             journal.write_checkpoint(at, pieces, full).await?;
         }
         if entry.is_none() {
             break;
         }
     }
-    let header = Header {
-        format: FORMAT,
-        program: PROGRAM.to_owned(),
+    let header = CheckpointHeader {
+        format: CHECKPOINT_FORMAT,
+        program: PROGRAM_VERSION.to_owned(),
         position: at,
         time: snapshot.time(),
         not_understood: snapshot.not_understood(),
@@ -83,10 +87,12 @@ pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(
 }
 
 /// Continues from the newest trustworthy checkpoint, or from an empty catalog.
-pub(crate) async fn load(journal: &dyn Journal) -> Result<Fold, JournalError> {
+pub(crate) async fn load_checkpoint(journal: &dyn Journal) -> Result<SnapshotFold, JournalError> {
     let mut ignored = Vec::new();
     // Another node may replace the checkpoint while it is being read; then a newer one exists.
-    while let Some(at) = journal.checkpoints().await?.into_iter().find(|at| !ignored.contains(at)) {
+    while let Some(at) =
+        journal.checkpoint_positions().await?.into_iter().find(|at| !ignored.contains(at))
+    {
         match try_load(journal, at).await? {
             Ok(fold) => return Ok(fold),
             Err(reason) => {
@@ -95,18 +101,18 @@ pub(crate) async fn load(journal: &dyn Journal) -> Result<Fold, JournalError> {
         }
         ignored.push(at);
     }
-    Ok(Fold::default())
+    Ok(SnapshotFold::default())
 }
 
 async fn try_load(
     journal: &dyn Journal,
     at: Position,
-) -> Result<Result<Fold, &'static str>, JournalError> {
+) -> Result<Result<SnapshotFold, &'static str>, JournalError> {
     let header = match trusted_header(journal, at).await? {
         Ok(header) => header,
         Err(reason) => return Ok(Err(reason)),
     };
-    let mut fold = Fold::default();
+    let mut fold = SnapshotFold::default();
     let mut digest = Sha256::new();
     for number in 1..=header.pieces {
         let Some(piece) = journal.read_checkpoint(at, number).await? else {
@@ -114,13 +120,13 @@ async fn try_load(
         };
         digest.update(&piece);
         for line in piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match serde_json::from_slice::<OwnedEntry>(line) {
-                Ok(entry) => fold.restore(entry),
+            match serde_json::from_slice::<OwnedSnapshotEntry>(line) {
+                Ok(entry) => fold.restore_entry(entry),
                 Err(_) => return Ok(Err("an entry cannot be read")),
             }
         }
         // Derive the state after each piece, so that a large catalog is never in memory twice.
-        fold.settle(journal, &Recent::default()).await?;
+        fold.derive_state(journal, &RecentDocuments::default()).await?;
     }
     if digest.finalize()[..] != header.digest.as_bytes()[..] {
         return Ok(Err("it is damaged"));
@@ -133,12 +139,15 @@ async fn try_load(
 async fn trusted_header(
     journal: &dyn Journal,
     at: Position,
-) -> Result<Result<Header, &'static str>, JournalError> {
+) -> Result<Result<CheckpointHeader, &'static str>, JournalError> {
     let Some(header) = journal.read_checkpoint(at, 0).await? else { return Ok(Err("it is gone")) };
-    let Ok(header) = serde_json::from_slice::<Header>(&header) else {
+    let Ok(header) = serde_json::from_slice::<CheckpointHeader>(&header) else {
         return Ok(Err("its header cannot be read"));
     };
-    if header.format != FORMAT || header.program != PROGRAM || header.position != at {
+    if header.format != CHECKPOINT_FORMAT
+        || header.program != PROGRAM_VERSION
+        || header.position != at
+    {
         return Ok(Err("it is from another version"));
     }
     if event_at(journal, at).await?.is_none_or(|event| digest_of(&event) != header.event) {
@@ -147,12 +156,15 @@ async fn trusted_header(
     Ok(Ok(header))
 }
 
-async fn event_at(journal: &dyn Journal, at: Position) -> Result<Option<Recorded>, JournalError> {
+async fn event_at(
+    journal: &dyn Journal,
+    at: Position,
+) -> Result<Option<RecordedEvent>, JournalError> {
     let Some(before) = at.0.checked_sub(1) else { return Ok(None) };
     let events = journal.read_after(Position(before), 1).await?;
     Ok(events.into_iter().find(|event| event.position == at))
 }
 
-fn digest_of(event: &Recorded) -> Digest {
-    Digest::of(serde_json::to_string(event).unwrap_or_default())
+fn digest_of(event: &RecordedEvent) -> Digest {
+    Digest::of_bytes(serde_json::to_string(event).unwrap_or_default())
 }

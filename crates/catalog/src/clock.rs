@@ -32,7 +32,7 @@ impl Clock for SystemClock {
 pub struct ManualClock(Mutex<Timestamp>);
 
 impl ManualClock {
-    pub fn at(time: Timestamp) -> Self {
+    pub fn starting_at(time: Timestamp) -> Self {
         Self(Mutex::new(time))
     }
 

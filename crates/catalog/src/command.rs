@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use model::{
-    Digest, Document, GroupId, Inventory, KeyId, LabelId, PolicyId, PolicyRules, SourceId, ToolId,
+    Digest, GroupId, Inventory, KeyId, LabelId, PolicyId, PolicyRules, SchemaDocument, SourceId,
+    ToolId,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,11 +12,11 @@ use serde_json::{Value, json};
 use crate::event;
 use crate::group::{Group, GroupCommand};
 use crate::ingest;
-use crate::journal::{StreamAppend, StreamName, Version};
-use crate::key::{Key, KeyCommand};
+use crate::journal::{StreamAppend, StreamName, StreamVersion};
+use crate::key::{ApiKey, ApiKeyCommand};
 use crate::label::{Label, LabelCommand};
 use crate::policy::{Policy, PolicyCommand};
-use crate::refusal::Refusal;
+use crate::refusal::CommandRefusal;
 use crate::snapshot::Snapshot;
 use crate::source::{Source, SourceCommand};
 use crate::tool::{Tool, ToolCommand};
@@ -30,7 +31,7 @@ pub enum Command {
     Policy(PolicyId, PolicyCommand),
     /// Deleting a label removes it from all tools in the same step.
     Label(LabelId, LabelCommand),
-    Key(KeyId, KeyCommand),
+    Key(KeyId, ApiKeyCommand),
     /// Ingest a discovered inventory: the source and all its tools in one step.
     Ingest {
         inventory: Box<Inventory>,
@@ -41,53 +42,58 @@ pub enum Command {
 
 /// The events of one atomic step and the answer for the caller.
 #[derive(Debug, Default)]
-pub(crate) struct Decision {
+pub(crate) struct CommandDecision {
     pub(crate) streams: Vec<StreamAppend>,
-    pub(crate) documents: Vec<Document>,
+    pub(crate) documents: Vec<SchemaDocument>,
     pub(crate) answer: Value,
 }
 
-impl Decision {
-    pub(crate) fn say(&mut self, stream: StreamName, expected: Version, events: &[impl Serialize]) {
+impl CommandDecision {
+    pub(crate) fn add_events(
+        &mut self,
+        stream: StreamName,
+        expected: StreamVersion,
+        events: &[impl Serialize],
+    ) {
         if !events.is_empty() {
-            let events = events.iter().map(event::write).collect();
+            let events = events.iter().map(event::encode_event).collect();
             self.streams.push(StreamAppend { stream, expected, events });
         }
     }
 }
 
-impl Decision {
+impl CommandDecision {
     /// Adds the events of the command's main aggregate and sets the answer accordingly.
-    fn record(
+    fn add_main_events(
         &mut self,
         snapshot: &Snapshot,
         stream: StreamName,
-        living: Option<Version>,
+        living: Option<StreamVersion>,
         id: &str,
         events: &[impl Serialize],
     ) {
-        let version = expected(snapshot, &stream, living);
+        let version = expected_version(snapshot, &stream, living);
         self.answer = json!({"id": id, "changed": !events.is_empty()});
-        self.say(stream, version, events);
+        self.add_events(stream, version, events);
     }
 }
 
 impl Command {
     /// The stream of the command's main aggregate.
-    pub(crate) fn stream(&self) -> StreamName {
+    pub(crate) fn main_stream(&self) -> StreamName {
         match self {
-            Self::Source(id, _) => StreamName::source(id),
-            Self::Tool(id, _) => StreamName::tool(id),
-            Self::Group(id, _) => StreamName::group(id),
-            Self::Policy(id, _) => StreamName::policy(id),
-            Self::Label(id, _) => StreamName::label(id),
-            Self::Key(id, _) => StreamName::key(id),
-            Self::Ingest { inventory, .. } => StreamName::source(&inventory.source),
+            Self::Source(id, _) => StreamName::for_source(id),
+            Self::Tool(id, _) => StreamName::for_tool(id),
+            Self::Group(id, _) => StreamName::for_group(id),
+            Self::Policy(id, _) => StreamName::for_policy(id),
+            Self::Label(id, _) => StreamName::for_label(id),
+            Self::Key(id, _) => StreamName::for_api_key(id),
+            Self::Ingest { inventory, .. } => StreamName::for_source(&inventory.source),
         }
     }
 
     /// Two requests are the same request if they have the same digest.
-    pub(crate) fn digest(&self) -> Digest {
+    pub(crate) fn request_digest(&self) -> Digest {
         let value = match self {
             Self::Source(id, command) => json!(["source", id, command]),
             Self::Tool(id, command) => json!(["tool", id, command]),
@@ -103,21 +109,21 @@ impl Command {
     }
 
     /// Applies every rule, including those between aggregates.
-    pub(crate) fn decide(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
+    pub(crate) fn decide(&self, snapshot: &Snapshot) -> Result<CommandDecision, CommandRefusal> {
         if let Self::Ingest { inventory, force } = self {
-            return ingest::decide(snapshot, inventory, *force);
+            return ingest::decide_ingest(snapshot, inventory, *force);
         }
-        let decision = self.decide_alone(snapshot)?;
+        let decision = self.decide_for_aggregate(snapshot)?;
         let mut events = decision.streams.iter().flat_map(|stream| &stream.events);
         if events.any(|event| is_too_deep(&event.data)) {
-            return Err(Refusal::TooDeep);
+            return Err(CommandRefusal::TooDeep);
         }
         Ok(decision)
     }
 
     /// Decides every command except `Ingest`, whose inventory was read within its own depth limit.
-    fn decide_alone(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
-        let mut decision = Decision::default();
+    fn decide_for_aggregate(&self, snapshot: &Snapshot) -> Result<CommandDecision, CommandRefusal> {
+        let mut decision = CommandDecision::default();
         match self.clone() {
             Self::Source(id, command) => decide_source(snapshot, &id, command, &mut decision)?,
             Self::Tool(id, command) => decide_tool(snapshot, &id, command, &mut decision)?,
@@ -145,38 +151,38 @@ fn is_too_deep(json: &str) -> bool {
         }
         deepest = deepest.max(depth);
     }
-    DEEPEST < deepest
+    DEPTH_LIMIT < deepest
 }
 
 /// Half of the nesting depth that the JSON reader accepts.
-const DEEPEST: usize = 64;
+const DEPTH_LIMIT: usize = 64;
 
 /// The version at which a stream continues: that of the living aggregate, or of the event that ended its last life.
-pub(crate) fn expected(
+pub(crate) fn expected_version(
     snapshot: &Snapshot,
     stream: &StreamName,
-    living: Option<Version>,
-) -> Version {
-    living.or_else(|| snapshot.ended.get(stream).copied()).unwrap_or(Version::NONE)
+    living: Option<StreamVersion>,
+) -> StreamVersion {
+    living.or_else(|| snapshot.ended_streams.get(stream).copied()).unwrap_or(StreamVersion::NONE)
 }
 
 fn decide_source(
     snapshot: &Snapshot,
     id: &SourceId,
     command: SourceCommand,
-    decision: &mut Decision,
-) -> Result<(), Refusal> {
+    decision: &mut CommandDecision,
+) -> Result<(), CommandRefusal> {
     let entry = snapshot.source(id);
     let known = entry.map(|entry| &entry.source);
     let removes = matches!(command, SourceCommand::Remove);
     let events = Source::decide(id, known, command)?;
     let living = known.map(|source| source.version);
-    decision.record(snapshot, StreamName::source(id), living, id.as_str(), &events);
+    decision.add_main_events(snapshot, StreamName::for_source(id), living, id.as_str(), &events);
     if removes && let Some(entry) = entry {
         let tools: Vec<_> = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)).collect();
         for tool in &tools {
             let events = Tool::decide(&tool.tool.id, Some(&tool.tool), ToolCommand::Remove)?;
-            decision.say(StreamName::tool(&tool.tool.id), tool.tool.version, &events);
+            decision.add_events(StreamName::for_tool(&tool.tool.id), tool.tool.version, &events);
         }
         decision.answer["removed_tools"] = json!(tools.len());
     }
@@ -187,19 +193,19 @@ fn decide_tool(
     snapshot: &Snapshot,
     id: &ToolId,
     command: ToolCommand,
-    decision: &mut Decision,
-) -> Result<(), Refusal> {
+    decision: &mut CommandDecision,
+) -> Result<(), CommandRefusal> {
     if let ToolCommand::Label(labels) = &command {
         let unknown: Vec<_> =
             labels.iter().filter(|label| snapshot.label(label).is_none()).cloned().collect();
         if !unknown.is_empty() {
-            return Err(Refusal::NoSuchLabels { labels: unknown });
+            return Err(CommandRefusal::NoSuchLabels { labels: unknown });
         }
     }
     let known = snapshot.tool(id).map(|entry| &entry.tool);
     let events = Tool::decide(id, known, command)?;
     let living = known.map(|tool| tool.version);
-    decision.record(snapshot, StreamName::tool(id), living, id.as_str(), &events);
+    decision.add_main_events(snapshot, StreamName::for_tool(id), living, id.as_str(), &events);
     Ok(())
 }
 
@@ -207,8 +213,8 @@ fn decide_group(
     snapshot: &Snapshot,
     id: &GroupId,
     command: GroupCommand,
-    decision: &mut Decision,
-) -> Result<(), Refusal> {
+    decision: &mut CommandDecision,
+) -> Result<(), CommandRefusal> {
     let is_first_or_last = matches!(command, GroupCommand::Create(_) | GroupCommand::Delete);
     let known = snapshot.group(id).map(|entry| &entry.group);
     let events = Group::decide(id, known, command)?;
@@ -217,10 +223,10 @@ fn decide_group(
     let granting = snapshot.policies().filter(|policy| policy.rules.groups().contains(id));
     let policies: Vec<_> = granting.map(|policy| policy.id.clone()).collect();
     if is_first_or_last && !policies.is_empty() {
-        return Err(Refusal::GroupIsGranted { id: id.clone(), policies });
+        return Err(CommandRefusal::GroupIsGranted { id: id.clone(), policies });
     }
     let living = known.map(|group| group.version);
-    decision.record(snapshot, StreamName::group(id), living, id.as_str(), &events);
+    decision.add_main_events(snapshot, StreamName::for_group(id), living, id.as_str(), &events);
     Ok(())
 }
 
@@ -228,34 +234,34 @@ fn decide_policy(
     snapshot: &Snapshot,
     id: &PolicyId,
     command: PolicyCommand,
-    decision: &mut Decision,
-) -> Result<(), Refusal> {
+    decision: &mut CommandDecision,
+) -> Result<(), CommandRefusal> {
     if let PolicyCommand::Define(rules) | PolicyCommand::Update(rules) = &command {
         check_groups(snapshot, rules)?;
     }
     let known = snapshot.policy(id).map(|policy| &**policy);
     let events = Policy::decide(id, known, command)?;
     let living = known.map(|policy| policy.version);
-    decision.record(snapshot, StreamName::policy(id), living, id.as_str(), &events);
+    decision.add_main_events(snapshot, StreamName::for_policy(id), living, id.as_str(), &events);
     Ok(())
 }
 
-fn check_groups(snapshot: &Snapshot, rules: &PolicyRules) -> Result<(), Refusal> {
+fn check_groups(snapshot: &Snapshot, rules: &PolicyRules) -> Result<(), CommandRefusal> {
     let unknown = rules.groups().iter().filter(|group| snapshot.group(group).is_none());
     let groups: Vec<_> = unknown.cloned().collect();
-    if groups.is_empty() { Ok(()) } else { Err(Refusal::NoSuchGroups { groups }) }
+    if groups.is_empty() { Ok(()) } else { Err(CommandRefusal::NoSuchGroups { groups }) }
 }
 
 fn decide_key(
     snapshot: &Snapshot,
     id: &KeyId,
-    command: KeyCommand,
-    decision: &mut Decision,
-) -> Result<(), Refusal> {
+    command: ApiKeyCommand,
+    decision: &mut CommandDecision,
+) -> Result<(), CommandRefusal> {
     let known = snapshot.key(id).map(|key| &**key);
-    let events = Key::decide(id, known, command)?;
+    let events = ApiKey::decide(id, known, command)?;
     let living = known.map(|key| key.version);
-    decision.record(snapshot, StreamName::key(id), living, id.as_str(), &events);
+    decision.add_main_events(snapshot, StreamName::for_api_key(id), living, id.as_str(), &events);
     Ok(())
 }
 
@@ -263,14 +269,14 @@ fn decide_label(
     snapshot: &Snapshot,
     id: &LabelId,
     command: LabelCommand,
-    decision: &mut Decision,
-) -> Result<(), Refusal> {
+    decision: &mut CommandDecision,
+) -> Result<(), CommandRefusal> {
     // Another node may have labelled a tool while the label was deleted: a new label of that id must not revive it.
     let cleans = matches!(command, LabelCommand::Delete | LabelCommand::Create(_));
     let known = snapshot.label(id).map(|label| &**label);
     let events = Label::decide(id, known, command)?;
     let living = known.map(|label| label.version);
-    decision.record(snapshot, StreamName::label(id), living, id.as_str(), &events);
+    decision.add_main_events(snapshot, StreamName::for_label(id), living, id.as_str(), &events);
     if cleans {
         let labelled: Vec<_> =
             snapshot.tools().filter(|entry| entry.tool.labels.contains(id)).collect();
@@ -279,7 +285,7 @@ fn decide_label(
                 entry.tool.labels.iter().filter(|label| *label != id).cloned().collect();
             let events =
                 Tool::decide(&entry.tool.id, Some(&entry.tool), ToolCommand::Label(others))?;
-            decision.say(StreamName::tool(&entry.tool.id), entry.tool.version, &events);
+            decision.add_events(StreamName::for_tool(&entry.tool.id), entry.tool.version, &events);
         }
         decision.answer["unlabelled_tools"] = json!(labelled.len());
     }

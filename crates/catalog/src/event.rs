@@ -12,8 +12,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, 
 use serde::{Deserialize, Serialize};
 
 use crate::group::GroupEvent;
-use crate::journal::{NewEvent, Recorded, StreamName};
-use crate::key::KeyEvent;
+use crate::journal::{NewEvent, RecordedEvent, StreamName};
+use crate::key::ApiKeyEvent;
 use crate::label::LabelEvent;
 use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
@@ -27,12 +27,12 @@ pub enum Event {
     Group(GroupId, GroupEvent),
     Policy(PolicyId, PolicyEvent),
     Label(LabelId, LabelEvent),
-    Key(KeyId, KeyEvent),
+    Key(KeyId, ApiKeyEvent),
 }
 
 /// Why this program cannot interpret an event.
 #[derive(Debug, thiserror::Error)]
-pub enum NotUnderstood {
+pub enum UnreadableEvent {
     /// Only a newer version of the program knows the type.
     #[error("the type is not known to this version")]
     UnknownType,
@@ -43,37 +43,37 @@ pub enum NotUnderstood {
 
 impl Event {
     /// Reads an event from its envelope.
-    pub fn read(recorded: &Recorded) -> Result<Self, NotUnderstood> {
+    pub fn from_recorded(recorded: &RecordedEvent) -> Result<Self, UnreadableEvent> {
         let stream = recorded.stream.as_str();
-        let stored = Stored { kind: &recorded.kind, data: &recorded.data };
-        if let Some(id) = stream.strip_prefix(StreamName::TOOL) {
-            return Ok(Self::Tool(parse(id)?, ToolEvent::deserialize(stored)?));
+        let stored = StoredEvent { kind: &recorded.kind, data: &recorded.data };
+        if let Some(id) = stream.strip_prefix(StreamName::TOOL_PREFIX) {
+            return Ok(Self::Tool(parse_id(id)?, ToolEvent::deserialize(stored)?));
         }
-        if let Some(id) = stream.strip_prefix(StreamName::SOURCE) {
-            return Ok(Self::Source(parse(id)?, SourceEvent::deserialize(stored)?));
+        if let Some(id) = stream.strip_prefix(StreamName::SOURCE_PREFIX) {
+            return Ok(Self::Source(parse_id(id)?, SourceEvent::deserialize(stored)?));
         }
-        if let Some(id) = stream.strip_prefix(StreamName::GROUP) {
-            return Ok(Self::Group(parse(id)?, GroupEvent::deserialize(stored)?));
+        if let Some(id) = stream.strip_prefix(StreamName::GROUP_PREFIX) {
+            return Ok(Self::Group(parse_id(id)?, GroupEvent::deserialize(stored)?));
         }
-        if let Some(id) = stream.strip_prefix(StreamName::POLICY) {
-            return Ok(Self::Policy(parse(id)?, PolicyEvent::deserialize(stored)?));
+        if let Some(id) = stream.strip_prefix(StreamName::POLICY_PREFIX) {
+            return Ok(Self::Policy(parse_id(id)?, PolicyEvent::deserialize(stored)?));
         }
-        if let Some(id) = stream.strip_prefix(StreamName::LABEL) {
-            return Ok(Self::Label(parse(id)?, LabelEvent::deserialize(stored)?));
+        if let Some(id) = stream.strip_prefix(StreamName::LABEL_PREFIX) {
+            return Ok(Self::Label(parse_id(id)?, LabelEvent::deserialize(stored)?));
         }
-        if let Some(id) = stream.strip_prefix(StreamName::KEY) {
-            return Ok(Self::Key(parse(id)?, KeyEvent::deserialize(stored)?));
+        if let Some(id) = stream.strip_prefix(StreamName::API_KEY_PREFIX) {
+            return Ok(Self::Key(parse_id(id)?, ApiKeyEvent::deserialize(stored)?));
         }
-        Err(NotUnderstood::UnknownType)
+        Err(UnreadableEvent::UnknownType)
     }
 }
 
-fn parse<T: FromStr<Err = model::InvalidId>>(id: &str) -> Result<T, NotUnderstood> {
-    id.parse().map_err(|error: model::InvalidId| NotUnderstood::Data(error.to_string()))
+fn parse_id<T: FromStr<Err = model::InvalidId>>(id: &str) -> Result<T, UnreadableEvent> {
+    id.parse().map_err(|error: model::InvalidId| UnreadableEvent::Data(error.to_string()))
 }
 
 /// Encodes an event enum as a type and its data.
-pub(crate) fn write(event: &impl Serialize) -> NewEvent {
+pub(crate) fn encode_event(event: &impl Serialize) -> NewEvent {
     let text = serde_json::to_string(event).expect("events are JSON");
     // Serde writes an enum as `{"Type":{…}}`; event types need no escaping.
     let inner = text.strip_prefix("{\"").and_then(|text| text.strip_suffix('}'));
@@ -83,15 +83,15 @@ pub(crate) fn write(event: &impl Serialize) -> NewEvent {
 }
 
 /// A type and its data, deserialized as the enum that they were written from.
-struct Stored<'a> {
+struct StoredEvent<'a> {
     kind: &'a str,
     data: &'a str,
 }
 
-impl<'de> Deserializer<'de> for Stored<'de> {
-    type Error = NotUnderstood;
+impl<'de> Deserializer<'de> for StoredEvent<'de> {
+    type Error = UnreadableEvent;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotUnderstood> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, UnreadableEvent> {
         visitor.visit_enum(self)
     }
 
@@ -101,65 +101,66 @@ impl<'de> Deserializer<'de> for Stored<'de> {
     }
 }
 
-impl<'de> EnumAccess<'de> for Stored<'de> {
-    type Error = NotUnderstood;
+impl<'de> EnumAccess<'de> for StoredEvent<'de> {
+    type Error = UnreadableEvent;
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(
         self,
         seed: V,
-    ) -> Result<(V::Value, Self), NotUnderstood> {
+    ) -> Result<(V::Value, Self), UnreadableEvent> {
         let kind = StrDeserializer::<de::value::Error>::new(self.kind);
-        let variant = seed.deserialize(kind).map_err(|_| NotUnderstood::UnknownType)?;
+        let variant = seed.deserialize(kind).map_err(|_| UnreadableEvent::UnknownType)?;
         Ok((variant, self))
     }
 }
 
-impl<'de> VariantAccess<'de> for Stored<'de> {
-    type Error = NotUnderstood;
+impl<'de> VariantAccess<'de> for StoredEvent<'de> {
+    type Error = UnreadableEvent;
 
-    fn unit_variant(self) -> Result<(), NotUnderstood> {
+    fn unit_variant(self) -> Result<(), UnreadableEvent> {
         Ok(())
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(
         self,
         seed: T,
-    ) -> Result<T::Value, NotUnderstood> {
+    ) -> Result<T::Value, UnreadableEvent> {
         let mut json = serde_json::Deserializer::from_str(self.data);
-        seed.deserialize(&mut json).map_err(NotUnderstood::custom_from)
+        seed.deserialize(&mut json).map_err(UnreadableEvent::from_json_error)
     }
 
     fn tuple_variant<V: Visitor<'de>>(
         self,
         _: usize,
         visitor: V,
-    ) -> Result<V::Value, NotUnderstood> {
+    ) -> Result<V::Value, UnreadableEvent> {
         serde_json::Deserializer::from_str(self.data)
             .deserialize_seq(visitor)
-            .map_err(NotUnderstood::custom_from)
+            .map_err(UnreadableEvent::from_json_error)
     }
 
     fn struct_variant<V: Visitor<'de>>(
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, NotUnderstood> {
+    ) -> Result<V::Value, UnreadableEvent> {
         let mut json = serde_json::Deserializer::from_str(self.data);
-        let value =
-            json.deserialize_struct("", fields, visitor).map_err(NotUnderstood::custom_from)?;
-        json.end().map_err(NotUnderstood::custom_from)?;
+        let value = json
+            .deserialize_struct("", fields, visitor)
+            .map_err(UnreadableEvent::from_json_error)?;
+        json.end().map_err(UnreadableEvent::from_json_error)?;
         Ok(value)
     }
 }
 
-impl NotUnderstood {
-    fn custom_from(error: serde_json::Error) -> Self {
+impl UnreadableEvent {
+    fn from_json_error(error: serde_json::Error) -> Self {
         Self::Data(error.to_string())
     }
 }
 
-impl de::Error for NotUnderstood {
+impl de::Error for UnreadableEvent {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::Data(message.to_string())
     }

@@ -1,25 +1,25 @@
 //! Folding: applies events to a snapshot, step by step.
 //!
 //! Applying an event only notes which aggregates it touched. Everything derived from them (schemas, memberships, served
-//! tools) is computed once per batch in [`Fold::settle`], and only for the touched aggregates.
+//! tools) is computed once per batch in [`SnapshotFold::derive_state`], and only for the touched aggregates.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::{Digest, GroupId, Primitive, RawJson, Schema, SourceId, ToolId, Visibility};
+use model::{Digest, GroupId, McpPrimitive, RawJson, Schema, SourceId, ToolId, Visibility};
 
-use crate::catalog::Recent;
-use crate::command::Decision;
+use crate::catalog::RecentDocuments;
+use crate::command::CommandDecision;
 use crate::event::Event;
 use crate::group::Group;
 use crate::journal::{
-    Journal, JournalError, Position, Recorded, StreamAppend, StreamName, Version,
+    Journal, JournalError, Position, RecordedEvent, StreamAppend, StreamName, StreamVersion,
 };
-use crate::key::Key;
+use crate::key::ApiKey;
 use crate::label::Label;
 use crate::policy::Policy;
-use crate::snapshot::{CataloguedGroup, CataloguedSource, OwnedEntry, Snapshot};
+use crate::snapshot::{CataloguedGroup, CataloguedSource, OwnedSnapshotEntry, Snapshot};
 use crate::source::Source;
 use crate::tool::Tool;
 use crate::tool_set::{Slot, ToolSet};
@@ -27,31 +27,31 @@ use crate::tool_table::CataloguedTool;
 
 /// A snapshot under construction.
 #[derive(Default)]
-pub(crate) struct Fold {
+pub(crate) struct SnapshotFold {
     snapshot: Snapshot,
     touched_tools: BTreeMap<ToolId, Tool>,
     /// Tools whose facts changed: selectors have to be evaluated again.
-    moved_tools: BTreeSet<Slot>,
+    reselected_tools: BTreeSet<Slot>,
     /// Tools whose switch or visibility changed: their group memberships stay.
-    switched_tools: BTreeSet<Slot>,
+    toggled_tools: BTreeSet<Slot>,
     touched_groups: BTreeSet<GroupId>,
     /// True if a policy changed or a tool or group was removed.
-    changed_otherwise: bool,
+    has_other_changes: bool,
     /// Documents in use, shared by tools; the next field counts tools that released theirs since the last cleanup.
     documents: HashMap<Digest, RawJson>,
-    let_go: usize,
+    replaced_tools: usize,
 }
 
 /// Upper bound for documents read in one call.
 const DOCUMENTS_AT_ONCE: usize = 2000;
 
-impl From<Snapshot> for Fold {
+impl From<Snapshot> for SnapshotFold {
     fn from(snapshot: Snapshot) -> Self {
         Self { snapshot, ..Self::default() }
     }
 }
 
-impl Fold {
+impl SnapshotFold {
     pub(crate) fn position(&self) -> Position {
         self.snapshot.position
     }
@@ -67,14 +67,14 @@ impl Fold {
     }
 
     /// Applies a decision as if it had been stored now.
-    pub(crate) fn suppose(&mut self, decision: &Decision) {
+    pub(crate) fn apply_decision(&mut self, decision: &CommandDecision) {
         let time = self.snapshot.time.unwrap_or_default();
         for StreamAppend { stream, expected, events } in &decision.streams {
             let mut version = *expected;
             for event in events {
                 version = version.next();
                 let position = Position(self.snapshot.position.0 + 1);
-                self.apply(&Recorded {
+                self.apply_event(&RecordedEvent {
                     position,
                     stream: stream.clone(),
                     version,
@@ -90,24 +90,24 @@ impl Fold {
     }
 
     /// Restores one entry of a checkpoint.
-    pub(crate) fn restore(&mut self, entry: OwnedEntry) {
+    pub(crate) fn restore_entry(&mut self, entry: OwnedSnapshotEntry) {
         match entry {
-            OwnedEntry::Source(source) => self.put_source(source),
-            OwnedEntry::Tool(tool) => self.put_tool(*tool),
-            OwnedEntry::Group(group) => self.put_group(group),
-            OwnedEntry::Policy(policy) => {
+            OwnedSnapshotEntry::Source(source) => self.put_source(source),
+            OwnedSnapshotEntry::Tool(tool) => self.put_tool(*tool),
+            OwnedSnapshotEntry::Group(group) => self.put_group(group),
+            OwnedSnapshotEntry::Policy(policy) => {
                 Arc::make_mut(&mut self.snapshot.policies)
                     .insert(policy.id.clone(), Arc::new(policy));
-                self.changed_otherwise = true;
+                self.has_other_changes = true;
             }
-            OwnedEntry::Label(label) => {
+            OwnedSnapshotEntry::Label(label) => {
                 Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), Arc::new(label));
             }
-            OwnedEntry::Key(key) => {
+            OwnedSnapshotEntry::Key(key) => {
                 Arc::make_mut(&mut self.snapshot.keys).insert(key.id.clone(), Arc::new(key));
             }
-            OwnedEntry::Ended(stream, version) => {
-                Arc::make_mut(&mut self.snapshot.ended).insert(stream, version);
+            OwnedSnapshotEntry::Ended(stream, version) => {
+                Arc::make_mut(&mut self.snapshot.ended_streams).insert(stream, version);
             }
         }
     }
@@ -124,9 +124,9 @@ impl Fold {
     }
 
     /// Applies one event; the caller passes events in the order of their positions.
-    pub(crate) fn apply(&mut self, recorded: &Recorded) {
+    pub(crate) fn apply_event(&mut self, recorded: &RecordedEvent) {
         let (at, version) = (recorded.time, recorded.version);
-        match Event::read(recorded) {
+        match Event::from_recorded(recorded) {
             Ok(Event::Source(id, event)) => {
                 let mut known = self.snapshot.source(&id).map(|entry| entry.source.clone());
                 Source::evolve(&mut known, &id, event, at, version);
@@ -156,7 +156,7 @@ impl Fold {
                     Some(group) => self.put_group(group),
                     None => {
                         Arc::make_mut(&mut self.snapshot.groups).remove(&id);
-                        self.changed_otherwise = true;
+                        self.has_other_changes = true;
                     }
                 }
                 self.note_end(recorded, gone);
@@ -167,7 +167,7 @@ impl Fold {
                 Policy::evolve(&mut known, &id, event, at, version);
                 let gone = known.is_none();
                 policies.extend(known.map(|policy| (id, Arc::new(policy))));
-                self.changed_otherwise = true;
+                self.has_other_changes = true;
                 self.note_end(recorded, gone);
             }
             Ok(Event::Label(id, event)) => {
@@ -181,7 +181,7 @@ impl Fold {
             Ok(Event::Key(id, event)) => {
                 let keys = Arc::make_mut(&mut self.snapshot.keys);
                 let mut known = keys.remove(&id).map(Arc::unwrap_or_clone);
-                Key::evolve(&mut known, &id, event, at, version);
+                ApiKey::evolve(&mut known, &id, event, at, version);
                 let gone = known.is_none();
                 keys.extend(known.map(|key| (id, Arc::new(key))));
                 self.note_end(recorded, gone);
@@ -200,53 +200,55 @@ impl Fold {
     }
 
     /// Remembers the version at which the stream of a removed aggregate continues.
-    fn note_end(&mut self, recorded: &Recorded, gone: bool) {
+    fn note_end(&mut self, recorded: &RecordedEvent, gone: bool) {
         if gone {
-            Arc::make_mut(&mut self.snapshot.ended)
+            Arc::make_mut(&mut self.snapshot.ended_streams)
                 .insert(recorded.stream.clone(), recorded.version);
-        } else if self.snapshot.ended.contains_key(&recorded.stream) {
-            Arc::make_mut(&mut self.snapshot.ended).remove(&recorded.stream);
+        } else if self.snapshot.ended_streams.contains_key(&recorded.stream) {
+            Arc::make_mut(&mut self.snapshot.ended_streams).remove(&recorded.stream);
         }
     }
 
     /// Advances a stream past an unreadable event, so that its aggregate can still be changed.
-    fn note_version(&mut self, stream: &StreamName, version: Version) {
+    fn note_version(&mut self, stream: &StreamName, version: StreamVersion) {
         let name = stream.as_str();
         let id = |prefix: &str| name.strip_prefix(prefix);
-        if let Some(id) = id(StreamName::TOOL).and_then(|id| id.parse::<ToolId>().ok()) {
+        if let Some(id) = id(StreamName::TOOL_PREFIX).and_then(|id| id.parse::<ToolId>().ok()) {
             let known = self.touched_tools.remove(&id);
             if let Some(mut tool) = known.or_else(|| Some(self.snapshot.tool(&id)?.tool.clone())) {
                 tool.version = version;
                 return self.put_tool(tool);
             }
         } else if let Some(entry) =
-            id(StreamName::SOURCE).and_then(|id| self.snapshot.sources.get(id))
+            id(StreamName::SOURCE_PREFIX).and_then(|id| self.snapshot.sources.get(id))
         {
             let source = Source { version, ..entry.source.clone() };
             return self.put_source(source);
         } else if let Some(entry) =
-            id(StreamName::GROUP).and_then(|id| self.snapshot.groups.get(id))
+            id(StreamName::GROUP_PREFIX).and_then(|id| self.snapshot.groups.get(id))
         {
             let group = Group { version, ..entry.group.clone() };
             return self.put_group(group);
         } else if let Some(policy) =
-            id(StreamName::POLICY).and_then(|id| self.snapshot.policies.get(id))
+            id(StreamName::POLICY_PREFIX).and_then(|id| self.snapshot.policies.get(id))
         {
             let policy = Arc::new(Policy { version, ..Policy::clone(policy) });
             Arc::make_mut(&mut self.snapshot.policies).insert(policy.id.clone(), policy);
             return;
         } else if let Some(label) =
-            id(StreamName::LABEL).and_then(|id| self.snapshot.labels.get(id))
+            id(StreamName::LABEL_PREFIX).and_then(|id| self.snapshot.labels.get(id))
         {
             let label = Arc::new(Label { version, ..Label::clone(label) });
             Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), label);
             return;
-        } else if let Some(key) = id(StreamName::KEY).and_then(|id| self.snapshot.keys.get(id)) {
-            let key = Arc::new(Key { version, ..Key::clone(key) });
+        } else if let Some(key) =
+            id(StreamName::API_KEY_PREFIX).and_then(|id| self.snapshot.keys.get(id))
+        {
+            let key = Arc::new(ApiKey { version, ..ApiKey::clone(key) });
             Arc::make_mut(&mut self.snapshot.keys).insert(key.id.clone(), key);
             return;
         }
-        Arc::make_mut(&mut self.snapshot.ended).insert(stream.clone(), version);
+        Arc::make_mut(&mut self.snapshot.ended_streams).insert(stream.clone(), version);
     }
 
     fn put_source(&mut self, source: Source) {
@@ -262,16 +264,16 @@ impl Fold {
         let renamed = |entry: &CataloguedSource| entry.source.profile.name != source.profile.name;
         let switch = |source: &Source| (source.enabled, source.profile.visibility);
         if before.is_none_or(|entry| renamed(entry)) {
-            self.moved_tools.extend(tools.iter());
+            self.reselected_tools.extend(tools.iter());
         } else if before.is_some_and(|entry| switch(&entry.source) != switch(&source)) {
-            self.switched_tools.extend(tools.iter());
+            self.toggled_tools.extend(tools.iter());
         }
         sources.insert(source.id.clone(), Arc::new(CataloguedSource { source, tools }));
     }
 
     fn remove_source(&mut self, id: &SourceId) {
         if let Some(gone) = Arc::make_mut(&mut self.snapshot.sources).remove(id) {
-            self.moved_tools.extend(gone.tools.iter());
+            self.reselected_tools.extend(gone.tools.iter());
         }
     }
 
@@ -290,46 +292,46 @@ impl Fold {
     fn remove_tool(&mut self, id: &ToolId) {
         let Some(entry) = self.snapshot.tool(id).cloned() else { return };
         let slot = entry.slot;
-        self.snapshot.tools.remove(id);
-        self.snapshot.names.remove(slot, &entry.tool);
-        self.moved_tools.remove(&slot);
-        self.switched_tools.remove(&slot);
-        self.let_go += 1;
-        self.changed_otherwise = true;
-        self.snapshot.served.set(slot, false);
-        self.show(slot, None, false);
-        self.sort(slot, Primitive::Tool);
+        self.snapshot.tools.remove_tool(id);
+        self.snapshot.names.remove_tool(slot, &entry.tool);
+        self.reselected_tools.remove(&slot);
+        self.toggled_tools.remove(&slot);
+        self.replaced_tools += 1;
+        self.has_other_changes = true;
+        self.snapshot.served.set_member(slot, false);
+        self.set_visibility(slot, None, false);
+        self.set_primitive(slot, McpPrimitive::Tool);
         for entry in Arc::make_mut(&mut self.snapshot.groups).values_mut() {
             if entry.members.contains(slot) {
-                Arc::make_mut(entry).members.set(slot, false);
+                Arc::make_mut(entry).members.set_member(slot, false);
             }
         }
         for entry in Arc::make_mut(&mut self.snapshot.sources).values_mut() {
             if entry.tools.contains(slot) {
-                Arc::make_mut(entry).tools.set(slot, false);
+                Arc::make_mut(entry).tools.set_member(slot, false);
             }
         }
     }
 
     /// Computes everything that is derived from the touched aggregates.
-    pub(crate) async fn settle(
+    pub(crate) async fn derive_state(
         &mut self,
         journal: &dyn Journal,
-        recent: &Recent,
+        recent: &RecentDocuments,
     ) -> Result<(), JournalError> {
         self.load_documents(journal, recent).await?;
         let tools_change = !self.touched_tools.is_empty()
-            || !self.moved_tools.is_empty()
-            || !self.switched_tools.is_empty();
-        if tools_change || !self.touched_groups.is_empty() || self.changed_otherwise {
+            || !self.reselected_tools.is_empty()
+            || !self.toggled_tools.is_empty();
+        if tools_change || !self.touched_groups.is_empty() || self.has_other_changes {
             self.snapshot.generation = next_generation();
-            self.changed_otherwise = false;
+            self.has_other_changes = false;
         }
         self.place_tools();
-        self.resolve_groups();
-        if self.documents.len() < 4 * self.let_go {
-            self.documents.retain(|_, text| 1 < text.owners());
-            self.let_go = 0;
+        self.update_memberships();
+        if self.documents.len() < 4 * self.replaced_tools {
+            self.documents.retain(|_, text| 1 < text.owner_count());
+            self.replaced_tools = 0;
         }
         Ok(())
     }
@@ -338,10 +340,11 @@ impl Fold {
     async fn load_documents(
         &mut self,
         journal: &dyn Journal,
-        recent: &Recent,
+        recent: &RecentDocuments,
     ) -> Result<(), JournalError> {
         let manifests = self.touched_tools.values().filter_map(Tool::served_manifest);
-        let wanted: HashSet<_> = manifests.flat_map(|manifest| manifest.digests()).collect();
+        let wanted: HashSet<_> =
+            manifests.flat_map(|manifest| manifest.document_digests()).collect();
         let mut missing = Vec::new();
         for digest in wanted {
             if self.documents.contains_key(&digest) {
@@ -353,7 +356,7 @@ impl Fold {
             }
         }
         for some in missing.chunks(DOCUMENTS_AT_ONCE) {
-            let found = journal.documents(some.to_vec()).await?;
+            let found = journal.read_documents(some.to_vec()).await?;
             self.documents
                 .extend(found.into_iter().map(|document| (document.digest, document.text)));
         }
@@ -381,20 +384,20 @@ impl Fold {
             };
             if before.as_deref().is_none_or(renamed) {
                 if let Some(entry) = &before {
-                    self.snapshot.names.remove(slot, &entry.tool);
+                    self.snapshot.names.remove_tool(slot, &entry.tool);
                 }
-                self.snapshot.names.add(slot, &tool);
+                self.snapshot.names.add_tool(slot, &tool);
             }
-            match before.as_deref().is_some_and(|entry| look_alike(&entry.tool, &tool)) {
-                true => self.switched_tools.insert(slot),
-                false => self.moved_tools.insert(slot),
+            match before.as_deref().is_some_and(|entry| same_for_selectors(&entry.tool, &tool)) {
+                true => self.toggled_tools.insert(slot),
+                false => self.reselected_tools.insert(slot),
             };
-            self.let_go += usize::from(before.is_some());
+            self.replaced_tools += usize::from(before.is_some());
             let entry = CataloguedTool { slot, tool, input_schema, output_schema };
             if !entry.is_complete() {
                 tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
             }
-            self.snapshot.tools.put(entry);
+            self.snapshot.tools.put_tool(entry);
         }
     }
 
@@ -403,32 +406,33 @@ impl Fold {
         if let Some(entry) = Arc::make_mut(&mut self.snapshot.sources).get_mut(source)
             && entry.tools.contains(slot) != member
         {
-            Arc::make_mut(entry).tools.set(slot, member);
+            Arc::make_mut(entry).tools.set_member(slot, member);
         }
     }
 
     /// Sets the visibility of a tool; `None` removes it.
-    fn show(&mut self, slot: Slot, visibility: Option<Visibility>, fixed: bool) {
+    fn set_visibility(&mut self, slot: Slot, visibility: Option<Visibility>, fixed: bool) {
         let sets = &mut self.snapshot.visibility;
-        sets.listed.set(slot, visibility == Some(Visibility::Listed));
-        sets.searchable.set(slot, visibility == Some(Visibility::Searchable));
-        sets.fixed.set(slot, fixed);
+        sets.listed.set_member(slot, visibility == Some(Visibility::Listed));
+        sets.searchable.set_member(slot, visibility == Some(Visibility::Searchable));
+        sets.fixed.set_member(slot, fixed);
     }
 
     /// Notes whether the entry is a prompt or a resource rather than a tool.
-    fn sort(&mut self, slot: Slot, kind: Primitive) {
-        self.snapshot.visibility.others.set(slot, kind != Primitive::Tool);
+    fn set_primitive(&mut self, slot: Slot, kind: McpPrimitive) {
+        self.snapshot.visibility.non_tools.set_member(slot, kind != McpPrimitive::Tool);
     }
 
     /// Computes the groups and the served state of moved tools, and the members of touched groups.
-    fn resolve_groups(&mut self) {
-        let moved = std::mem::take(&mut self.moved_tools);
+    fn update_memberships(&mut self) {
+        let moved = std::mem::take(&mut self.reselected_tools);
         let touched = std::mem::take(&mut self.touched_groups);
         let snapshot = &self.snapshot;
         let mut changes: BTreeMap<GroupId, Vec<(Slot, bool)>> = BTreeMap::new();
         for (id, entry) in snapshot.groups.iter() {
             let mut judge = |tool: &CataloguedTool| {
-                let member = entry.group.includes(&tool.tool.id, &snapshot.facts(&tool.tool));
+                let member =
+                    entry.group.contains_tool(&tool.tool.id, &snapshot.selector_facts(&tool.tool));
                 if entry.members.contains(tool.slot) != member {
                     changes.entry(id.clone()).or_default().push((tool.slot, member));
                 }
@@ -442,27 +446,27 @@ impl Fold {
                     .for_each(|tool| judge(tool));
             }
         }
-        let switched = std::mem::take(&mut self.switched_tools);
+        let switched = std::mem::take(&mut self.toggled_tools);
         let changed = moved.union(&switched).filter_map(|slot| snapshot.tool_at(*slot));
         let changed: Vec<_> = changed
             .map(|entry| {
                 let visibility = snapshot.own_visibility(&entry.tool);
                 let fixed = entry.tool.overridden.visibility.is_some();
-                let kind = snapshot.facts(&entry.tool).kind;
+                let kind = snapshot.selector_facts(&entry.tool).kind;
                 (entry.slot, snapshot.can_be_served(entry), visibility, fixed, kind)
             })
             .collect();
         for (slot, served, visibility, fixed, kind) in changed {
-            self.snapshot.served.set(slot, served);
-            self.show(slot, Some(visibility), fixed);
-            self.sort(slot, kind);
+            self.snapshot.served.set_member(slot, served);
+            self.set_visibility(slot, Some(visibility), fixed);
+            self.set_primitive(slot, kind);
         }
         if !changes.is_empty() {
             let groups = Arc::make_mut(&mut self.snapshot.groups);
             for (id, changes) in changes {
                 let entry = Arc::make_mut(groups.get_mut(&id).expect("only known groups change"));
                 for (slot, member) in changes {
-                    entry.members.set(slot, member);
+                    entry.members.set_member(slot, member);
                 }
             }
         }
@@ -470,8 +474,8 @@ impl Fold {
 }
 
 /// True if selectors cannot distinguish two states of a tool.
-fn look_alike(before: &Tool, after: &Tool) -> bool {
-    let (one, two) = (before.shown_manifest(), after.shown_manifest());
+fn same_for_selectors(before: &Tool, after: &Tool) -> bool {
+    let (one, two) = (before.current_manifest(), after.current_manifest());
     (&before.source, before.name(), &before.labels) == (&after.source, after.name(), &after.labels)
         && (&one.path, &one.method, &one.tags) == (&two.path, &two.method, &two.tags)
 }

@@ -5,15 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use model::{Exclusion, Facts, GroupId, GroupProfile, NewGroup, Selector, SelectorMode, ToolId};
+use model::{
+    GroupExclusion, GroupId, GroupProfile, NewGroup, Selector, SelectorMode, SelectorTarget, ToolId,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Version;
-use crate::refusal::Refusal;
-use crate::source::only_if;
+use crate::journal::StreamVersion;
+use crate::refusal::CommandRefusal;
+use crate::source::event_if;
 
 /// Upper bound for the selectors of a group: each is compiled and evaluated for each tool.
-const SELECTORS: usize = 100;
+const SELECTOR_LIMIT: usize = 100;
 
 /// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +34,7 @@ pub struct Group {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Version of its stream.
-    pub version: Version,
+    pub version: StreamVersion,
 }
 
 /// A command for one group.
@@ -52,7 +54,7 @@ pub enum GroupCommand {
     /// Replace the explicit tools.
     ReplaceTools(BTreeSet<ToolId>),
     /// Exclude tools.
-    ExcludeTools(Vec<Exclusion>),
+    ExcludeTools(Vec<GroupExclusion>),
     /// Remove exclusions.
     IncludeTools(BTreeSet<ToolId>),
     /// Make its grants effective.
@@ -77,7 +79,7 @@ pub enum GroupEvent {
         tools: BTreeSet<ToolId>,
         /// Excluded tools, each with its reason.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        excluded: Vec<Exclusion>,
+        excluded: Vec<GroupExclusion>,
     },
     /// The name, the description or the selector mode was changed.
     #[serde(rename = "GroupUpdated")]
@@ -98,7 +100,7 @@ pub enum GroupEvent {
     #[serde(rename = "GroupToolsExcluded")]
     ToolsExcluded {
         /// Excluded tools, each with its reason.
-        excluded: Vec<Exclusion>,
+        excluded: Vec<GroupExclusion>,
     },
     /// Exclusions were removed.
     #[serde(rename = "GroupToolsIncluded")]
@@ -120,20 +122,22 @@ impl Group {
         id: &GroupId,
         known: Option<&Self>,
         command: GroupCommand,
-    ) -> Result<Vec<GroupEvent>, Refusal> {
+    ) -> Result<Vec<GroupEvent>, CommandRefusal> {
         match (&command, known) {
             (GroupCommand::ReplaceSelectors(selectors), group) => {
-                check(selectors)?;
-                group.map_or(Ok(()), |group| check_mode(group.profile.selector_mode, selectors))?;
+                check_selectors(selectors)?;
+                group.map_or(Ok(()), |group| {
+                    check_selector_mode(group.profile.selector_mode, selectors)
+                })?;
             }
             (GroupCommand::Create(new) | GroupCommand::Replace(new), _) => {
-                check(&new.selectors)?;
-                check_mode(new.profile.selector_mode, &new.selectors)?;
+                check_selectors(&new.selectors)?;
+                check_selector_mode(new.profile.selector_mode, &new.selectors)?;
             }
             (GroupCommand::Update(new), Some(group))
                 if new.selector_mode != group.profile.selector_mode =>
             {
-                check_mode(new.selector_mode, &group.selectors)?;
+                check_selector_mode(new.selector_mode, &group.selectors)?;
             }
             _ => {}
         }
@@ -143,53 +147,53 @@ impl Group {
                     let NewGroup { profile, selectors, tools, excluded, .. } = *new;
                     Ok(vec![GroupEvent::Created { profile, selectors, tools, excluded }])
                 }
-                _ => Err(Refusal::not_found("group", id)),
+                _ => Err(CommandRefusal::not_found("group", id)),
             };
         };
         let events = match command {
-            GroupCommand::Create(_) => return Err(Refusal::already_exists("group", id)),
-            GroupCommand::Update(profile) => group.update(profile),
+            GroupCommand::Create(_) => return Err(CommandRefusal::already_exists("group", id)),
+            GroupCommand::Update(profile) => group.update_profile(profile),
             GroupCommand::ReplaceSelectors(selectors) => group.replace_selectors(selectors),
-            GroupCommand::Replace(new) => group.replace(*new),
-            GroupCommand::AddTools(tools) => group.add(&tools),
-            GroupCommand::RemoveTools(tools) => group.remove(&tools),
+            GroupCommand::Replace(new) => group.replace_group(*new),
+            GroupCommand::AddTools(tools) => group.add_tools(&tools),
+            GroupCommand::RemoveTools(tools) => group.remove_tools(&tools),
             GroupCommand::ReplaceTools(tools) => group.replace_tools(&tools),
-            GroupCommand::ExcludeTools(excluded) => group.exclude(excluded),
-            GroupCommand::IncludeTools(tools) => group.include(tools),
-            GroupCommand::Activate => only_if(!group.active, GroupEvent::Activated {}),
-            GroupCommand::Deactivate => only_if(group.active, GroupEvent::Deactivated {}),
+            GroupCommand::ExcludeTools(excluded) => group.exclude_tools(excluded),
+            GroupCommand::IncludeTools(tools) => group.include_tools(tools),
+            GroupCommand::Activate => event_if(!group.active, GroupEvent::Activated {}),
+            GroupCommand::Deactivate => event_if(group.active, GroupEvent::Deactivated {}),
             GroupCommand::Delete => vec![GroupEvent::Deleted {}],
         };
         Ok(events)
     }
 
-    fn update(&self, profile: GroupProfile) -> Vec<GroupEvent> {
-        only_if(profile != self.profile, GroupEvent::Updated { profile })
+    fn update_profile(&self, profile: GroupProfile) -> Vec<GroupEvent> {
+        event_if(profile != self.profile, GroupEvent::Updated { profile })
     }
 
-    fn replace(&self, new: NewGroup) -> Vec<GroupEvent> {
+    fn replace_group(&self, new: NewGroup) -> Vec<GroupEvent> {
         let kept: BTreeSet<_> = new.excluded.iter().map(|entry| entry.tool.clone()).collect();
         let included = self.excluded.keys().filter(|tool| !kept.contains(*tool)).cloned().collect();
         [
-            self.update(new.profile),
+            self.update_profile(new.profile),
             self.replace_selectors(new.selectors),
             self.replace_tools(&new.tools),
-            self.include(included),
-            self.exclude(new.excluded),
+            self.include_tools(included),
+            self.exclude_tools(new.excluded),
         ]
         .concat()
     }
 
     fn replace_selectors(&self, selectors: Vec<Selector>) -> Vec<GroupEvent> {
-        only_if(selectors != self.selectors, GroupEvent::SelectorsReplaced { selectors })
+        event_if(selectors != self.selectors, GroupEvent::SelectorsReplaced { selectors })
     }
 
     fn replace_tools(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
         let gone = self.tools.difference(tools).cloned().collect();
-        [self.remove(&gone), self.add(tools)].concat()
+        [self.remove_tools(&gone), self.add_tools(tools)].concat()
     }
 
-    fn exclude(&self, excluded: Vec<Exclusion>) -> Vec<GroupEvent> {
+    fn exclude_tools(&self, excluded: Vec<GroupExclusion>) -> Vec<GroupEvent> {
         // The last reason wins, as in `evolve`.
         let wanted: BTreeMap<_, _> =
             excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
@@ -197,25 +201,25 @@ impl Group {
         let excluded: Vec<_> = wanted
             .into_iter()
             .filter(is_new)
-            .map(|(tool, reason)| Exclusion { tool, reason })
+            .map(|(tool, reason)| GroupExclusion { tool, reason })
             .collect();
-        only_if(!excluded.is_empty(), GroupEvent::ToolsExcluded { excluded })
+        event_if(!excluded.is_empty(), GroupEvent::ToolsExcluded { excluded })
     }
 
-    fn include(&self, tools: BTreeSet<ToolId>) -> Vec<GroupEvent> {
+    fn include_tools(&self, tools: BTreeSet<ToolId>) -> Vec<GroupEvent> {
         let tools: BTreeSet<_> =
             tools.into_iter().filter(|tool| self.excluded.contains_key(tool)).collect();
-        only_if(!tools.is_empty(), GroupEvent::ToolsIncluded { tools })
+        event_if(!tools.is_empty(), GroupEvent::ToolsIncluded { tools })
     }
 
-    fn add(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
+    fn add_tools(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
         let tools: BTreeSet<_> = tools.difference(&self.tools).cloned().collect();
-        only_if(!tools.is_empty(), GroupEvent::ToolsAdded { tools })
+        event_if(!tools.is_empty(), GroupEvent::ToolsAdded { tools })
     }
 
-    fn remove(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
+    fn remove_tools(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
         let tools: BTreeSet<_> = tools.intersection(&self.tools).cloned().collect();
-        only_if(!tools.is_empty(), GroupEvent::ToolsRemoved { tools })
+        event_if(!tools.is_empty(), GroupEvent::ToolsRemoved { tools })
     }
 
     /// Applies an event to the state.
@@ -224,7 +228,7 @@ impl Group {
         id: &GroupId,
         event: GroupEvent,
         at: Timestamp,
-        version: Version,
+        version: StreamVersion,
     ) {
         if let GroupEvent::Created { profile, selectors, tools, excluded } = event {
             let excluded = excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
@@ -265,7 +269,7 @@ impl Group {
     }
 
     /// True if a tool belongs to the group, whether or not the tool is served.
-    pub fn includes(&self, tool: &ToolId, facts: &Facts<'_>) -> bool {
+    pub fn contains_tool(&self, tool: &ToolId, facts: &SelectorTarget<'_>) -> bool {
         if self.excluded.contains_key(tool) {
             return false;
         }
@@ -281,28 +285,28 @@ impl Group {
 }
 
 /// Rejects too many selectors, and empty ones, which would select every tool.
-fn check(selectors: &[Selector]) -> Result<(), Refusal> {
-    if SELECTORS < selectors.len() {
-        return Err(Refusal::TooMany { what: "selectors", limit: SELECTORS });
+fn check_selectors(selectors: &[Selector]) -> Result<(), CommandRefusal> {
+    if SELECTOR_LIMIT < selectors.len() {
+        return Err(CommandRefusal::TooMany { what: "selectors", limit: SELECTOR_LIMIT });
     }
-    match selectors.iter().position(Selector::says_nothing) {
-        Some(place) => Err(Refusal::SelectorSaysNothing { number: place + 1 }),
+    match selectors.iter().position(Selector::is_unconditional) {
+        Some(place) => Err(CommandRefusal::SelectorSaysNothing { number: place + 1 }),
         None => Ok(()),
     }
 }
 
 /// Rejects selectors of different kinds in mode `all`: no entry has two kinds, so they could never all match.
-fn check_mode(mode: SelectorMode, selectors: &[Selector]) -> Result<(), Refusal> {
+fn check_selector_mode(mode: SelectorMode, selectors: &[Selector]) -> Result<(), CommandRefusal> {
     let kinds: BTreeSet<_> = selectors.iter().map(|selector| selector.kind).collect();
     match mode == SelectorMode::All && 1 < kinds.len() {
-        true => Err(Refusal::KindsExcludeEachOther),
+        true => Err(CommandRefusal::KindsExcludeEachOther),
         false => Ok(()),
     }
 }
 
 mod verdict;
 
-pub use verdict::{DecidedBy, Membership, SelectorVerdict};
+pub use verdict::{DecidedBy, GroupMembership, SelectorVerdict};
 
 #[cfg(test)]
 mod tests;

@@ -3,20 +3,20 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Discovered, Inventory};
+use model::{DiscoveredTool, Inventory};
 use serde_json::json;
 
-use crate::command::{Decision, expected};
+use crate::command::{CommandDecision, expected_version};
 use crate::journal::StreamName;
-use crate::refusal::Refusal;
+use crate::refusal::CommandRefusal;
 use crate::snapshot::Snapshot;
 use crate::source::{IngestedInventory, Source, SourceCommand};
-use crate::tool::{Observation, Status, Tool, ToolCommand, ToolEvent};
+use crate::tool::{Tool, ToolCommand, ToolEvent, ToolObservation, ToolStatus};
 use crate::tool_table::CataloguedTool;
 
 /// Number of tools of a refresh by outcome.
 #[derive(Default)]
-struct Counts {
+struct IngestCounts {
     created: usize,
     updated: usize,
     unchanged: usize,
@@ -24,16 +24,16 @@ struct Counts {
     restored: usize,
 }
 
-pub(crate) fn decide(
+pub(crate) fn decide_ingest(
     snapshot: &Snapshot,
     inventory: &Inventory,
     force: bool,
-) -> Result<Decision, Refusal> {
+) -> Result<CommandDecision, CommandRefusal> {
     let id = &inventory.source;
-    let entry = snapshot.source(id).ok_or_else(|| Refusal::not_found("source", id))?;
+    let entry = snapshot.source(id).ok_or_else(|| CommandRefusal::not_found("source", id))?;
     let source = &entry.source;
-    let mut decision = Decision::default();
-    let mut counts = Counts::default();
+    let mut decision = CommandDecision::default();
+    let mut counts = IngestCounts::default();
 
     let same =
         source.inventory.as_ref().is_some_and(|known| known.fingerprint == inventory.fingerprint);
@@ -41,23 +41,23 @@ pub(crate) fn decide(
         counts.unchanged = inventory.tools.len();
     } else {
         let known: Vec<_> = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)).collect();
-        let gone = vanished(&known, inventory);
+        let gone = find_missing_tools(&known, inventory);
         guard_against_shrinking(source, &known, gone.len(), force)?;
         for (tool, discovered) in &inventory.tools {
             let known = snapshot.tool(tool).map(|entry| &entry.tool);
-            let command = ToolCommand::Observe(observation(source, discovered));
+            let command = ToolCommand::Observe(build_observation(source, discovered));
             let events = Tool::decide(tool, known, command)?;
-            count(&mut counts, &events);
+            count_change(&mut counts, &events);
             if !events.is_empty() {
                 decision.documents.extend(discovered.documents.iter().cloned());
             }
-            let stream = StreamName::tool(tool);
-            let version = expected(snapshot, &stream, known.map(|tool| tool.version));
-            decision.say(stream, version, &events);
+            let stream = StreamName::for_tool(tool);
+            let version = expected_version(snapshot, &stream, known.map(|tool| tool.version));
+            decision.add_events(stream, version, &events);
         }
         for entry in &gone {
             let events = Tool::decide(&entry.tool.id, Some(&entry.tool), ToolCommand::Deprecate)?;
-            decision.say(StreamName::tool(&entry.tool.id), entry.tool.version, &events);
+            decision.add_events(StreamName::for_tool(&entry.tool.id), entry.tool.version, &events);
         }
         counts.deprecated = gone.len();
         // A definition that many tools share is stored once.
@@ -74,7 +74,7 @@ pub(crate) fn decide(
         at: None,
     };
     let events = Source::decide(id, Some(source), SourceCommand::Ingest(ingested))?;
-    decision.say(StreamName::source(id), source.version, &events);
+    decision.add_events(StreamName::for_source(id), source.version, &events);
     decision.answer = json!({
         "source_id": id, "success": true, "discovered": inventory.tools.len(),
         "created": counts.created, "updated": counts.updated, "unchanged": counts.unchanged,
@@ -85,8 +85,8 @@ pub(crate) fn decide(
     Ok(decision)
 }
 
-fn observation(source: &Source, discovered: &Discovered) -> Observation {
-    Observation {
+fn build_observation(source: &Source, discovered: &DiscoveredTool) -> ToolObservation {
+    ToolObservation {
         source: source.id.clone(),
         manifest: Arc::clone(&discovered.manifest),
         fingerprint: discovered.fingerprint,
@@ -95,12 +95,12 @@ fn observation(source: &Source, discovered: &Discovered) -> Observation {
     }
 }
 
-fn vanished<'a>(
+fn find_missing_tools<'a>(
     known: &[&'a Arc<CataloguedTool>],
     inventory: &Inventory,
 ) -> Vec<&'a Arc<CataloguedTool>> {
     let gone = |entry: &&&Arc<CataloguedTool>| {
-        entry.tool.status == Status::Active && !inventory.tools.contains_key(&entry.tool.id)
+        entry.tool.status == ToolStatus::Active && !inventory.tools.contains_key(&entry.tool.id)
     };
     known.iter().filter(gone).copied().collect()
 }
@@ -111,16 +111,21 @@ fn guard_against_shrinking(
     known: &[&Arc<CataloguedTool>],
     gone: usize,
     force: bool,
-) -> Result<(), Refusal> {
-    let known = known.iter().filter(|entry| entry.tool.status == Status::Active).count();
+) -> Result<(), CommandRefusal> {
+    let known = known.iter().filter(|entry| entry.tool.status == ToolStatus::Active).count();
     let limit = source.profile.shrink_limit;
     if !force && 0 < gone && (gone == known || usize::from(limit) * known < gone * 100) {
-        return Err(Refusal::ShrinksTooMuch { id: source.id.to_string(), gone, known, limit });
+        return Err(CommandRefusal::ShrinksTooMuch {
+            id: source.id.to_string(),
+            gone,
+            known,
+            limit,
+        });
     }
     Ok(())
 }
 
-fn count(counts: &mut Counts, events: &[ToolEvent]) {
+fn count_change(counts: &mut IngestCounts, events: &[ToolEvent]) {
     let any = |wanted: fn(&ToolEvent) -> bool| events.iter().any(wanted);
     if events.is_empty() || matches!(events, [ToolEvent::Inspected { .. }]) {
         counts.unchanged += 1;

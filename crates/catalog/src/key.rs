@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use model::{Digest, KeyId, KeyProfile};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Version;
-use crate::refusal::Refusal;
-use crate::source::only_if;
+use crate::journal::StreamVersion;
+use crate::refusal::CommandRefusal;
+use crate::source::event_if;
 
 /// The state of an API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Key {
+pub struct ApiKey {
     /// Also part of the key string itself.
     pub id: KeyId,
     /// Settings chosen by an admin.
@@ -24,12 +24,12 @@ pub struct Key {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Version of its stream.
-    pub version: Version,
+    pub version: StreamVersion,
 }
 
 /// A command for one API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum KeyCommand {
+pub enum ApiKeyCommand {
     /// Accept a new key.
     Create {
         profile: KeyProfile,
@@ -47,7 +47,7 @@ pub enum KeyCommand {
 
 /// An event of one API key. Stored permanently: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum KeyEvent {
+pub enum ApiKeyEvent {
     /// The key was created. The key itself was shown once and is not stored.
     #[serde(rename = "KeyCreated")]
     Created {
@@ -70,33 +70,33 @@ pub enum KeyEvent {
     Deleted {},
 }
 
-impl Key {
+impl ApiKey {
     /// Applies every rule about one key.
     pub fn decide(
         id: &KeyId,
         known: Option<&Self>,
-        command: KeyCommand,
-    ) -> Result<Vec<KeyEvent>, Refusal> {
+        command: ApiKeyCommand,
+    ) -> Result<Vec<ApiKeyEvent>, CommandRefusal> {
         let Some(key) = known else {
             return match command {
-                KeyCommand::Create { profile, hash } => {
-                    Ok(vec![KeyEvent::Created { profile, hash }])
+                ApiKeyCommand::Create { profile, hash } => {
+                    Ok(vec![ApiKeyEvent::Created { profile, hash }])
                 }
-                KeyCommand::Update(_) | KeyCommand::Revoke | KeyCommand::Delete => {
-                    Err(Refusal::not_found("key", id))
+                ApiKeyCommand::Update(_) | ApiKeyCommand::Revoke | ApiKeyCommand::Delete => {
+                    Err(CommandRefusal::not_found("key", id))
                 }
             };
         };
         match command {
-            KeyCommand::Create { .. } => Err(Refusal::already_exists("key", id)),
-            KeyCommand::Update(_) if key.revoked => {
-                Err(Refusal::KeyIsRevoked { id: id.to_string() })
+            ApiKeyCommand::Create { .. } => Err(CommandRefusal::already_exists("key", id)),
+            ApiKeyCommand::Update(_) if key.revoked => {
+                Err(CommandRefusal::KeyIsRevoked { id: id.to_string() })
             }
-            KeyCommand::Update(profile) => {
-                Ok(only_if(profile != key.profile, KeyEvent::Updated { profile }))
+            ApiKeyCommand::Update(profile) => {
+                Ok(event_if(profile != key.profile, ApiKeyEvent::Updated { profile }))
             }
-            KeyCommand::Revoke => Ok(only_if(!key.revoked, KeyEvent::Revoked {})),
-            KeyCommand::Delete => Ok(vec![KeyEvent::Deleted {}]),
+            ApiKeyCommand::Revoke => Ok(event_if(!key.revoked, ApiKeyEvent::Revoked {})),
+            ApiKeyCommand::Delete => Ok(vec![ApiKeyEvent::Deleted {}]),
         }
     }
 
@@ -104,11 +104,11 @@ impl Key {
     pub fn evolve(
         known: &mut Option<Self>,
         id: &KeyId,
-        event: KeyEvent,
+        event: ApiKeyEvent,
         at: Timestamp,
-        version: Version,
+        version: StreamVersion,
     ) {
-        if let KeyEvent::Created { profile, hash } = event {
+        if let ApiKeyEvent::Created { profile, hash } = event {
             let (created_at, updated_at) = (at, at);
             let id = id.clone();
             *known =
@@ -118,15 +118,15 @@ impl Key {
         let Some(key) = known else { return };
         (key.version, key.updated_at) = (version, at);
         match event {
-            KeyEvent::Created { .. } => {}
-            KeyEvent::Updated { profile } => key.profile = profile,
-            KeyEvent::Revoked {} => key.revoked = true,
-            KeyEvent::Deleted {} => *known = None,
+            ApiKeyEvent::Created { .. } => {}
+            ApiKeyEvent::Updated { profile } => key.profile = profile,
+            ApiKeyEvent::Revoked {} => key.revoked = true,
+            ApiKeyEvent::Deleted {} => *known = None,
         }
     }
 
     /// True if the key is accepted at this time.
-    pub fn is_good_at(&self, now: Timestamp) -> bool {
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
         !self.revoked && self.profile.expires_at.is_none_or(|end| now < end)
     }
 }

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use model::{LabelId, LabelProfile};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Version;
-use crate::refusal::Refusal;
-use crate::source::only_if;
+use crate::journal::StreamVersion;
+use crate::refusal::CommandRefusal;
+use crate::source::event_if;
 
 /// The state of a label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Label {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Version of its stream.
-    pub version: Version,
+    pub version: StreamVersion,
 }
 
 /// A command for one label.
@@ -58,15 +58,15 @@ impl Label {
         id: &LabelId,
         known: Option<&Self>,
         command: LabelCommand,
-    ) -> Result<Vec<LabelEvent>, Refusal> {
+    ) -> Result<Vec<LabelEvent>, CommandRefusal> {
         match (known, command) {
             (None, LabelCommand::Create(profile)) => Ok(vec![LabelEvent::Created { profile }]),
             (None, LabelCommand::Update(_) | LabelCommand::Delete) => {
-                Err(Refusal::not_found("label", id))
+                Err(CommandRefusal::not_found("label", id))
             }
-            (Some(_), LabelCommand::Create(_)) => Err(Refusal::already_exists("label", id)),
+            (Some(_), LabelCommand::Create(_)) => Err(CommandRefusal::already_exists("label", id)),
             (Some(label), LabelCommand::Update(profile)) => {
-                Ok(only_if(profile != label.profile, LabelEvent::Updated { profile }))
+                Ok(event_if(profile != label.profile, LabelEvent::Updated { profile }))
             }
             (Some(_), LabelCommand::Delete) => Ok(vec![LabelEvent::Deleted {}]),
         }
@@ -78,7 +78,7 @@ impl Label {
         id: &LabelId,
         event: LabelEvent,
         at: Timestamp,
-        version: Version,
+        version: StreamVersion,
     ) {
         match (event, known.as_mut()) {
             (LabelEvent::Created { profile }, _) => {

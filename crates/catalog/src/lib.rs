@@ -1,5 +1,5 @@
 //! The catalog: commands → events → snapshot. It decides without I/O and touches the outside only through the
-//! [`Journal`](journal::Journal). Beside it stands the [call log](record::Records), which decides nothing.
+//! [`Journal`](journal::Journal). Beside it stands the [call log](record::CallLog), which decides nothing.
 #![cfg_attr(
     not(feature = "postgres"),
     expect(dead_code, reason = "only stores that share a database need all of it")
@@ -35,12 +35,13 @@ mod transfer;
 mod verify;
 
 pub use catalog::{
-    Appends, Catalog, CommandError, Executed, Moment, RefusedAt, Supposed, snapshot_at,
+    AppendMetrics, Catalog, CommandError, CommandPlan, ExecutedCommand, JournalMoment,
+    RefusedCommand, snapshot_at,
 };
 pub use command::Command;
-pub use names::{NAME_LIMIT, is_portable, portable_name};
-pub use refusal::Refusal;
+pub use names::{NAME_LIMIT, is_portable_name, portable_name};
+pub use refusal::CommandRefusal;
 pub use snapshot::{CataloguedGroup, CataloguedSource, Snapshot};
 pub use tool_table::CataloguedTool;
-pub use transfer::{Import, TransferError, export};
-pub use verify::{Collected, Verification, collect_documents, verify};
+pub use transfer::{JournalImport, TransferError, export_journal};
+pub use verify::{DocumentCleanup, JournalVerification, remove_unused_documents, verify_journal};

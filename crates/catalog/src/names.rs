@@ -18,18 +18,18 @@ use crate::tool_set::Slot;
 /// The longest name that most clients accept.
 pub const NAME_LIMIT: usize = 64;
 /// Characters of a long name that remain before its suffix of `_` and eight hexadecimal digits.
-const CUT: usize = NAME_LIMIT - 9;
-const DRAWERS: usize = 512;
+const PREFIX_CHARACTERS: usize = NAME_LIMIT - 9;
+const BUCKETS: usize = 512;
 
 /// True if every model API accepts the name: 1 to 64 ASCII letters, digits, `_` and `-`, the first a letter or `_`.
-pub fn is_portable(name: &str) -> bool {
+pub fn is_portable_name(name: &str) -> bool {
     let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     name.len() <= NAME_LIMIT
         && name.as_bytes().first().is_some_and(is_first)
-        && name.bytes().all(is_taken_everywhere)
+        && name.bytes().all(is_portable_byte)
 }
 
-fn is_taken_everywhere(byte: u8) -> bool {
+fn is_portable_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
@@ -38,9 +38,9 @@ fn is_taken_everywhere(byte: u8) -> bool {
 pub fn portable_name(name: &str, id: &str) -> String {
     let digest = Sha256::digest(id);
     let start = if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') { "_" } else { "" };
-    let taken = |c: char| u8::try_from(c).ok().filter(|byte| is_taken_everywhere(*byte));
+    let taken = |c: char| u8::try_from(c).ok().filter(|byte| is_portable_byte(*byte));
     let others = name.chars().map(|c| taken(c).map_or('_', char::from));
-    let cut: String = start.chars().chain(others).take(CUT).collect();
+    let cut: String = start.chars().chain(others).take(PREFIX_CHARACTERS).collect();
     format!("{cut}_{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
 }
 
@@ -60,30 +60,30 @@ impl Tool {
     }
 
     /// True if `text` is one of the three forms of the name.
-    pub fn is_called(&self, text: &str) -> bool {
+    pub fn has_name(&self, text: &str) -> bool {
         text == self.name() || text == self.qualified_name() || text == self.unique_name()
     }
 
-    fn forms(&self) -> [String; 3] {
+    fn name_forms(&self) -> [String; 3] {
         [self.name().to_owned(), self.qualified_name(), self.unique_name()]
     }
 }
 
 /// Finds tools by any form of their names; cheap to clone. It stores only hashes: the caller compares the names.
 #[derive(Clone)]
-pub(crate) struct Names {
-    drawers: Vec<Arc<HashMap<u64, Slots>>>,
+pub(crate) struct ToolNameIndex {
+    buckets: Vec<Arc<HashMap<u64, SlotList>>>,
     hasher: RandomState,
 }
 
 /// The slots of one hash, nearly always one.
 #[derive(Clone)]
-enum Slots {
+enum SlotList {
     One(Slot),
     Many(Box<[Slot]>),
 }
 
-impl Slots {
+impl SlotList {
     fn as_slice(&self) -> &[Slot] {
         match self {
             Self::One(slot) => std::slice::from_ref(slot),
@@ -91,7 +91,7 @@ impl Slots {
         }
     }
 
-    fn of(slots: Vec<Slot>) -> Option<Self> {
+    fn from_slots(slots: Vec<Slot>) -> Option<Self> {
         match slots[..] {
             [] => None,
             [slot] => Some(Self::One(slot)),
@@ -100,28 +100,28 @@ impl Slots {
     }
 }
 
-impl Default for Names {
+impl Default for ToolNameIndex {
     fn default() -> Self {
-        Self { drawers: vec![Arc::default(); DRAWERS], hasher: RandomState::new() }
+        Self { buckets: vec![Arc::default(); BUCKETS], hasher: RandomState::new() }
     }
 }
 
-impl Names {
-    fn place(&self, form: &str) -> (usize, u64) {
+impl ToolNameIndex {
+    fn bucket_and_hash(&self, form: &str) -> (usize, u64) {
         let hash = self.hasher.hash_one(form);
         // The remainder is below BUCKETS, so the cast loses nothing.
-        ((hash % DRAWERS as u64) as usize, hash)
+        ((hash % BUCKETS as u64) as usize, hash)
     }
 
     /// The slots of tools that may have this name.
-    pub(crate) fn find(&self, text: &str) -> &[Slot] {
-        let (drawer, hash) = self.place(text);
-        self.drawers[drawer].get(&hash).map_or(&[], Slots::as_slice)
+    pub(crate) fn find_slots(&self, text: &str) -> &[Slot] {
+        let (drawer, hash) = self.bucket_and_hash(text);
+        self.buckets[drawer].get(&hash).map_or(&[], SlotList::as_slice)
     }
 
-    pub(crate) fn add(&mut self, slot: Slot, tool: &Tool) {
-        for form in tool.forms() {
-            self.change(&form, |slots| {
+    pub(crate) fn add_tool(&mut self, slot: Slot, tool: &Tool) {
+        for form in tool.name_forms() {
+            self.update_slots(&form, |slots| {
                 if !slots.contains(&slot) {
                     slots.push(slot);
                 }
@@ -129,18 +129,18 @@ impl Names {
         }
     }
 
-    pub(crate) fn remove(&mut self, slot: Slot, tool: &Tool) {
-        for form in tool.forms() {
-            self.change(&form, |slots| slots.retain(|other| *other != slot));
+    pub(crate) fn remove_tool(&mut self, slot: Slot, tool: &Tool) {
+        for form in tool.name_forms() {
+            self.update_slots(&form, |slots| slots.retain(|other| *other != slot));
         }
     }
 
-    fn change(&mut self, form: &str, change: impl FnOnce(&mut Vec<Slot>)) {
-        let (drawer, hash) = self.place(form);
-        let drawer = Arc::make_mut(&mut self.drawers[drawer]);
+    fn update_slots(&mut self, form: &str, change: impl FnOnce(&mut Vec<Slot>)) {
+        let (drawer, hash) = self.bucket_and_hash(form);
+        let drawer = Arc::make_mut(&mut self.buckets[drawer]);
         let mut slots = drawer.remove(&hash).map_or_else(Vec::new, |old| old.as_slice().to_vec());
         change(&mut slots);
-        drawer.extend(Slots::of(slots).map(|slots| (hash, slots)));
+        drawer.extend(SlotList::from_slots(slots).map(|slots| (hash, slots)));
     }
 }
 
@@ -165,29 +165,32 @@ mod tests {
     #[test]
     fn the_unique_form_is_always_a_portable_name() {
         for name in ["", "süß", "a.b/c d", "2fa", "-", "\u{1f355}", "a\nb", &"ü".repeat(70)] {
-            assert!(!is_portable(name), "{name}");
+            assert!(!is_portable_name(name), "{name}");
             for id in ["shop:a", "2shop:a"] {
                 let unique = tool_called(id, name).unique_name();
-                assert!(is_portable(&unique), "{unique}");
+                assert!(is_portable_name(&unique), "{unique}");
             }
         }
         assert_eq!(tool_called("2shop:a", "a b").unique_name(), "_2shop__a_b_5b8b2b8e");
-        assert!(is_portable("_a-B_9") && is_portable(&"a".repeat(64)));
-        assert!(!is_portable(&"a".repeat(65)));
+        assert!(is_portable_name("_a-B_9") && is_portable_name(&"a".repeat(64)));
+        assert!(!is_portable_name(&"a".repeat(65)));
     }
 
     #[test]
     fn tools_are_found_by_each_form_until_they_are_removed() {
-        let mut names = Names::default();
+        let mut names = ToolNameIndex::default();
         let [one, two] = ["github:a", "gitlab:a"].map(|id| tool_called(id, "search"));
-        names.add(1, &one);
-        names.add(2, &two);
-        assert_eq!(names.find("search"), [1, 2]);
-        assert_eq!(names.find("github__search"), [1]);
-        assert_eq!(names.find(&two.unique_name()), [2]);
+        names.add_tool(1, &one);
+        names.add_tool(2, &two);
+        assert_eq!(names.find_slots("search"), [1, 2]);
+        assert_eq!(names.find_slots("github__search"), [1]);
+        assert_eq!(names.find_slots(&two.unique_name()), [2]);
         let before = names.clone();
-        names.remove(1, &one);
-        assert_eq!((names.find("search"), names.find("github__search")), (&[2][..], &[][..]));
-        assert_eq!(before.find("search"), [1, 2]);
+        names.remove_tool(1, &one);
+        assert_eq!(
+            (names.find_slots("search"), names.find_slots("github__search")),
+            (&[2][..], &[][..])
+        );
+        assert_eq!(before.find_slots("search"), [1, 2]);
     }
 }

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use model::{PolicyId, PolicyRules};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Version;
-use crate::refusal::Refusal;
-use crate::source::only_if;
+use crate::journal::StreamVersion;
+use crate::refusal::CommandRefusal;
+use crate::source::event_if;
 
 /// Upper bound for the matchers of a policy: each is compiled and evaluated for each new agent.
-const MATCHERS: usize = 100;
+const MATCHER_LIMIT: usize = 100;
 
 /// The state of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Policy {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Version of its stream.
-    pub version: Version,
+    pub version: StreamVersion,
 }
 
 /// A command for one policy.
@@ -65,25 +65,25 @@ impl Policy {
         id: &PolicyId,
         known: Option<&Self>,
         command: PolicyCommand,
-    ) -> Result<Vec<PolicyEvent>, Refusal> {
+    ) -> Result<Vec<PolicyEvent>, CommandRefusal> {
         if let PolicyCommand::Define(rules) | PolicyCommand::Update(rules) = &command
-            && MATCHERS < rules.matchers().len()
+            && MATCHER_LIMIT < rules.matchers().len()
         {
-            return Err(Refusal::TooMany { what: "matchers", limit: MATCHERS });
+            return Err(CommandRefusal::TooMany { what: "matchers", limit: MATCHER_LIMIT });
         }
         let Some(policy) = known else {
             return match command {
                 PolicyCommand::Define(rules) => Ok(vec![PolicyEvent::Defined { rules }]),
-                _ => Err(Refusal::not_found("policy", id)),
+                _ => Err(CommandRefusal::not_found("policy", id)),
             };
         };
         match command {
-            PolicyCommand::Define(_) => Err(Refusal::already_exists("policy", id)),
+            PolicyCommand::Define(_) => Err(CommandRefusal::already_exists("policy", id)),
             PolicyCommand::Update(rules) => {
-                Ok(only_if(rules != policy.rules, PolicyEvent::Updated { rules }))
+                Ok(event_if(rules != policy.rules, PolicyEvent::Updated { rules }))
             }
-            PolicyCommand::Activate => Ok(only_if(!policy.active, PolicyEvent::Activated {})),
-            PolicyCommand::Deactivate => Ok(only_if(policy.active, PolicyEvent::Deactivated {})),
+            PolicyCommand::Activate => Ok(event_if(!policy.active, PolicyEvent::Activated {})),
+            PolicyCommand::Deactivate => Ok(event_if(policy.active, PolicyEvent::Deactivated {})),
             PolicyCommand::Delete => Ok(vec![PolicyEvent::Deleted {}]),
         }
     }
@@ -94,7 +94,7 @@ impl Policy {
         id: &PolicyId,
         event: PolicyEvent,
         at: Timestamp,
-        version: Version,
+        version: StreamVersion,
     ) {
         if let PolicyEvent::Defined { rules } = event {
             let (created_at, updated_at) = (at, at);

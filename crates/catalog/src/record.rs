@@ -23,48 +23,54 @@ use jiff::Timestamp;
 use model::Digest;
 use serde::Serialize;
 
-use crate::journal::Answering;
+use crate::journal::JournalFuture;
 
-pub use call::{CallDoor, CallEnd, CallRecord, RecordedCall, ShownBy};
+pub use call::{CallEndpoint, CallRecord, CallerCredentialKind, FinalCallStatus, RecordedCall};
 pub use filter::CallFilter;
-pub use memory::MemoryRecords;
+pub use memory::MemoryCallLog;
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresRecords;
+pub use postgres::PostgresCallLog;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteRecords;
-pub use usage::{Usage, UsageOf, UsagePage};
-pub use verify::{Expected, ExportVerifier, KeptHead, RecordVerification, verify_records};
+pub use sqlite::SqliteCallLog;
+pub use usage::{UsageKind, UsagePage, UsageTotals};
+pub use verify::{
+    AuditExpectations, CallLogVerification, ExportVerifier, SavedHead, verify_call_log,
+};
 
 /// Upper bound for rows removed in one step.
-const STEP: usize = 10_000;
+const REMOVAL_BATCH: usize = 10_000;
 
 /// The log of all calls of tools. Three implementations: memory, SQLite, PostgreSQL.
-pub trait Records: Send + Sync {
+pub trait CallLog: Send + Sync {
     /// Stores calls in one atomic step, in their order, and adds them to the usage totals.
-    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()>;
+    fn store_calls(&self, calls: Arc<[CallRecord]>) -> JournalFuture<'_, ()>;
 
     /// The rows that match a filter.
-    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>>;
+    fn read_rows(&self, filter: CallFilter) -> JournalFuture<'_, Vec<CallLogRow>>;
 
     /// Usage totals of these names, without the unused ones.
-    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>>;
+    fn usage_totals(
+        &self,
+        of: UsageKind,
+        names: Vec<String>,
+    ) -> JournalFuture<'_, Vec<(String, UsageTotals)>>;
 
     /// Names by usage, the most used first and equally used ones in ascending order. Calls of unknown tools are
     /// omitted.
-    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>>;
+    fn most_used(&self, page: UsagePage) -> JournalFuture<'_, Vec<(String, UsageTotals)>>;
 
     /// The bounds of the chain.
-    fn chain(&self) -> Answering<'_, Chain>;
+    fn chain_bounds(&self) -> JournalFuture<'_, ChainBounds>;
 
     /// Removes the oldest rows that are older than `time`, at most ten thousand, and returns their number. It stops at
     /// the first row that is not older, and keeps the row before it as evidence of the age of the removed rows. The
     /// hash of the last removed row is kept.
-    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64>;
+    fn remove_before(&self, time: Timestamp) -> JournalFuture<'_, u64>;
 }
 
 /// A row of the call log as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CallLogRow {
     /// Counts from one, without gaps.
     pub id: u64,
     /// JSON with the id, the hash of the previous row, and the call.
@@ -75,7 +81,7 @@ pub struct Row {
 
 /// A row in the chain, identified by its id and hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Link {
+pub struct ChainLink {
     /// Id of the row; zero before the first row.
     pub id: u64,
     /// Hash of the row.
@@ -84,49 +90,49 @@ pub struct Link {
 
 /// The first and the last link of the stored chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct ChainBounds {
     /// The last row that retention removed.
-    pub anchor: Link,
+    pub anchor: ChainLink,
     /// The last row of the log.
-    pub head: Link,
+    pub head: ChainLink,
     /// Number of calls ever counted.
     pub counted: u64,
 }
 
-impl Link {
+impl ChainLink {
     /// The link before the first row.
     fn start() -> Self {
-        Self { id: 0, hash: Digest::of("toolcrib record") }
+        Self { id: 0, hash: Digest::of_bytes("toolcrib record") }
     }
 }
 
 /// The text is not a valid chain link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a head is the id of a row and its hash, as in `12:5f1d…`")]
-pub struct InvalidLink;
+pub struct InvalidChainLink;
 
-impl FromStr for Link {
-    type Err = InvalidLink;
+impl FromStr for ChainLink {
+    type Err = InvalidChainLink;
 
     /// Reads `ID:HASH`.
-    fn from_str(text: &str) -> Result<Self, InvalidLink> {
-        let (id, hash) = text.split_once(':').ok_or(InvalidLink)?;
-        let id = id.parse().map_err(|_| InvalidLink)?;
-        Ok(Self { id, hash: hash.parse().map_err(|_| InvalidLink)? })
+    fn from_str(text: &str) -> Result<Self, InvalidChainLink> {
+        let (id, hash) = text.split_once(':').ok_or(InvalidChainLink)?;
+        let id = id.parse().map_err(|_| InvalidChainLink)?;
+        Ok(Self { id, hash: hash.parse().map_err(|_| InvalidChainLink)? })
     }
 }
 
-impl Row {
+impl CallLogRow {
     /// The next row of a chain.
-    fn after(last: Link, call: &CallRecord) -> Self {
+    fn following(last: ChainLink, call: &CallRecord) -> Self {
         let id = last.id + 1;
-        let row = call::Linked { id, previous: last.hash, call };
+        let row = call::ChainedCall { id, previous: last.hash, call };
         let text = serde_json::to_string(&row).expect("a call is JSON");
-        Self { id, hash: Digest::of(&text), text: text.into() }
+        Self { id, hash: Digest::of_bytes(&text), text: text.into() }
     }
 
-    fn link(&self) -> Link {
-        Link { id: self.id, hash: self.hash }
+    fn chain_link(&self) -> ChainLink {
+        ChainLink { id: self.id, hash: self.hash }
     }
 
     /// One line of an export: the text with the hash as its last field.
@@ -136,34 +142,34 @@ impl Row {
     }
 
     /// Parses a line of an export; `None` if it is not one.
-    fn of_line(line: &str) -> Option<Self> {
+    fn from_line(line: &str) -> Option<Self> {
         #[derive(serde::Deserialize)]
-        struct Numbered {
+        struct RowNumber {
             id: u64,
         }
         let (open, hash) = line.strip_suffix("\"}")?.rsplit_once(",\"hash\":\"")?;
         let (text, hash) = (format!("{open}}}"), hash.parse().ok()?);
-        let Numbered { id } = serde_json::from_str(&text).ok()?;
+        let RowNumber { id } = serde_json::from_str(&text).ok()?;
         Some(Self { id, text: text.into(), hash })
     }
 
     /// The call in this row; `None` if the row was not written by this program.
-    pub fn call(&self) -> Option<RecordedCall> {
+    pub fn parse_call(&self) -> Option<RecordedCall> {
         serde_json::from_str(&self.to_line()).ok()
     }
 }
 
 /// The rows of these calls, each chained to the previous one.
-fn chained(mut last: Link, calls: &[CallRecord]) -> Vec<Row> {
+fn chain_rows(mut last: ChainLink, calls: &[CallRecord]) -> Vec<CallLogRow> {
     let next = |call| {
-        let row = Row::after(last, call);
-        last = row.link();
+        let row = CallLogRow::following(last, call);
+        last = row.chain_link();
         row
     };
     calls.iter().map(next).collect()
 }
 
 /// Times as rows contain them: strings that sort in the order of the times.
-fn written(time: Timestamp) -> String {
+fn format_time(time: Timestamp) -> String {
     format!("{time:.6}")
 }

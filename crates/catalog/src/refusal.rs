@@ -4,7 +4,7 @@ use model::{Finding, GroupId, LabelId, PolicyId};
 
 /// Why a command was refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum CommandRefusal {
     /// Unknown id.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
@@ -23,7 +23,7 @@ pub enum Refusal {
     #[error(
         "something was found in the texts of tool `{id}`: {}. Look at it, and if it is to be served all the same, say \
          `\"despite_findings\": true`",
-        told(findings)
+        format_findings(findings)
     )]
     HasFindings {
         id: String,
@@ -79,22 +79,22 @@ pub enum Refusal {
     BeingRefreshed { id: String },
     /// The kind of a source cannot be changed.
     #[error("source `{id}` stays of kind {kind}: register another source for another kind")]
-    KindIsForEver { id: String, kind: &'static str },
+    KindIsFixed { id: String, kind: &'static str },
     /// Policies still grant the group.
-    #[error("group `{id}` is granted by {}: change those policies first", list(policies))]
+    #[error("group `{id}` is granted by {}: change those policies first", format_list(policies))]
     GroupIsGranted {
         id: GroupId,
         /// Policies that grant the group.
         policies: Vec<PolicyId>,
     },
     /// The policy grants unknown groups.
-    #[error("there is no group {}", list(groups))]
+    #[error("there is no group {}", format_list(groups))]
     NoSuchGroups {
         /// The unknown groups.
         groups: Vec<GroupId>,
     },
     /// The tool would get unknown labels.
-    #[error("there is no label {}", list(labels))]
+    #[error("there is no label {}", format_list(labels))]
     NoSuchLabels {
         /// The unknown labels.
         labels: Vec<LabelId>,
@@ -115,12 +115,12 @@ pub enum Refusal {
     },
 }
 
-fn list<T: std::fmt::Display>(items: &[T]) -> String {
+fn format_list<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Describes the first finding and counts the others.
-fn told(findings: &[Finding]) -> String {
+fn format_findings(findings: &[Finding]) -> String {
     let first = findings.first().map(|found| format!("{} at `{}`", found.check, found.at));
     let more = match findings.len() {
         0 | 1 => String::new(),
@@ -129,7 +129,7 @@ fn told(findings: &[Finding]) -> String {
     first.unwrap_or_default() + &more
 }
 
-impl Refusal {
+impl CommandRefusal {
     pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
         Self::NotFound { what, id: id.to_string() }
     }

@@ -6,13 +6,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{BodyEncoding, Digest, Execution, HttpRequest, Polling, ToolId};
+use model::{BodyEncoding, Digest, Execution, HttpRequest, StatusPolling, ToolId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::group::GroupEvent;
-use crate::journal::Version;
-use crate::key::KeyEvent;
+use crate::journal::StreamVersion;
+use crate::key::ApiKeyEvent;
 use crate::label::LabelEvent;
 use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
@@ -48,7 +48,7 @@ pub(crate) fn full_manifest() -> StoredManifest {
         tags: vec!["pets".into(), "read".into()],
         input_schema: from_json(json!({"inline": {"type": "object", "required": ["id"]}})),
         output_schema: Some(from_json(json!({"stored": {
-            "root": Digest::of("root"), "definitions": {"Pet": Digest::of("Pet")},
+            "root": Digest::of_bytes("root"), "definitions": {"Pet": Digest::of_bytes("Pet")},
         }}))),
         execution: Execution::SyncHttp(HttpRequest {
             url_template: "https://pets.example/pets/{{ id }}".into(),
@@ -71,7 +71,7 @@ pub(crate) fn other_manifest() -> StoredManifest {
         method: "POST".into(),
         path: "/reports".into(),
         tags: vec!["reports".into()],
-        input_schema: from_json(json!({"stored": {"root": Digest::of("other root")}})),
+        input_schema: from_json(json!({"stored": {"root": Digest::of_bytes("other root")}})),
         output_schema: Some(from_json(json!({"inline": {"type": "object"}}))),
         execution: Execution::AsyncPoll {
             request: HttpRequest {
@@ -80,15 +80,15 @@ pub(crate) fn other_manifest() -> StoredManifest {
                 body_template: None,
                 body_encoding: BodyEncoding::Form,
             },
-            polling: Polling {
+            polling: StatusPolling {
                 status_url_template: "https://pets.example/reports/{{ answer.id }}".into(),
                 status_path: Some("status".into()),
                 completed: vec!["done".into()],
                 failed: vec!["failed".into()],
                 result_path: Some("result".into()),
-                interval_ms: Polling::INTERVAL_MS,
-                max_interval_ms: Polling::MAX_INTERVAL_MS,
-                attempts: Polling::ATTEMPTS,
+                interval_ms: StatusPolling::INTERVAL_MS,
+                max_interval_ms: StatusPolling::MAX_INTERVAL_MS,
+                attempts: StatusPolling::DEFAULT_ATTEMPTS,
                 cancel: None,
             },
         },
@@ -101,12 +101,12 @@ pub(crate) fn other_manifest() -> StoredManifest {
 pub(crate) fn tool_called(id: &str, name: &str) -> Tool {
     let id: ToolId = parsed(id);
     let manifest = Arc::new(StoredManifest { name: name.into(), ..full_manifest() });
-    let source = parsed(id.source());
-    let (fingerprint, awaits_review) = (Digest::of(name), false);
+    let source = parsed(id.source_id());
+    let (fingerprint, awaits_review) = (Digest::of_bytes(name), false);
     let event =
         ToolEvent::Registered { source, manifest, fingerprint, awaits_review, findings: vec![] };
     let mut tool = None;
-    Tool::evolve(&mut tool, &id, event, time(1), Version(1));
+    Tool::evolve(&mut tool, &id, event, time(1), StreamVersion(1));
     tool.unwrap()
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn source_events() -> Vec<SourceEvent> {
         "forward_headers": ["x-request-id"], "trust": "review", "visibility": "searchable",
         "refresh_every": 3600, "shrink_limit": 20,
     });
-    let digest = Digest::of("inventory");
+    let digest = Digest::of_bytes("inventory");
     vec![
         SourceEvent::Registered { profile: from_json(plain) },
         SourceEvent::Updated { profile: from_json(full) },
@@ -278,16 +278,19 @@ pub(crate) fn policy_events() -> Vec<PolicyEvent> {
 }
 
 /// Every event of an API key.
-pub(crate) fn key_events() -> Vec<KeyEvent> {
+pub(crate) fn key_events() -> Vec<ApiKeyEvent> {
     let full = json!({
         "name": "Nightly build", "description": "For CI", "claims": {"team": "build"}, "admin": true,
         "expires_at": "2027-01-01T00:00:00Z",
     });
     vec![
-        KeyEvent::Created { profile: from_json(json!({"name": "CI"})), hash: Digest::of(b"a key") },
-        KeyEvent::Updated { profile: from_json(full) },
-        KeyEvent::Revoked {},
-        KeyEvent::Deleted {},
+        ApiKeyEvent::Created {
+            profile: from_json(json!({"name": "CI"})),
+            hash: Digest::of_bytes(b"a key"),
+        },
+        ApiKeyEvent::Updated { profile: from_json(full) },
+        ApiKeyEvent::Revoked {},
+        ApiKeyEvent::Deleted {},
     ]
 }
 

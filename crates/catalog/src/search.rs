@@ -27,24 +27,24 @@ mod words;
 
 use std::cmp::Ordering;
 
-pub use document::Document;
-pub use follow::{differing, text_for_meaning, text_length, text_of};
+pub use document::SearchDocument;
+pub use follow::{changed_tools, embedding_text, embedding_text_from, search_text_bytes};
 pub use index::SearchIndex;
-pub use meaning::{Vector, fused, nearest};
-use postings::Within;
-use query::Query;
-use rank::Relevance;
-pub use similar::{NameStems, gist};
-use table::Ranked;
-pub use weights::{Field, FieldWeight, Weights};
+pub use meaning::{EmbeddingVector, fuse_hits, most_similar};
+use postings::SearchScope;
+use query::SearchQuery;
+use rank::RelevanceScorer;
+pub use similar::{NameStems, query_stems};
+use table::TableScores;
+pub use weights::{FieldWeight, RankingWeights, SearchField};
 
 use crate::tool_set::{Slot, ToolSet};
 
 /// A tool in the result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct SearchHit {
     /// Number of the index that contains the tool.
-    pub part: usize,
+    pub index_number: usize,
     /// Slot in that index.
     pub slot: Slot,
     /// Score above 0 and at most 1.
@@ -52,9 +52,9 @@ pub struct Found {
 }
 
 /// The searched tools of one index.
-struct Part<'a> {
+struct SearchPart<'a> {
     index: &'a SearchIndex,
-    within: Within<'a>,
+    within: SearchScope<'a>,
 }
 
 /// Scale for a single word that matches no row of the table: below every row.
@@ -62,44 +62,49 @@ const NOT_IN_TABLE: f32 = 0.5;
 
 /// Searches some tools of each of several indexes as if they were one index without any other tools. A query without
 /// words finds nothing.
-pub fn search(indexes: &[(&SearchIndex, &ToolSet)], query: &str, limit: usize) -> Vec<Found> {
-    let query = Query::new(query);
-    let parts = indexes.iter().map(|(index, tools)| Part { index, within: Within::new(tools) });
-    let parts: Vec<Part<'_>> = parts.collect();
+pub fn search_tools(
+    indexes: &[(&SearchIndex, &ToolSet)],
+    query: &str,
+    limit: usize,
+) -> Vec<SearchHit> {
+    let query = SearchQuery::new(query);
+    let parts =
+        indexes.iter().map(|(index, tools)| SearchPart { index, within: SearchScope::new(tools) });
+    let parts: Vec<SearchPart<'_>> = parts.collect();
     let Some(first) = parts.first() else { return Vec::new() };
-    let relevance = Relevance::new(&query, &parts, &first.index.weights);
+    let relevance = RelevanceScorer::new(&query, &parts, &first.index.weights);
     let scale = if query.is_plain_word() { NOT_IN_TABLE } else { 1.0 };
     // The table decides on one word; among tools with equal scores, relevance decides, so all of them need it.
     let relevant = if query.is_one_word() { usize::MAX } else { limit };
-    let mut best = Best { limit, kept: Vec::new() };
+    let mut best = BestCandidates { limit, candidates: Vec::new() };
     for (number, part) in parts.iter().enumerate() {
-        let mut table = Ranked::new();
-        table::look_up(part, &query, limit, &mut table);
-        relevance.each(number, part, relevant, |slot, relevance| {
+        let mut table = TableScores::new();
+        table::add_table_scores(part, &query, limit, &mut table);
+        relevance.score_tools(number, part, relevant, |slot, relevance| {
             let by_table = if table.is_empty() { None } else { table.remove(&slot) };
             let score = match by_table {
                 Some(worth) if query.is_one_word() => worth,
                 Some(worth) => worth.max(relevance),
                 None => relevance * scale,
             };
-            best.take(part, Found { part: number, slot, score }, relevance);
+            best.offer_hit(part, SearchHit { index_number: number, slot, score }, relevance);
         });
         for (slot, score) in table {
-            best.take(part, Found { part: number, slot, score }, 0.0);
+            best.offer_hit(part, SearchHit { index_number: number, slot, score }, 0.0);
         }
     }
-    best.kept.into_iter().map(|candidate| candidate.found).collect()
+    best.candidates.into_iter().map(|candidate| candidate.found).collect()
 }
 
-struct Candidate<'a> {
-    found: Found,
+struct RankedCandidate<'a> {
+    found: SearchHit,
     /// Decides between equal scores.
     relevance: f32,
     id: &'a str,
 }
 
-impl Candidate<'_> {
-    fn order(&self, other: &Self) -> Ordering {
+impl RankedCandidate<'_> {
+    fn compare_rank(&self, other: &Self) -> Ordering {
         let by_score = other.found.score.total_cmp(&self.found.score);
         let by_relevance = || other.relevance.total_cmp(&self.relevance);
         by_score.then_with(by_relevance).then_with(|| self.id.cmp(other.id))
@@ -107,20 +112,21 @@ impl Candidate<'_> {
 }
 
 /// The best candidates so far, in order.
-struct Best<'a> {
+struct BestCandidates<'a> {
     limit: usize,
-    kept: Vec<Candidate<'a>>,
+    candidates: Vec<RankedCandidate<'a>>,
 }
 
-impl<'a> Best<'a> {
-    fn take(&mut self, part: &Part<'a>, found: Found, relevance: f32) {
-        let is_too_low = |last: &Candidate<'_>| found.score < last.found.score;
-        if self.limit <= self.kept.len() && self.kept.last().is_none_or(is_too_low) {
+impl<'a> BestCandidates<'a> {
+    fn offer_hit(&mut self, part: &SearchPart<'a>, found: SearchHit, relevance: f32) {
+        let is_too_low = |last: &RankedCandidate<'_>| found.score < last.found.score;
+        if self.limit <= self.candidates.len() && self.candidates.last().is_none_or(is_too_low) {
             return;
         }
-        let candidate = Candidate { found, relevance, id: part.index.id(found.slot) };
-        let place = self.kept.partition_point(|kept| kept.order(&candidate) == Ordering::Less);
-        self.kept.insert(place, candidate);
-        self.kept.truncate(self.limit);
+        let candidate = RankedCandidate { found, relevance, id: part.index.tool_id(found.slot) };
+        let place =
+            self.candidates.partition_point(|kept| kept.compare_rank(&candidate) == Ordering::Less);
+        self.candidates.insert(place, candidate);
+        self.candidates.truncate(self.limit);
     }
 }

@@ -4,18 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, Facts, GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId, Visibility};
+use model::{
+    Digest, GroupId, KeyId, LabelId, PolicyId, SelectorTarget, SourceId, ToolId, Visibility,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::group::Group;
-use crate::journal::{Position, StreamName, Version};
-use crate::key::Key;
+use crate::journal::{Position, StreamName, StreamVersion};
+use crate::key::ApiKey;
 use crate::label::Label;
-use crate::names::Names;
+use crate::names::ToolNameIndex;
 use crate::policy::Policy;
 use crate::source::Source;
-use crate::tool::{Status, Tool};
+use crate::tool::{Tool, ToolStatus};
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::{CataloguedTool, ToolTable};
 
@@ -29,14 +31,14 @@ pub struct Snapshot {
     pub(crate) groups: Arc<BTreeMap<GroupId, Arc<CataloguedGroup>>>,
     pub(crate) policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     pub(crate) labels: Arc<BTreeMap<LabelId, Arc<Label>>>,
-    pub(crate) keys: Arc<BTreeMap<KeyId, Arc<Key>>>,
+    pub(crate) keys: Arc<BTreeMap<KeyId, Arc<ApiKey>>>,
     /// Tools that are enabled, active, approved and complete, of an enabled source.
     pub(crate) served: ToolSet,
     pub(crate) visibility: VisibilitySets,
-    pub(crate) names: Names,
+    pub(crate) names: ToolNameIndex,
     pub(crate) generation: u64,
     /// Last versions of the streams of removed aggregates: a new aggregate of the same id continues there.
-    pub(crate) ended: Arc<HashMap<StreamName, Version>>,
+    pub(crate) ended_streams: Arc<HashMap<StreamName, StreamVersion>>,
     pub(crate) not_understood: u64,
 }
 
@@ -49,7 +51,7 @@ pub struct VisibilitySets {
     /// Set on the tool itself: no group overrides it.
     pub fixed: ToolSet,
     /// Prompts and resources: agents never see them among tools.
-    pub others: ToolSet,
+    pub non_tools: ToolSet,
 }
 
 /// A source in the snapshot.
@@ -107,7 +109,7 @@ impl Snapshot {
     }
 
     pub fn tool_at(&self, slot: Slot) -> Option<&Arc<CataloguedTool>> {
-        self.tools.at(slot)
+        self.tools.tool_at(slot)
     }
 
     /// When a tool was last seen at its source.
@@ -154,11 +156,11 @@ impl Snapshot {
     }
 
     /// All API keys, by id.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<Key>> {
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<ApiKey>> {
         self.keys.values()
     }
 
-    pub fn key(&self, id: &KeyId) -> Option<&Arc<Key>> {
+    pub fn key(&self, id: &KeyId) -> Option<&Arc<ApiKey>> {
         self.keys.get(id)
     }
 
@@ -184,23 +186,23 @@ impl Snapshot {
     }
 
     /// The tools with this name, in any of its forms, served or not.
-    pub fn tools_called<'a>(
+    pub fn tools_named<'a>(
         &'a self,
         text: &'a str,
     ) -> impl Iterator<Item = &'a Arc<CataloguedTool>> {
-        let found = self.names.find(text).iter().filter_map(|slot| self.tool_at(*slot));
-        found.filter(move |entry| entry.tool.is_called(text))
+        let found = self.names.find_slots(text).iter().filter_map(|slot| self.tool_at(*slot));
+        found.filter(move |entry| entry.tool.has_name(text))
     }
 
     /// The tools of a set with this name. Names of tools outside the set are not even compared.
-    pub fn tools_called_in<'a>(
+    pub fn tools_named_within<'a>(
         &'a self,
         text: &'a str,
         set: &'a ToolSet,
     ) -> impl Iterator<Item = &'a Arc<CataloguedTool>> {
-        let slots = self.names.find(text).iter().filter(|slot| set.contains(**slot));
+        let slots = self.names.find_slots(text).iter().filter(|slot| set.contains(**slot));
         let found = slots.filter_map(|slot| self.tool_at(*slot));
-        found.filter(move |entry| entry.tool.is_called(text))
+        found.filter(move |entry| entry.tool.has_name(text))
     }
 
     /// Visibility of a tool as set on itself or on its source.
@@ -210,11 +212,11 @@ impl Snapshot {
     }
 
     /// The facts of a tool that selectors match against.
-    pub fn facts<'a>(&'a self, tool: &'a Tool) -> Facts<'a> {
-        let manifest = tool.shown_manifest();
+    pub fn selector_facts<'a>(&'a self, tool: &'a Tool) -> SelectorTarget<'a> {
+        let manifest = tool.current_manifest();
         let source_name =
             self.source(&tool.source).map_or("", |source| source.source.profile.name.as_str());
-        Facts {
+        SelectorTarget {
             kind: manifest.execution.primitive(),
             source_id: tool.source.as_str(),
             source_name,
@@ -232,23 +234,24 @@ impl Snapshot {
         tool.served_manifest().is_some()
             && entry.is_complete()
             && tool.enabled
-            && tool.status == Status::Active
+            && tool.status == ToolStatus::Active
             && self.source(&tool.source).is_some_and(|source| source.source.enabled)
     }
 
     /// All entries in one canonical order, as a checkpoint stores them.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = SnapshotEntry<'_>> {
         let mut tools: Vec<_> = self.tools.iter().map(|entry| &entry.tool).collect();
         tools.sort_by(|one, two| one.id.cmp(&two.id));
-        let mut ended: Vec<_> = self.ended.iter().collect();
+        let mut ended: Vec<_> = self.ended_streams.iter().collect();
         ended.sort();
-        let sources = self.sources.values().map(|entry| Entry::Source(&entry.source));
-        let groups = self.groups.values().map(|entry| Entry::Group(&entry.group));
-        let policies = self.policies.values().map(|policy| Entry::Policy(policy));
-        let labels = self.labels.values().map(|label| Entry::Label(label));
-        let keys = self.keys.values().map(|key| Entry::Key(key));
-        let tools = tools.into_iter().map(Entry::Tool);
-        let ended = ended.into_iter().map(|(stream, version)| Entry::Ended(stream, *version));
+        let sources = self.sources.values().map(|entry| SnapshotEntry::Source(&entry.source));
+        let groups = self.groups.values().map(|entry| SnapshotEntry::Group(&entry.group));
+        let policies = self.policies.values().map(|policy| SnapshotEntry::Policy(policy));
+        let labels = self.labels.values().map(|label| SnapshotEntry::Label(label));
+        let keys = self.keys.values().map(|key| SnapshotEntry::Key(key));
+        let tools = tools.into_iter().map(SnapshotEntry::Tool);
+        let ended =
+            ended.into_iter().map(|(stream, version)| SnapshotEntry::Ended(stream, *version));
         sources.chain(labels).chain(tools).chain(groups).chain(policies).chain(keys).chain(ended)
     }
 
@@ -286,25 +289,25 @@ impl Snapshot {
 /// One aggregate of a snapshot, as a checkpoint stores it.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Entry<'a> {
+pub(crate) enum SnapshotEntry<'a> {
     Source(&'a Source),
     Tool(&'a Tool),
     Group(&'a Group),
     Policy(&'a Policy),
     Label(&'a Label),
-    Key(&'a Key),
-    Ended(&'a StreamName, Version),
+    Key(&'a ApiKey),
+    Ended(&'a StreamName, StreamVersion),
 }
 
 /// One aggregate read back from a checkpoint.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum OwnedEntry {
+pub(crate) enum OwnedSnapshotEntry {
     Source(Source),
     Tool(Box<Tool>),
     Group(Group),
     Policy(Policy),
     Label(Label),
-    Key(Key),
-    Ended(StreamName, Version),
+    Key(ApiKey),
+    Ended(StreamName, StreamVersion),
 }

@@ -3,12 +3,12 @@
 //! `decide` contains every rule; `evolve` only records events that already happened, so old events always replay.
 
 use jiff::Timestamp;
-use model::{Digest, Health, SourceId, SourceProfile, Warning};
+use model::{Digest, DiscoveryWarning, SourceHealth, SourceId, SourceProfile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Version;
-use crate::refusal::Refusal;
+use crate::journal::StreamVersion;
+use crate::refusal::CommandRefusal;
 
 /// The state of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Source {
     /// Switched on by an admin.
     pub enabled: bool,
     /// Derived from the results of its recent refreshes.
-    pub health: Health,
+    pub health: SourceHealth,
     /// Failed refreshes since the last successful one.
     pub failures: u32,
     /// True if no refresh has begun since the source was registered, enabled, or changed in a way that affects
@@ -38,7 +38,7 @@ pub struct Source {
     /// When an admin last changed the source.
     pub updated_at: Timestamp,
     /// Version of its stream.
-    pub version: Version,
+    pub version: StreamVersion,
 }
 
 /// The inventory of a successful refresh, without its manifests.
@@ -55,7 +55,7 @@ pub struct IngestedInventory {
     pub source_version: Option<Box<str>>,
     /// Parts that could not be converted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<DiscoveryWarning>,
     /// Time of the refresh, taken from the envelope of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
@@ -130,7 +130,7 @@ pub enum SourceEvent {
     #[serde(rename = "SourceHealthChanged")]
     HealthChanged {
         /// New health.
-        health: Health,
+        health: SourceHealth,
     },
 }
 
@@ -143,47 +143,49 @@ impl Source {
         id: &SourceId,
         known: Option<&Self>,
         command: SourceCommand,
-    ) -> Result<Vec<SourceEvent>, Refusal> {
+    ) -> Result<Vec<SourceEvent>, CommandRefusal> {
         let Some(source) = known else {
             return match command {
                 SourceCommand::Register(profile) => Ok(vec![SourceEvent::Registered { profile }]),
-                _ => Err(Refusal::not_found("source", id)),
+                _ => Err(CommandRefusal::not_found("source", id)),
             };
         };
         let events = match command {
-            SourceCommand::Register(_) => return Err(Refusal::already_exists("source", id)),
+            SourceCommand::Register(_) => return Err(CommandRefusal::already_exists("source", id)),
             SourceCommand::Update(profile) => {
                 let kind = source.profile.settings.kind();
                 if profile.settings.kind() != kind {
-                    return Err(Refusal::KindIsForEver { id: id.to_string(), kind: kind.as_str() });
+                    return Err(CommandRefusal::KindIsFixed {
+                        id: id.to_string(),
+                        kind: kind.as_str(),
+                    });
                 }
-                only_if(profile != source.profile, SourceEvent::Updated { profile })
+                event_if(profile != source.profile, SourceEvent::Updated { profile })
             }
-            SourceCommand::Enable => only_if(!source.enabled, SourceEvent::Enabled {}),
-            SourceCommand::Disable => only_if(source.enabled, SourceEvent::Disabled {}),
+            SourceCommand::Enable => event_if(!source.enabled, SourceEvent::Enabled {}),
+            SourceCommand::Disable => event_if(source.enabled, SourceEvent::Disabled {}),
             SourceCommand::Remove => vec![SourceEvent::Removed {}],
             SourceCommand::StartSync if !source.enabled => {
-                return Err(Refusal::SourceIsDisabled { id: id.to_string() });
+                return Err(CommandRefusal::SourceIsDisabled { id: id.to_string() });
             }
             SourceCommand::StartSync => vec![SourceEvent::SyncStarted {}],
             SourceCommand::FailSync(error) => {
                 let health = if source.failures + 1 < UNHEALTHY_FROM {
-                    Health::Degraded
+                    SourceHealth::Degraded
                 } else {
-                    Health::Unhealthy
+                    SourceHealth::Unhealthy
                 };
                 source.with_health(health, SourceEvent::SyncFailed { error })
             }
-            SourceCommand::Ingest(inventory) => {
-                source.with_health(Health::Healthy, SourceEvent::InventoryIngested { inventory })
-            }
+            SourceCommand::Ingest(inventory) => source
+                .with_health(SourceHealth::Healthy, SourceEvent::InventoryIngested { inventory }),
         };
         Ok(events)
     }
 
-    fn with_health(&self, health: Health, event: SourceEvent) -> Vec<SourceEvent> {
+    fn with_health(&self, health: SourceHealth, event: SourceEvent) -> Vec<SourceEvent> {
         let mut events = vec![event];
-        events.extend(only_if(self.health != health, SourceEvent::HealthChanged { health }));
+        events.extend(event_if(self.health != health, SourceEvent::HealthChanged { health }));
         events
     }
 
@@ -198,10 +200,10 @@ impl Source {
         id: &SourceId,
         event: SourceEvent,
         at: Timestamp,
-        version: Version,
+        version: StreamVersion,
     ) {
         if let SourceEvent::Registered { profile } = event {
-            *known = Some(Self::registered(id.clone(), profile, at, version));
+            *known = Some(Self::from_registration(id.clone(), profile, at, version));
             return;
         }
         let Some(source) = known else { return };
@@ -210,7 +212,7 @@ impl Source {
             SourceEvent::Registered { .. } => {}
             SourceEvent::Removed {} => *known = None,
             SourceEvent::Updated { profile } => {
-                source.stale |= is_asked_otherwise(&source.profile, &profile);
+                source.stale |= affects_discovery(&source.profile, &profile);
                 source.profile = profile;
                 source.updated_at = at;
             }
@@ -246,12 +248,17 @@ impl Source {
         }
     }
 
-    fn registered(id: SourceId, profile: SourceProfile, at: Timestamp, version: Version) -> Self {
+    fn from_registration(
+        id: SourceId,
+        profile: SourceProfile,
+        at: Timestamp,
+        version: StreamVersion,
+    ) -> Self {
         Self {
             id,
             profile,
             enabled: true,
-            health: Health::Unknown,
+            health: SourceHealth::Unknown,
             failures: 0,
             stale: true,
             last_sync_started_at: None,
@@ -266,7 +273,7 @@ impl Source {
 }
 
 /// True if a refresh may now find a different inventory, or ingest one that was rejected before.
-fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
+fn affects_discovery(before: &SourceProfile, after: &SourceProfile) -> bool {
     let SourceProfile {
         name: _,
         description: _,
@@ -295,7 +302,7 @@ fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
 }
 
 /// The event if the condition holds, otherwise nothing.
-pub(crate) fn only_if<E>(holds: bool, event: E) -> Vec<E> {
+pub(crate) fn event_if<E>(holds: bool, event: E) -> Vec<E> {
     if holds { vec![event] } else { Vec::new() }
 }
 

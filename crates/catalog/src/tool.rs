@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{
-    Digest, Finding, LabelId, Limit, Manifest, Name, Primitive, SchemaRef, SourceId, ToolId, Trust,
-    Visibility,
+    CallLimit, Digest, DisplayName, Finding, LabelId, Manifest, McpPrimitive, SchemaRef, SourceId,
+    ToolId, Trust, Visibility,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Version;
-use crate::refusal::Refusal;
-use crate::source::only_if;
+use crate::journal::StreamVersion;
+use crate::refusal::CommandRefusal;
+use crate::source::event_if;
 
 /// A manifest whose schemas are references to stored documents.
 pub type StoredManifest = Manifest<SchemaRef>;
@@ -33,16 +33,16 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The version that agents get.
-    pub served: Served,
+    pub served: ServedVersion,
     /// Review of the last observed version.
-    pub review: Review,
+    pub review: ReviewState,
     /// Whether the source still offers the tool.
-    pub status: Status,
+    pub status: ToolStatus,
     /// Switched on by an admin.
     pub enabled: bool,
     /// Values that an admin set in place of those of the source.
-    #[serde(default, skip_serializing_if = "Override::is_empty")]
-    pub overridden: Override,
+    #[serde(default, skip_serializing_if = "ToolOverride::is_empty")]
+    pub overridden: ToolOverride,
     /// Labels set by an admin.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<LabelId>,
@@ -53,13 +53,13 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_since: Option<Timestamp>,
     /// Version of its stream.
-    pub version: Version,
+    pub version: StreamVersion,
 }
 
 /// The version of a tool that agents get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Served {
+pub enum ServedVersion {
     /// The last observed version.
     Latest,
     /// The last approved version.
@@ -71,7 +71,8 @@ pub enum Served {
 /// Whether an admin has decided about the version last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Review {
+#[schemars(rename = "Review")]
+pub enum ReviewState {
     /// Served.
     Approved,
     /// Waiting.
@@ -83,7 +84,8 @@ pub enum Review {
 /// Whether the source still offers a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+#[schemars(rename = "Status")]
+pub enum ToolStatus {
     /// It does.
     Active,
     /// It does not.
@@ -92,7 +94,8 @@ pub enum Status {
 
 /// What an admin says instead of the source. It survives refreshes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Override {
+#[schemars(rename = "Override")]
+pub struct ToolOverride {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
@@ -107,7 +110,7 @@ pub struct Override {
     pub required_scopes: Option<BTreeSet<Box<str>>>,
     /// For whom the tokens are that its upstream is shown, instead of whom the source says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience: Option<Name>,
+    pub audience: Option<DisplayName>,
     /// Which part of its JSON agents get, as a JMESPath expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Box<str>>,
@@ -116,10 +119,10 @@ pub struct Override {
     pub max_result_bytes: Option<u32>,
     /// How many calls of it there may be, instead of how many the source allows of each tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<CallLimit>,
 }
 
-impl Override {
+impl ToolOverride {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -127,25 +130,25 @@ impl Override {
 
 /// A partial change of an override: `None` keeps a value, and `Some(None)` restores the value of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Amendment {
+pub struct ToolOverrideChange {
     pub name: Option<Option<Box<str>>>,
     pub description: Option<Option<Box<str>>>,
     pub visibility: Option<Option<Visibility>>,
     /// Scopes that an agent's token must have.
     pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
     /// Audience of the tokens that the upstream receives.
-    pub audience: Option<Option<Name>>,
+    pub audience: Option<Option<DisplayName>>,
     /// JMESPath expression that selects the part of a JSON result that agents get.
     pub projection: Option<Option<Box<str>>>,
     /// Upper bound for the text of one result, in bytes.
     pub max_result_bytes: Option<Option<u32>>,
     /// Rate limit for calls of this tool.
-    pub limit: Option<Option<Limit>>,
+    pub limit: Option<Option<CallLimit>>,
 }
 
-impl Amendment {
-    fn applied_to(self, before: &Override) -> Override {
-        Override {
+impl ToolOverrideChange {
+    fn apply_to(self, before: &ToolOverride) -> ToolOverride {
+        ToolOverride {
             name: self.name.unwrap_or_else(|| before.name.clone()),
             description: self.description.unwrap_or_else(|| before.description.clone()),
             visibility: self.visibility.unwrap_or(before.visibility),
@@ -162,7 +165,7 @@ impl Amendment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum ToolCommand {
     /// A refresh found the tool with this manifest.
-    Observe(Observation),
+    Observe(ToolObservation),
     /// The source no longer offers the tool.
     Deprecate,
     /// Serve the tool.
@@ -170,9 +173,9 @@ pub enum ToolCommand {
     /// Stop serving the tool.
     Disable,
     /// Replace the override.
-    Override(Override),
+    Override(ToolOverride),
     /// Change some values of the override and keep the others.
-    Amend(Amendment),
+    Amend(ToolOverrideChange),
     /// Replace the labels.
     Label(BTreeSet<LabelId>),
     /// Serve the version with this fingerprint.
@@ -189,7 +192,7 @@ pub enum ToolCommand {
 
 /// A tool as a discovery found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Observation {
+pub struct ToolObservation {
     pub source: SourceId,
     pub manifest: Arc<StoredManifest>,
     /// Fingerprint of the manifest.
@@ -200,7 +203,7 @@ pub struct Observation {
     pub trust: Trust,
 }
 
-impl Observation {
+impl ToolObservation {
     /// A version with critical findings needs a review even if its source is trusted (requirement T2).
     fn awaits_review(&self) -> bool {
         self.trust == Trust::Review || self.findings.iter().any(Finding::is_critical)
@@ -262,7 +265,7 @@ pub enum ToolEvent {
     Overridden {
         /// The complete new override.
         #[serde(rename = "override")]
-        overridden: Override,
+        overridden: ToolOverride,
     },
     /// An admin replaced the labels.
     #[serde(rename = "ToolLabelled")]
@@ -289,12 +292,12 @@ impl Tool {
         id: &ToolId,
         known: Option<&Self>,
         command: ToolCommand,
-    ) -> Result<Vec<ToolEvent>, Refusal> {
+    ) -> Result<Vec<ToolEvent>, CommandRefusal> {
         let Some(tool) = known else {
             return match command {
                 ToolCommand::Observe(observation) => {
                     let awaits_review = observation.awaits_review();
-                    let Observation { source, manifest, fingerprint, findings, trust: _ } =
+                    let ToolObservation { source, manifest, fingerprint, findings, trust: _ } =
                         observation;
                     Ok(vec![ToolEvent::Registered {
                         source,
@@ -304,47 +307,48 @@ impl Tool {
                         findings,
                     }])
                 }
-                _ => Err(Refusal::not_found("tool", id)),
+                _ => Err(CommandRefusal::not_found("tool", id)),
             };
         };
         let events = match command {
-            ToolCommand::Observe(observation) => tool.observe(observation),
+            ToolCommand::Observe(observation) => tool.observe_version(observation),
             ToolCommand::Deprecate => {
-                only_if(tool.status == Status::Active, ToolEvent::Deprecated {})
+                event_if(tool.status == ToolStatus::Active, ToolEvent::Deprecated {})
             }
-            ToolCommand::Enable if tool.status == Status::Deprecated => {
-                return Err(Refusal::ToolIsDeprecated { id: id.to_string() });
+            ToolCommand::Enable if tool.status == ToolStatus::Deprecated => {
+                return Err(CommandRefusal::ToolIsDeprecated { id: id.to_string() });
             }
-            ToolCommand::Enable => only_if(!tool.enabled, ToolEvent::Enabled {}),
-            ToolCommand::Disable => only_if(tool.enabled, ToolEvent::Disabled {}),
+            ToolCommand::Enable => event_if(!tool.enabled, ToolEvent::Enabled {}),
+            ToolCommand::Disable => event_if(tool.enabled, ToolEvent::Disabled {}),
             ToolCommand::Override(overridden) => {
-                only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
+                event_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
             }
             ToolCommand::Amend(amendment) => {
-                tool.can_be_said(&amendment)?;
-                let overridden = amendment.applied_to(&tool.overridden);
-                only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
+                tool.check_applicable(&amendment)?;
+                let overridden = amendment.apply_to(&tool.overridden);
+                event_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
             }
             ToolCommand::Label(labels) => {
-                only_if(labels != tool.labels, ToolEvent::Labelled { labels })
+                event_if(labels != tool.labels, ToolEvent::Labelled { labels })
             }
             ToolCommand::Approve { fingerprint, despite_findings } => {
-                if tool.review == Review::Approved && tool.fingerprint == fingerprint {
+                if tool.review == ReviewState::Approved && tool.fingerprint == fingerprint {
                     return Ok(Vec::new());
                 }
-                tool.can_review(&fingerprint)?;
-                let stand_out = tool.findings.iter().filter(|finding| finding.wants_a_word());
+                tool.check_reviewable(&fingerprint)?;
+                let stand_out =
+                    tool.findings.iter().filter(|finding| finding.needs_acknowledgement());
                 let findings: Vec<Finding> = stand_out.cloned().collect();
                 if !findings.is_empty() && !despite_findings {
-                    return Err(Refusal::HasFindings { id: id.to_string(), findings });
+                    return Err(CommandRefusal::HasFindings { id: id.to_string(), findings });
                 }
                 let despite_findings = !findings.is_empty();
                 vec![ToolEvent::Approved { fingerprint, despite_findings }]
             }
             ToolCommand::Reject { fingerprint, reason } => {
-                tool.can_review(&fingerprint)?;
-                only_if(
-                    tool.review != Review::Rejected,
+                tool.check_reviewable(&fingerprint)?;
+                event_if(
+                    tool.review != ReviewState::Rejected,
                     ToolEvent::Rejected { fingerprint, reason },
                 )
             }
@@ -353,8 +357,8 @@ impl Tool {
         Ok(events)
     }
 
-    fn observe(&self, observation: Observation) -> Vec<ToolEvent> {
-        let mut events = only_if(self.status == Status::Deprecated, ToolEvent::Restored {});
+    fn observe_version(&self, observation: ToolObservation) -> Vec<ToolEvent> {
+        let mut events = event_if(self.status == ToolStatus::Deprecated, ToolEvent::Restored {});
         if observation.fingerprint == self.fingerprint {
             if observation.findings != self.findings {
                 events.push(ToolEvent::Inspected { findings: observation.findings });
@@ -378,11 +382,11 @@ impl Tool {
 
     /// Rejects settings that shape tool results on a prompt or resource, where they would have no effect. Removing them
     /// is allowed.
-    fn can_be_said(&self, amendment: &Amendment) -> Result<(), Refusal> {
-        let kind = match self.shown_manifest().execution.primitive() {
-            Primitive::Tool => return Ok(()),
-            Primitive::Prompt => "prompt",
-            Primitive::Resource => "resource",
+    fn check_applicable(&self, amendment: &ToolOverrideChange) -> Result<(), CommandRefusal> {
+        let kind = match self.current_manifest().execution.primitive() {
+            McpPrimitive::Tool => return Ok(()),
+            McpPrimitive::Prompt => "prompt",
+            McpPrimitive::Resource => "resource",
         };
         let said = [
             ("projection", matches!(amendment.projection, Some(Some(_)))),
@@ -390,18 +394,18 @@ impl Tool {
         ];
         match said.into_iter().find(|(_, is_said)| *is_said) {
             Some((member, _)) => {
-                Err(Refusal::OnlyOfTools { id: self.id.to_string(), kind, member })
+                Err(CommandRefusal::OnlyOfTools { id: self.id.to_string(), kind, member })
             }
             None => Ok(()),
         }
     }
 
-    fn can_review(&self, fingerprint: &Digest) -> Result<(), Refusal> {
+    fn check_reviewable(&self, fingerprint: &Digest) -> Result<(), CommandRefusal> {
         if self.fingerprint != *fingerprint {
-            return Err(Refusal::ToolHasChanged { id: self.id.to_string() });
+            return Err(CommandRefusal::ToolHasChanged { id: self.id.to_string() });
         }
-        if self.review == Review::Approved {
-            return Err(Refusal::NothingToReview { id: self.id.to_string() });
+        if self.review == ReviewState::Approved {
+            return Err(CommandRefusal::NothingToReview { id: self.id.to_string() });
         }
         Ok(())
     }
@@ -412,14 +416,14 @@ impl Tool {
         id: &ToolId,
         event: ToolEvent,
         at: Timestamp,
-        version: Version,
+        version: StreamVersion,
     ) {
         if let ToolEvent::Registered { source, manifest, fingerprint, awaits_review, findings } =
             event
         {
             let (served, review) = match awaits_review {
-                false => (Served::Latest, Review::Approved),
-                true => (Served::Nothing, Review::Waiting),
+                false => (ServedVersion::Latest, ReviewState::Approved),
+                true => (ServedVersion::Nothing, ReviewState::Waiting),
             };
             *known = Some(Self {
                 id: id.clone(),
@@ -429,9 +433,9 @@ impl Tool {
                 findings,
                 served,
                 review,
-                status: Status::Active,
+                status: ToolStatus::Active,
                 enabled: true,
-                overridden: Override::default(),
+                overridden: ToolOverride::default(),
                 labels: BTreeSet::new(),
                 created_at: at,
                 updated_at: at,
@@ -449,27 +453,29 @@ impl Tool {
                 let before = std::mem::replace(&mut tool.manifest, manifest);
                 (tool.fingerprint, tool.findings) = (fingerprint, findings);
                 if !awaits_review {
-                    (tool.served, tool.review) = (Served::Latest, Review::Approved);
+                    (tool.served, tool.review) = (ServedVersion::Latest, ReviewState::Approved);
                     return;
                 }
-                tool.review = Review::Waiting;
-                if tool.served == Served::Latest {
-                    tool.served = Served::Earlier(before);
+                tool.review = ReviewState::Waiting;
+                if tool.served == ServedVersion::Latest {
+                    tool.served = ServedVersion::Earlier(before);
                 }
             }
             ToolEvent::Inspected { findings } => tool.findings = findings,
             ToolEvent::Deprecated {} => {
-                (tool.status, tool.missing_since) = (Status::Deprecated, Some(at))
+                (tool.status, tool.missing_since) = (ToolStatus::Deprecated, Some(at))
             }
-            ToolEvent::Restored {} => (tool.status, tool.missing_since) = (Status::Active, None),
+            ToolEvent::Restored {} => {
+                (tool.status, tool.missing_since) = (ToolStatus::Active, None)
+            }
             ToolEvent::Enabled {} => tool.enabled = true,
             ToolEvent::Disabled {} => tool.enabled = false,
             ToolEvent::Overridden { overridden } => tool.overridden = overridden,
             ToolEvent::Labelled { labels } => tool.labels = labels,
             ToolEvent::Approved { .. } => {
-                (tool.served, tool.review) = (Served::Latest, Review::Approved)
+                (tool.served, tool.review) = (ServedVersion::Latest, ReviewState::Approved)
             }
-            ToolEvent::Rejected { .. } => tool.review = Review::Rejected,
+            ToolEvent::Rejected { .. } => tool.review = ReviewState::Rejected,
             ToolEvent::Removed {} => *known = None,
         }
     }
@@ -477,25 +483,25 @@ impl Tool {
     /// The version that agents get, if one was approved.
     pub fn served_manifest(&self) -> Option<&Arc<StoredManifest>> {
         match &self.served {
-            Served::Latest => Some(&self.manifest),
-            Served::Earlier(manifest) => Some(manifest),
-            Served::Nothing => None,
+            ServedVersion::Latest => Some(&self.manifest),
+            ServedVersion::Earlier(manifest) => Some(manifest),
+            ServedVersion::Nothing => None,
         }
     }
 
     /// The version that agents get, or the one pending review: admins see it and selectors match against it.
-    pub fn shown_manifest(&self) -> &Arc<StoredManifest> {
+    pub fn current_manifest(&self) -> &Arc<StoredManifest> {
         self.served_manifest().unwrap_or(&self.manifest)
     }
 
     /// The name that agents see: the override, or that of the source.
     pub fn name(&self) -> &str {
-        self.overridden.name.as_deref().unwrap_or(&self.shown_manifest().name)
+        self.overridden.name.as_deref().unwrap_or(&self.current_manifest().name)
     }
 
     /// The description that agents see: the override, or that of the source.
     pub fn description(&self) -> &str {
-        self.overridden.description.as_deref().unwrap_or(&self.shown_manifest().description)
+        self.overridden.description.as_deref().unwrap_or(&self.current_manifest().description)
     }
 }
 

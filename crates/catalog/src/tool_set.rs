@@ -5,19 +5,19 @@ use std::sync::Arc;
 /// Index of a tool in the snapshot. A slot is reused after its tool was removed.
 pub type Slot = u32;
 
-const WORDS: usize = 64;
-const BITS: u32 = 64 * WORDS as u32;
-type Piece = [u64; WORDS];
+const CHUNK_WORDS: usize = 64;
+const CHUNK_BITS: u32 = 64 * CHUNK_WORDS as u32;
+type BitmapChunk = [u64; CHUNK_WORDS];
 
 /// A set of slots, cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ToolSet {
-    pieces: Vec<Option<Arc<Piece>>>,
+    chunks: Vec<Option<Arc<BitmapChunk>>>,
     len: usize,
 }
 
-fn place(slot: Slot) -> (usize, usize, u64) {
-    let (piece, bit) = (slot / BITS, slot % BITS);
+fn bit_position(slot: Slot) -> (usize, usize, u64) {
+    let (piece, bit) = (slot / CHUNK_BITS, slot % CHUNK_BITS);
     (piece as usize, (bit / 64) as usize, 1 << (bit % 64))
 }
 
@@ -33,20 +33,21 @@ impl ToolSet {
 
     /// True if the tool is in the set.
     pub fn contains(&self, slot: Slot) -> bool {
-        let (piece, word, bit) = place(slot);
-        self.pieces.get(piece).and_then(Option::as_ref).is_some_and(|piece| piece[word] & bit != 0)
+        let (piece, word, bit) = bit_position(slot);
+        self.chunks.get(piece).and_then(Option::as_ref).is_some_and(|piece| piece[word] & bit != 0)
     }
 
     /// Inserts or removes a tool; returns true if the set changed.
-    pub fn set(&mut self, slot: Slot, member: bool) -> bool {
+    pub fn set_member(&mut self, slot: Slot, member: bool) -> bool {
         if self.contains(slot) == member {
             return false;
         }
-        let (piece, word, bit) = place(slot);
-        if self.pieces.len() <= piece {
-            self.pieces.resize(piece + 1, None);
+        let (piece, word, bit) = bit_position(slot);
+        if self.chunks.len() <= piece {
+            self.chunks.resize(piece + 1, None);
         }
-        let piece = Arc::make_mut(self.pieces[piece].get_or_insert_with(|| Arc::new([0; WORDS])));
+        let piece =
+            Arc::make_mut(self.chunks[piece].get_or_insert_with(|| Arc::new([0; CHUNK_WORDS])));
         piece[word] ^= bit;
         self.len = if member { self.len + 1 } else { self.len - 1 };
         true
@@ -55,13 +56,13 @@ impl ToolSet {
     /// The tools in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self::default();
-        for (one, two) in self.pieces.iter().zip(&other.pieces) {
+        for (one, two) in self.chunks.iter().zip(&other.chunks) {
             let (Some(one), Some(two)) = (one, two) else {
-                both.pieces.push(None);
+                both.chunks.push(None);
                 continue;
             };
-            let piece: Piece = std::array::from_fn(|word| one[word] & two[word]);
-            both.push(piece);
+            let piece: BitmapChunk = std::array::from_fn(|word| one[word] & two[word]);
+            both.push_chunk(piece);
         }
         both
     }
@@ -69,17 +70,17 @@ impl ToolSet {
     /// The tools in either set.
     pub fn union(&self, other: &Self) -> Self {
         let mut either = Self::default();
-        for index in 0..self.pieces.len().max(other.pieces.len()) {
-            let piece = |set: &Self| set.pieces.get(index).cloned().flatten();
+        for index in 0..self.chunks.len().max(other.chunks.len()) {
+            let piece = |set: &Self| set.chunks.get(index).cloned().flatten();
             match (piece(self), piece(other)) {
                 (Some(one), Some(two)) => {
-                    either.push(std::array::from_fn(|word| one[word] | two[word]))
+                    either.push_chunk(std::array::from_fn(|word| one[word] | two[word]))
                 }
                 (Some(one), None) | (None, Some(one)) => {
-                    either.len += count(&one);
-                    either.pieces.push(Some(one));
+                    either.len += count_members(&one);
+                    either.chunks.push(Some(one));
                 }
-                (None, None) => either.pieces.push(None),
+                (None, None) => either.chunks.push(None),
             }
         }
         either
@@ -88,15 +89,15 @@ impl ToolSet {
     /// The tools in this set and not in the other.
     pub fn difference(&self, other: &Self) -> Self {
         let mut rest = Self::default();
-        for (index, one) in self.pieces.iter().enumerate() {
-            match (one, other.pieces.get(index).and_then(Option::as_ref)) {
-                (None, _) => rest.pieces.push(None),
+        for (index, one) in self.chunks.iter().enumerate() {
+            match (one, other.chunks.get(index).and_then(Option::as_ref)) {
+                (None, _) => rest.chunks.push(None),
                 (Some(one), None) => {
-                    rest.len += count(one);
-                    rest.pieces.push(Some(Arc::clone(one)));
+                    rest.len += count_members(one);
+                    rest.chunks.push(Some(Arc::clone(one)));
                 }
                 (Some(one), Some(two)) => {
-                    rest.push(std::array::from_fn(|word| one[word] & !two[word]));
+                    rest.push_chunk(std::array::from_fn(|word| one[word] & !two[word]));
                 }
             }
         }
@@ -104,15 +105,15 @@ impl ToolSet {
     }
 
     /// The union of the sets, intersected with `limit`, chunk by chunk: a thousand sets cost one pass over each.
-    pub fn any_within(sets: &[&Self], limit: &Self) -> Self {
+    pub fn union_within(sets: &[&Self], limit: &Self) -> Self {
         let mut any = Self::default();
-        for (index, limit) in limit.pieces.iter().enumerate() {
+        for (index, limit) in limit.chunks.iter().enumerate() {
             let Some(limit) = limit else {
-                any.pieces.push(None);
+                any.chunks.push(None);
                 continue;
             };
-            let mut sum: Piece = [0; WORDS];
-            for piece in sets.iter().filter_map(|set| set.pieces.get(index)?.as_deref()) {
+            let mut sum: BitmapChunk = [0; CHUNK_WORDS];
+            for piece in sets.iter().filter_map(|set| set.chunks.get(index)?.as_deref()) {
                 for (word, bits) in sum.iter_mut().zip(piece) {
                     *word |= bits;
                 }
@@ -120,29 +121,29 @@ impl ToolSet {
             for (word, bits) in sum.iter_mut().zip(&**limit) {
                 *word &= bits;
             }
-            any.push(sum);
+            any.push_chunk(sum);
         }
         any
     }
 
     /// Memory in bytes if no chunk is shared.
-    pub fn size(&self) -> usize {
-        self.pieces.iter().flatten().count() * size_of::<Piece>() + self.pieces.len() * 8
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.iter().flatten().count() * size_of::<BitmapChunk>() + self.chunks.len() * 8
     }
 
-    fn push(&mut self, piece: Piece) {
-        let members = count(&piece);
+    fn push_chunk(&mut self, piece: BitmapChunk) {
+        let members = count_members(&piece);
         self.len += members;
-        self.pieces.push((0 < members).then(|| Arc::new(piece)));
+        self.chunks.push((0 < members).then(|| Arc::new(piece)));
     }
 
     /// The slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         let pieces = (0_u32..)
-            .zip(&self.pieces)
+            .zip(&self.chunks)
             .filter_map(|(index, piece)| Some((index, piece.as_deref()?)));
         let words = pieces.flat_map(|(index, piece)| {
-            (0_u32..).zip(piece).map(move |(word, bits)| (index * BITS + word * 64, *bits))
+            (0_u32..).zip(piece).map(move |(word, bits)| (index * CHUNK_BITS + word * 64, *bits))
         });
         words.flat_map(|(first, bits)| {
             (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| first + bit)
@@ -150,7 +151,7 @@ impl ToolSet {
     }
 }
 
-fn count(piece: &Piece) -> usize {
+fn count_members(piece: &BitmapChunk) -> usize {
     piece.iter().map(|word| word.count_ones() as usize).sum()
 }
 
@@ -165,7 +166,7 @@ impl FromIterator<Slot> for ToolSet {
     fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
         let mut set = Self::default();
         for slot in slots {
-            set.set(slot, true);
+            set.set_member(slot, true);
         }
         set
     }
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     fn slots() -> impl Strategy<Value = BTreeSet<Slot>> {
-        proptest::collection::btree_set(0..3 * BITS, 0..40)
+        proptest::collection::btree_set(0..3 * CHUNK_BITS, 0..40)
     }
 
     proptest! {
@@ -207,7 +208,7 @@ mod tests {
             let given: Vec<ToolSet> =
                 sets.iter().map(|set| set.iter().copied().collect()).collect();
             let cut = limit.iter().copied().collect();
-            let any = ToolSet::any_within(&given.iter().collect::<Vec<_>>(), &cut);
+            let any = ToolSet::union_within(&given.iter().collect::<Vec<_>>(), &cut);
             let expected: BTreeSet<_> = sets.into_iter().flatten().filter(|slot| limit.contains(slot)).collect();
             prop_assert_eq!(any.len(), expected.len());
             prop_assert_eq!(any.iter().collect::<BTreeSet<_>>(), expected);
@@ -217,7 +218,7 @@ mod tests {
         fn a_removed_member_leaves_no_trace(one in slots(), gone in slots()) {
             let mut set: ToolSet = one.iter().copied().collect();
             for slot in &gone {
-                set.set(*slot, false);
+                set.set_member(*slot, false);
             }
             prop_assert_eq!(set, (&one - &gone).into_iter().collect::<ToolSet>());
         }
@@ -227,8 +228,8 @@ mod tests {
     fn a_clone_does_not_see_later_changes() {
         let mut set: ToolSet = [1, 5000].into_iter().collect();
         let before = set.clone();
-        set.set(5000, false);
+        set.set_member(5000, false);
         assert!(before.contains(5000) && !set.contains(5000));
-        assert!(Arc::ptr_eq(before.pieces[0].as_ref().unwrap(), set.pieces[0].as_ref().unwrap()));
+        assert!(Arc::ptr_eq(before.chunks[0].as_ref().unwrap(), set.chunks[0].as_ref().unwrap()));
     }
 }

@@ -31,19 +31,19 @@ impl CataloguedTool {
     }
 
     /// Output schema if agents are promised one; a projection changes the shape of results, so none is promised then.
-    pub fn promised_output(&self) -> Option<&Schema> {
+    pub fn promised_output_schema(&self) -> Option<&Schema> {
         self.output_schema.as_ref().filter(|_| self.tool.overridden.projection.is_none())
     }
 }
 
-const SHELF: usize = 256;
-const DRAWERS: usize = 512;
+const CHUNK_SLOTS: usize = 256;
+const BUCKETS: usize = 512;
 
 /// The table of all tools, cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ToolTable {
-    shelves: Vec<Arc<Vec<Option<Arc<CataloguedTool>>>>>,
-    drawers: Vec<Arc<HashMap<ToolId, Slot>>>,
+    chunks: Vec<Arc<Vec<Option<Arc<CataloguedTool>>>>>,
+    buckets: Vec<Arc<HashMap<ToolId, Slot>>>,
     hasher: RandomState,
     free: Arc<BTreeSet<Slot>>,
     len: usize,
@@ -51,8 +51,8 @@ pub(crate) struct ToolTable {
 
 impl Default for ToolTable {
     fn default() -> Self {
-        let (drawers, hasher) = (vec![Arc::default(); DRAWERS], RandomState::new());
-        Self { shelves: Vec::new(), drawers, hasher, free: Arc::default(), len: 0 }
+        let (drawers, hasher) = (vec![Arc::default(); BUCKETS], RandomState::new());
+        Self { chunks: Vec::new(), buckets: drawers, hasher, free: Arc::default(), len: 0 }
     }
 }
 
@@ -61,30 +61,30 @@ impl ToolTable {
         self.len
     }
 
-    fn drawer(&self, id: &ToolId) -> usize {
+    fn bucket_index(&self, id: &ToolId) -> usize {
         // The remainder is below BUCKETS, so the cast loses nothing.
-        (self.hasher.hash_one(id) % DRAWERS as u64) as usize
+        (self.hasher.hash_one(id) % BUCKETS as u64) as usize
     }
 
-    pub(crate) fn slot(&self, id: &ToolId) -> Option<Slot> {
-        self.drawers[self.drawer(id)].get(id).copied()
+    pub(crate) fn find_slot(&self, id: &ToolId) -> Option<Slot> {
+        self.buckets[self.bucket_index(id)].get(id).copied()
     }
 
-    pub(crate) fn at(&self, slot: Slot) -> Option<&Arc<CataloguedTool>> {
-        self.shelves.get(slot as usize / SHELF)?.get(slot as usize % SHELF)?.as_ref()
+    pub(crate) fn tool_at(&self, slot: Slot) -> Option<&Arc<CataloguedTool>> {
+        self.chunks.get(slot as usize / CHUNK_SLOTS)?.get(slot as usize % CHUNK_SLOTS)?.as_ref()
     }
 
     pub(crate) fn get(&self, id: &ToolId) -> Option<&Arc<CataloguedTool>> {
-        self.at(self.slot(id)?)
+        self.tool_at(self.find_slot(id)?)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<CataloguedTool>> {
-        self.shelves.iter().flat_map(|shelf| shelf.iter().flatten())
+        self.chunks.iter().flat_map(|shelf| shelf.iter().flatten())
     }
 
     /// The slot of a tool; a new tool gets the lowest free slot.
     pub(crate) fn slot_for(&mut self, id: &ToolId) -> Slot {
-        if let Some(slot) = self.slot(id) {
+        if let Some(slot) = self.find_slot(id) {
             return slot;
         }
         let slot = match self.free.first() {
@@ -94,34 +94,34 @@ impl ToolTable {
                 slot
             }
             None => {
-                let full = self.shelves.last().is_none_or(|shelf| shelf.len() == SHELF);
+                let full = self.chunks.last().is_none_or(|shelf| shelf.len() == CHUNK_SLOTS);
                 if full {
-                    self.shelves.push(Arc::new(Vec::with_capacity(SHELF)));
+                    self.chunks.push(Arc::new(Vec::with_capacity(CHUNK_SLOTS)));
                 }
-                let shelves = self.shelves.len();
-                let shelf = Arc::make_mut(self.shelves.last_mut().expect("there is a shelf"));
+                let shelves = self.chunks.len();
+                let shelf = Arc::make_mut(self.chunks.last_mut().expect("there is a shelf"));
                 shelf.push(None);
-                Slot::try_from((shelves - 1) * SHELF + shelf.len() - 1)
+                Slot::try_from((shelves - 1) * CHUNK_SLOTS + shelf.len() - 1)
                     .expect("fewer than four billion tools")
             }
         };
-        let drawer = self.drawer(id);
-        Arc::make_mut(&mut self.drawers[drawer]).insert(id.clone(), slot);
+        let drawer = self.bucket_index(id);
+        Arc::make_mut(&mut self.buckets[drawer]).insert(id.clone(), slot);
         self.len += 1;
         slot
     }
 
     /// The slots whose tools differ. Shared chunks are skipped.
-    pub(crate) fn differing(&self, other: &Self) -> Vec<Slot> {
+    pub(crate) fn changed_slots(&self, other: &Self) -> Vec<Slot> {
         let mut slots = Vec::new();
-        for number in 0..self.shelves.len().max(other.shelves.len()) {
-            let both = (self.shelves.get(number), other.shelves.get(number));
+        for number in 0..self.chunks.len().max(other.chunks.len()) {
+            let both = (self.chunks.get(number), other.chunks.get(number));
             if matches!(both, (Some(one), Some(two)) if Arc::ptr_eq(one, two)) {
                 continue;
             }
-            let first = (number * SHELF) as Slot;
-            slots.extend((first..first + SHELF as Slot).filter(|slot| {
-                match (self.at(*slot), other.at(*slot)) {
+            let first = (number * CHUNK_SLOTS) as Slot;
+            slots.extend((first..first + CHUNK_SLOTS as Slot).filter(|slot| {
+                match (self.tool_at(*slot), other.tool_at(*slot)) {
                     (Some(one), Some(two)) => !Arc::ptr_eq(one, two),
                     (one, two) => one.is_some() != two.is_some(),
                 }
@@ -130,15 +130,17 @@ impl ToolTable {
         slots
     }
 
-    pub(crate) fn put(&mut self, tool: CataloguedTool) {
+    pub(crate) fn put_tool(&mut self, tool: CataloguedTool) {
         let slot = tool.slot as usize;
-        Arc::make_mut(&mut self.shelves[slot / SHELF])[slot % SHELF] = Some(Arc::new(tool));
+        Arc::make_mut(&mut self.chunks[slot / CHUNK_SLOTS])[slot % CHUNK_SLOTS] =
+            Some(Arc::new(tool));
     }
 
-    pub(crate) fn remove(&mut self, id: &ToolId) -> Option<Slot> {
-        let drawer = self.drawer(id);
-        let slot = Arc::make_mut(&mut self.drawers[drawer]).remove(id)?;
-        Arc::make_mut(&mut self.shelves[slot as usize / SHELF])[slot as usize % SHELF] = None;
+    pub(crate) fn remove_tool(&mut self, id: &ToolId) -> Option<Slot> {
+        let drawer = self.bucket_index(id);
+        let slot = Arc::make_mut(&mut self.buckets[drawer]).remove(id)?;
+        Arc::make_mut(&mut self.chunks[slot as usize / CHUNK_SLOTS])[slot as usize % CHUNK_SLOTS] =
+            None;
         Arc::make_mut(&mut self.free).insert(slot);
         self.len -= 1;
         Some(slot)

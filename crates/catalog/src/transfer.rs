@@ -3,36 +3,38 @@
 //! The first line is a header; then come documents, events in order and answers to idempotent commands. The last line
 //! has the number and digest of the events, which reveals a truncated file. Encrypted secrets are not exported.
 
-use model::{Digest, Document, RawJson};
+use model::{Digest, RawJson, SchemaDocument};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::journal::{Answer, EVENT_LIMIT, Journal, JournalError, Position, Recorded};
+use crate::journal::{
+    EVENT_LIMIT, IdempotentAnswer, Journal, JournalError, Position, RecordedEvent,
+};
 
 /// One line of an export.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
-    Journal(Start),
+enum ExportLine {
+    Journal(ExportHeader),
     Document { digest: Digest, text: RawJson },
-    Answer(Answer),
-    Event(Recorded),
-    End(End),
+    Answer(IdempotentAnswer),
+    Event(RecordedEvent),
+    End(ExportTrailer),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Start {
+struct ExportHeader {
     format: u32,
     events: u64,
 }
 
 #[derive(Serialize, Deserialize)]
-struct End {
+struct ExportTrailer {
     events: u64,
     digest: Digest,
 }
 
-const FORMAT: u32 = 1;
+const EXPORT_FORMAT: u32 = 1;
 const BATCH: usize = 1_000;
 const BATCH_BYTES: usize = 16 << 20;
 /// Accepted event times: seconds of the years 1970 to 9998.
@@ -73,23 +75,26 @@ pub enum TransferError {
 }
 
 /// Writes a journal line by line and returns the number of events.
-pub async fn export(
+pub async fn export_journal(
     journal: &dyn Journal,
     mut write: impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<u64, TransferError> {
     // Events that arrive during the export are not part of it; their documents do no harm.
-    let head = journal.head().await?;
-    write(&text(&Line::Journal(Start { format: FORMAT, events: head.0 }))?)?;
+    let head = journal.head_position().await?;
+    write(&encode_line(&ExportLine::Journal(ExportHeader {
+        format: EXPORT_FORMAT,
+        events: head.0,
+    }))?)?;
     let mut after = None;
     loop {
         let digests = journal.document_digests(after, BATCH).await?;
         let Some(last) = digests.last() else { break };
         after = Some(*last);
         // Stores return documents in any order; sorting makes two exports of one journal identical.
-        let mut documents = journal.documents(digests).await?;
+        let mut documents = journal.read_documents(digests).await?;
         documents.sort_by_key(|document| document.digest);
-        for Document { digest, text: body } in documents {
-            write(&text(&Line::Document { digest, text: body })?)?;
+        for SchemaDocument { digest, text: body } in documents {
+            write(&encode_line(&ExportLine::Document { digest, text: body })?)?;
         }
     }
     let mut position = Position(0);
@@ -103,31 +108,33 @@ pub async fn export(
         for event in events.into_iter().filter(|event| event.position <= head) {
             position = event.position;
             count += 1;
-            let line = text(&Line::Event(event))?;
+            let line = encode_line(&ExportLine::Event(event))?;
             digest.update(&line);
             write(&line)?;
         }
     }
     let mut key = String::new();
     loop {
-        let answers = journal.answers(key.clone(), BATCH).await?;
+        let answers = journal.list_answers(key.clone(), BATCH).await?;
         let Some(last) = answers.last() else { break };
         key = last.key.to_string();
         for answer in answers.into_iter().filter(|answer| answer.position <= head) {
-            write(&text(&Line::Answer(answer))?)?;
+            write(&encode_line(&ExportLine::Answer(answer))?)?;
         }
     }
     let digest = Digest::from_bytes(&digest.finalize()).expect("SHA-256 has 32 bytes");
-    write(&text(&Line::End(End { events: count, digest }))?)?;
+    write(&encode_line(&ExportLine::End(ExportTrailer { events: count, digest }))?)?;
     Ok(count)
 }
 
-fn text(line: &Line) -> Result<String, TransferError> {
+fn encode_line(line: &ExportLine) -> Result<String, TransferError> {
     let mut text = serde_json::to_string(line).map_err(|error| TransferError::Unreadable {
         what: match line {
-            Line::Event(event) => format!("event {}", event.position),
-            Line::Document { digest, .. } => format!("document {digest}"),
-            Line::Journal(_) | Line::Answer(_) | Line::End(_) => "an answer".to_owned(),
+            ExportLine::Event(event) => format!("event {}", event.position),
+            ExportLine::Document { digest, .. } => format!("document {digest}"),
+            ExportLine::Journal(_) | ExportLine::Answer(_) | ExportLine::End(_) => {
+                "an answer".to_owned()
+            }
         },
         cause: error.to_string(),
     })?;
@@ -136,17 +143,17 @@ fn text(line: &Line) -> Result<String, TransferError> {
 }
 
 /// Imports an export in batches. After an interruption, feed it the same lines again: it continues where it stopped.
-pub struct Import<'a> {
+pub struct JournalImport<'a> {
     journal: &'a dyn Journal,
     line: u64,
-    stage: Stage,
+    stage: ImportStage,
     /// Head of the journal before the import.
     head: Position,
     /// Events that the journal should already contain.
-    known: Vec<Recorded>,
-    events: Vec<Recorded>,
-    documents: Vec<Document>,
-    answers: Vec<Answer>,
+    known: Vec<RecordedEvent>,
+    events: Vec<RecordedEvent>,
+    documents: Vec<SchemaDocument>,
+    answers: Vec<IdempotentAnswer>,
     digest: Sha256,
     seen: u64,
     /// Size of the buffered lines, in bytes.
@@ -154,20 +161,20 @@ pub struct Import<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Stage {
-    Nothing,
+enum ImportStage {
+    BeforeHeader,
     Started,
     Ended,
 }
 
-impl<'a> Import<'a> {
+impl<'a> JournalImport<'a> {
     /// Imports into a journal that is empty or contains the beginning of the same history.
-    pub async fn into(journal: &'a dyn Journal) -> Result<Self, TransferError> {
+    pub async fn new(journal: &'a dyn Journal) -> Result<Self, TransferError> {
         Ok(Self {
             journal,
             line: 0,
-            stage: Stage::Nothing,
-            head: journal.head().await?,
+            stage: ImportStage::BeforeHeader,
+            head: journal.head_position().await?,
             known: Vec::new(),
             events: Vec::new(),
             documents: Vec::new(),
@@ -179,48 +186,52 @@ impl<'a> Import<'a> {
     }
 
     /// Imports one line.
-    pub async fn line(&mut self, line: &str) -> Result<(), TransferError> {
+    pub async fn import_line(&mut self, line: &str) -> Result<(), TransferError> {
         self.line += 1;
         if line.trim().is_empty() {
             return Ok(());
         }
-        let parsed = serde_json::from_str(line)
-            .map_err(|error| self.wrong(format!("is not a line of a journal export: {error}")))?;
+        let parsed = serde_json::from_str(line).map_err(|error| {
+            self.line_error(format!("is not a line of a journal export: {error}"))
+        })?;
         match (self.stage, parsed) {
-            (Stage::Nothing, Line::Journal(start)) if start.format == FORMAT => {
+            (ImportStage::BeforeHeader, ExportLine::Journal(start))
+                if start.format == EXPORT_FORMAT =>
+            {
                 if start.events < self.head.0 {
                     let (events, head) = (start.events, self.head);
                     let problem = format!(
                         "says {events} events, and the journal holds {head} already: nothing was changed"
                     );
-                    return Err(self.wrong(problem));
+                    return Err(self.line_error(problem));
                 }
-                self.stage = Stage::Started;
+                self.stage = ImportStage::Started;
             }
-            (Stage::Nothing, Line::Journal(start)) => {
+            (ImportStage::BeforeHeader, ExportLine::Journal(start)) => {
                 let format = start.format;
-                let problem =
-                    format!("says format {format}, this toolcrib knows {FORMAT}: use a newer one");
-                return Err(self.wrong(problem));
+                let problem = format!(
+                    "says format {format}, this toolcrib knows {EXPORT_FORMAT}: use a newer one"
+                );
+                return Err(self.line_error(problem));
             }
-            (Stage::Nothing, _) => {
-                return Err(self.wrong("is not the first line of a journal export".to_owned()));
+            (ImportStage::BeforeHeader, _) => {
+                return Err(self.line_error("is not the first line of a journal export".to_owned()));
             }
-            (Stage::Ended, _) => {
-                return Err(self.wrong("comes after the end of the export".to_owned()));
+            (ImportStage::Ended, _) => {
+                return Err(self.line_error("comes after the end of the export".to_owned()));
             }
-            (Stage::Started, Line::Journal(_)) => {
-                return Err(self.wrong("starts a second export".to_owned()));
+            (ImportStage::Started, ExportLine::Journal(_)) => {
+                return Err(self.line_error("starts a second export".to_owned()));
             }
-            (Stage::Started, Line::Document { digest, text }) => {
-                let document = Document { digest, text };
+            (ImportStage::Started, ExportLine::Document { digest, text }) => {
+                let document = SchemaDocument { digest, text };
                 if !document.is_intact() {
-                    return Err(self.wrong(format!("holds another document than {digest}")));
+                    return Err(self.line_error(format!("holds another document than {digest}")));
                 }
                 self.documents.push(document);
             }
-            (Stage::Started, Line::Answer(answer)) => self.answers.push(answer),
-            (Stage::Started, Line::Event(event)) => {
+            (ImportStage::Started, ExportLine::Answer(answer)) => self.answers.push(answer),
+            (ImportStage::Started, ExportLine::Event(event)) => {
                 self.digest.update(line.trim_end());
                 self.digest.update("\n");
                 self.seen += 1;
@@ -229,27 +240,29 @@ impl<'a> Import<'a> {
                     if event.position <= self.head { &mut self.known } else { &mut self.events };
                 side.push(event);
             }
-            (Stage::Started, Line::End(end)) => self.end(&end).await?,
+            (ImportStage::Started, ExportLine::End(end)) => self.accept_trailer(&end).await?,
         }
         self.bytes += line.len();
         if BATCH_BYTES <= self.bytes
             || BATCH
                 <= self.known.len() + self.events.len() + self.documents.len() + self.answers.len()
         {
-            self.flush().await?;
+            self.store_buffered().await?;
         }
         Ok(())
     }
 
     /// Rejects an event that some store could not return unchanged.
-    fn check_event(&self, event: &Recorded) -> Result<(), TransferError> {
+    fn check_event(&self, event: &RecordedEvent) -> Result<(), TransferError> {
         if event.position.0 != self.seen {
             let (given, next) = (event.position, self.seen);
-            return Err(self.wrong(format!("holds event {given} where event {next} comes next")));
+            return Err(
+                self.line_error(format!("holds event {given} where event {next} comes next"))
+            );
         }
         if EVENT_LIMIT < event.data.len() {
             let bytes = event.data.len();
-            return Err(self.wrong(format!(
+            return Err(self.line_error(format!(
                 "holds an event of {bytes} bytes, over the limit of {EVENT_LIMIT}"
             )));
         }
@@ -259,20 +272,19 @@ impl<'a> Import<'a> {
                 "has the time {}: times are whole microseconds of the years 1970 to 9998",
                 event.time
             );
-            return Err(self.wrong(problem));
+            return Err(self.line_error(problem));
         }
         let texts = [event.stream.as_str(), &event.kind, &event.actor];
         let ids =
             [&event.correlation_id, &event.causation_id].into_iter().flatten().map(|id| &**id);
         if texts.into_iter().chain(ids).any(|text| text.contains('\0')) {
-            return Err(
-                self.wrong("holds a NUL character in a name: no database keeps that".to_owned())
-            );
+            return Err(self
+                .line_error("holds a NUL character in a name: no database keeps that".to_owned()));
         }
         Ok(())
     }
 
-    async fn end(&mut self, end: &End) -> Result<(), TransferError> {
+    async fn accept_trailer(&mut self, end: &ExportTrailer) -> Result<(), TransferError> {
         let digest = std::mem::take(&mut self.digest).finalize();
         let problem = if end.events != self.seen {
             format!("says {} events, but {} came", end.events, self.seen)
@@ -284,25 +296,25 @@ impl<'a> Import<'a> {
         if !problem.is_empty() {
             // Earlier batches are already stored, and cannot be distinguished from valid ones.
             let advice = "get the export again, and import it into an empty journal";
-            return Err(self.wrong(format!("{problem}: {advice}")));
+            return Err(self.line_error(format!("{problem}: {advice}")));
         }
-        self.stage = Stage::Ended;
-        self.flush().await
+        self.stage = ImportStage::Ended;
+        self.store_buffered().await
     }
 
-    async fn flush(&mut self) -> Result<(), TransferError> {
+    async fn store_buffered(&mut self) -> Result<(), TransferError> {
         self.bytes = 0;
-        self.compare().await?;
+        self.compare_history().await?;
         // Documents are stored before the events that need them, and answers after the events that they refer to.
         let (documents, answers) =
             (std::mem::take(&mut self.documents), std::mem::take(&mut self.answers));
         let events = std::mem::take(&mut self.events);
-        self.journal.restore(events, documents, answers).await?;
+        self.journal.restore_events(events, documents, answers).await?;
         Ok(())
     }
 
     /// Compares events that the journal already contains with those of the file.
-    async fn compare(&mut self) -> Result<(), TransferError> {
+    async fn compare_history(&mut self) -> Result<(), TransferError> {
         let known = std::mem::take(&mut self.known);
         let Some(first) = known.first() else { return Ok(()) };
         let before = Position(first.position.0.saturating_sub(1));
@@ -315,16 +327,16 @@ impl<'a> Import<'a> {
 
     /// Completes the import after the last line and returns the number of events.
     pub async fn finish(mut self) -> Result<u64, TransferError> {
-        self.flush().await?;
-        if self.stage != Stage::Ended {
+        self.store_buffered().await?;
+        if self.stage != ImportStage::Ended {
             self.line += 1;
             let problem = "is missing: the file is cut off. What came is stored; import the whole file to go on";
-            return Err(self.wrong(problem.to_owned()));
+            return Err(self.line_error(problem.to_owned()));
         }
         Ok(self.seen)
     }
 
-    fn wrong(&self, problem: String) -> TransferError {
+    fn line_error(&self, problem: String) -> TransferError {
         TransferError::Line { line: self.line, problem }
     }
 }

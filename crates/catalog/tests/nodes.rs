@@ -9,9 +9,9 @@ use model::{GroupId, GroupProfile, NewGroup, SelectorMode, ToolId};
 use tokio_postgres::{Client, NoTls};
 use toolcrib_catalog::group::GroupCommand;
 use toolcrib_catalog::journal::{
-    Append, Appended, Context, Journal, NewEvent, Position, PostgresJournal,
+    AppendOutcome, AppendRequest, ChangeContext, Journal, NewEvent, Position, PostgresJournal,
 };
-use toolcrib_catalog::journal::{StreamAppend, StreamName, Version};
+use toolcrib_catalog::journal::{StreamAppend, StreamName, StreamVersion};
 use toolcrib_catalog::{Catalog, Command, CommandError};
 
 #[path = "support/database.rs"]
@@ -68,8 +68,9 @@ async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
         Arc::new(Catalog::open(Arc::clone(&nodes[1])).await.unwrap()),
     ];
     for number in 0..GROUPS {
-        let done = nodes[0].execute(create(number), Context::by("test"), None).await.unwrap();
-        nodes[1].shown(done.position).await.unwrap();
+        let done =
+            nodes[0].execute(create(number), ChangeContext::by_actor("test"), None).await.unwrap();
+        nodes[1].wait_until_visible(done.position).await.unwrap();
     }
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..COMMANDS {
@@ -77,7 +78,7 @@ async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
         tasks.spawn(async move {
             let command = GroupCommand::AddTools([tool(number)].into());
             let command = Command::Group(group_id(number % GROUPS), command);
-            match node.execute(command, Context::by("test"), None).await {
+            match node.execute(command, ChangeContext::by_actor("test"), None).await {
                 Ok(_) => Some(number),
                 Err(CommandError::Busy { .. }) => None,
                 Err(error) => panic!("{error}"),
@@ -87,9 +88,9 @@ async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
     let acknowledged: BTreeSet<usize> = tasks.join_all().await.into_iter().flatten().collect();
     assert!(COMMANDS - 10 < acknowledged.len(), "only {} went through", acknowledged.len());
 
-    let head = nodes[0].journal().head().await.unwrap();
+    let head = nodes[0].journal().head_position().await.unwrap();
     for node in &nodes {
-        node.shown(head).await.unwrap();
+        node.wait_until_visible(head).await.unwrap();
         let snapshot = node.snapshot();
         let there: BTreeSet<ToolId> =
             snapshot.groups().flat_map(|entry| entry.group.tools.clone()).collect();
@@ -107,10 +108,11 @@ async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
     assert_eq!(nodes[0].snapshot().digest(), nodes[1].snapshot().digest());
 }
 
-fn one_event(stream: &str) -> Append {
+fn one_event(stream: &str) -> AppendRequest {
     let events = vec![NewEvent { kind: "Tested".into(), data: "{}".into() }];
-    let stream = StreamAppend { stream: StreamName::new(stream), expected: Version::NONE, events };
-    Append { streams: vec![stream], ..Append::default() }
+    let stream =
+        StreamAppend { stream: StreamName::new(stream), expected: StreamVersion::NONE, events };
+    AppendRequest { streams: vec![stream], ..AppendRequest::default() }
 }
 
 /// Readers must not skip the position of a transaction that commits late.
@@ -139,7 +141,7 @@ async fn an_append_that_commits_late_is_not_skipped() {
     }
     assert_eq!(seen.len(), 1, "nothing may be seen that stands after an event still on its way");
     transaction.commit().await.unwrap();
-    assert_eq!(fast.await.unwrap().unwrap(), Appended::Stored(Position(3)));
+    assert_eq!(fast.await.unwrap().unwrap(), AppendOutcome::Stored(Position(3)));
     let after = Position(seen.len() as u64);
     seen.extend(reader.read_after(after, 100).await.unwrap());
     let streams: Vec<_> = seen.iter().map(|event| event.stream.as_str()).collect();
@@ -161,7 +163,11 @@ async fn a_node_that_hears_nothing_converges_by_its_timer() {
         // The cut may hit this append, so retry it.
         let position = loop {
             match one
-                .execute(create(number), Context::by("test"), Some(&format!("key {number}")))
+                .execute(
+                    create(number),
+                    ChangeContext::by_actor("test"),
+                    Some(&format!("key {number}")),
+                )
                 .await
             {
                 Ok(done) => break done.position,
@@ -170,7 +176,7 @@ async fn a_node_that_hears_nothing_converges_by_its_timer() {
             }
             assert!(start.elapsed() < Duration::from_secs(10), "writing did not resume");
         };
-        two.shown(position).await.unwrap();
+        two.wait_until_visible(position).await.unwrap();
         assert!(start.elapsed() < Duration::from_secs(10), "the second node did not converge");
     }
     assert_eq!(two.snapshot().groups().len(), 10);
@@ -186,9 +192,10 @@ async fn the_second_node_sees_a_change_within_a_second() {
     let mut slowest = Duration::ZERO;
     let mut seen = HashSet::new();
     for number in 0..20 {
-        let done = one.execute(create(number), Context::by("test"), None).await.unwrap();
+        let done =
+            one.execute(create(number), ChangeContext::by_actor("test"), None).await.unwrap();
         let start = Instant::now();
-        two.shown(done.position).await.unwrap();
+        two.wait_until_visible(done.position).await.unwrap();
         slowest = slowest.max(start.elapsed());
         seen.insert(two.snapshot().groups().len());
     }
@@ -207,15 +214,16 @@ async fn fifty_callers_with_one_idempotency_key_get_one_answer() {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..50 {
         let node = Arc::clone(&nodes[number % 2]);
-        tasks.spawn(
-            async move { node.execute(create(1), Context::by("test"), Some("one key")).await },
-        );
+        tasks.spawn(async move {
+            node.execute(create(1), ChangeContext::by_actor("test"), Some("one key")).await
+        });
     }
     let answers: Vec<_> = tasks.join_all().await.into_iter().map(|done| done.unwrap()).collect();
     assert_eq!(answers.iter().filter(|answer| !answer.repeated).count(), 1);
-    let same = |answer: &toolcrib_catalog::Executed| (answer.position, answer.answer.clone());
+    let same =
+        |answer: &toolcrib_catalog::ExecutedCommand| (answer.position, answer.answer.clone());
     assert!(answers.iter().all(|answer| same(answer) == same(&answers[0])));
-    assert_eq!(nodes[0].journal().head().await.unwrap(), Position(1));
+    assert_eq!(nodes[0].journal().head_position().await.unwrap(), Position(1));
 }
 
 /// A command is decided against the latest events of all nodes, even if it looks redundant or impossible on this node.
@@ -225,12 +233,16 @@ async fn a_command_is_not_decided_on_an_outdated_snapshot() {
     let one = Catalog::open(journal(&url).await).await.unwrap();
     let two = Catalog::open(journal(&url).await).await.unwrap();
     let group = |command| Command::Group(group_id(1), command);
-    one.execute(create(1), Context::by("test"), None).await.unwrap();
+    one.execute(create(1), ChangeContext::by_actor("test"), None).await.unwrap();
     for _ in 0..20 {
-        let off =
-            one.execute(group(GroupCommand::Deactivate), Context::by("test"), None).await.unwrap();
-        let on =
-            two.execute(group(GroupCommand::Activate), Context::by("test"), None).await.unwrap();
+        let off = one
+            .execute(group(GroupCommand::Deactivate), ChangeContext::by_actor("test"), None)
+            .await
+            .unwrap();
+        let on = two
+            .execute(group(GroupCommand::Activate), ChangeContext::by_actor("test"), None)
+            .await
+            .unwrap();
         assert!(off.answer["changed"] == true && on.answer["changed"] == true);
     }
 }

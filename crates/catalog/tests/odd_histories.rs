@@ -7,14 +7,14 @@ use model::NewGroup;
 use toolcrib_catalog::clock::SystemClock;
 use toolcrib_catalog::group::GroupCommand;
 use toolcrib_catalog::journal::{
-    Append, Appended, Context, Journal, MemoryJournal, NewEvent, Position, StreamAppend,
-    StreamName, Version,
+    AppendOutcome, AppendRequest, ChangeContext, Journal, MemoryJournal, NewEvent, Position,
+    StreamAppend, StreamName, StreamVersion,
 };
 use toolcrib_catalog::label::LabelCommand;
 use toolcrib_catalog::policy::PolicyCommand;
 use toolcrib_catalog::source::SourceCommand;
 use toolcrib_catalog::tool::ToolCommand;
-use toolcrib_catalog::{Catalog, Command, Moment, Snapshot, snapshot_at};
+use toolcrib_catalog::{Catalog, Command, JournalMoment, Snapshot, snapshot_at};
 
 const SOURCE: (&str, &str, &str) = (
     "upstream_source-s",
@@ -51,21 +51,28 @@ impl History {
         let known = self.streams.iter().filter(|(name, _)| name == stream).count() as u64;
         self.streams.push((stream.to_owned(), known + 1));
         let events = vec![NewEvent { kind: kind.into(), data: data.into() }];
-        let stream =
-            StreamAppend { stream: StreamName::new(stream), expected: Version(known), events };
-        let appended =
-            self.journal.append(Append { streams: vec![stream], ..Append::default() }).await;
-        let Appended::Stored(position) = appended.unwrap() else { unreachable!("there is no key") };
-        self.catalog.shown(position).await.unwrap();
+        let stream = StreamAppend {
+            stream: StreamName::new(stream),
+            expected: StreamVersion(known),
+            events,
+        };
+        let appended = self
+            .journal
+            .append(AppendRequest { streams: vec![stream], ..AppendRequest::default() })
+            .await;
+        let AppendOutcome::Stored(position) = appended.unwrap() else {
+            unreachable!("there is no key")
+        };
+        self.catalog.wait_until_visible(position).await.unwrap();
     }
 
     /// Checks that the live snapshot, a fold from zero and a checkpoint agree; returns the live snapshot.
     async fn check(&self) -> Arc<Snapshot> {
         let live = self.catalog.snapshot();
-        let all = Moment::Position(Position(u64::MAX));
+        let all = JournalMoment::Position(Position(u64::MAX));
         let rebuilt = snapshot_at(&*self.journal, all).await.unwrap();
         assert_eq!(live.digest(), rebuilt.digest(), "live and rebuilt");
-        self.catalog.checkpoint().await.unwrap();
+        self.catalog.checkpoint_now().await.unwrap();
         let started = Catalog::open(Arc::clone(&self.journal)).await.unwrap();
         assert_eq!(
             live.digest(),
@@ -157,7 +164,8 @@ async fn events_of_a_newer_version_do_not_block_a_stream() {
         Command::Label("l".parse().unwrap(), LabelCommand::Delete),
     ];
     for command in commands {
-        let done = history.catalog.execute(command, Context::by("test"), None).await.unwrap();
+        let done =
+            history.catalog.execute(command, ChangeContext::by_actor("test"), None).await.unwrap();
         assert_eq!(done.answer["changed"], true);
         history.check().await;
     }
@@ -181,11 +189,12 @@ async fn references_left_by_a_race_do_not_apply_to_a_recreated_id() {
     let new = serde_json::json!({"id": "g", "profile": {"name": "G"}});
     let new: Box<NewGroup> = serde_json::from_value(new).unwrap();
     let create = Command::Group("g".parse().unwrap(), GroupCommand::Create(new));
-    let refused = history.catalog.execute(create, Context::by("test"), None).await.unwrap_err();
+    let refused =
+        history.catalog.execute(create, ChangeContext::by_actor("test"), None).await.unwrap_err();
     assert_eq!(refused.to_string(), "group `g` is granted by `p`: change those policies first");
     let profile = serde_json::from_value(serde_json::json!({"name": "L"})).unwrap();
     let create = Command::Label("l".parse().unwrap(), LabelCommand::Create(profile));
-    history.catalog.execute(create, Context::by("test"), None).await.unwrap();
+    history.catalog.execute(create, ChangeContext::by_actor("test"), None).await.unwrap();
     let snapshot = history.check().await;
     assert!(snapshot.tool(&"s:t".parse().unwrap()).unwrap().tool.labels.is_empty());
 }

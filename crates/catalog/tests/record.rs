@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{ErrorCode, Primitive};
+use model::{ErrorCode, McpPrimitive};
 use tokio_postgres::NoTls;
 use toolcrib_catalog::record::{
-    CallDoor, CallEnd, CallFilter, CallRecord, Expected, MemoryRecords, PostgresRecords,
-    RecordedCall, Records, Row, ShownBy, SqliteRecords, Usage, UsageOf, UsagePage, verify_records,
+    AuditExpectations, CallEndpoint, CallFilter, CallLog, CallLogRow, CallRecord,
+    CallerCredentialKind, FinalCallStatus, MemoryCallLog, PostgresCallLog, RecordedCall,
+    SqliteCallLog, UsageKind, UsagePage, UsageTotals, verify_call_log,
 };
 
 use self::support::database;
@@ -17,18 +18,18 @@ use self::support::database;
 mod support;
 
 struct Store {
-    records: Arc<dyn Records>,
+    records: Arc<dyn CallLog>,
     folder: Option<tempfile::TempDir>,
     url: Option<String>,
 }
 
 async fn stores(name: &str) -> [Store; 3] {
     let folder = tempfile::tempdir().unwrap();
-    let sqlite = SqliteRecords::open(&folder.path().join("crib.db.record")).unwrap();
+    let sqlite = SqliteCallLog::open(&folder.path().join("crib.db.record")).unwrap();
     let url = database(&format!("record_{name}")).await;
-    let postgres = PostgresRecords::connect(url.parse().unwrap()).await.unwrap();
+    let postgres = PostgresCallLog::connect(url.parse().unwrap()).await.unwrap();
     [
-        Store { records: Arc::new(MemoryRecords::default()), folder: None, url: None },
+        Store { records: Arc::new(MemoryCallLog::default()), folder: None, url: None },
         Store { records: Arc::new(sqlite), folder: Some(folder), url: None },
         Store { records: Arc::new(postgres), folder: None, url: Some(url) },
     ]
@@ -51,11 +52,14 @@ impl Store {
     }
 
     async fn problems(&self) -> Vec<String> {
-        verify_records(&*self.records, Expected::default(), |_| {}).await.unwrap().problems
+        verify_call_log(&*self.records, AuditExpectations::default(), |_| {})
+            .await
+            .unwrap()
+            .problems
     }
 
     async fn ids(&self, filter: CallFilter) -> Vec<u64> {
-        let rows = self.records.read(CallFilter { limit: 100, ..filter }).await.unwrap();
+        let rows = self.records.read_rows(CallFilter { limit: 100, ..filter }).await.unwrap();
         rows.iter().map(|row| row.id).collect()
     }
 }
@@ -71,12 +75,12 @@ fn call(tool: &str, minute: u32) -> CallRecord {
         subject: "ada".into(),
         issuer: Some("https://id.example".into()),
         client: None,
-        means: ShownBy::Token,
-        door: CallDoor::Mcp,
-        kind: Primitive::Tool,
+        means: CallerCredentialKind::Token,
+        door: CallEndpoint::Mcp,
+        kind: McpPrimitive::Tool,
         tool_id: Some(tool.into()),
         source_id: tool.split(':').next().map(Into::into),
-        status: CallEnd::Completed,
+        status: FinalCallStatus::Completed,
         code: None,
         error: None,
         upstream_status: Some(200),
@@ -90,7 +94,7 @@ fn call(tool: &str, minute: u32) -> CallRecord {
 }
 
 fn failed(tool: &str, minute: u32, why: &str) -> CallRecord {
-    let (status, code) = (CallEnd::Failed, Some(ErrorCode::RateLimited));
+    let (status, code) = (FinalCallStatus::Failed, Some(ErrorCode::RateLimited));
     CallRecord { status, code, error: Some(why.into()), ..call(tool, minute) }
 }
 
@@ -99,17 +103,20 @@ async fn a_row_holds_the_stored_call_and_links_to_the_previous_row() {
     for store in stores("rows").await {
         store
             .records
-            .store([call("a:x", 1), failed("b:y", 2, "no \u{1F37A}")].into())
+            .store_calls([call("a:x", 1), failed("b:y", 2, "no \u{1F37A}")].into())
             .await
             .unwrap();
-        store.records.store([call("a:x", 3)].into()).await.unwrap();
-        let rows = store.records.read(CallFilter { limit: 9, ..Default::default() }).await.unwrap();
-        let calls: Vec<RecordedCall> = rows.iter().rev().map(|row| row.call().unwrap()).collect();
+        store.records.store_calls([call("a:x", 3)].into()).await.unwrap();
+        let rows =
+            store.records.read_rows(CallFilter { limit: 9, ..Default::default() }).await.unwrap();
+        let calls: Vec<RecordedCall> =
+            rows.iter().rev().map(|row| row.parse_call().unwrap()).collect();
         assert_eq!(calls[1].call, failed("b:y", 2, "no \u{1F37A}"));
         for (one, two) in calls.iter().zip(&calls[1..]) {
             assert_eq!((two.previous, two.id), (one.hash, one.id + 1));
         }
-        let verified = verify_records(&*store.records, Expected::default(), |_| {}).await.unwrap();
+        let verified =
+            verify_call_log(&*store.records, AuditExpectations::default(), |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.removed, verified.head.id), (3, 0, 3));
         assert_eq!(verified.problems, Vec::<String>::new());
     }
@@ -117,24 +124,28 @@ async fn a_row_holds_the_stored_call_and_links_to_the_previous_row() {
 
 #[test]
 fn an_exported_line_is_hashed_without_its_hash_field() {
-    let row = Row { id: 1, text: r#"{"id":1,"a":"b"}"#.into(), hash: model::Digest::of("x") };
+    let row = CallLogRow {
+        id: 1,
+        text: r#"{"id":1,"a":"b"}"#.into(),
+        hash: model::Digest::of_bytes("x"),
+    };
     assert_eq!(row.to_line(), format!(r#"{{"id":1,"a":"b","hash":"{}"}}"#, row.hash));
 }
 
 #[tokio::test]
 async fn calls_are_found_by_every_filter() {
     for store in stores("filters").await {
-        let cancelled = CallRecord { status: CallEnd::Cancelled, ..call("b:y", 4) };
+        let cancelled = CallRecord { status: FinalCallStatus::Cancelled, ..call("b:y", 4) };
         let by_eve = CallRecord { subject: "eve".into(), ..call("a:x", 5) };
         let of_a_trace = CallRecord {
             issuer: None,
-            door: CallDoor::Stdio,
+            door: CallEndpoint::Stdio,
             correlation_id: Some("r7".into()),
             trace_id: Some("0af7651916cd43dd8448eb211c80319c".into()),
             ..call("a:x", 1)
         };
         let all = vec![of_a_trace, failed("a:z", 2, "no"), call("b:y", 3), cancelled, by_eve];
-        store.records.store(all.into()).await.unwrap();
+        store.records.store_calls(all.into()).await.unwrap();
         let text = |text: &str| Some(text.to_owned());
         let none = CallFilter::default;
         assert_eq!(store.ids(none()).await, [5, 4, 3, 2, 1]);
@@ -144,13 +155,13 @@ async fn calls_are_found_by_every_filter() {
         assert_eq!(store.ids(CallFilter { subject: text("e\0e"), ..none() }).await, [0; 0]);
         let issuer = text("https://id.example");
         assert_eq!(store.ids(CallFilter { issuer, ..none() }).await, [5, 4, 3, 2]);
-        let door = Some(CallDoor::Stdio);
+        let door = Some(CallEndpoint::Stdio);
         assert_eq!(store.ids(CallFilter { door, ..none() }).await, [1]);
         let correlation_id = text("r7");
         assert_eq!(store.ids(CallFilter { correlation_id, ..none() }).await, [1]);
         let trace_id = text("0af7651916cd43dd8448eb211c80319c");
         assert_eq!(store.ids(CallFilter { trace_id, ..none() }).await, [1]);
-        let status = Some(CallEnd::Cancelled);
+        let status = Some(FinalCallStatus::Cancelled);
         assert_eq!(store.ids(CallFilter { status, ..none() }).await, [4]);
         assert_eq!(store.ids(CallFilter { code: text("rate_limited"), ..none() }).await, [2]);
         let (since, until) = (Some(time(2)), Some(time(4)));
@@ -182,7 +193,7 @@ async fn changed_or_removed_rows_are_detected() {
         for store in stores(&format!("tamper_{attempt}")).await {
             store
                 .records
-                .store((1..=5).map(|minute| call("a:x", minute)).collect::<Vec<_>>().into())
+                .store_calls((1..=5).map(|minute| call("a:x", minute)).collect::<Vec<_>>().into())
                 .await
                 .unwrap();
             assert_eq!(store.problems().await, Vec::<String>::new());
@@ -198,37 +209,42 @@ async fn changed_or_removed_rows_are_detected() {
 async fn usage_totals_follow_the_rows_and_outlive_them() {
     for store in stores("usage").await {
         let calls = vec![call("a:x", 5), failed("a:x", 2, "first"), failed("a:x", 3, "last")];
-        store.records.store(calls.into()).await.unwrap();
-        store.records.store([call("a:x", 4), call("b:y", 6)].into()).await.unwrap();
-        assert_eq!(store.records.forget_before(time(50)).await.unwrap(), 4);
+        store.records.store_calls(calls.into()).await.unwrap();
+        store.records.store_calls([call("a:x", 4), call("b:y", 6)].into()).await.unwrap();
+        assert_eq!(store.records.remove_before(time(50)).await.unwrap(), 4);
         let names = vec!["a:x".to_owned(), "never".to_owned()];
-        let usage = store.records.usage(UsageOf::Tool, names).await.unwrap();
+        let usage = store.records.usage_totals(UsageKind::Tool, names).await.unwrap();
         let [(name, usage)] = &usage[..] else { panic!("{usage:?}") };
         assert_eq!((&**name, usage.execution_count, usage.error_count), ("a:x", 4, 2));
         assert_eq!(usage.last_error.as_deref(), Some("last"));
         assert_eq!(usage.last_executed_at, Some(time(5)));
-        let agents = store.records.usage(UsageOf::Subject, vec!["ada".to_owned()]).await.unwrap();
+        let agents =
+            store.records.usage_totals(UsageKind::Subject, vec!["ada".to_owned()]).await.unwrap();
         assert_eq!(agents[0].1.execution_count, 5);
-        store.records.store([call("a:w", 7), call("c:z", 8), call("c:z", 9)].into()).await.unwrap();
+        store
+            .records
+            .store_calls([call("a:w", 7), call("c:z", 8), call("c:z", 9)].into())
+            .await
+            .unwrap();
         let unknown = CallRecord { tool_id: None, ..call("a:x", 10) };
-        store.records.store([unknown].into()).await.unwrap();
+        store.records.store_calls([unknown].into()).await.unwrap();
         let most = async |page: UsagePage| store.records.most_used(page).await.unwrap();
-        let names = |used: &[(String, Usage)]| -> Vec<String> {
+        let names = |used: &[(String, UsageTotals)]| -> Vec<String> {
             used.iter().map(|(name, _)| name.clone()).collect()
         };
-        let all = most(UsagePage::first(UsageOf::Tool, 10)).await;
+        let all = most(UsagePage::first_page(UsageKind::Tool, 10)).await;
         assert_eq!(names(&all), ["a:x", "c:z", "a:w", "b:y"]);
         assert_eq!((all[0].1.execution_count, all[0].1.error_count), (4, 2));
         // Reading the usage page by page gives the same list.
         let (mut paged, mut after) = (Vec::new(), None);
         loop {
-            let page = most(UsagePage { of: UsageOf::Tool, after, limit: 1 }).await;
+            let page = most(UsagePage { of: UsageKind::Tool, after, limit: 1 }).await;
             let Some((name, usage)) = page.first() else { break };
             after = Some((usage.execution_count, name.clone()));
             paged.extend(page);
         }
         assert_eq!(paged, all);
-        let callers = most(UsagePage::first(UsageOf::Subject, 10)).await;
+        let callers = most(UsagePage::first_page(UsageKind::Subject, 10)).await;
         assert_eq!((names(&callers), callers[0].1.execution_count), (vec!["ada".to_owned()], 9));
     }
 }
@@ -237,23 +253,25 @@ async fn usage_totals_follow_the_rows_and_outlive_them() {
 async fn old_rows_are_removed_and_the_chain_continues() {
     for store in stores("retention").await {
         let calls = [1, 2, 9, 3, 10].map(|minute| call("a:x", minute));
-        store.records.store(calls[..1].to_vec().into()).await.unwrap();
-        let kept = store.records.chain().await.unwrap().head;
-        store.records.store(calls[1..].to_vec().into()).await.unwrap();
+        store.records.store_calls(calls[..1].to_vec().into()).await.unwrap();
+        let kept = store.records.chain_bounds().await.unwrap().head;
+        store.records.store_calls(calls[1..].to_vec().into()).await.unwrap();
         // Retention keeps the second row, the newest removable one, to prove the age of the first. The old fourth row
         // stays because the newer third precedes it.
-        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 1);
-        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 0);
+        assert_eq!(store.records.remove_before(time(5)).await.unwrap(), 1);
+        assert_eq!(store.records.remove_before(time(5)).await.unwrap(), 0);
         assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3, 2]);
-        store.records.store([call("a:x", 11)].into()).await.unwrap();
-        let expected = Expected { removed_before: Some(time(5)), ..Expected::default() };
-        let verified = verify_records(&*store.records, expected, |_| {}).await.unwrap();
+        store.records.store_calls([call("a:x", 11)].into()).await.unwrap();
+        let expected =
+            AuditExpectations { removed_before: Some(time(5)), ..AuditExpectations::default() };
+        let verified = verify_call_log(&*store.records, expected, |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.removed, verified.head.id), (5, 1, 6));
         assert_eq!((verified.problems, verified.too_old), (vec![], None));
         assert_eq!(verified.oldest, Some(time(2)));
-        assert_eq!(store.records.forget_before(time(10)).await.unwrap(), 2);
-        let expected = Expected { head: Some(kept.into()), ..Expected::default() };
-        let verified = verify_records(&*store.records, expected, |_| {}).await.unwrap();
+        assert_eq!(store.records.remove_before(time(10)).await.unwrap(), 2);
+        let expected =
+            AuditExpectations { head: Some(kept.into()), ..AuditExpectations::default() };
+        let verified = verify_call_log(&*store.records, expected, |_| {}).await.unwrap();
         assert_eq!((verified.problems, verified.too_old), (vec![], Some(1)));
         if store.tamper("DELETE FROM toolcrib_calls WHERE id = 5").await {
             assert_eq!(store.problems().await, ["row 5 is missing"]);
@@ -267,11 +285,18 @@ async fn rows_removed_too_early_from_the_front_are_detected_by_age() {
         INSERT INTO toolcrib_calls_anchor (one, id, hash) SELECT 1, id, hash FROM toolcrib_calls WHERE id = 3;
         DELETE FROM toolcrib_calls WHERE id <= 3";
     for store in stores("front").await {
-        store.records.store([1, 2, 9, 10].map(|minute| call("a:x", minute)).into()).await.unwrap();
-        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 1);
+        store
+            .records
+            .store_calls([1, 2, 9, 10].map(|minute| call("a:x", minute)).into())
+            .await
+            .unwrap();
+        assert_eq!(store.records.remove_before(time(5)).await.unwrap(), 1);
         let problems = async |removed_before| {
-            let expected = Expected { removed_before: Some(removed_before), ..Expected::default() };
-            verify_records(&*store.records, expected, |_| {}).await.unwrap().problems
+            let expected = AuditExpectations {
+                removed_before: Some(removed_before),
+                ..AuditExpectations::default()
+            };
+            verify_call_log(&*store.records, expected, |_| {}).await.unwrap().problems
         };
         assert_eq!(problems(time(5)).await, [""; 0]);
         // If rows are kept without a limit, any removed row is a problem.
@@ -293,21 +318,24 @@ async fn rows_removed_too_early_from_the_front_are_detected_by_age() {
 #[tokio::test]
 async fn concurrent_writers_extend_one_chain() {
     for store in stores("nodes").await {
-        let mut all: Vec<Arc<dyn Records>> = vec![Arc::clone(&store.records)];
+        let mut all: Vec<Arc<dyn CallLog>> = vec![Arc::clone(&store.records)];
         if let Some(folder) = &store.folder {
             let path = folder.path().join("crib.db.record");
-            all.push(Arc::new(SqliteRecords::open(&path).unwrap()));
+            all.push(Arc::new(SqliteCallLog::open(&path).unwrap()));
         }
         if let Some(url) = &store.url {
-            all.push(Arc::new(PostgresRecords::connect(url.parse().unwrap()).await.unwrap()));
+            all.push(Arc::new(PostgresCallLog::connect(url.parse().unwrap()).await.unwrap()));
         }
         let mut storing = tokio::task::JoinSet::new();
         for minute in 0..20 {
             let records = Arc::clone(&all[minute as usize % all.len()]);
-            storing.spawn(async move { records.store(vec![call("a:x", minute); 3].into()).await });
+            storing.spawn(
+                async move { records.store_calls(vec![call("a:x", minute); 3].into()).await },
+            );
         }
         storing.join_all().await.into_iter().for_each(|stored| stored.unwrap());
-        let verified = verify_records(&*store.records, Expected::default(), |_| {}).await.unwrap();
+        let verified =
+            verify_call_log(&*store.records, AuditExpectations::default(), |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.problems), (60, Vec::new()));
     }
 }
@@ -315,14 +343,17 @@ async fn concurrent_writers_extend_one_chain() {
 #[tokio::test]
 async fn a_call_log_is_reopened_and_a_foreign_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let path = SqliteRecords::beside(&folder.path().join("crib.db"));
+    let path = SqliteCallLog::path_beside(&folder.path().join("crib.db"));
     assert!(path.ends_with("crib.db.record"));
-    assert!(SqliteRecords::open_read_only(&path).is_err());
-    SqliteRecords::open(&path).unwrap().store([call("a:x", 1)].into()).await.unwrap();
-    let records = SqliteRecords::open_read_only(&path).unwrap();
-    assert_eq!(verify_records(&records, Expected::default(), |_| {}).await.unwrap().rows, 1);
-    assert!(records.store([call("a:x", 1)].into()).await.is_err());
+    assert!(SqliteCallLog::open_read_only(&path).is_err());
+    SqliteCallLog::open(&path).unwrap().store_calls([call("a:x", 1)].into()).await.unwrap();
+    let records = SqliteCallLog::open_read_only(&path).unwrap();
+    assert_eq!(
+        verify_call_log(&records, AuditExpectations::default(), |_| {}).await.unwrap().rows,
+        1
+    );
+    assert!(records.store_calls([call("a:x", 1)].into()).await.is_err());
     let foreign = folder.path().join("other.db");
     rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
-    assert!(SqliteRecords::open(&foreign).is_err());
+    assert!(SqliteCallLog::open(&foreign).is_err());
 }

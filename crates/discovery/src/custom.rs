@@ -13,7 +13,7 @@ mod uri;
 
 use std::collections::HashSet;
 
-use model::placeholder::{self, Part};
+use model::placeholder::{self, TemplatePart};
 use model::{
     CustomSettings, CustomWork, Execution, Manifest, PromptArgument, RawJson, Schema, SourceId,
     SourceUrl, ToolId,
@@ -21,10 +21,10 @@ use model::{
 use serde_json::json;
 use url::Url;
 
-pub use self::uri::values as values_of_uri;
+pub use self::uri::match_uri_template as values_of_uri;
 
 /// The maximum number of tools, prompts and resources of one source.
-const MOST: usize = 1_000;
+const MAX_DECLARATIONS: usize = 1_000;
 /// The maximum length of a text or blob, in bytes. Longer content belongs in a file.
 const TEXT_LIMIT: usize = 1 << 20;
 /// The maximum length of a name other than a tool's, in bytes.
@@ -34,7 +34,7 @@ const VALUES_LIMIT: usize = 1_000;
 
 /// One tool, prompt or resource that an admin declared.
 #[derive(Clone, Debug)]
-pub struct Declared {
+pub struct CustomDeclaration {
     /// The field path in the settings: `tools[0]`.
     pub at: String,
     /// The key within the source.
@@ -53,37 +53,46 @@ pub struct CustomProblem {
 }
 
 /// Reads the settings and returns their declarations, or all problems. Paths are relative to `base`.
-pub fn read(
+pub fn read_custom_settings(
     source: &SourceId,
     base: Option<&SourceUrl>,
     settings: &CustomSettings,
-) -> Result<Vec<Declared>, Vec<CustomProblem>> {
+) -> Result<Vec<CustomDeclaration>, Vec<CustomProblem>> {
     let base = base.map(SourceUrl::as_url);
-    let mut reader =
-        Reader { source, base, taken: HashSet::new(), problems: Vec::new(), declared: Vec::new() };
+    let mut reader = CustomSettingsReader {
+        source,
+        base,
+        taken_keys: HashSet::new(),
+        problems: Vec::new(),
+        declared: Vec::new(),
+    };
     let CustomSettings { tools, prompts, resources, resource_templates } = settings;
-    if MOST < tools.len() + prompts.len() + resources.len() + resource_templates.len() {
-        let why =
-            format!("has more than {MOST} tools, prompts and resources: make two sources of it");
+    if MAX_DECLARATIONS < tools.len() + prompts.len() + resources.len() + resource_templates.len() {
+        let why = format!(
+            "has more than {MAX_DECLARATIONS} tools, prompts and resources: make two sources of it"
+        );
         return Err(vec![CustomProblem { at: String::new(), why }]);
     }
-    tools.iter().enumerate().for_each(|(number, tool)| reader.tool(number, tool));
-    prompts.iter().enumerate().for_each(|(number, prompt)| reader.prompt(number, prompt));
-    resources.iter().enumerate().for_each(|(number, it)| reader.resource(number, it));
-    resource_templates.iter().enumerate().for_each(|(number, it)| reader.template(number, it));
+    tools.iter().enumerate().for_each(|(number, tool)| reader.read_tool(number, tool));
+    prompts.iter().enumerate().for_each(|(number, prompt)| reader.read_prompt(number, prompt));
+    resources.iter().enumerate().for_each(|(number, it)| reader.read_resource(number, it));
+    resource_templates
+        .iter()
+        .enumerate()
+        .for_each(|(number, it)| reader.read_resource_template(number, it));
     if reader.problems.is_empty() { Ok(reader.declared) } else { Err(reader.problems) }
 }
 
-struct Reader<'a> {
+struct CustomSettingsReader<'a> {
     source: &'a SourceId,
     base: Option<&'a Url>,
-    taken: HashSet<String>,
+    taken_keys: HashSet<String>,
     problems: Vec<CustomProblem>,
-    declared: Vec<Declared>,
+    declared: Vec<CustomDeclaration>,
 }
 
 /// The fields that every declaration has.
-struct Head<'a> {
+struct DeclarationHead<'a> {
     at: String,
     key: String,
     name: &'a str,
@@ -91,36 +100,42 @@ struct Head<'a> {
     description: &'a str,
 }
 
-impl Reader<'_> {
-    fn say(&mut self, at: impl Into<String>, why: impl Into<String>) {
+impl CustomSettingsReader<'_> {
+    fn report_problem(&mut self, at: impl Into<String>, why: impl Into<String>) {
         self.problems.push(CustomProblem { at: at.into(), why: why.into() });
     }
 
     /// Reserves a key; reports a problem if it is taken or invalid.
-    fn take(&mut self, at: &str, key: &str, twice: String) {
-        if !self.taken.insert(key.to_owned()) {
-            self.say(at, twice);
+    fn reserve_key(&mut self, at: &str, key: &str, twice: String) {
+        if !self.taken_keys.insert(key.to_owned()) {
+            self.report_problem(at, twice);
         } else if let Err(error) = ToolId::new(self.source, key) {
-            self.say(at, error.rule);
+            self.report_problem(at, error.rule);
         }
     }
 
     fn check_name(&mut self, at: &str, name: &str) {
         if name.trim().is_empty() || NAME_LIMIT < name.len() || name.chars().any(char::is_control) {
-            self.say(at, format!("is to have 1 to {NAME_LIMIT} bytes that can be printed"));
+            self.report_problem(
+                at,
+                format!("is to have 1 to {NAME_LIMIT} bytes that can be printed"),
+            );
         }
     }
 
     fn check_length(&mut self, at: &str, text: &str) {
         if TEXT_LIMIT < text.len() {
-            self.say(at, format!("is longer than {TEXT_LIMIT} bytes: keep it in a file"));
+            self.report_problem(
+                at,
+                format!("is longer than {TEXT_LIMIT} bytes: keep it in a file"),
+            );
         }
     }
 
     /// Checks the values that completion proposes to a user.
     fn check_values(&mut self, at: &str, values: &[Box<str>]) {
         if VALUES_LIMIT < values.len() {
-            self.say(at, format!("has more than {VALUES_LIMIT} values"));
+            self.report_problem(at, format!("has more than {VALUES_LIMIT} values"));
         }
         for (number, value) in values.iter().enumerate() {
             self.check_name(&format!("{at}[{number}]"), value);
@@ -128,25 +143,30 @@ impl Reader<'_> {
     }
 
     /// Reports a problem unless exactly one of several fields is set.
-    fn check_one(&mut self, at: &str, given: &[(&str, bool)]) {
+    fn check_exactly_one(&mut self, at: &str, given: &[(&str, bool)]) {
         let names: Vec<_> = given.iter().map(|(name, _)| format!("`{name}`")).collect();
         let count = given.iter().filter(|(_, is_given)| *is_given).count();
         if count != 1 {
             let names = names.join(", ");
             let but = if count == 0 { "none is" } else { "several are" };
-            self.say(at, format!("is to have one of {names}, and {but} given"));
+            self.report_problem(at, format!("is to have one of {names}, and {but} given"));
         }
     }
 
-    fn declare(&mut self, head: Head<'_>, work: CustomWork, extra: &[(&str, serde_json::Value)]) {
+    fn add_declaration(
+        &mut self,
+        head: DeclarationHead<'_>,
+        work: CustomWork,
+        extra: &[(&str, serde_json::Value)],
+    ) {
         let does = Some(Box::new(work));
-        let manifest = manifest(&head, Execution::Custom { does }, extra);
-        self.declared.push(Declared { at: head.at, key: head.key, manifest });
+        let manifest = build_manifest(&head, Execution::Custom { does }, extra);
+        self.declared.push(CustomDeclaration { at: head.at, key: head.key, manifest });
     }
 }
 
-fn manifest(
-    head: &Head<'_>,
+fn build_manifest(
+    head: &DeclarationHead<'_>,
     execution: Execution,
     extra: &[(&str, serde_json::Value)],
 ) -> Manifest {
@@ -168,17 +188,17 @@ fn manifest(
 }
 
 /// The names of the placeholders in a text.
-fn names<'a>(text: &'a str, is_name: &impl Fn(&str) -> bool) -> Vec<&'a str> {
-    let parts = placeholder::parts(text, is_name).into_iter();
+fn placeholder_names<'a>(text: &'a str, is_name: &impl Fn(&str) -> bool) -> Vec<&'a str> {
+    let parts = placeholder::split_template(text, is_name).into_iter();
     let names = parts.filter_map(|part| match part {
-        Part::Name(name) => Some(name),
-        Part::Text(_) => None,
+        TemplatePart::Name(name) => Some(name),
+        TemplatePart::Text(_) => None,
     });
     names.collect()
 }
 
 /// The arguments of a prompt as `prompts/list` of MCP returns them.
-fn listed(arguments: &[PromptArgument]) -> serde_json::Value {
+fn prompt_arguments_json(arguments: &[PromptArgument]) -> serde_json::Value {
     let bare =
         |argument: &PromptArgument| PromptArgument { values: Vec::new(), ..argument.clone() };
     arguments.iter().map(|argument| json!(bare(argument))).collect()

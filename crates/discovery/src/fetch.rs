@@ -4,39 +4,39 @@
 
 use std::time::Duration;
 
-use upstream::http::{HttpClient, Limits, Url};
+use upstream::http::{ExchangeLimits, HttpClient, Url};
 
 use crate::DiscoveryError;
-use crate::openapi::Address;
+use crate::openapi::SpecificationAddress;
 
 /// Deadline and size limit for one document.
-pub const LIMITS: Limits =
-    Limits { deadline: Duration::from_secs(60), max_bytes: 32 * 1024 * 1024 };
+pub const DOCUMENT_LIMITS: ExchangeLimits =
+    ExchangeLimits { deadline: Duration::from_secs(60), max_bytes: 32 * 1024 * 1024 };
 
 /// Fetches a document and returns it with its address after redirects.
-pub async fn fetch(
+pub async fn fetch_document(
     client: &HttpClient,
     url: &Url,
-    limits: Limits,
-) -> Result<(Address, Vec<u8>), DiscoveryError> {
-    let what = shown(url);
+    limits: ExchangeLimits,
+) -> Result<(SpecificationAddress, Vec<u8>), DiscoveryError> {
+    let what = url_without_query(url);
     let answer = match client.get_document(url, limits).await {
         Ok(answer) => answer,
-        Err(source) => return Err(DiscoveryError::Fetch { what, source }),
+        Err(source) => return Err(DiscoveryError::FetchFailed { what, source }),
     };
     match answer.status {
-        200 => Ok((Address::Url(answer.url), answer.body)),
-        status => Err(DiscoveryError::Status { what, status }),
+        200 => Ok((SpecificationAddress::Url(answer.url), answer.body)),
+        status => Err(DiscoveryError::UnexpectedStatus { what, status }),
     }
 }
 
 /// The URL without its query, which may contain secrets.
-pub(crate) fn shown(url: &Url) -> String {
+pub(crate) fn url_without_query(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// Rejects an HTML page before it is parsed as YAML, where the error messages would not help.
-pub(crate) fn refuse_web_page(bytes: &[u8]) -> Result<(), DiscoveryError> {
+pub(crate) fn reject_web_page(bytes: &[u8]) -> Result<(), DiscoveryError> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match text.trim_ascii_start().first() {
         Some(b'<') => Err(DiscoveryError::WebPage),

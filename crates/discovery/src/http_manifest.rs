@@ -9,15 +9,18 @@ pub(crate) mod request;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use model::{Execution, Inventory, Manifest, Polling, RawJson, Schema, SourceId, ToolId, Warning};
+use model::{
+    DiscoveryWarning, Execution, Inventory, Manifest, RawJson, Schema, SourceId, StatusPolling,
+    ToolId,
+};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::{DiscoveryError, Found, polling};
+use crate::{DiscoveredInventory, DiscoveryError, polling};
 
 const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
 /// The fields that we read; all others are passed on in `extra`.
-const KNOWN: [&str; 8] = [
+const KNOWN_FIELDS: [&str; 8] = [
     "name",
     "title",
     "description",
@@ -28,61 +31,64 @@ const KNOWN: [&str; 8] = [
     "polling",
 ];
 /// The maximum length of the document's own text in a warning, in characters.
-const SHOWN: usize = 80;
+const EXCERPT_CHARS: usize = 80;
 
 /// A problem of an entry, or an assumption made about it.
-struct Finding {
+struct ManifestFinding {
     code: &'static str,
     /// The field concerned, as the end of a JSON pointer; empty for the whole entry.
     member: &'static str,
     message: String,
 }
 
-impl Finding {
+impl ManifestFinding {
     fn new(code: &'static str, member: &'static str, message: impl Into<String>) -> Self {
         Self { code, member, message: message.into() }
     }
 
-    fn warning(self, at: &str, message: String) -> Warning {
+    fn into_warning(self, at: &str, message: String) -> DiscoveryWarning {
         let at = format!("{at}{}", self.member);
-        Warning { code: self.code.into(), at: at.into(), message: message.into() }
+        DiscoveryWarning { code: self.code.into(), at: at.into(), message: message.into() }
     }
 }
 
 /// The tools that a document describes, called relative to a base URL. The key of a tool is its name; of several usable
 /// entries with one name the first wins.
-pub fn discover(
+pub fn discover_http_manifest(
     source: SourceId,
     base: Option<&Url>,
     document: &Value,
-) -> Result<Found, DiscoveryError> {
-    let (list_at, entries) = entries(document)?;
+) -> Result<DiscoveredInventory, DiscoveryError> {
+    let (list_at, entries) = find_entries(document)?;
     let mut manifests = BTreeMap::new();
     let mut warnings = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let at = format!("{list_at}/{index}");
         let tool = match entry.get("name").and_then(Value::as_str) {
-            Some(name) => format!("the tool `{}`", shown(name)),
+            Some(name) => format!("the tool `{}`", short_excerpt(name)),
             None => format!("the tool at `{at}`"),
         };
-        match add(&source, base, entry, &mut manifests) {
+        match add_entry(&source, base, entry, &mut manifests) {
             Ok(assumed) => warnings.extend(assumed.into_iter().map(|finding| {
                 let message = format!("{tool} {}", finding.message);
-                finding.warning(&at, message)
+                finding.into_warning(&at, message)
             })),
             Err(finding) => {
                 let message = format!("{tool} is left out: {}", finding.message);
-                warnings.push(finding.warning(&at, message));
+                warnings.push(finding.into_warning(&at, message));
             }
         }
     }
     let inventory = Inventory::new(source, manifests);
     let inventory = inventory.expect("each key was tried as an id, and a map holds it once");
-    Ok(Found { inventory: Inventory { warnings, ..inventory }, operations: entries.len() })
+    Ok(DiscoveredInventory {
+        inventory: Inventory { warnings, ..inventory },
+        operations: entries.len(),
+    })
 }
 
 /// The list of tools, with its JSON pointer.
-fn entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError> {
+fn find_entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError> {
     let found = match document {
         Value::Array(entries) => return Ok(("", entries)),
         Value::Object(object) => match object.get("tools") {
@@ -99,84 +105,88 @@ fn entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError>
 }
 
 /// Adds the manifest of an entry and returns the assumptions made for it.
-fn add(
+fn add_entry(
     source: &SourceId,
     base: Option<&Url>,
     entry: &Value,
     manifests: &mut BTreeMap<String, Manifest>,
-) -> Result<Vec<Finding>, Finding> {
+) -> Result<Vec<ManifestFinding>, ManifestFinding> {
     let Some(entry) = entry.as_object() else {
-        return Err(Finding::new("invalid_entry", "", "it is not an object"));
+        return Err(ManifestFinding::new("invalid_entry", "", "it is not an object"));
     };
-    let name = name(source, entry)?;
+    let name = entry_name(source, entry)?;
     let Entry::Vacant(place) = manifests.entry(name.to_owned()) else {
-        return Err(Finding::new("duplicate_name", "/name", "another tool has this name"));
+        return Err(ManifestFinding::new("duplicate_name", "/name", "another tool has this name"));
     };
-    let method = method(entry)?;
-    let (path, assumed) = match text(entry, "endpoint", "/endpoint")? {
-        Some(endpoint) => (path(&below(base, endpoint)?)?, None),
+    let method = entry_method(entry)?;
+    let (path, assumed) = match entry_text(entry, "endpoint", "/endpoint")? {
+        Some(endpoint) => (endpoint_path(&relative_to_base(base, endpoint)?)?, None),
         None => {
-            let path = path(&assumed_endpoint(name))?;
+            let path = endpoint_path(&assumed_endpoint(name))?;
             let message = format!("has no endpoint: `{method} {path}` is assumed");
-            (path, Some(Finding::new("endpoint_assumed", "", message)))
+            (path, Some(ManifestFinding::new("endpoint_assumed", "", message)))
         }
     };
-    let input_schema = match schema(entry, "inputSchema", "/inputSchema")? {
-        Some(schema) => of_arguments(schema)?,
+    let input_schema = match entry_schema(entry, "inputSchema", "/inputSchema")? {
+        Some(schema) => require_object_schema(schema)?,
         None => Schema::new(json!({"type": "object"})).expect("this is an object"),
     };
     let mut assumed = Vec::from_iter(assumed);
-    let request = request::request(base, method, &path, &input_schema.to_value());
-    let execution = match polling(base, entry, &mut assumed) {
+    let request = request::build_manifest_request(base, method, &path, &input_schema.to_value());
+    let execution = match entry_polling(base, entry, &mut assumed) {
         Some(polling) => Execution::AsyncPoll { request, polling },
         None => Execution::SyncHttp(request),
     };
     place.insert(Manifest {
         name: name.into(),
-        title: text(entry, "title", "/title")?.map(Into::into),
-        description: text(entry, "description", "/description")?.unwrap_or_default().into(),
+        title: entry_text(entry, "title", "/title")?.map(Into::into),
+        description: entry_text(entry, "description", "/description")?.unwrap_or_default().into(),
         method: method.into(),
         input_schema,
-        output_schema: schema(entry, "outputSchema", "/outputSchema")?,
+        output_schema: entry_schema(entry, "outputSchema", "/outputSchema")?,
         execution,
         path: path.into(),
         tags: Vec::new(),
         deprecated: false,
         security: None,
-        extra: extra(entry),
+        extra: extra_fields(entry),
     });
     Ok(assumed)
 }
 
 /// How to poll a job that continues after the first response.
-fn polling(
+fn entry_polling(
     base: Option<&Url>,
     entry: &Map<String, Value>,
-    findings: &mut Vec<Finding>,
-) -> Option<Polling> {
-    let said = present(entry, "polling")?;
-    let base = base.map(request::beginning).unwrap_or_default();
-    let (polling, warning) = polling::or_warning(polling::read(&base, said));
-    findings.extend(warning.map(|(code, what)| Finding::new(code, "/polling", what)));
+    findings: &mut Vec<ManifestFinding>,
+) -> Option<StatusPolling> {
+    let said = present_field(entry, "polling")?;
+    let base = base.map(request::url_prefix).unwrap_or_default();
+    let (polling, warning) = polling::split_warning(polling::read_polling(&base, said));
+    findings.extend(warning.map(|(code, what)| ManifestFinding::new(code, "/polling", what)));
     polling
 }
 
-fn name<'a>(source: &SourceId, entry: &'a Map<String, Value>) -> Result<&'a str, Finding> {
-    let Some(name) = text(entry, "name", "/name")? else {
-        return Err(Finding::new("missing_name", "", "it has no name"));
+fn entry_name<'a>(
+    source: &SourceId,
+    entry: &'a Map<String, Value>,
+) -> Result<&'a str, ManifestFinding> {
+    let Some(name) = entry_text(entry, "name", "/name")? else {
+        return Err(ManifestFinding::new("missing_name", "", "it has no name"));
     };
     match ToolId::new(source, name) {
         Ok(_) => Ok(name),
-        Err(error) => Err(Finding::new("invalid_name", "/name", error.rule)),
+        Err(error) => Err(ManifestFinding::new("invalid_name", "/name", error.rule)),
     }
 }
 
-fn method(entry: &Map<String, Value>) -> Result<&'static str, Finding> {
-    let written = text(entry, "method", "/method")?.unwrap_or("POST");
+fn entry_method(entry: &Map<String, Value>) -> Result<&'static str, ManifestFinding> {
+    let written = entry_text(entry, "method", "/method")?.unwrap_or("POST");
     let known = METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(written));
     known.ok_or_else(|| {
-        let message = format!("its method `{}` is none of {}", shown(written), METHODS.join(", "));
-        Finding::new("invalid_method", "/method", message)
+        let message =
+            format!("its method `{}` is none of {}", short_excerpt(written), METHODS.join(", "));
+        ManifestFinding::new("invalid_method", "/method", message)
     })
 }
 
@@ -186,7 +196,7 @@ fn assumed_endpoint(name: &str) -> String {
 }
 
 /// Makes an absolute URL relative to the source's url; returns any other endpoint unchanged.
-fn below(base: Option<&Url>, endpoint: &str) -> Result<String, Finding> {
+fn relative_to_base(base: Option<&Url>, endpoint: &str) -> Result<String, ManifestFinding> {
     let is_whole = |scheme: &str| {
         let start = endpoint.get(..scheme.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -195,21 +205,22 @@ fn below(base: Option<&Url>, endpoint: &str) -> Result<String, Finding> {
         return Ok(endpoint.to_owned());
     }
     let elsewhere = || {
-        let message = format!("its endpoint `{}` is not below the source's url", shown(endpoint));
-        Finding::new("foreign_endpoint", "/endpoint", message)
+        let message =
+            format!("its endpoint `{}` is not below the source's url", short_excerpt(endpoint));
+        ManifestFinding::new("foreign_endpoint", "/endpoint", message)
     };
     // Compare normalized URLs: one host has many spellings.
     let url = Url::parse(endpoint).map_err(|_| elsewhere())?;
-    let beginning = base.map(request::beginning).ok_or_else(elsewhere)?;
+    let beginning = base.map(request::url_prefix).ok_or_else(elsewhere)?;
     let rest = url.as_str().strip_prefix(&beginning).filter(|rest| rest.starts_with('/'));
     rest.map(str::to_owned).ok_or_else(elsewhere)
 }
 
 /// An endpoint as a path that is safe to append to the source's url and to write into a template.
-fn path(endpoint: &str) -> Result<String, Finding> {
+fn endpoint_path(endpoint: &str) -> Result<String, ManifestFinding> {
     let refused = |code, rule: &str| {
-        let message = format!("its endpoint `{}` {rule}", shown(endpoint));
-        Finding::new(code, "/endpoint", message)
+        let message = format!("its endpoint `{}` {rule}", short_excerpt(endpoint));
+        ManifestFinding::new(code, "/endpoint", message)
     };
     if endpoint.contains(['{', '}', '%']) {
         let rule = "has one of the template characters `{`, `}` and `%`";
@@ -229,7 +240,7 @@ fn path(endpoint: &str) -> Result<String, Finding> {
 }
 
 /// Rejects a schema that accepts no object: arguments are objects, so every call would fail.
-fn of_arguments(schema: Schema) -> Result<Schema, Finding> {
+fn require_object_schema(schema: Schema) -> Result<Schema, ManifestFinding> {
     let takes_objects = match schema.to_value().get("type") {
         None => true,
         Some(Value::Array(types)) => types.iter().any(|one| one == "object"),
@@ -238,47 +249,55 @@ fn of_arguments(schema: Schema) -> Result<Schema, Finding> {
     if takes_objects {
         return Ok(schema);
     }
-    Err(Finding::new("invalid_schema", "/inputSchema", "its `inputSchema` is not for an object"))
+    Err(ManifestFinding::new(
+        "invalid_schema",
+        "/inputSchema",
+        "its `inputSchema` is not for an object",
+    ))
 }
 
-fn schema(
+fn entry_schema(
     entry: &Map<String, Value>,
     member: &str,
     at: &'static str,
-) -> Result<Option<Schema>, Finding> {
-    let Some(value) = present(entry, member) else { return Ok(None) };
+) -> Result<Option<Schema>, ManifestFinding> {
+    let Some(value) = present_field(entry, member) else { return Ok(None) };
     match Schema::new(value.clone()) {
         Ok(schema) => Ok(Some(schema)),
-        Err(_) => {
-            Err(Finding::new("invalid_schema", at, format!("its `{member}` is not an object")))
+        Err(_) => Err(ManifestFinding::new(
+            "invalid_schema",
+            at,
+            format!("its `{member}` is not an object"),
+        )),
+    }
+}
+
+fn entry_text<'a>(
+    entry: &'a Map<String, Value>,
+    member: &str,
+    at: &'static str,
+) -> Result<Option<&'a str>, ManifestFinding> {
+    match present_field(entry, member) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => {
+            Err(ManifestFinding::new("invalid_member", at, format!("its `{member}` is no text")))
         }
     }
 }
 
-fn text<'a>(
-    entry: &'a Map<String, Value>,
-    member: &str,
-    at: &'static str,
-) -> Result<Option<&'a str>, Finding> {
-    match present(entry, member) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Finding::new("invalid_member", at, format!("its `{member}` is no text"))),
-    }
-}
-
-fn present<'a>(entry: &'a Map<String, Value>, member: &str) -> Option<&'a Value> {
+fn present_field<'a>(entry: &'a Map<String, Value>, member: &str) -> Option<&'a Value> {
     entry.get(member).filter(|value| !value.is_null())
 }
 
-fn extra(entry: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
-    let others = entry.iter().filter(|(member, _)| !KNOWN.contains(&member.as_str()));
+fn extra_fields(entry: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
+    let others = entry.iter().filter(|(member, _)| !KNOWN_FIELDS.contains(&member.as_str()));
     others.map(|(member, value)| (member.as_str().into(), value.into())).collect()
 }
 
 /// An excerpt of the document's own text: short, with invisible characters escaped.
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+fn short_excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_CHARS).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

@@ -11,18 +11,18 @@ mod polling;
 mod source;
 pub mod text;
 
-use model::{InventoryError, Kind};
-use upstream::egress::InvalidAllowed;
+use model::{InventoryError, SourceKind};
+use upstream::egress::InvalidDestination;
 use upstream::http::HttpError;
-use upstream::limits::LimitError;
+use upstream::limits::BoundedReadError;
 use upstream::mcp::McpError;
 
-pub use self::document::discover as discover_document;
-pub use self::fetch::{LIMITS, fetch};
-pub use self::openapi::Found;
-pub use self::polling::problem as polling_problem;
-pub use self::source::discover;
-pub use self::text::TextError;
+pub use self::document::discover_document;
+pub use self::fetch::{DOCUMENT_LIMITS, fetch_document};
+pub use self::openapi::DiscoveredInventory;
+pub use self::polling::polling_problem;
+pub use self::source::discover_source;
+pub use self::text::DocumentError;
 
 /// Why discovery of a source returned no inventory.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum DiscoveryError {
     },
     /// The document is neither valid JSON nor valid YAML.
     #[error(transparent)]
-    Text(#[from] TextError),
+    InvalidText(#[from] DocumentError),
     /// The document is valid JSON or YAML, but not an OpenAPI specification.
     #[error(
         "this is not an OpenAPI specification: it has neither `openapi`, `swagger` nor `paths`"
@@ -47,7 +47,7 @@ pub enum DiscoveryError {
     #[error(
         "this is neither an OpenAPI specification (no `openapi`, `swagger` or `paths`) nor an http manifest (no `tools`)"
     )]
-    Unknown,
+    UnknownDocument,
     /// The URL serves an HTML page, most likely documentation or a login form.
     #[error("this is a web page, not a specification: give the address of the document itself")]
     WebPage,
@@ -63,7 +63,7 @@ pub enum DiscoveryError {
         /// Path of the file.
         what: String,
         /// The cause.
-        source: LimitError,
+        source: BoundedReadError,
     },
     /// The specification exceeds the limit on its size or on its number of documents.
     #[error(
@@ -80,7 +80,7 @@ pub enum DiscoveryError {
     Inventory(#[from] InventoryError),
     /// The request for the document failed.
     #[error("`{what}` cannot be fetched")]
-    Fetch {
+    FetchFailed {
         /// The URL without its query.
         what: String,
         /// The cause.
@@ -90,7 +90,7 @@ pub enum DiscoveryError {
     #[error(
         "`{what}` cannot be fetched: the answer has status {status}, and only 200 has the whole document"
     )]
-    Status {
+    UnexpectedStatus {
         /// The URL without its query.
         what: String,
         /// The HTTP status.
@@ -98,7 +98,7 @@ pub enum DiscoveryError {
     },
     /// The specification refers to a document that cannot be used.
     #[error("`{what}`, which the specification refers to, cannot be used")]
-    Reference {
+    UnusableReference {
         /// The URL without its query.
         what: String,
         /// The cause.
@@ -109,21 +109,21 @@ pub enum DiscoveryError {
     NoUrl,
     /// The source's list of allowed addresses cannot be parsed.
     #[error(transparent)]
-    Allow(#[from] InvalidAllowed),
+    InvalidAllowList(#[from] InvalidDestination),
     /// Listing the tools of the MCP server failed.
     #[error(transparent)]
-    Mcp(#[from] McpError),
+    McpListFailed(#[from] McpError),
     /// Sources of this kind are discovered over a connection that the caller opens.
     #[error("sources of kind `{kind}` are asked over a connection")]
     NeedsConnection {
         /// The kind of the source.
-        kind: Kind,
+        kind: SourceKind,
     },
     /// Tools of this kind are declared in the settings, so there is nothing to fetch.
     #[error("sources of kind `{kind}` have nothing to fetch: their tools are declared")]
     NothingToFetch {
         /// The kind of the source.
-        kind: Kind,
+        kind: SourceKind,
     },
 }
 
@@ -132,20 +132,20 @@ impl DiscoveryError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable { .. }
-            | Self::Fetch { .. }
-            | Self::Status { .. }
+            | Self::FetchFailed { .. }
+            | Self::UnexpectedStatus { .. }
             | Self::NoUrl
-            | Self::Allow(_) => "spec_fetch_failed",
-            Self::Reference { source, .. } => source.code(),
+            | Self::InvalidAllowList(_) => "spec_fetch_failed",
+            Self::UnusableReference { source, .. } => source.code(),
             Self::NotAnHttpManifest { .. }
-            | Self::Text(_)
+            | Self::InvalidText(_)
             | Self::NotOpenapi
-            | Self::Unknown
+            | Self::UnknownDocument
             | Self::WebPage
             | Self::UnknownVersion { .. }
             | Self::TooLarge { .. }
             | Self::Inventory(_) => "spec_parse_failed",
-            Self::Mcp(_) => "mcp_list_failed",
+            Self::McpListFailed(_) => "mcp_list_failed",
             Self::NeedsConnection { .. } | Self::NothingToFetch { .. } => "kind_not_discovered",
         }
     }

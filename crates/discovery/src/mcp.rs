@@ -5,43 +5,51 @@
 
 use std::collections::BTreeMap;
 
-use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
+use model::{DiscoveryWarning, Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId};
 use serde_json::{Map, Value, json};
-use upstream::aside;
-use upstream::mcp::{Call, Connection, ListOf, ListWarning, Listing, McpError};
+use upstream::mcp::{
+    McpCallOptions, McpConnection, McpError, McpItemKind, McpListWarning, McpListing,
+};
+use upstream::run_low_priority;
 
-use crate::{DiscoveryError, Found};
+use crate::{DiscoveredInventory, DiscoveryError};
 
 /// The fields that we read of every entry; all others are passed on in `extra`.
-const KNOWN: [&str; 3] = ["name", "title", "description"];
+const KNOWN_FIELDS: [&str; 3] = ["name", "title", "description"];
 /// The maximum length of the server's own text in a warning, in characters.
-const SHOWN: usize = 80;
+const EXCERPT_CHARS: usize = 80;
 
 /// Asks a server for its tools, prompts, resources and resource templates.
-pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Found, DiscoveryError> {
+pub async fn discover_mcp(
+    source: &SourceId,
+    connection: &McpConnection,
+) -> Result<DiscoveredInventory, DiscoveryError> {
     let mut lists = Vec::new();
-    for of in [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates] {
-        let listed = match connection.list(of, Call::default()).await {
+    for of in
+        [McpItemKind::Tools, McpItemKind::Prompts, McpItemKind::Resources, McpItemKind::Templates]
+    {
+        let listed = match connection.fetch_list(of, McpCallOptions::default()).await {
             Err(error) if has_no_such_list(of, &error) => continue,
             listed => listed?,
         };
         lists.push((of, listed));
     }
-    let (source, source_version) = (source.clone(), version(&connection.about().server));
-    let (inventory, operations) = aside(move || gather(source, lists)).await?;
-    Ok(Found { inventory: Inventory { source_version, ..inventory }, operations })
+    let (source, source_version) =
+        (source.clone(), server_version(&connection.server_description().server));
+    let (inventory, operations) = run_low_priority(move || build_inventory(source, lists)).await?;
+    Ok(DiscoveredInventory { inventory: Inventory { source_version, ..inventory }, operations })
 }
 
-fn gather(
+fn build_inventory(
     source: SourceId,
-    lists: Vec<(ListOf, Listing)>,
+    lists: Vec<(McpItemKind, McpListing)>,
 ) -> Result<(Inventory, usize), DiscoveryError> {
     let (mut operations, mut warnings, mut manifests) = (0, Vec::new(), BTreeMap::new());
     for (of, listed) in lists {
         operations += listed.items.len() + listed.warnings.len();
-        warnings.extend(listed.warnings.iter().map(warning));
+        warnings.extend(listed.warnings.iter().map(convert_warning));
         for item in listed.items {
-            match read(&source, of, item) {
+            match read_listed_item(&source, of, item) {
                 Ok((key, manifest)) => drop(manifests.insert(key, manifest)),
                 Err(warning) => warnings.push(warning),
             }
@@ -53,38 +61,38 @@ fn gather(
 
 /// Whether the server lacks this list. One capability covers several lists, and many servers with resources have no
 /// method to list templates.
-fn has_no_such_list(of: ListOf, error: &McpError) -> bool {
+fn has_no_such_list(of: McpItemKind, error: &McpError) -> bool {
     const NO_METHOD: i64 = -32601;
-    of != ListOf::Tools && matches!(error, McpError::Refused { code: NO_METHOD, .. })
+    of != McpItemKind::Tools && matches!(error, McpError::Refused { code: NO_METHOD, .. })
 }
 
 /// A listed entry and its key. The key of a tool is its name; other keys have a prefix, because a prompt may have the
 /// name of a tool.
-fn read(
+fn read_listed_item(
     source: &SourceId,
-    of: ListOf,
+    of: McpItemKind,
     mut item: Map<String, Value>,
-) -> Result<(String, Manifest), Warning> {
+) -> Result<(String, Manifest), DiscoveryWarning> {
     let text = |member: &str| item.get(member).and_then(Value::as_str).unwrap_or_default();
     let named = text("name").to_owned();
     let (key, name, execution) = match of {
-        ListOf::Tools => (named.clone(), named, Execution::McpCall),
-        ListOf::Prompts => (format!("prompt/{named}"), named, Execution::McpPrompt),
-        ListOf::Resources => {
+        McpItemKind::Tools => (named.clone(), named, Execution::McpCall),
+        McpItemKind::Prompts => (format!("prompt/{named}"), named, Execution::McpPrompt),
+        McpItemKind::Resources => {
             let uri = text("uri");
             let execution = Execution::McpResource { uri: uri.into() };
-            (format!("resource/{uri}"), or(named, uri), execution)
+            (format!("resource/{uri}"), name_or_uri(named, uri), execution)
         }
-        ListOf::Templates => {
+        McpItemKind::Templates => {
             let uri = text("uriTemplate");
             let execution = Execution::McpTemplate { uri_template: uri.into() };
-            (format!("template/{uri}"), or(named, uri), execution)
+            (format!("template/{uri}"), name_or_uri(named, uri), execution)
         }
     };
-    let left_out = |code: &str, why: &str| Warning {
+    let left_out = |code: &str, why: &str| DiscoveryWarning {
         code: code.into(),
-        at: shown(&key).into(),
-        message: format!("`{}` is left out: {why}", shown(&key)).into(),
+        at: short_excerpt(&key).into(),
+        message: format!("`{}` is left out: {why}", short_excerpt(&key)).into(),
     };
     let is_named = !name.is_empty() && !name.chars().any(char::is_control);
     ToolId::new(source, &key).map_err(|error| left_out("invalid_name", error.rule))?;
@@ -92,11 +100,11 @@ fn read(
         return Err(left_out("invalid_name", "its name is empty or cannot be printed"));
     }
     match of {
-        ListOf::Tools | ListOf::Prompts => {}
-        ListOf::Resources => drop(item.shift_remove("uri")),
-        ListOf::Templates => drop(item.shift_remove("uriTemplate")),
+        McpItemKind::Tools | McpItemKind::Prompts => {}
+        McpItemKind::Resources => drop(item.shift_remove("uri")),
+        McpItemKind::Templates => drop(item.shift_remove("uriTemplate")),
     }
-    let is_a_tool = of == ListOf::Tools;
+    let is_a_tool = of == McpItemKind::Tools;
     let mut schema = |member: &str| match item.shift_remove(member).filter(|_| is_a_tool) {
         None | Some(Value::Null) => Ok(None),
         Some(schema) => Schema::new(schema)
@@ -124,45 +132,51 @@ fn read(
         execution,
         deprecated: false,
         security: None,
-        extra: extra(&item),
+        extra: extra_fields(&item),
     };
     Ok((key, manifest))
 }
 
-fn or(name: String, uri: &str) -> String {
+fn name_or_uri(name: String, uri: &str) -> String {
     if name.is_empty() { uri.to_owned() } else { name }
 }
 
-fn extra(item: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
+fn extra_fields(item: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
     let others = item.iter().filter(|(member, value)| {
         // A known field with a value of the wrong type is dropped: it cannot be used and is not passed on.
-        !KNOWN.contains(&member.as_str()) && !value.is_null()
+        !KNOWN_FIELDS.contains(&member.as_str()) && !value.is_null()
     });
     others.map(|(member, value)| (member.as_str().into(), value.into())).collect()
 }
 
-fn warning(warning: &ListWarning) -> Warning {
+fn convert_warning(warning: &McpListWarning) -> DiscoveryWarning {
     let (code, at, why) = match warning {
-        ListWarning::Twice { key } => ("duplicate_name", shown(key), "another one has this name"),
-        ListWarning::Nameless { place } => ("missing_name", format!("/{place}"), "it has no name"),
-        ListWarning::Header { key, why } => ("invalid_header", shown(key), *why),
+        McpListWarning::Duplicate { key } => {
+            ("duplicate_name", short_excerpt(key), "another one has this name")
+        }
+        McpListWarning::Unnamed { index: place } => {
+            ("missing_name", format!("/{place}"), "it has no name")
+        }
+        McpListWarning::InvalidHeaderAnnotation { key, why } => {
+            ("invalid_header", short_excerpt(key), *why)
+        }
     };
     let message = format!("`{at}` is left out: {why}");
-    Warning { code: code.into(), at: at.into(), message: message.into() }
+    DiscoveryWarning { code: code.into(), at: at.into(), message: message.into() }
 }
 
 /// The version of the server, from `serverInfo` of `initialize` or from `_meta` of `server/discover`.
-fn version(server: &Map<String, Value>) -> Option<String> {
+fn server_version(server: &Map<String, Value>) -> Option<String> {
     const SERVER: &str = "io.modelcontextprotocol/serverInfo";
     let of_meta = || server.get("_meta").and_then(|meta| meta.get(SERVER));
     let about = server.get("serverInfo").or_else(of_meta)?;
     let version = about.get("version")?.as_str()?;
-    Some(shown(version)).filter(|version| !version.is_empty())
+    Some(short_excerpt(version)).filter(|version| !version.is_empty())
 }
 
 /// An excerpt of the server's own text: short, with invisible characters escaped.
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+fn short_excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_CHARS).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]
@@ -171,27 +185,27 @@ mod tests {
 
     use super::*;
 
-    fn read(item: Value) -> Result<Manifest, Warning> {
-        read_as(ListOf::Tools, item).map(|(_, manifest)| manifest)
+    fn read(item: Value) -> Result<Manifest, DiscoveryWarning> {
+        read_as(McpItemKind::Tools, item).map(|(_, manifest)| manifest)
     }
 
-    fn read_as(of: ListOf, item: Value) -> Result<(String, Manifest), Warning> {
+    fn read_as(of: McpItemKind, item: Value) -> Result<(String, Manifest), DiscoveryWarning> {
         let source = "time".parse().unwrap();
-        super::read(&source, of, item.as_object().cloned().unwrap())
+        super::read_listed_item(&source, of, item.as_object().cloned().unwrap())
     }
 
     #[test]
     fn prompts_and_resources_have_prefixed_keys() {
         let prompt = json!({"name": "sum", "arguments": [{"name": "a", "required": true}]});
-        let (key, manifest) = read_as(ListOf::Prompts, prompt).unwrap();
+        let (key, manifest) = read_as(McpItemKind::Prompts, prompt).unwrap();
         assert_eq!((key.as_str(), &*manifest.description), ("prompt/sum", ""));
         assert_eq!(manifest.extra.keys().map(|name| &**name).collect::<Vec<_>>(), ["arguments"]);
         let resource = json!({"uri": "file:///a", "mimeType": "text/plain"});
-        let (key, manifest) = read_as(ListOf::Resources, resource).unwrap();
+        let (key, manifest) = read_as(McpItemKind::Resources, resource).unwrap();
         assert_eq!((key.as_str(), &*manifest.name), ("resource/file:///a", "file:///a"));
         assert_eq!(manifest.execution, Execution::McpResource { uri: "file:///a".into() });
         let template = json!({"uriTemplate": "file:///{path}", "name": "Files"});
-        let (key, manifest) = read_as(ListOf::Templates, template).unwrap();
+        let (key, manifest) = read_as(McpItemKind::Templates, template).unwrap();
         assert_eq!((key.as_str(), &*manifest.name), ("template/file:///{path}", "Files"));
     }
 
@@ -202,10 +216,10 @@ mod tests {
             code,
             error: Box::new(RpcError::new(code, "no")),
         };
-        assert!(has_no_such_list(ListOf::Templates, &refused(-32601)));
-        assert!(!has_no_such_list(ListOf::Templates, &refused(-32603)));
-        assert!(!has_no_such_list(ListOf::Tools, &refused(-32601)));
-        assert!(!has_no_such_list(ListOf::Templates, &McpError::Closed));
+        assert!(has_no_such_list(McpItemKind::Templates, &refused(-32601)));
+        assert!(!has_no_such_list(McpItemKind::Templates, &refused(-32603)));
+        assert!(!has_no_such_list(McpItemKind::Tools, &refused(-32601)));
+        assert!(!has_no_such_list(McpItemKind::Templates, &McpError::Closed));
     }
 
     #[test]

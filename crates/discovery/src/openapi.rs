@@ -18,20 +18,21 @@ pub(crate) mod template;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::{
-    Describe, Gathering, Inventory, Manifest, PollingSettings, Schema, SourceId, ToolId, Warning,
+    DiscoveryWarning, Inventory, InventoryBuilder, Manifest, OperationDescription, PollingSettings,
+    Schema, SourceId, ToolId,
 };
 use url::Url;
 
-use self::documents::{Dangling, Documents, Place, reference};
-use self::name::Wish;
-pub(crate) use self::operation::annotations;
-use self::operation::{Converter, Operation};
-pub use self::read::{Address, Specification};
-use self::schema::{DefinitionNames, Direction, Schemas};
-use self::security::security;
-use self::server::Servers;
+use self::documents::{DanglingReference, DocumentValue, SpecificationDocuments, reference_of};
+use self::name::NameCandidate;
+pub(crate) use self::operation::method_annotations;
+use self::operation::{OpenApiOperation, OperationConverter};
+pub use self::read::{OpenApiSpecification, SpecificationAddress};
+use self::schema::{DefinitionNames, SchemaDirection, SharedSchemas};
+use self::security::read_security;
+use self::server::OpenApiServers;
 use crate::DiscoveryError;
-use crate::text::Object;
+use crate::text::DocumentObject;
 
 /// The methods whose operations are tools (requirement O2).
 const METHODS: [(&str, &str); 5] =
@@ -40,21 +41,21 @@ const METHODS: [(&str, &str); 5] =
 const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
 /// The maximum size of all tools together, in bytes. A small specification can use one large schema or text everywhere.
-const TOOLS_LIMIT: usize = 48 * 1024 * 1024;
+const MAX_TOOLS_BYTES: usize = 48 * 1024 * 1024;
 /// The maximum length of a JSON pointer in a warning, in characters.
-const AT_LIMIT: usize = 1000;
+const POINTER_EXCERPT_CHARS: usize = 1000;
 /// The maximum length of an admin's name in a warning, in characters.
-const NAME_SHOWN: usize = 80;
+const NAME_EXCERPT_CHARS: usize = 80;
 /// Size charged for a shared definition in each schema that refers to it, in bytes.
-const SHARED_DEFINITION: usize = 256;
+const SHARED_DEFINITION_BYTES: usize = 256;
 
 /// Settings of an admin for reading a specification.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SpecOptions {
     /// The base of all URLs, instead of the servers in the specification.
     pub base_url: Option<Url>,
     /// Which text of an operation becomes the description of its tool.
-    pub describe: Describe,
+    pub describe: OperationDescription,
     /// The preferred media type where an operation accepts several.
     pub media_type: Option<String>,
     /// Polling settings by operation id or tool name, instead of those in the specification.
@@ -63,33 +64,33 @@ pub struct Options {
 
 /// A problem of an operation or of the specification that becomes a warning.
 #[derive(Clone, Debug)]
-struct Finding {
+struct OpenApiFinding {
     code: &'static str,
     at: String,
     message: String,
 }
 
-impl Finding {
+impl OpenApiFinding {
     fn new(code: &'static str, at: &str, message: impl Into<String>) -> Self {
         // A path may be as long as the document; the warning is truncated.
-        Self { code, at: at.chars().take(AT_LIMIT).collect(), message: message.into() }
+        Self { code, at: at.chars().take(POINTER_EXCERPT_CHARS).collect(), message: message.into() }
     }
 
-    fn dangling(at: &str, dangling: &Dangling) -> Self {
-        let message = format!("the operation is left out: {}", dangling.sentence());
+    fn from_dangling_reference(at: &str, dangling: &DanglingReference) -> Self {
+        let message = format!("the operation is left out: {}", dangling.to_sentence());
         Self::new("dangling_reference", at, message)
     }
 }
 
-impl From<Finding> for Warning {
-    fn from(finding: Finding) -> Self {
+impl From<OpenApiFinding> for DiscoveryWarning {
+    fn from(finding: OpenApiFinding) -> Self {
         Self { code: finding.code.into(), at: finding.at.into(), message: finding.message.into() }
     }
 }
 
 /// The result of a discovery.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct DiscoveredInventory {
     /// The tools, and warnings about entries that could not become one.
     pub inventory: Inventory,
     /// The number of operations or entries, including the omitted ones.
@@ -97,48 +98,49 @@ pub struct Found {
 }
 
 /// The tools of a specification.
-pub fn discover(
+pub fn discover_openapi(
     source: SourceId,
-    specification: &Specification,
-    options: &Options,
-) -> Result<Found, DiscoveryError> {
-    discover_within(source, specification, options, TOOLS_LIMIT)
+    specification: &OpenApiSpecification,
+    options: &SpecOptions,
+) -> Result<DiscoveredInventory, DiscoveryError> {
+    discover_with_size_limit(source, specification, options, MAX_TOOLS_BYTES)
 }
 
-fn discover_within(
+fn discover_with_size_limit(
     source: SourceId,
-    specification: &Specification,
-    options: &Options,
+    specification: &OpenApiSpecification,
+    options: &SpecOptions,
     tools_limit: usize,
-) -> Result<Found, DiscoveryError> {
-    let (documents, mut warnings) = specification.parse()?;
+) -> Result<DiscoveredInventory, DiscoveryError> {
+    let (documents, mut warnings) = specification.parse_documents()?;
     let documents = &documents;
-    let root = documents.root();
+    let root = documents.root_value();
     check_version(root)?;
-    let (operations, count) = operations(documents, &mut warnings);
+    let (operations, count) = collect_operations(documents, &mut warnings);
     let definition_names = DefinitionNames::new(documents, specification.references().to_vec());
-    let mut converter = Converter {
+    let mut converter = OperationConverter {
         documents,
         options,
-        servers: Servers::new(options.base_url.as_ref(), specification.url().cloned(), root),
-        requests: Schemas::new(documents, &definition_names, Direction::Request),
-        responses: Schemas::new(documents, &definition_names, Direction::Response),
-        security: security(documents, root),
+        servers: OpenApiServers::new(options.base_url.as_ref(), specification.url().cloned(), root),
+        requests: SharedSchemas::new(documents, &definition_names, SchemaDirection::Request),
+        responses: SharedSchemas::new(documents, &definition_names, SchemaDirection::Response),
+        security: read_security(documents, root),
     };
-    let mut gathering = Gathering::new(source.clone());
+    let mut gathering = InventoryBuilder::new(source.clone());
     let (mut homeless, mut written) = (0_usize, 0_usize);
-    let named = named(&source, &operations, &mut warnings);
-    warnings.extend(options.polling.keys().filter_map(|wanted| no_operation(wanted, &named)));
+    let named = name_operations(&source, &operations, &mut warnings);
+    warnings
+        .extend(options.polling.keys().filter_map(|wanted| check_polling_target(wanted, &named)));
     for named in named {
         let operation = named.operation;
         if tools_limit < written {
             let message = "the operation is left out: the tools before it are too large together";
-            warnings.push(Finding::new("too_large", &operation.at, message));
+            warnings.push(OpenApiFinding::new("too_large", &operation.at, message));
             continue;
         }
-        match converter.manifest(operation, &named.name) {
+        match converter.build_manifest(operation, &named.name) {
             Ok((manifest, findings)) => {
-                written += weight(&manifest);
+                written += estimate_size(&manifest);
                 homeless += usize::from(!converter.servers.has_host(operation));
                 gathering.add(named.key, manifest)?;
                 warnings.extend(findings);
@@ -151,60 +153,61 @@ fn discover_within(
         let message = format!(
             "{homeless} {operations} cannot be called: the specification names no server that can be used; set the source's `url`"
         );
-        warnings.push(Finding::new("no_base_url", "/servers", message));
+        warnings.push(OpenApiFinding::new("no_base_url", "/servers", message));
     }
-    let source_version = root.get("info").and_then(|info| info.value.get("version")?.scalar());
-    let warnings = warnings.into_iter().map(Warning::from).collect();
+    let source_version =
+        root.get("info").and_then(|info| info.value.get("version")?.scalar_string());
+    let warnings = warnings.into_iter().map(DiscoveryWarning::from).collect();
     let inventory = Inventory { warnings, source_version, ..gathering.finish() };
-    Ok(Found { inventory, operations: count })
+    Ok(DiscoveredInventory { inventory, operations: count })
 }
 
 /// Warns about polling settings that match no operation; otherwise only wrong results would show the mistake.
-fn no_operation(wanted: &str, named: &[Named<'_, '_>]) -> Option<Finding> {
-    if named.iter().any(|named| named.operation.is_called(wanted, &named.name)) {
+fn check_polling_target(wanted: &str, named: &[NamedOperation<'_, '_>]) -> Option<OpenApiFinding> {
+    if named.iter().any(|named| named.operation.has_id_or_name(wanted, &named.name)) {
         return None;
     }
-    let shown: String = wanted.chars().take(NAME_SHOWN).collect();
+    let shown: String = wanted.chars().take(NAME_EXCERPT_CHARS).collect();
     let message =
         format!("no operation and no tool is called `{shown}`: its `polling` is not used");
-    Some(Finding::new("polling_unused", &format!("settings.polling.{shown}"), message))
+    Some(OpenApiFinding::new("polling_unused", &format!("settings.polling.{shown}"), message))
 }
 
 /// An operation with the name and the key of its tool.
-struct Named<'o, 'a> {
-    operation: &'o Operation<'a>,
+struct NamedOperation<'o, 'a> {
+    operation: &'o OpenApiOperation<'a>,
     name: String,
     key: String,
 }
 
 /// The operations with their names and keys, in the order of names.
-fn named<'o, 'a>(
+fn name_operations<'o, 'a>(
     source: &SourceId,
-    operations: &'o [Operation<'a>],
-    warnings: &mut Vec<Finding>,
-) -> Vec<Named<'o, 'a>> {
-    let ids: Vec<Option<String>> = operations.iter().map(Operation::id).collect();
-    let wishes: Vec<Wish<'_>> = operations
+    operations: &'o [OpenApiOperation<'a>],
+    warnings: &mut Vec<OpenApiFinding>,
+) -> Vec<NamedOperation<'o, 'a>> {
+    let ids: Vec<Option<String>> = operations.iter().map(OpenApiOperation::operation_id).collect();
+    let wishes: Vec<NameCandidate<'_>> = operations
         .iter()
         .zip(&ids)
-        .map(|(operation, id)| Wish {
+        .map(|(operation, id)| NameCandidate {
             operation_id: id.as_deref(),
             method: operation.method,
             path: operation.path,
         })
         .collect();
-    let names = name::names(&wishes);
-    let keys = keys(source, &wishes, &names);
+    let names = name::assign_names(&wishes);
+    let keys = assign_keys(source, &wishes, &names);
     let all = operations.iter().zip(names).zip(keys);
-    let mut all: Vec<Named<'o, 'a>> =
-        all.map(|((operation, name), key)| Named { operation, name, key }).collect();
+    let mut all: Vec<NamedOperation<'o, 'a>> =
+        all.map(|((operation, name), key)| NamedOperation { operation, name, key }).collect();
     let mut taken = HashSet::new();
     all.retain(|named| {
         // Two hashes can be equal, also by a deliberate attack; the first operation keeps the name.
         let is_free = taken.insert(named.name.to_ascii_lowercase());
         if !is_free {
             let message = "the operation is left out: its name is that of another";
-            warnings.push(Finding::new("name_taken", &named.operation.at, message));
+            warnings.push(OpenApiFinding::new("name_taken", &named.operation.at, message));
         }
         is_free
     });
@@ -213,11 +216,11 @@ fn named<'o, 'a>(
 }
 
 /// The approximate size of a tool in bytes: its own texts and its share of the shared definitions.
-fn weight(manifest: &Manifest) -> usize {
+fn estimate_size(manifest: &Manifest) -> usize {
     let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
     let weight = |schema: &Schema| {
         let root = schema.documents().last().map_or(0, |root| root.text.as_str().len());
-        root + schema.documents().len() * SHARED_DEFINITION
+        root + schema.documents().len() * SHARED_DEFINITION_BYTES
     };
     let security = manifest.security.as_ref().map_or(0, |security| security.as_str().len());
     let path = 2 * manifest.path.len();
@@ -225,13 +228,13 @@ fn weight(manifest: &Manifest) -> usize {
 }
 
 /// Accepts Swagger 2.0 and OpenAPI 3.
-fn check_version(root: Place<'_>) -> Result<(), DiscoveryError> {
+fn check_version(root: DocumentValue<'_>) -> Result<(), DiscoveryError> {
     let version = root
         .get("openapi")
         .or_else(|| root.get("swagger"))
-        .and_then(|version| version.value.scalar());
+        .and_then(|version| version.value.scalar_string());
     let Some(version) = version else {
-        let has_paths = root.get("paths").and_then(Place::object).is_some();
+        let has_paths = root.get("paths").and_then(DocumentValue::as_object).is_some();
         return if has_paths { Ok(()) } else { Err(DiscoveryError::NotOpenapi) };
     };
     match version.trim().split('.').next() {
@@ -242,23 +245,23 @@ fn check_version(root: Place<'_>) -> Result<(), DiscoveryError> {
 }
 
 /// All operations that can be tools, in document order, and their number including omitted ones.
-fn operations<'a>(
-    documents: &'a Documents<'a>,
-    warnings: &mut Vec<Finding>,
-) -> (Vec<Operation<'a>>, usize) {
+fn collect_operations<'a>(
+    documents: &'a SpecificationDocuments<'a>,
+    warnings: &mut Vec<OpenApiFinding>,
+) -> (Vec<OpenApiOperation<'a>>, usize) {
     let mut operations = Vec::new();
     let (mut count, mut others) = (0_usize, 0_usize);
-    let Some(paths) = documents.root().get("paths") else { return (operations, 0) };
-    for (path, item) in paths.object().into_iter().flat_map(Object::iter) {
+    let Some(paths) = documents.root_value().get("paths") else { return (operations, 0) };
+    for (path, item) in paths.as_object().into_iter().flat_map(DocumentObject::iter) {
         if path.starts_with("x-") {
             continue;
         }
         let at = format!("/paths/{}", path.replace('~', "~0").replace('/', "~1"));
-        let stands = paths.with(item);
-        let item = match documents.resolve(stands) {
-            Ok(item) if item.object().is_some() => item,
+        let stands = paths.with_value(item);
+        let item = match documents.resolve_reference(stands) {
+            Ok(item) if item.as_object().is_some() => item,
             Ok(_) => {
-                warnings.push(Finding::new(
+                warnings.push(OpenApiFinding::new(
                     "invalid_path_item",
                     &at,
                     "this path is left out: it is not an object",
@@ -266,46 +269,56 @@ fn operations<'a>(
                 continue;
             }
             Err(dangling) => {
-                let message = format!("this path is left out: {}", dangling.sentence());
-                warnings.push(Finding::new("dangling_reference", &at, message));
+                let message = format!("this path is left out: {}", dangling.to_sentence());
+                warnings.push(OpenApiFinding::new("dangling_reference", &at, message));
                 continue;
             }
         };
         // Fields beside a `$ref` count as well and take precedence.
-        let beside = reference(stands).map(|_| stands);
-        let above: Vec<Place<'_>> = std::iter::once(item).chain(beside).collect();
+        let beside = reference_of(stands).map(|_| stands);
+        let above: Vec<DocumentValue<'_>> = std::iter::once(item).chain(beside).collect();
         let find = |key: &str| {
             let found = above.iter().rev().find_map(|place| place.get(key));
             found.filter(|place| !place.value.is_null())
         };
         others += OTHER_METHODS.iter().filter(|method| find(method).is_some()).count();
-        others += find("additionalOperations").and_then(Place::object).map_or(0, Object::len);
+        others += find("additionalOperations")
+            .and_then(DocumentValue::as_object)
+            .map_or(0, DocumentObject::len);
         for (key, method) in METHODS {
             let Some(place) = find(key) else { continue };
             count += 1;
             let at = format!("{at}/{key}");
-            match documents.resolve(place) {
-                Ok(place) if place.object().is_some() => {
-                    operations.push(Operation { method, path, above: above.clone(), place, at });
+            match documents.resolve_reference(place) {
+                Ok(place) if place.as_object().is_some() => {
+                    operations.push(OpenApiOperation {
+                        method,
+                        path,
+                        path_items: above.clone(),
+                        place,
+                        at,
+                    });
                 }
                 Ok(_) => {
                     let message = "the operation is left out: it is not an object";
-                    warnings.push(Finding::new("invalid_operation", &at, message));
+                    warnings.push(OpenApiFinding::new("invalid_operation", &at, message));
                 }
-                Err(dangling) => warnings.push(Finding::dangling(&at, &dangling)),
+                Err(dangling) => {
+                    warnings.push(OpenApiFinding::from_dangling_reference(&at, &dangling))
+                }
             }
         }
     }
     if 0 < others {
         let are = if others == 1 { "operation is no tool" } else { "operations are no tools" };
         let message = format!("{others} {are}: only GET, PUT, POST, DELETE and PATCH become tools");
-        warnings.push(Finding::new("other_methods", "/paths", message));
+        warnings.push(OpenApiFinding::new("other_methods", "/paths", message));
     }
     (operations, count)
 }
 
 /// The key of each tool: the operation id if it is valid and unique, else the name of the tool.
-fn keys(source: &SourceId, wishes: &[Wish<'_>], names: &[String]) -> Vec<String> {
+fn assign_keys(source: &SourceId, wishes: &[NameCandidate<'_>], names: &[String]) -> Vec<String> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for id in wishes.iter().filter_map(|wish| wish.operation_id) {
         *counts.entry(id).or_default() += 1;
@@ -314,7 +327,7 @@ fn keys(source: &SourceId, wishes: &[Wish<'_>], names: &[String]) -> Vec<String>
         // A name is the key of an operation without an id, so it must differ from all ids.
         *counts.entry(name).or_default() += 1;
     }
-    let key = |(wish, name): (&Wish<'_>, &String)| {
+    let key = |(wish, name): (&NameCandidate<'_>, &String)| {
         let own = wish.operation_id.filter(|id| {
             let others = counts[id] - usize::from(id == name);
             others == 1 && ToolId::new(source, id).is_ok()
@@ -339,9 +352,13 @@ paths:
   /d: *a",
             "long".repeat(1_000)
         );
-        let specification = Specification::read(Address::Inline, text.as_bytes()).unwrap();
+        let specification =
+            OpenApiSpecification::from_bytes(SpecificationAddress::Inline, text.as_bytes())
+                .unwrap();
         let source = "pizzeria".parse().unwrap();
-        let found = discover_within(source, &specification, &Options::default(), 10_000).unwrap();
+        let found =
+            discover_with_size_limit(source, &specification, &SpecOptions::default(), 10_000)
+                .unwrap();
         assert_eq!((found.operations, found.inventory.tools.len()), (4, 3));
         assert_eq!(&*found.inventory.warnings[0].code, "too_large");
         assert_eq!(&*found.inventory.warnings[0].at, "/paths/~1d/post");

@@ -5,16 +5,18 @@
 //! of the response and arguments filled in; or it is one value of the response that holds the whole URL. None of its
 //! text is template code.
 
-use model::header::is_token;
-use model::{CancelRequest, Polling, PollingSettings, StatusWord, steps};
+use model::header::is_header_name;
+use model::{CancelRequest, PollingSettings, StatusPolling, StatusWord, path_steps};
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use crate::openapi::template::{argument, push_expression, push_literal, quoted};
+use crate::openapi::template::{
+    argument_expression, push_expression, push_literal, string_literal,
+};
 
 /// The fields of the polling settings.
-const MEMBERS: [&str; 9] = [
+const POLLING_FIELDS: [&str; 9] = [
     "status_url",
     "status_path",
     "completed",
@@ -25,30 +27,31 @@ const MEMBERS: [&str; 9] = [
     "attempts",
     "cancel",
 ];
-const OF_CANCEL: [&str; 2] = ["method", "url"];
+const CANCEL_FIELDS: [&str; 2] = ["method", "url"];
 
 /// The maximum number of status words, and the maximum length of a text in bytes.
-const WORDS: usize = 50;
-const TEXT: usize = 1_000;
+const MAX_STATUS_WORDS: usize = 50;
+const MAX_TEXT_BYTES: usize = 1_000;
 
 /// The polling of a tool, and a warning about values out of range.
-pub(crate) type Read = (Polling, Option<String>);
+pub(crate) type PollingWithWarning = (StatusPolling, Option<String>);
 
 /// Reads the polling of a tool below this base, or returns why it is invalid.
-pub(crate) fn read(base: &str, said: &Value) -> Result<Read, String> {
-    let unknown = unknown(said, &MEMBERS).or_else(|| unknown(said.get("cancel")?, &OF_CANCEL));
+pub(crate) fn read_polling(base: &str, said: &Value) -> Result<PollingWithWarning, String> {
+    let unknown = unknown_field(said, &POLLING_FIELDS)
+        .or_else(|| unknown_field(said.get("cancel")?, &CANCEL_FIELDS));
     if let Some(name) = unknown {
         let name: String = name.chars().take(80).flat_map(char::escape_debug).collect();
         return Err(format!("`{name}` is not known here"));
     }
     let written = PollingSettings::deserialize(said).map_err(|error| error.to_string())?;
-    Ok((templates(base, &written)?, out_of_range(&written)))
+    Ok((build_polling(base, &written)?, range_warning(&written)))
 }
 
 /// The polling if it is valid, and the code and message of a warning about the tool.
-pub(crate) fn or_warning(
-    read: Result<Read, String>,
-) -> (Option<Polling>, Option<(&'static str, String)>) {
+pub(crate) fn split_warning(
+    read: Result<PollingWithWarning, String>,
+) -> (Option<StatusPolling>, Option<(&'static str, String)>) {
     match read {
         Ok((polling, beyond)) => {
             let told = |why| ("polling_bounded", format!("is not followed as it is said: {why}"));
@@ -63,11 +66,11 @@ pub(crate) fn or_warning(
 
 /// A warning about numbers out of range. The settings of an admin are rejected instead; the publisher of a document
 /// does not see our errors, so there the nearest valid number applies.
-fn out_of_range(written: &PollingSettings) -> Option<String> {
+fn range_warning(written: &PollingSettings) -> Option<String> {
     let numbers = [
-        ("interval_ms", written.interval_ms, Polling::WAITS_MS),
-        ("max_interval_ms", written.max_interval_ms, Polling::WAITS_MS),
-        ("attempts", written.attempts, Polling::RANGE_OF_ATTEMPTS),
+        ("interval_ms", written.interval_ms, StatusPolling::WAIT_RANGE_MS),
+        ("max_interval_ms", written.max_interval_ms, StatusPolling::WAIT_RANGE_MS),
+        ("attempts", written.attempts, StatusPolling::ATTEMPTS_RANGE),
     ];
     let told = numbers.into_iter().filter_map(|(name, number, (least, most))| {
         let number = number.filter(|number| !(least..=most).contains(number))?;
@@ -80,12 +83,15 @@ fn out_of_range(written: &PollingSettings) -> Option<String> {
 
 /// The first unknown field. Settings of an admin were already checked against their schema; stored ones may be of a
 /// later version.
-fn unknown<'a>(said: &'a Value, known: &[&str]) -> Option<&'a String> {
+fn unknown_field<'a>(said: &'a Value, known: &[&str]) -> Option<&'a String> {
     said.as_object()?.keys().find(|name| !known.contains(&name.as_str()))
 }
 
 /// Converts polling settings to templates.
-pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling, String> {
+pub(crate) fn build_polling(
+    base: &str,
+    written: &PollingSettings,
+) -> Result<StatusPolling, String> {
     match &written.status_path {
         Some(_) if written.completed.is_empty() => {
             return Err("`completed` names no status".to_owned());
@@ -96,43 +102,43 @@ pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling
         _ => {}
     }
     let texts = [written.status_path.as_ref(), written.result_path.as_ref()];
-    if texts.into_iter().flatten().any(|text| TEXT < text.len()) {
+    if texts.into_iter().flatten().any(|text| MAX_TEXT_BYTES < text.len()) {
         return Err("a path is too long".to_owned());
     }
     let cancel = written.cancel.as_ref().map(|cancel| {
-        let url_template = address(base, &cancel.url)?.into();
+        let url_template = address_template(base, &cancel.url)?.into();
         match ["DELETE", "POST", "PUT", "PATCH"].contains(&&*cancel.method) {
             true => Ok(CancelRequest { method: cancel.method.clone(), url_template }),
             false => Err("`cancel.method` is none of DELETE, POST, PUT and PATCH".to_owned()),
         }
     });
-    Ok(Polling {
-        status_url_template: address(base, &written.status_url)?.into(),
+    Ok(StatusPolling {
+        status_url_template: address_template(base, &written.status_url)?.into(),
         status_path: written.status_path.clone(),
-        completed: words(&written.completed)?,
-        failed: words(&written.failed)?,
+        completed: status_words(&written.completed)?,
+        failed: status_words(&written.failed)?,
         result_path: written.result_path.clone(),
-        interval_ms: written.interval_ms.unwrap_or(Polling::INTERVAL_MS),
-        max_interval_ms: written.max_interval_ms.unwrap_or(Polling::MAX_INTERVAL_MS),
-        attempts: written.attempts.unwrap_or(Polling::ATTEMPTS),
+        interval_ms: written.interval_ms.unwrap_or(StatusPolling::INTERVAL_MS),
+        max_interval_ms: written.max_interval_ms.unwrap_or(StatusPolling::MAX_INTERVAL_MS),
+        attempts: written.attempts.unwrap_or(StatusPolling::DEFAULT_ATTEMPTS),
         cancel: cancel.transpose()?,
     })
 }
 
 /// A problem in the polling settings of an admin, as far as it can be found before the address of the tool is known.
-pub fn problem(base: Option<&Url>, written: &PollingSettings) -> Option<String> {
-    templates(base.map_or("", Url::as_str), written).err()
+pub fn polling_problem(base: Option<&Url>, written: &PollingSettings) -> Option<String> {
+    build_polling(base.map_or("", Url::as_str), written).err()
 }
 
 /// The argument names that the addresses contain.
-pub(crate) fn arguments(written: &PollingSettings) -> Vec<&str> {
+pub(crate) fn polling_arguments(written: &PollingSettings) -> Vec<&str> {
     let addresses =
         [&written.status_url].into_iter().chain(written.cancel.as_ref().map(|it| &it.url));
     let names = addresses.flat_map(|address| address.split("{args.").skip(1));
     names.filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
 }
 
-fn words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
+fn status_words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
     let words: Vec<Box<str>> = words
         .iter()
         .map(|word| match word {
@@ -141,7 +147,7 @@ fn words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
             StatusWord::Number(number) => number.to_string().into(),
         })
         .collect();
-    match words.len() <= WORDS && words.iter().all(|word| word.len() <= TEXT) {
+    match words.len() <= MAX_STATUS_WORDS && words.iter().all(|word| word.len() <= MAX_TEXT_BYTES) {
         true => Ok(words),
         false => Err("there are too many statuses, or too long ones".to_owned()),
     }
@@ -149,16 +155,16 @@ fn words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
 
 /// Template of an address: `/jobs/{answer.id}` below the base, `https://…/jobs/{answer.id}` at its origin, or
 /// `{answer.links.status}` alone.
-fn address(base: &str, text: &str) -> Result<String, String> {
+fn address_template(base: &str, text: &str) -> Result<String, String> {
     let shown =
         || format!("`{}`", text.chars().take(80).flat_map(char::escape_debug).collect::<String>());
-    if TEXT < text.len() {
+    if MAX_TEXT_BYTES < text.len() {
         return Err("an address is too long".to_owned());
     }
     let mut template = String::new();
     let whole = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     if let Some(place) = whole.filter(|place| !place.contains(['{', '}'])) {
-        let place = told(place).ok_or_else(|| {
+        let place = response_expression(place).ok_or_else(|| {
             let places = "`{answer.url}` or `{header.operation-location}`";
             format!("{} is neither `{{location}}` nor a place like {places}", shown())
         })?;
@@ -168,8 +174,8 @@ fn address(base: &str, text: &str) -> Result<String, String> {
     let odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\\' | '#' | '%');
     let not_here =
         || format!("{} is not a path below the source's url, nor at its origin", shown());
-    let (beginning, mut rest) = match whole_address(text) {
-        Some((authority, path)) => (origin_within(base, authority).ok_or_else(not_here)?, path),
+    let (beginning, mut rest) = match split_absolute_url(text) {
+        Some((authority, path)) => (origin_if_same(base, authority).ok_or_else(not_here)?, path),
         None => (base.to_owned(), text),
     };
     if !rest.starts_with('/') || rest.starts_with("//") || rest.contains(odd) {
@@ -180,8 +186,8 @@ fn address(base: &str, text: &str) -> Result<String, String> {
         let (name, behind) =
             behind.split_once('}').ok_or_else(|| format!("{} has a `{{` without end", shown()))?;
         let place = match name.strip_prefix("args.") {
-            Some(name) if !name.is_empty() => Some(argument(name)),
-            _ => told(name).filter(|place| place != "location"),
+            Some(name) if !name.is_empty() => Some(argument_expression(name)),
+            _ => response_expression(name).filter(|place| place != "location"),
         };
         let place = place.ok_or_else(|| {
             format!("{} has a name that is none of `answer.…`, `header.…` and `args.…`", shown())
@@ -195,18 +201,18 @@ fn address(base: &str, text: &str) -> Result<String, String> {
 }
 
 /// Splits an absolute URL into its origin (`https://api.example`) and the rest.
-fn whole_address(text: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = text.split_once("://").filter(|(scheme, _)| is_web(scheme))?;
+fn split_absolute_url(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once("://").filter(|(scheme, _)| is_http_scheme(scheme))?;
     let length = rest.find('/').unwrap_or(rest.len());
     Some(text.split_at(scheme.len() + "://".len() + length))
 }
 
-fn is_web(scheme: &str) -> bool {
+fn is_http_scheme(scheme: &str) -> bool {
     ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
 }
 
 /// The origin of a literal URL if it equals that of the base. A base without a host accepts any origin.
-fn origin_within(base: &str, authority: &str) -> Option<String> {
+fn origin_if_same(base: &str, authority: &str) -> Option<String> {
     if authority.contains(['{', '}', '@', '?', '#', '\\', '%']) {
         return None;
     }
@@ -219,25 +225,25 @@ fn origin_within(base: &str, authority: &str) -> Option<String> {
 }
 
 /// The expression for a value of the response: `answer["job"][0]["id"]`, `headers["operation-location"]`.
-fn told(name: &str) -> Option<String> {
+fn response_expression(name: &str) -> Option<String> {
     if name == "location" {
         return Some(name.to_owned());
     }
     if let Some(name) = name.strip_prefix("header.") {
         let name = name.to_ascii_lowercase();
-        return is_token(&name).then(|| format!("headers[{}]", quoted(&name)));
+        return is_header_name(&name).then(|| format!("headers[{}]", string_literal(&name)));
     }
     let told = name.strip_prefix("answer.")?;
     if !told.starts_with('/') && told.split('.').any(str::is_empty) {
         return None;
     }
     let mut place = "answer".to_owned();
-    for step in steps(told) {
+    for step in path_steps(told) {
         let is_number =
             !step.is_empty() && step.len() <= 9 && step.bytes().all(|c| c.is_ascii_digit());
         match is_number {
             true => place.push_str(&format!("[{step}]")),
-            false => place.push_str(&format!("[{}]", quoted(&step))),
+            false => place.push_str(&format!("[{}]", string_literal(&step))),
         }
     }
     Some(place)
@@ -250,7 +256,7 @@ mod tests {
     use super::*;
 
     fn of(address: &str) -> Result<String, String> {
-        super::address("https://api.test/v1", address)
+        super::address_template("https://api.test/v1", address)
     }
 
     #[test]
@@ -315,7 +321,7 @@ mod tests {
         }
         // Without a base, the origin is not known yet.
         assert_eq!(
-            super::address("", "https://api.test/{answer.id}").as_deref(),
+            super::address_template("", "https://api.test/{answer.id}").as_deref(),
             Ok(r#"https://api.test/{{ answer["id"] }}"#)
         );
     }
@@ -327,7 +333,8 @@ mod tests {
             "failed": ["broken"], "result_path": "result", "interval_ms": 200, "attempts": 5,
             "cancel": {"url": "/jobs/{answer.id}"},
         });
-        let polling = serde_json::to_value(read("https://api.test", &said).unwrap().0).unwrap();
+        let polling =
+            serde_json::to_value(read_polling("https://api.test", &said).unwrap().0).unwrap();
         assert_eq!(
             polling,
             json!({
@@ -337,12 +344,12 @@ mod tests {
                 "cancel": {"method": "DELETE", "url_template": "https://api.test/jobs/{{ answer[\"id\"] }}"},
             })
         );
-        let wrong = |said: Value| read("https://api.test", &said).err().unwrap();
+        let wrong = |said: Value| read_polling("https://api.test", &said).err().unwrap();
         assert!(wrong(json!(true)).contains("invalid type"));
         assert!(wrong(json!({"status_path": "s"})).contains("`completed` names no status"));
         assert!(wrong(json!({"completed": ["x"]})).contains("need a `status_path`"));
         assert!(wrong(json!({"failed": ["x"]})).contains("need a `status_path`"));
-        assert!(read("https://api.test", &json!({})).is_ok(), "202 tells, at `Location`");
+        assert!(read_polling("https://api.test", &json!({})).is_ok(), "202 tells, at `Location`");
         assert!(wrong(json!({"status_path": "s", "completed": []})).contains("names no status"));
         assert!(wrong(json!({"status_path": "s", "completed": ["x"], "url": 1})).contains("`url`"));
         let cancel = json!({"method": "GET", "url": "/x"});
@@ -355,7 +362,7 @@ mod tests {
         let told = |more: Value| {
             let mut said = json!({"status_path": "s", "completed": ["x"]});
             said.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            read("https://api.test", &said).unwrap().1
+            read_polling("https://api.test", &said).unwrap().1
         };
         let within = json!({"interval_ms": 100, "max_interval_ms": 600_000, "attempts": 1_000});
         assert_eq!(told(within), None);

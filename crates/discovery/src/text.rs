@@ -9,11 +9,11 @@ mod yaml;
 
 use std::fmt;
 
-use model::strict_json::RESERVED;
+use model::strict_json::RESERVED_NAME;
 use serde_json::Value;
 
-pub use self::node::{Node, Object};
-pub use self::places::{Places, element, member};
+pub use self::node::{DocumentNode, DocumentObject};
+pub use self::places::{FieldPositions, field_path, item_path};
 
 /// The maximum length of a document, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TextError {
+pub enum DocumentError {
     #[error("the document has {bytes} bytes, and at most {MAX_BYTES} are read")]
     TooLong { bytes: usize },
     #[error("the document has more than {MAX_VALUES} values")]
@@ -39,32 +39,32 @@ pub enum TextError {
     #[error("the document is not JSON: {reason}")]
     NotJson { reason: String },
     #[error("the document is not YAML: {reason} at {at}")]
-    NotYaml { reason: String, at: Place },
+    NotYaml { reason: String, at: TextPosition },
     #[error("a second document starts at {at}: keep one, and serve the others by themselves")]
-    SecondDocument { at: Place },
+    SecondDocument { at: TextPosition },
     #[error("the key `{key}` at {at} was there before: remove one of them")]
-    DuplicateKey { key: String, at: Place },
-    #[error("no key is called `{RESERVED}`, as at {at}: give it another name")]
-    ReservedKey { at: Place },
+    DuplicateKey { key: String, at: TextPosition },
+    #[error("no key is called `{RESERVED_NAME}`, as at {at}: give it another name")]
+    ReservedKey { at: TextPosition },
     #[error("the key at {at} is a list or a mapping: write a text")]
-    KeyIsNoText { at: Place },
+    KeyIsNoText { at: TextPosition },
     #[error("`<<` at {at} takes a mapping or a list of mappings")]
-    NotMergeable { at: Place },
+    NotMergeable { at: TextPosition },
     #[error("the alias at {at} stands inside the value it means: write that value out")]
-    EndlessAlias { at: Place },
+    EndlessAlias { at: TextPosition },
     #[error("the aliases up to {at} copy too much: write their values out")]
-    TooManyCopies { at: Place },
+    TooManyCopies { at: TextPosition },
     #[error("more than {MAX_DEPTH} lists and mappings stand inside each other at {at}")]
-    TooDeep { at: Place },
+    TooDeep { at: TextPosition },
     #[error(
         "the list or mapping in brackets around {at} is too long: write it without brackets, or the whole document as JSON"
     )]
-    FlowTooLong { at: Place },
+    FlowTooLong { at: TextPosition },
 }
 
-impl TextError {
+impl DocumentError {
     /// The position of the error, if known.
-    pub fn place(&self) -> Option<Place> {
+    pub fn position(&self) -> Option<TextPosition> {
         match self {
             Self::TooLong { .. }
             | Self::TooManyValues
@@ -88,31 +88,31 @@ impl TextError {
 
 /// A position in a document; both numbers start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// The line number.
     pub line: usize,
     /// The number of the character in the line.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} column {}", self.line, self.column)
     }
 }
 
 /// Reads a JSON or YAML document.
-pub fn read(bytes: &[u8]) -> Result<Value, TextError> {
-    parse(&decode(bytes.to_owned())?).map(Node::into_value)
+pub fn read_document(bytes: &[u8]) -> Result<Value, DocumentError> {
+    parse_document(&decode_document(bytes.to_owned())?).map(DocumentNode::into_value)
 }
 
 /// Reads a JSON or YAML document into a tree that borrows from it.
-pub fn parse(text: &str) -> Result<Node<'_>, TextError> {
+pub fn parse_document(text: &str) -> Result<DocumentNode<'_>, DocumentError> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     if has_too_many_values(text, is_json) {
-        return Err(TextError::TooManyValues);
+        return Err(DocumentError::TooManyValues);
     }
-    if is_json { read_json(text) } else { yaml::read(text) }
+    if is_json { read_json(text) } else { yaml::read_yaml(text) }
 }
 
 /// Whether a document exceeds the limit on values. In JSON, a line end separates nothing.
@@ -123,15 +123,15 @@ fn has_too_many_values(text: &str, is_json: bool) -> bool {
 }
 
 /// Decodes a UTF-8 document and removes its byte order mark.
-pub fn decode(bytes: Vec<u8>) -> Result<String, TextError> {
+pub fn decode_document(bytes: Vec<u8>) -> Result<String, DocumentError> {
     if MAX_BYTES < bytes.len() {
-        return Err(TextError::TooLong { bytes: bytes.len() });
+        return Err(DocumentError::TooLong { bytes: bytes.len() });
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        return Err(TextError::Utf16);
+        return Err(DocumentError::Utf16);
     }
     let mut text = String::from_utf8(bytes)
-        .map_err(|error| TextError::NotUtf8 { offset: error.utf8_error().valid_up_to() })?;
+        .map_err(|error| DocumentError::NotUtf8 { offset: error.utf8_error().valid_up_to() })?;
     if text.starts_with('\u{feff}') {
         text.remove(0);
     }
@@ -141,14 +141,16 @@ pub fn decode(bytes: Vec<u8>) -> Result<String, TextError> {
 /// Reads JSON, or YAML that looks like it: with unquoted keys, comments, or a comma before a closing bracket.
 ///
 /// The YAML parser accepts both, but it is slower and does not support surrogate pairs (`\ud83d\ude00`).
-fn read_json(text: &str) -> Result<Node<'_>, TextError> {
+fn read_json(text: &str) -> Result<DocumentNode<'_>, DocumentError> {
     let error = match serde_json::from_str(text) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
-    match yaml::read(text) {
-        Err(TextError::NotYaml { .. } | TextError::FlowTooLong { .. }) if looks_like_json(text) => {
-            Err(TextError::NotJson { reason: error.to_string() })
+    match yaml::read_yaml(text) {
+        Err(DocumentError::NotYaml { .. } | DocumentError::FlowTooLong { .. })
+            if looks_like_json(text) =>
+        {
+            Err(DocumentError::NotJson { reason: error.to_string() })
         }
         read => read,
     }

@@ -7,7 +7,7 @@ mod server;
 use model::{Inventory, SourceProfile};
 use serde_json::{Value, json};
 use toolcrib_discovery::DiscoveryError;
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 use upstream::http::HttpClient;
 
 use server::{Upstream, answer};
@@ -17,14 +17,18 @@ const PETS: &str = r##"{"openapi": "3.1.0", "info": {"title": "Pets", "version":
     "/pet": {"$ref": "parts/pet.json#/one"}}}"##;
 const PET: &str = r#"{"one": {"get": {"operationId": "get", "responses": {}}}}"#;
 
-async fn asked(profile: Value) -> Result<Inventory, DiscoveryError> {
-    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    asked_through(&client, profile).await
+async fn discover_source(profile: Value) -> Result<Inventory, DiscoveryError> {
+    let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+    discover_with_client(&client, profile).await
 }
 
-async fn asked_through(client: &HttpClient, profile: Value) -> Result<Inventory, DiscoveryError> {
+async fn discover_with_client(
+    client: &HttpClient,
+    profile: Value,
+) -> Result<Inventory, DiscoveryError> {
     let profile: SourceProfile = serde_json::from_value(profile).unwrap();
-    let found = toolcrib_discovery::discover(&"pets".parse().unwrap(), &profile, client).await?;
+    let found =
+        toolcrib_discovery::discover_source(&"pets".parse().unwrap(), &profile, client).await?;
     Ok(found.inventory)
 }
 
@@ -35,10 +39,10 @@ fn openapi(url: &str, settings: Value) -> Value {
 }
 
 /// The key and the URL of each tool.
-fn urls(inventory: &Inventory) -> Vec<(String, String)> {
-    let url = |(id, tool): (&model::ToolId, &model::Discovered)| {
+fn tool_urls(inventory: &Inventory) -> Vec<(String, String)> {
+    let url = |(id, tool): (&model::ToolId, &model::DiscoveredTool)| {
         let execution = serde_json::to_value(&tool.manifest.execution).unwrap();
-        (id.key().to_owned(), execution["url_template"].as_str().unwrap().to_owned())
+        (id.operation_key().to_owned(), execution["url_template"].as_str().unwrap().to_owned())
     };
     inventory.tools.iter().map(url).collect()
 }
@@ -58,8 +62,9 @@ fn pets(reference: Vec<u8>) -> Upstream {
 #[tokio::test]
 async fn without_a_specification_setting_the_url_is_the_specification_address() {
     let server = pets(ok(PET));
-    let found = asked(openapi(&server.url("/api/openapi.json"), json!({}))).await.unwrap();
-    assert_eq!(urls(&found), [("list".to_owned(), server.url("/pets"))]);
+    let found =
+        discover_source(openapi(&server.url("/api/openapi.json"), json!({}))).await.unwrap();
+    assert_eq!(tool_urls(&found), [("list".to_owned(), server.url("/pets"))]);
     assert_eq!(server.requests().len(), 1, "references are not followed unasked");
 }
 
@@ -69,8 +74,11 @@ async fn with_a_specification_setting_the_url_is_the_base_of_calls() {
     let places = [json!({"url": server.url("/api/openapi.json")}), json!({"text": PETS})];
     for place in places {
         let settings = json!({"specification": place, "describe": "both"});
-        let found = asked(openapi("https://pets.example/v1/", settings)).await.unwrap();
-        assert_eq!(urls(&found), [("list".to_owned(), "https://pets.example/v1/pets".to_owned())]);
+        let found = discover_source(openapi("https://pets.example/v1/", settings)).await.unwrap();
+        assert_eq!(
+            tool_urls(&found),
+            [("list".to_owned(), "https://pets.example/v1/pets".to_owned())]
+        );
         let tool = found.tools.values().next().unwrap();
         assert_eq!(&*tool.manifest.description, "S\n\nD");
     }
@@ -93,14 +101,14 @@ async fn configured_polling_overrides_the_specification() {
     let said = json!({"startReport": polling("/ours/{answer.id}"), "both": polling("/ours/{answer.id}"),
         "broken": polling("https://evil.test/"), "start_reports": polling("/x")});
     let settings = json!({"specification": {"text": text.to_string()}, "polling": said});
-    let found = asked(openapi("https://api.test", settings)).await.unwrap();
+    let found = discover_source(openapi("https://api.test", settings)).await.unwrap();
     let followed: Vec<_> = found
         .tools
         .iter()
         .map(|(id, tool)| {
             let execution = serde_json::to_value(&tool.manifest.execution).unwrap();
             let url = execution["polling"]["status_url_template"].as_str().unwrap_or_default();
-            format!("{}: {url}", id.key())
+            format!("{}: {url}", id.operation_key())
         })
         .collect();
     assert_eq!(
@@ -126,10 +134,13 @@ async fn configured_polling_overrides_the_specification() {
 #[tokio::test]
 async fn references_of_the_same_origin_are_followed_if_enabled() {
     let follow = |server: &Upstream| {
-        asked(openapi(&server.url("/api/openapi.json"), json!({"follow_references": true})))
+        discover_source(openapi(
+            &server.url("/api/openapi.json"),
+            json!({"follow_references": true}),
+        ))
     };
     let server = pets(ok(PET));
-    assert_eq!(urls(&follow(&server).await.unwrap()).len(), 2);
+    assert_eq!(tool_urls(&follow(&server).await.unwrap()).len(), 2);
     assert!(server.requests()[1].starts_with("GET /api/parts/pet.json "));
     // A missing document only affects the operation that needs it; a temporary failure fails the discovery.
     let gone = follow(&pets(answer("404 Not Found", "", b""))).await.unwrap();
@@ -145,29 +156,32 @@ async fn an_http_manifest_is_fetched_below_tools() {
     let server = Upstream::replying(|_| ok(r#"{"tools": [{"name": "get_weather"}]}"#));
     let profile =
         json!({"name": "W", "url": server.url("/api/"), "settings": {"kind": "http_manifest"}});
-    let found = asked(profile).await.unwrap();
-    assert_eq!(urls(&found), [("get_weather".to_owned(), server.url("/api/weather"))]);
+    let found = discover_source(profile).await.unwrap();
+    assert_eq!(tool_urls(&found), [("get_weather".to_owned(), server.url("/api/weather"))]);
     assert!(server.requests()[0].starts_with("GET /api/tools "));
 }
 
 #[tokio::test]
 async fn a_source_may_reach_its_allowed_addresses() {
     let server = pets(ok(PET));
-    let shut = HttpClient::new(Egress::default());
+    let shut = HttpClient::new(EgressPolicy::default());
     let mut profile = openapi(&server.url("/api/openapi.json"), json!({}));
-    let refused = asked_through(&shut, profile.clone()).await.unwrap_err();
+    let refused = discover_with_client(&shut, profile.clone()).await.unwrap_err();
     assert_eq!((refused.code(), server.requests().len()), ("spec_fetch_failed", 0));
     profile["allow"] = json!(["127.0.0.0/8"]);
-    assert!(asked_through(&shut, profile.clone()).await.is_ok());
+    assert!(discover_with_client(&shut, profile.clone()).await.is_ok());
     profile["allow"] = json!(["not an address"]);
-    assert!(matches!(asked_through(&shut, profile).await, Err(DiscoveryError::Allow(_))));
+    assert!(matches!(
+        discover_with_client(&shut, profile).await,
+        Err(DiscoveryError::InvalidAllowList(_))
+    ));
 }
 
 #[tokio::test]
 async fn a_source_that_cannot_be_discovered_gives_an_error() {
     let error = |settings: Value| async move {
         let profile = json!({"name": "Pets", "settings": settings});
-        asked(profile).await.unwrap_err().to_string()
+        discover_source(profile).await.unwrap_err().to_string()
     };
     assert_eq!(
         error(json!({"kind": "mcp"})).await,

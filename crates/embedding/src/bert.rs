@@ -5,60 +5,60 @@
 use ndarray::{Array1, Array2, ArrayView1, ArrayViewMut1, Axis, Slice};
 
 use crate::InvalidModel;
-use crate::shape::{Pooling, Shape};
-use crate::tensors::Tensors;
-use crate::tokens::Token;
+use crate::shape::{BertConfig, PoolingMode};
+use crate::tensors::TensorFile;
+use crate::tokens::TokenId;
 
 #[derive(Debug)]
-pub(crate) struct Bert {
+pub(crate) struct BertModel {
     words: Array2<f32>,
     /// Position embeddings, with the embedding of token type 0 added.
     positions: Array2<f32>,
-    norm: Norm,
-    layers: Vec<Layer>,
+    norm: LayerNorm,
+    layers: Vec<EncoderLayer>,
     heads: usize,
-    pooling: Pooling,
+    pooling: PoolingMode,
 }
 
 #[derive(Debug)]
-struct Layer {
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    attended: Linear,
-    attended_norm: Norm,
-    inner: Linear,
-    outer: Linear,
-    outer_norm: Norm,
+struct EncoderLayer {
+    query: LinearLayer,
+    key: LinearLayer,
+    value: LinearLayer,
+    attended: LinearLayer,
+    attended_norm: LayerNorm,
+    inner: LinearLayer,
+    outer: LinearLayer,
+    outer_norm: LayerNorm,
 }
 
 /// A linear layer: a weight matrix and a bias.
 #[derive(Debug)]
-struct Linear {
+struct LinearLayer {
     weight: Array2<f32>,
     bias: Array1<f32>,
 }
 
 /// Layer normalisation: scales each row to mean 0 and variance 1, then applies a learned scale and shift.
 #[derive(Debug)]
-struct Norm {
+struct LayerNorm {
     scale: Array1<f32>,
     shift: Array1<f32>,
     epsilon: f32,
 }
 
-impl Bert {
-    pub(crate) fn new(shape: Shape, tensors: &Tensors) -> Result<Self, InvalidModel> {
+impl BertModel {
+    pub(crate) fn new(shape: BertConfig, tensors: &TensorFile) -> Result<Self, InvalidModel> {
         let table = |name: &str, rows| {
-            tensors.matrix(&format!("embeddings.{name}_embeddings.weight"), rows, shape.width)
+            tensors.read_matrix(&format!("embeddings.{name}_embeddings.weight"), rows, shape.width)
         };
         let types = table("token_type", shape.types)?;
         let positions = table("position", shape.positions)? + types.row(0);
-        let layers = (0..shape.layers).map(|number| Layer::new(number, &shape, tensors));
+        let layers = (0..shape.layers).map(|number| EncoderLayer::new(number, &shape, tensors));
         Ok(Self {
             words: table("word", shape.vocab_size)?,
             positions,
-            norm: Norm::new("embeddings.LayerNorm", &shape, tensors)?,
+            norm: LayerNorm::new("embeddings.LayerNorm", &shape, tensors)?,
             layers: layers.collect::<Result<_, _>>()?,
             heads: shape.heads,
             pooling: shape.pooling,
@@ -66,32 +66,32 @@ impl Bert {
     }
 
     /// The embedding of the tokens: at least one, and at most as many as there are positions.
-    pub(crate) fn vector(&self, tokens: &[Token]) -> Vec<f32> {
+    pub(crate) fn embed_tokens(&self, tokens: &[TokenId]) -> Vec<f32> {
         let mut rows = Array2::zeros((tokens.len(), self.words.ncols()));
         for ((mut row, token), position) in
             rows.rows_mut().into_iter().zip(tokens).zip(self.positions.rows())
         {
             row.assign(&self.words.row(*token as usize));
             row += &position;
-            self.norm.apply(row);
+            self.norm.normalize_row(row);
         }
         for layer in &self.layers {
-            rows = layer.apply(rows, self.heads);
+            rows = layer.apply_layer(rows, self.heads);
         }
         let pooled = match self.pooling {
-            Pooling::Mean => rows.sum_axis(Axis(0)),
-            Pooling::First => rows.row(0).to_owned(),
+            PoolingMode::Mean => rows.sum_axis(Axis(0)),
+            PoolingMode::First => rows.row(0).to_owned(),
         };
         let length = pooled.dot(&pooled).sqrt().max(f32::MIN_POSITIVE);
         (pooled / length).to_vec()
     }
 }
 
-impl Layer {
-    fn new(number: usize, shape: &Shape, tensors: &Tensors) -> Result<Self, InvalidModel> {
+impl EncoderLayer {
+    fn new(number: usize, shape: &BertConfig, tensors: &TensorFile) -> Result<Self, InvalidModel> {
         let name = |part: &str| format!("encoder.layer.{number}.{part}");
-        let linear = |part: &str, from, to| Linear::new(&name(part), from, to, tensors);
-        let norm = |part: &str| Norm::new(&name(part), shape, tensors);
+        let linear = |part: &str, from, to| LinearLayer::new(&name(part), from, to, tensors);
+        let norm = |part: &str| LayerNorm::new(&name(part), shape, tensors);
         let (width, inner) = (shape.width, shape.inner);
         Ok(Self {
             query: linear("attention.self.query", width, width)?,
@@ -105,20 +105,23 @@ impl Layer {
         })
     }
 
-    fn apply(&self, rows: Array2<f32>, heads: usize) -> Array2<f32> {
-        let mut attended = self.attended.apply(&self.attention(&rows, heads)) + rows;
-        attended.rows_mut().into_iter().for_each(|row| self.attended_norm.apply(row));
-        let mut inner = self.inner.apply(&attended);
+    fn apply_layer(&self, rows: Array2<f32>, heads: usize) -> Array2<f32> {
+        let mut attended = self.attended.apply_linear(&self.self_attention(&rows, heads)) + rows;
+        attended.rows_mut().into_iter().for_each(|row| self.attended_norm.normalize_row(row));
+        let mut inner = self.inner.apply_linear(&attended);
         inner.mapv_inplace(gelu);
-        let mut outer = self.outer.apply(&inner) + attended;
-        outer.rows_mut().into_iter().for_each(|row| self.outer_norm.apply(row));
+        let mut outer = self.outer.apply_linear(&inner) + attended;
+        outer.rows_mut().into_iter().for_each(|row| self.outer_norm.normalize_row(row));
         outer
     }
 
     /// Multi-head self-attention.
-    fn attention(&self, rows: &Array2<f32>, heads: usize) -> Array2<f32> {
-        let (query, key, value) =
-            (self.query.apply(rows), self.key.apply(rows), self.value.apply(rows));
+    fn self_attention(&self, rows: &Array2<f32>, heads: usize) -> Array2<f32> {
+        let (query, key, value) = (
+            self.query.apply_linear(rows),
+            self.key.apply_linear(rows),
+            self.value.apply_linear(rows),
+        );
         let size = rows.ncols() / heads;
         let scale = 1.0 / (size as f32).sqrt();
         let mut attention = Array2::zeros(rows.raw_dim());
@@ -133,36 +136,36 @@ impl Layer {
     }
 }
 
-impl Linear {
-    fn new(name: &str, from: usize, to: usize, tensors: &Tensors) -> Result<Self, InvalidModel> {
-        let weight = tensors.matrix(&format!("{name}.weight"), to, from)?;
-        Ok(Self { weight, bias: tensors.row(&format!("{name}.bias"), to)? })
+impl LinearLayer {
+    fn new(name: &str, from: usize, to: usize, tensors: &TensorFile) -> Result<Self, InvalidModel> {
+        let weight = tensors.read_matrix(&format!("{name}.weight"), to, from)?;
+        Ok(Self { weight, bias: tensors.read_row(&format!("{name}.bias"), to)? })
     }
 
-    fn apply(&self, rows: &Array2<f32>) -> Array2<f32> {
+    fn apply_linear(&self, rows: &Array2<f32>) -> Array2<f32> {
         rows.dot(&self.weight.t()) + &self.bias
     }
 }
 
-impl Norm {
-    fn new(name: &str, shape: &Shape, tensors: &Tensors) -> Result<Self, InvalidModel> {
-        let scale = tensors.row(&format!("{name}.weight"), shape.width)?;
-        let shift = tensors.row(&format!("{name}.bias"), shape.width)?;
+impl LayerNorm {
+    fn new(name: &str, shape: &BertConfig, tensors: &TensorFile) -> Result<Self, InvalidModel> {
+        let scale = tensors.read_row(&format!("{name}.weight"), shape.width)?;
+        let shift = tensors.read_row(&format!("{name}.bias"), shape.width)?;
         Ok(Self { scale, shift, epsilon: shape.epsilon })
     }
 
-    fn apply(&self, mut row: ArrayViewMut1<'_, f32>) {
+    fn normalize_row(&self, mut row: ArrayViewMut1<'_, f32>) {
         let count = row.len().max(1) as f32;
         let mean = row.sum() / count;
         row -= mean;
-        let spread = (square(row.view()) / count + self.epsilon).sqrt();
+        let spread = (squared_norm(row.view()) / count + self.epsilon).sqrt();
         row /= spread;
         row *= &self.scale;
         row += &self.shift;
     }
 }
 
-fn square(row: ArrayView1<'_, f32>) -> f32 {
+fn squared_norm(row: ArrayView1<'_, f32>) -> f32 {
     row.dot(&row)
 }
 

@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 
 use model::Digest;
 
-use self::bert::Bert;
-use self::folder::Folder;
-use self::shape::Shape;
-use self::tensors::Tensors;
-use self::tokens::Tokenizer;
+use self::bert::BertModel;
+use self::folder::ModelFolder;
+use self::shape::BertConfig;
+use self::tensors::TensorFile;
+use self::tokens::WordPieceTokenizer;
 
 /// Why a model folder is not usable.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +64,8 @@ pub enum InvalidModel {
 /// A sentence model in memory.
 #[derive(Debug)]
 pub struct SentenceModel {
-    tokenizer: Tokenizer,
-    bert: Bert,
+    tokenizer: WordPieceTokenizer,
+    bert: BertModel,
     digest: Digest,
 }
 
@@ -73,18 +73,17 @@ impl SentenceModel {
     /// Opens a folder in the layout of `sentence-transformers`: `config.json`, `model.safetensors`, and
     /// `tokenizer.json` or `vocab.txt`. Takes a few tenths of a second.
     pub fn open(folder: &Path) -> Result<Self, InvalidModel> {
-        let mut folder = Folder::new(folder);
-        let shape = Shape::read(&mut folder)?;
-        let tokenizer = Tokenizer::read(&mut folder, &shape)?;
-        let tensors = Tensors::read(&mut folder)?;
-        let bert = Bert::new(shape, &tensors)?;
-        let model = Self { tokenizer, bert, digest: folder.digest() };
-        let tried = model.vector("Says what the weather is like");
+        let mut folder = ModelFolder::new(folder);
+        let shape = BertConfig::read_config(&mut folder)?;
+        let tokenizer = WordPieceTokenizer::read_tokenizer(&mut folder, &shape)?;
+        let tensors = TensorFile::read_file(&mut folder)?;
+        let bert = BertModel::new(shape, &tensors)?;
+        let model = Self { tokenizer, bert, digest: folder.combined_digest() };
+        let tried = model.embed_text("Says what the weather is like");
         match tried.iter().all(|number| number.is_finite()) {
             true => Ok(model),
-            false => {
-                Err(folder.unusable(tensors::FILE, "with its numbers a text has no direction"))
-            }
+            false => Err(folder
+                .unusable_file(tensors::MODEL_FILE, "with its numbers a text has no direction")),
         }
     }
 
@@ -94,7 +93,7 @@ impl SentenceModel {
     }
 
     /// The embedding of a text: a vector of length 1. Text beyond the model's maximum length is ignored.
-    pub fn vector(&self, text: &str) -> Vec<f32> {
-        self.bert.vector(&self.tokenizer.tokens(text))
+    pub fn embed_text(&self, text: &str) -> Vec<f32> {
+        self.bert.embed_tokens(&self.tokenizer.tokenize_text(text))
     }
 }

@@ -3,19 +3,19 @@
 use serde::Deserialize;
 
 use crate::InvalidModel;
-use crate::folder::Folder;
+use crate::folder::ModelFolder;
 
 /// Size limit of a configuration file, in bytes.
-const SMALL: u64 = 1 << 20;
-const CONFIG: &str = "config.json";
-const MODULES: &str = "modules.json";
-const POOLING: &str = "1_Pooling/config.json";
-const SENTENCES: &str = "sentence_bert_config.json";
+const MAX_CONFIG_SIZE: u64 = 1 << 20;
+const CONFIG_FILE: &str = "config.json";
+const MODULES_FILE: &str = "modules.json";
+const POOLING_FILE: &str = "1_Pooling/config.json";
+const SENTENCE_FILE: &str = "sentence_bert_config.json";
 /// Upper limit of the maximum text length, regardless of the model.
 const MOST_TOKENS: usize = 512;
 
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Shape {
+pub(crate) struct BertConfig {
     model_type: String,
     pub(crate) vocab_size: usize,
     #[serde(rename = "hidden_size")]
@@ -28,11 +28,11 @@ pub(crate) struct Shape {
     pub(crate) inner: usize,
     #[serde(rename = "max_position_embeddings")]
     pub(crate) positions: usize,
-    #[serde(default = "usual_types", rename = "type_vocab_size")]
+    #[serde(default = "default_type_count", rename = "type_vocab_size")]
     pub(crate) types: usize,
-    #[serde(default = "usual_epsilon", rename = "layer_norm_eps")]
+    #[serde(default = "default_epsilon", rename = "layer_norm_eps")]
     pub(crate) epsilon: f32,
-    #[serde(default = "usual_activation", rename = "hidden_act")]
+    #[serde(default = "default_activation", rename = "hidden_act")]
     activation: String,
     #[serde(default)]
     position_embedding_type: Option<String>,
@@ -40,43 +40,43 @@ pub(crate) struct Shape {
     #[serde(skip)]
     pub(crate) most_tokens: usize,
     #[serde(skip)]
-    pub(crate) pooling: Pooling,
+    pub(crate) pooling: PoolingMode,
 }
 
 /// How the vectors of all tokens are combined into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pooling {
+pub(crate) enum PoolingMode {
     #[default]
     Mean,
     First,
 }
 
-fn usual_types() -> usize {
+fn default_type_count() -> usize {
     2
 }
 
-fn usual_epsilon() -> f32 {
+fn default_epsilon() -> f32 {
     1e-12
 }
 
-fn usual_activation() -> String {
+fn default_activation() -> String {
     "gelu".to_owned()
 }
 
 #[derive(Deserialize)]
-struct Module {
+struct ModelModule {
     #[serde(rename = "type")]
     kind: String,
 }
 
 #[derive(Deserialize)]
-struct Sentences {
+struct SentenceConfig {
     max_seq_length: Option<usize>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-struct PoolingFile {
+struct PoolingConfig {
     #[serde(default)]
     pooling_mode_cls_token: bool,
     #[serde(default)]
@@ -91,38 +91,39 @@ struct PoolingFile {
     pooling_mode_lasttoken: bool,
 }
 
-impl Shape {
-    pub(crate) fn read(folder: &mut Folder) -> Result<Self, InvalidModel> {
-        let mut shape: Self = folder.json(CONFIG, SMALL)?;
-        shape.check().map_err(|why| folder.unusable(CONFIG, why))?;
+impl BertConfig {
+    pub(crate) fn read_config(folder: &mut ModelFolder) -> Result<Self, InvalidModel> {
+        let mut shape: Self = folder.read_json(CONFIG_FILE, MAX_CONFIG_SIZE)?;
+        shape.validate_dimensions().map_err(|why| folder.unusable_file(CONFIG_FILE, why))?;
         shape.most_tokens = shape.positions.min(MOST_TOKENS);
-        if folder.has(SENTENCES) {
-            let sentences: Sentences = folder.json(SENTENCES, SMALL)?;
+        if folder.has_file(SENTENCE_FILE) {
+            let sentences: SentenceConfig = folder.read_json(SENTENCE_FILE, MAX_CONFIG_SIZE)?;
             let most = sentences.max_seq_length.unwrap_or(MOST_TOKENS);
             shape.most_tokens = shape.most_tokens.min(most);
         }
         if shape.most_tokens < 3 {
-            return Err(folder.unusable(CONFIG, "it reads texts of no token"));
+            return Err(folder.unusable_file(CONFIG_FILE, "it reads texts of no token"));
         }
-        if folder.has(MODULES) {
-            let modules: Vec<Module> = folder.json(MODULES, SMALL)?;
+        if folder.has_file(MODULES_FILE) {
+            let modules: Vec<ModelModule> = folder.read_json(MODULES_FILE, MAX_CONFIG_SIZE)?;
             let known = ["Transformer", "Pooling", "Normalize"];
-            let is_other = |it: &&Module| !known.iter().any(|known| it.kind.ends_with(known));
+            let is_other = |it: &&ModelModule| !known.iter().any(|known| it.kind.ends_with(known));
             if let Some(other) = modules.iter().find(is_other) {
                 let why = format!("`{}` is not known here; only {known:?} are", other.kind);
-                return Err(folder.unusable(MODULES, why));
+                return Err(folder.unusable_file(MODULES_FILE, why));
             }
         }
-        if folder.has(POOLING) {
-            let pooling: PoolingFile = folder.json(POOLING, SMALL)?;
+        if folder.has_file(POOLING_FILE) {
+            let pooling: PoolingConfig = folder.read_json(POOLING_FILE, MAX_CONFIG_SIZE)?;
             let why =
                 "it takes neither the mean of all tokens nor the first of them, and nothing else";
-            shape.pooling = pooling.one().ok_or_else(|| folder.unusable(POOLING, why))?;
+            shape.pooling =
+                pooling.selected_mode().ok_or_else(|| folder.unusable_file(POOLING_FILE, why))?;
         }
         Ok(shape)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn validate_dimensions(&self) -> Result<(), String> {
         let other_positions =
             self.position_embedding_type.as_deref().is_some_and(|it| it != "absolute");
         if self.model_type != "bert" || other_positions {
@@ -154,15 +155,15 @@ impl Shape {
     }
 }
 
-impl PoolingFile {
-    fn one(&self) -> Option<Pooling> {
+impl PoolingConfig {
+    fn selected_mode(&self) -> Option<PoolingMode> {
         let others = self.pooling_mode_max_tokens
             || self.pooling_mode_mean_sqrt_len_tokens
             || self.pooling_mode_weightedmean_tokens
             || self.pooling_mode_lasttoken;
         match (self.pooling_mode_mean_tokens, self.pooling_mode_cls_token, others) {
-            (true, false, false) => Some(Pooling::Mean),
-            (false, true, false) => Some(Pooling::First),
+            (true, false, false) => Some(PoolingMode::Mean),
+            (false, true, false) => Some(PoolingMode::First),
             _ => None,
         }
     }

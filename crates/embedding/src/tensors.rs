@@ -6,110 +6,116 @@ use ndarray::{Array1, Array2};
 use serde::Deserialize;
 
 use crate::InvalidModel;
-use crate::folder::Folder;
+use crate::folder::ModelFolder;
 
-pub(crate) const FILE: &str = "model.safetensors";
+pub(crate) const MODEL_FILE: &str = "model.safetensors";
 /// Size limit of the file in bytes: a model of 250 million 32-bit numbers.
-const LARGEST: u64 = 1 << 30;
+const MAX_FILE_SIZE: u64 = 1 << 30;
 /// Size limit of the header in bytes: parsed JSON takes a multiple of its text.
-const LARGEST_HEADER: usize = 1 << 20;
+const MAX_HEADER_SIZE: usize = 1 << 20;
 /// Prefix of the tensor names if the model was saved with a task head.
 const PREFIX: &str = "bert.";
 
-pub(crate) struct Tensors {
-    header: HashMap<String, Entry>,
+pub(crate) struct TensorFile {
+    header: HashMap<String, TensorEntry>,
     numbers: Vec<u8>,
     /// Path of the file, for error messages.
-    folder: std::path::PathBuf,
+    path: std::path::PathBuf,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct TensorEntry {
     dtype: String,
     shape: Vec<usize>,
     data_offsets: (usize, usize),
 }
 
-impl Tensors {
-    pub(crate) fn read(folder: &mut Folder) -> Result<Self, InvalidModel> {
-        let mut numbers = folder.bytes(FILE, LARGEST)?;
+impl TensorFile {
+    pub(crate) fn read_file(folder: &mut ModelFolder) -> Result<Self, InvalidModel> {
+        let mut numbers = folder.read_bytes(MODEL_FILE, MAX_FILE_SIZE)?;
         let header = numbers.split_first_chunk::<8>().and_then(|(length, rest)| {
             rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)
         });
-        let header = header.ok_or_else(|| folder.unusable(FILE, "it ends before its header"))?;
-        if LARGEST_HEADER < header.len() {
-            return Err(folder.unusable(FILE, "its header is larger than that of any model"));
+        let header =
+            header.ok_or_else(|| folder.unusable_file(MODEL_FILE, "it ends before its header"))?;
+        if MAX_HEADER_SIZE < header.len() {
+            return Err(
+                folder.unusable_file(MODEL_FILE, "its header is larger than that of any model")
+            );
         }
         let begin = 8 + header.len();
         let mut header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header)
-            .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
+            .map_err(|source| InvalidModel::Json { path: folder.file_path(MODEL_FILE), source })?;
         header.remove("__metadata__");
-        let header: HashMap<String, Entry> = serde_json::from_value(header.into())
-            .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
+        let header: HashMap<String, TensorEntry> = serde_json::from_value(header.into())
+            .map_err(|source| InvalidModel::Json { path: folder.file_path(MODEL_FILE), source })?;
         numbers.drain(..begin);
         // Tensors that share bytes could make a small file take as much memory as its header claims.
         let lengths = header.values().map(|it| it.data_offsets.1.saturating_sub(it.data_offsets.0));
         if numbers.len() < lengths.fold(0, usize::saturating_add) {
-            return Err(folder.unusable(FILE, "its tensors have more bytes together than it has"));
+            return Err(folder
+                .unusable_file(MODEL_FILE, "its tensors have more bytes together than it has"));
         }
-        Ok(Self { header, numbers, folder: folder.path(FILE) })
+        Ok(Self { header, numbers, path: folder.file_path(MODEL_FILE) })
     }
 
-    pub(crate) fn matrix(
+    pub(crate) fn read_matrix(
         &self,
         name: &str,
         rows: usize,
         columns: usize,
     ) -> Result<Array2<f32>, InvalidModel> {
-        let numbers = self.numbers(name, &[rows, columns])?;
+        let numbers = self.read_numbers(name, &[rows, columns])?;
         Array2::from_shape_vec((rows, columns), numbers)
-            .map_err(|error| self.unusable(format!("`{name}`: {error}")))
+            .map_err(|error| self.unusable_file(format!("`{name}`: {error}")))
     }
 
-    pub(crate) fn row(&self, name: &str, length: usize) -> Result<Array1<f32>, InvalidModel> {
-        self.numbers(name, &[length]).map(Array1::from)
+    pub(crate) fn read_row(&self, name: &str, length: usize) -> Result<Array1<f32>, InvalidModel> {
+        self.read_numbers(name, &[length]).map(Array1::from)
     }
 
-    fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, InvalidModel> {
+    fn read_numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, InvalidModel> {
         let entry = self.header.get(name).or_else(|| self.header.get(&format!("{PREFIX}{name}")));
-        let entry = entry.ok_or_else(|| self.unusable(format!("it has no `{name}`")))?;
+        let entry = entry.ok_or_else(|| self.unusable_file(format!("it has no `{name}`")))?;
         if entry.shape != shape {
             let why = format!("`{name}` has the shape {:?} instead of {shape:?}", entry.shape);
-            return Err(self.unusable(why));
+            return Err(self.unusable_file(why));
         }
         let (begin, end) = entry.data_offsets;
         let bytes = self.numbers.get(begin..end);
-        let bytes = bytes.ok_or_else(|| self.unusable(format!("`{name}` is not in it")))?;
+        let bytes = bytes.ok_or_else(|| self.unusable_file(format!("`{name}` is not in it")))?;
         let numbers: Vec<f32> = match entry.dtype.as_str() {
-            "F32" => each(bytes, f32::from_le_bytes),
-            "F16" => each(bytes, |it| half(u16::from_le_bytes(it))),
-            "BF16" => each(bytes, |it| f32::from_bits(u32::from(u16::from_le_bytes(it)) << 16)),
+            "F32" => parse_chunks(bytes, f32::from_le_bytes),
+            "F16" => parse_chunks(bytes, |it| parse_f16(u16::from_le_bytes(it))),
+            "BF16" => {
+                parse_chunks(bytes, |it| f32::from_bits(u32::from(u16::from_le_bytes(it)) << 16))
+            }
             other => {
                 let why = format!(
                     "`{name}` has numbers of the kind `{other}`; F32, F16 and BF16 are read"
                 );
-                return Err(self.unusable(why));
+                return Err(self.unusable_file(why));
             }
         };
         let count = shape.iter().product::<usize>();
         if numbers.len() != count || !numbers.iter().all(|number| number.is_finite()) {
-            return Err(self.unusable(format!("`{name}` has not {count} finite numbers")));
+            return Err(self.unusable_file(format!("`{name}` has not {count} finite numbers")));
         }
         Ok(numbers)
     }
 
-    pub(crate) fn unusable(&self, why: String) -> InvalidModel {
-        InvalidModel::Unusable { path: self.folder.clone(), why }
+    pub(crate) fn unusable_file(&self, why: String) -> InvalidModel {
+        InvalidModel::Unusable { path: self.path.clone(), why }
     }
 }
 
-fn each<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> f32) -> Vec<f32> {
+fn parse_chunks<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> f32) -> Vec<f32> {
     let (chunks, _) = bytes.as_chunks::<SIZE>();
     chunks.iter().map(|chunk| number(*chunk)).collect()
 }
 
 /// Converts an IEEE 754 half-precision number: a sign bit, five bits of exponent and ten of mantissa.
-fn half(bits: u16) -> f32 {
+fn parse_f16(bits: u16) -> f32 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, rest) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff) / 1024.0);
     match exponent {
@@ -135,8 +141,8 @@ mod tests {
             (0x0001, 5.960_464_5e-8),
             (0x7c00, f32::INFINITY),
         ] {
-            assert_eq!(half(bits), number, "{bits:#x}");
+            assert_eq!(parse_f16(bits), number, "{bits:#x}");
         }
-        assert!(half(0x7e00).is_nan());
+        assert!(parse_f16(0x7e00).is_nan());
     }
 }

@@ -171,14 +171,14 @@ fn tokens_and_vectors_agree_with_the_reference() {
     for folder in [&list, &whole] {
         let model = SentenceModel::open(folder.path()).unwrap();
         for (text, tokens, mean, _) in reference() {
-            assert_eq!(model.tokenizer.tokens(&text), tokens, "{text:?}");
-            assert_near(&model.vector(&text), &mean, &text);
+            assert_eq!(model.tokenizer.tokenize_text(&text), tokens, "{text:?}");
+            assert_near(&model.embed_text(&text), &mean, &text);
         }
     }
     write(list.path(), "1_Pooling/config.json", &json!({"pooling_mode_cls_token": true}));
     let model = SentenceModel::open(list.path()).unwrap();
     for (text, _, _, first) in reference() {
-        assert_near(&model.vector(&text), &first, &text);
+        assert_near(&model.embed_text(&text), &first, &text);
     }
 }
 
@@ -191,7 +191,7 @@ fn prefixed_tensor_names_give_the_same_model() {
     all.header = header.into_iter().map(|(name, it)| (format!("bert.{name}"), it)).collect();
     fs::write(folder.path().join("model.safetensors"), all.file()).unwrap();
     let (text, _, mean, _) = &reference()[0];
-    assert_near(&SentenceModel::open(folder.path()).unwrap().vector(text), mean, text);
+    assert_near(&SentenceModel::open(folder.path()).unwrap().embed_text(text), mean, text);
 }
 
 #[test]
@@ -202,7 +202,8 @@ fn a_changed_model_has_a_different_digest() {
     assert_eq!(digest(), before);
     write(folder.path(), "sentence_bert_config.json", &json!({"max_seq_length": 7}));
     assert_ne!(digest(), before);
-    let tokens = SentenceModel::open(folder.path()).unwrap().tokenizer.tokens(&"the ".repeat(99));
+    let tokens =
+        SentenceModel::open(folder.path()).unwrap().tokenizer.tokenize_text(&"the ".repeat(99));
     assert_eq!(tokens, [2, 5, 5, 5, 5, 5, 3]);
 }
 
@@ -274,9 +275,9 @@ proptest! {
     fn every_text_has_a_unit_vector(text in any::<String>()) {
         let folder = folder();
         let model = SentenceModel::open(folder.path()).unwrap();
-        let tokens = model.tokenizer.tokens(&text);
+        let tokens = model.tokenizer.tokenize_text(&text);
         prop_assert!((2..=POSITIONS).contains(&tokens.len()));
-        let vector = model.vector(&text);
+        let vector = model.embed_text(&text);
         let length: f32 = vector.iter().map(|number| number * number).sum();
         prop_assert!((length - 1.0).abs() < 1e-4, "{length}");
     }

@@ -8,146 +8,153 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
 use crate::InvalidModel;
-use crate::folder::Folder;
-use crate::shape::Shape;
+use crate::folder::ModelFolder;
+use crate::shape::BertConfig;
 
 /// The index of a piece in the vocabulary.
-pub(crate) type Token = u32;
+pub(crate) type TokenId = u32;
 
-const TOKENIZER: &str = "tokenizer.json";
-const VOCABULARY: &str = "vocab.txt";
-const CONFIG: &str = "tokenizer_config.json";
-const LARGEST: u64 = 64 << 20;
+const TOKENIZER_FILE: &str = "tokenizer.json";
+const VOCABULARY_FILE: &str = "vocab.txt";
+const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
+const MAX_FILE_SIZE: u64 = 64 << 20;
 /// Longer words, in characters, become the unknown token.
-const LONGEST_WORD: usize = 100;
+const MAX_WORD_LENGTH: usize = 100;
 /// Prefix of a piece that continues a word.
-const GOES_ON: &str = "##";
+const CONTINUATION_PREFIX: &str = "##";
 
 #[derive(Debug)]
-pub(crate) struct Tokenizer {
-    pieces: HashMap<String, Token>,
-    style: Style,
-    first: Token,
-    last: Token,
-    unknown: Token,
+pub(crate) struct WordPieceTokenizer {
+    pieces: HashMap<String, TokenId>,
+    style: NormalizationOptions,
+    first: TokenId,
+    last: TokenId,
+    unknown: TokenId,
     most_tokens: usize,
 }
 
 /// How a text is normalised.
 #[derive(Clone, Copy, Debug)]
-struct Style {
+struct NormalizationOptions {
     lowercase: bool,
     strip_accents: bool,
     splits_chinese: bool,
 }
 
 #[derive(Deserialize)]
-struct File {
-    normalizer: Normalizer,
-    pre_tokenizer: Kind,
-    model: WordPiece,
+struct TokenizerFile {
+    normalizer: NormalizerConfig,
+    pre_tokenizer: ComponentType,
+    model: WordPieceConfig,
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct ComponentType {
     #[serde(rename = "type")]
     kind: String,
 }
 
 #[derive(Deserialize)]
-struct Normalizer {
+struct NormalizerConfig {
     #[serde(rename = "type")]
     kind: String,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     handle_chinese_chars: bool,
     #[serde(default)]
     strip_accents: Option<bool>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     lowercase: bool,
 }
 
 #[derive(Deserialize)]
-struct WordPiece {
+struct WordPieceConfig {
     /// Absent in older files.
     #[serde(rename = "type")]
     kind: Option<String>,
     continuing_subword_prefix: String,
-    vocab: HashMap<String, Token>,
+    vocab: HashMap<String, TokenId>,
 }
 
 /// The configuration file next to a plain vocabulary list.
 #[derive(Deserialize)]
-struct Config {
-    #[serde(default = "yes")]
+struct TokenizerConfig {
+    #[serde(default = "default_true")]
     do_lower_case: bool,
     #[serde(default)]
     strip_accents: Option<bool>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     tokenize_chinese_chars: bool,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-impl Tokenizer {
-    pub(crate) fn read(folder: &mut Folder, shape: &Shape) -> Result<Self, InvalidModel> {
-        let (file, pieces, style) = match folder.has(TOKENIZER) {
-            true => Self::from_tokenizer(folder)?,
-            false => Self::from_list(folder)?,
+impl WordPieceTokenizer {
+    pub(crate) fn read_tokenizer(
+        folder: &mut ModelFolder,
+        shape: &BertConfig,
+    ) -> Result<Self, InvalidModel> {
+        let (file, pieces, style) = match folder.has_file(TOKENIZER_FILE) {
+            true => Self::read_tokenizer_file(folder)?,
+            false => Self::read_vocabulary_list(folder)?,
         };
         if pieces.values().any(|token| shape.vocab_size <= *token as usize) {
-            return Err(folder.unusable(file, "it has more pieces than the model"));
+            return Err(folder.unusable_file(file, "it has more pieces than the model"));
         }
         let piece = |text: &str| {
-            let why = || folder.unusable(file, format!("it has no piece `{text}`"));
+            let why = || folder.unusable_file(file, format!("it has no piece `{text}`"));
             pieces.get(text).copied().ok_or_else(why)
         };
         let (first, last, unknown) = (piece("[CLS]")?, piece("[SEP]")?, piece("[UNK]")?);
         Ok(Self { first, last, unknown, pieces, style, most_tokens: shape.most_tokens })
     }
 
-    fn from_tokenizer(folder: &mut Folder) -> Result<Read, InvalidModel> {
-        let File { normalizer, pre_tokenizer, model } = folder.json(TOKENIZER, LARGEST)?;
+    fn read_tokenizer_file(folder: &mut ModelFolder) -> Result<LoadedVocabulary, InvalidModel> {
+        let TokenizerFile { normalizer, pre_tokenizer, model } =
+            folder.read_json(TOKENIZER_FILE, MAX_FILE_SIZE)?;
         let is_word_piece = model.kind.as_deref().is_none_or(|kind| kind == "WordPiece")
-            && model.continuing_subword_prefix == GOES_ON
+            && model.continuing_subword_prefix == CONTINUATION_PREFIX
             && normalizer.kind == "BertNormalizer"
             && pre_tokenizer.kind == "BertPreTokenizer";
         if !is_word_piece {
-            return Err(folder.unusable(TOKENIZER, "it splits texts in another way than BERT does"));
+            return Err(folder
+                .unusable_file(TOKENIZER_FILE, "it splits texts in another way than BERT does"));
         }
-        let style = Style {
+        let style = NormalizationOptions {
             lowercase: normalizer.lowercase,
             strip_accents: normalizer.strip_accents.unwrap_or(normalizer.lowercase),
             splits_chinese: normalizer.handle_chinese_chars,
         };
-        Ok((TOKENIZER, model.vocab, style))
+        Ok((TOKENIZER_FILE, model.vocab, style))
     }
 
-    fn from_list(folder: &mut Folder) -> Result<Read, InvalidModel> {
-        let list = folder.bytes(VOCABULARY, LARGEST)?;
+    fn read_vocabulary_list(folder: &mut ModelFolder) -> Result<LoadedVocabulary, InvalidModel> {
+        let list = folder.read_bytes(VOCABULARY_FILE, MAX_FILE_SIZE)?;
         let list = String::from_utf8(list)
-            .map_err(|_| folder.unusable(VOCABULARY, "it is not written in UTF-8"))?;
+            .map_err(|_| folder.unusable_file(VOCABULARY_FILE, "it is not written in UTF-8"))?;
         let pieces = list.lines().map(|line| line.trim_end().to_owned()).zip(0..).collect();
-        let config: Config = match folder.has(CONFIG) {
-            true => folder.json(CONFIG, LARGEST)?,
-            false => {
-                Config { do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true }
-            }
+        let config: TokenizerConfig = match folder.has_file(TOKENIZER_CONFIG_FILE) {
+            true => folder.read_json(TOKENIZER_CONFIG_FILE, MAX_FILE_SIZE)?,
+            false => TokenizerConfig {
+                do_lower_case: true,
+                strip_accents: None,
+                tokenize_chinese_chars: true,
+            },
         };
-        let style = Style {
+        let style = NormalizationOptions {
             lowercase: config.do_lower_case,
             strip_accents: config.strip_accents.unwrap_or(config.do_lower_case),
             splits_chinese: config.tokenize_chinese_chars,
         };
-        Ok((VOCABULARY, pieces, style))
+        Ok((VOCABULARY_FILE, pieces, style))
     }
 
     /// The tokens of a text, between `[CLS]` and `[SEP]`.
-    pub(crate) fn tokens(&self, text: &str) -> Vec<Token> {
+    pub(crate) fn tokenize_text(&self, text: &str) -> Vec<TokenId> {
         let most = self.most_tokens - 1;
         let mut tokens = vec![self.first];
-        let cleaned = self.style.clean(text);
+        let cleaned = self.style.normalize_text(text);
         for word in cleaned.split(' ').flat_map(|run| run.split_inclusive(is_punctuation)) {
             // A punctuation character is a separate word; `split_inclusive` leaves it at the end of the part.
             let sign = word.chars().next_back().filter(|last| is_punctuation(*last));
@@ -159,7 +166,7 @@ impl Tokenizer {
                 if most <= tokens.len() {
                     break;
                 }
-                self.pieces_of(word, &mut tokens);
+                self.push_pieces(word, &mut tokens);
             }
         }
         tokens.truncate(most);
@@ -168,15 +175,15 @@ impl Tokenizer {
     }
 
     /// Splits a word greedily into the longest pieces; a word with an unknown piece becomes the unknown token.
-    fn pieces_of(&self, word: &str, tokens: &mut Vec<Token>) {
+    fn push_pieces(&self, word: &str, tokens: &mut Vec<TokenId>) {
         let known = tokens.len();
         let mut rest = word;
-        if word.chars().nth(LONGEST_WORD).is_some() {
+        if word.chars().nth(MAX_WORD_LENGTH).is_some() {
             rest = "";
             tokens.push(self.unknown);
         }
         while !rest.is_empty() {
-            let begins = if known == tokens.len() { "" } else { GOES_ON };
+            let begins = if known == tokens.len() { "" } else { CONTINUATION_PREFIX };
             let ends = rest.char_indices().map(|(at, it)| at + it.len_utf8()).rev();
             let longest = ends.map(|end| rest.split_at(end)).find_map(|(piece, rest)| {
                 Some((*self.pieces.get(&format!("{begins}{piece}"))?, rest))
@@ -192,11 +199,11 @@ impl Tokenizer {
     }
 }
 
-type Read = (&'static str, HashMap<String, Token>, Style);
+type LoadedVocabulary = (&'static str, HashMap<String, TokenId>, NormalizationOptions);
 
-impl Style {
+impl NormalizationOptions {
     /// Removes control characters, normalises white space, and separates Chinese characters by spaces.
-    fn clean(self, text: &str) -> String {
+    fn normalize_text(self, text: &str) -> String {
         let mut cleaned = String::with_capacity(text.len());
         for character in text.chars() {
             match character {

@@ -12,27 +12,27 @@ mod tool_result;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId};
+use model::{CallFailure, CallStatus, Content, ErrorCode, Outcome, ToolId};
 use serde_json::Value;
-use upstream::LONG;
+use upstream::MAX_INLINE_BYTES;
 use upstream::http::Method;
 use url::Url;
 
-use crate::credentials::{masked, masked_of_cut_off};
-use crate::{Credentials, Mask};
-use body::Body;
-pub use of_server::outcome_of_server;
-pub use plain::tame;
-pub use plain::text as plain_text;
-pub use plain::{is_hidden, plain_json};
-pub use tool_result::{tool_result, whose_words};
+use crate::credentials::{mask_credentials, mask_truncated};
+use crate::{CredentialMask, Credentials};
+use body::ResponseBody;
+pub use of_server::outcome_of_mcp_result;
+pub use plain::escape_dangerous;
+pub use plain::escape_hidden as plain_text;
+pub use plain::{escape_json, is_hidden_char};
+pub use tool_result::{to_tool_result, untrusted_source_meta};
 
 /// The maximum length of a failed response's body in the message, in characters.
-const EXCERPT: usize = 2_000;
+const EXCERPT_CHARS: usize = 2_000;
 
 /// The response of an upstream to a request.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct ResponseParts<'a> {
     /// The HTTP status.
     pub status: u16,
     /// The `Content-Type` header.
@@ -45,7 +45,7 @@ pub struct Answer<'a> {
 
 /// The request that was answered, and how long that took.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
+pub struct AnsweredRequest<'a> {
     /// The tool that was called.
     pub tool_id: ToolId,
     /// `GET`, `POST`, …
@@ -59,87 +59,99 @@ pub struct Asked<'a> {
 }
 
 /// The outcome of a request to an API: any JSON is its result.
-pub fn outcome(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
+pub fn outcome_of_api(asked: AnsweredRequest<'_>, answer: ResponseParts<'_>) -> Outcome {
     let status = answer.status;
-    let read = read(&asked, answer);
-    finished(asked, status, read)
+    let read = read_response(&asked, answer);
+    build_outcome(asked, status, read)
 }
 
 /// The outcome of a request to an upstream that may respond in the shape of an MCP tool result,
 /// `{content, structuredContent, isError}` (requirement H2). Any other response is treated as one of an API.
-pub fn outcome_of_tool_result(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
+pub fn outcome_of_tool_result(asked: AnsweredRequest<'_>, answer: ResponseParts<'_>) -> Outcome {
     let status = answer.status;
-    let read = read(&asked, answer).and_then(|read| {
+    let read = read_response(&asked, answer).and_then(|read| {
         let result = read.result.as_ref();
-        let as_tool_result = result.and_then(|result| tool_result::read(&asked, result));
+        let as_tool_result =
+            result.and_then(|result| tool_result::read_tool_result(&asked, result));
         as_tool_result.unwrap_or(Ok(read))
     });
-    finished(asked, status, read)
+    build_outcome(asked, status, read)
 }
 
 /// The outcome of a request for a document: JSON, too, stays the received text.
-pub fn outcome_of_document(asked: Asked<'_>, answer: Answer<'_>) -> Outcome {
+pub fn outcome_of_document(asked: AnsweredRequest<'_>, answer: ResponseParts<'_>) -> Outcome {
     let status = answer.status;
     let read = match status {
         200..=299 => {
-            let body = Body::of_document(answer.content_type, &answer.body);
-            Ok(content(&asked, answer, body))
+            let body = ResponseBody::classify_document(answer.content_type, &answer.body);
+            Ok(success_content(&asked, answer, body))
         }
-        _ => read(&asked, answer),
+        _ => read_response(&asked, answer),
     };
-    finished(asked, status, read)
+    build_outcome(asked, status, read)
 }
 
 /// The result and the content of a successful response.
 #[derive(Debug, Default)]
-struct Read {
+struct ResponseContent {
     result: Option<Value>,
     content: Vec<Content>,
 }
 
-fn read(asked: &Asked<'_>, answer: Answer<'_>) -> Result<Read, Failure> {
+fn read_response(
+    asked: &AnsweredRequest<'_>,
+    answer: ResponseParts<'_>,
+) -> Result<ResponseContent, CallFailure> {
     match answer.status {
         200..=299 => {
-            let body = Body::read(answer.content_type, &answer.body);
-            Ok(content(asked, answer, body))
+            let body = ResponseBody::classify(answer.content_type, &answer.body);
+            Ok(success_content(asked, answer, body))
         }
-        300..=399 => Err(failure(asked, &answer, redirection(asked, &answer))),
-        _ => Err(failure(asked, &answer, excerpt(asked, &answer))),
+        300..=399 => Err(upstream_failure(asked, &answer, describe_redirect(asked, &answer))),
+        _ => Err(upstream_failure(asked, &answer, body_excerpt(asked, &answer))),
     }
 }
 
-fn content(asked: &Asked<'_>, answer: Answer<'_>, body: Body) -> Read {
-    let mask = Mask::of(asked.credentials.values());
+fn success_content(
+    asked: &AnsweredRequest<'_>,
+    answer: ResponseParts<'_>,
+    body: ResponseBody,
+) -> ResponseContent {
+    let mask = CredentialMask::from_secrets(asked.credentials.values());
     let content = match body {
-        Body::Json(mut result) => {
-            if mask.may_be_in_json(&answer.body) {
-                mask.json(&mut result);
+        ResponseBody::Json(mut result) => {
+            if mask.may_occur_in_json(&answer.body) {
+                mask.mask_json(&mut result);
             }
-            return Read { result: Some(result), content: Vec::new() };
+            return ResponseContent { result: Some(result), content: Vec::new() };
         }
-        Body::Empty => {
+        ResponseBody::Empty => {
             Content::Text { text: format!("done (status {}, nothing to say)", answer.status) }
         }
-        Body::Text => {
-            let mut text = body::text(answer.content_type, answer.body);
-            mask.text(&mut text);
+        ResponseBody::Text => {
+            let mut text = body::decode_text(answer.content_type, answer.body);
+            mask.mask_text(&mut text);
             Content::Text { text }
         }
-        Body::Bytes(content_type) => {
-            body::bytes(&asked.url, &content_type, &mask.bytes(&answer.body))
+        ResponseBody::Bytes(content_type) => {
+            body::binary_content(&asked.url, &content_type, &mask.mask_bytes(&answer.body))
         }
     };
-    Read { result: None, content: vec![content] }
+    ResponseContent { result: None, content: vec![content] }
 }
 
-fn failure(asked: &Asked<'_>, answer: &Answer<'_>, details: String) -> Failure {
+fn upstream_failure(
+    asked: &AnsweredRequest<'_>,
+    answer: &ResponseParts<'_>,
+    details: String,
+) -> CallFailure {
     let status = answer.status;
     let message = match details.is_empty() {
         true => format!("the upstream answered with status {status}"),
         false => format!("the upstream answered with status {status}: {details}"),
     };
     let retryable = is_retryable(asked.method, status);
-    Failure::new(ErrorCode::UpstreamError, message, retryable)
+    CallFailure::new(ErrorCode::UpstreamError, message, retryable)
 }
 
 /// Whether the call may succeed later, and retrying does no harm if the first attempt was executed.
@@ -154,12 +166,12 @@ pub fn is_retryable(method: &str, status: u16) -> bool {
 }
 
 /// The redirect target without its query, which may contain secrets.
-fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
+fn describe_redirect(asked: &AnsweredRequest<'_>, answer: &ResponseParts<'_>) -> String {
     let target = answer.location.and_then(|location| asked.url.join(location).ok());
     match target {
         Some(target) => {
             let origin = target.origin().ascii_serialization();
-            let path = beginning(asked, target.path());
+            let path = masked_excerpt(asked, target.path());
             format!("it points to {origin}{path}, which was not followed")
         }
         None => "it points elsewhere, which was not followed".to_owned(),
@@ -167,37 +179,43 @@ fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
 }
 
 /// The start of a body. A long body may have been truncated.
-fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
-    let text = || body::text(answer.content_type, Cow::Borrowed(&answer.body));
-    match Body::read(answer.content_type, &answer.body) {
-        Body::Json(value) => beginning(asked, &plain::json(&value)),
-        Body::Text if answer.body.len() < LONG => beginning(asked, &text()),
-        Body::Text => cut(masked_of_cut_off(&text(), asked.credentials)),
-        Body::Empty | Body::Bytes(_) => String::new(),
+fn body_excerpt(asked: &AnsweredRequest<'_>, answer: &ResponseParts<'_>) -> String {
+    let text = || body::decode_text(answer.content_type, Cow::Borrowed(&answer.body));
+    match ResponseBody::classify(answer.content_type, &answer.body) {
+        ResponseBody::Json(value) => masked_excerpt(asked, &plain::plain_json_of(&value)),
+        ResponseBody::Text if answer.body.len() < MAX_INLINE_BYTES => {
+            masked_excerpt(asked, &text())
+        }
+        ResponseBody::Text => truncate_excerpt(mask_truncated(&text(), asked.credentials)),
+        ResponseBody::Empty | ResponseBody::Bytes(_) => String::new(),
     }
 }
 
 /// The start of a JSON response for a failure message, with credentials masked.
-pub(crate) fn beginning_of(answer: &Value, hidden: &Credentials) -> String {
-    cut(masked(&plain::json(answer), hidden))
+pub(crate) fn masked_json_excerpt(answer: &Value, hidden: &Credentials) -> String {
+    truncate_excerpt(mask_credentials(&plain::plain_json_of(answer), hidden))
 }
 
 /// The start of an upstream's text. Credentials are masked before the text is truncated.
-fn beginning(asked: &Asked<'_>, text: &str) -> String {
-    cut(masked(text, asked.credentials))
+fn masked_excerpt(asked: &AnsweredRequest<'_>, text: &str) -> String {
+    truncate_excerpt(mask_credentials(text, asked.credentials))
 }
 
-fn cut(text: Cow<'_, str>) -> String {
-    match text.char_indices().nth(EXCERPT) {
+fn truncate_excerpt(text: Cow<'_, str>) -> String {
+    match text.char_indices().nth(EXCERPT_CHARS) {
         Some((end, _)) => format!("{} …", text.split_at(end).0),
         None => text.into_owned(),
     }
 }
 
-fn finished(asked: Asked<'_>, status: u16, read: Result<Read, Failure>) -> Outcome {
+fn build_outcome(
+    asked: AnsweredRequest<'_>,
+    status: u16,
+    read: Result<ResponseContent, CallFailure>,
+) -> Outcome {
     let (read, error) = match read {
         Ok(read) => (read, None),
-        Err(failure) => (Read::default(), Some(failure)),
+        Err(failure) => (ResponseContent::default(), Some(failure)),
     };
     Outcome {
         tool_id: asked.tool_id,

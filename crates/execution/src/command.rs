@@ -3,23 +3,23 @@
 //! No shell parses the line, so nothing needs escaping. Options remain a risk: a value could start with `-` where the
 //! program expects a file or a word. Such a value is rejected, unless the command allows it.
 
-use model::placeholder::{Part, is_plain_name, parts};
-use model::{CustomCommand, ErrorCode, Failure};
+use model::placeholder::{TemplatePart, is_plain_name, split_template};
+use model::{CallFailure, CustomCommand, ErrorCode};
 use serde_json::{Map, Value};
 
 /// The maximum length of one argument, and of the whole line, in bytes; below the limits of operating systems.
-const LONGEST: usize = 120 * 1024;
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_ARGUMENT_BYTES: usize = 120 * 1024;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// The parsed command line of a program.
 #[derive(Debug)]
 pub struct CommandLine {
-    arguments: Vec<Vec<Stretch>>,
+    arguments: Vec<Vec<CommandLinePart>>,
     allow_dashes: bool,
 }
 
 #[derive(Debug)]
-enum Stretch {
+enum CommandLinePart {
     Text(Box<str>),
     Value(Box<str>),
 }
@@ -29,55 +29,55 @@ impl CommandLine {
     pub fn compile(command: &CustomCommand, input_schema: &Value) -> Self {
         let is_name =
             |name: &str| is_plain_name(name) || input_schema["properties"].get(name).is_some();
-        let stretch = |part: Part<'_>| match part {
-            Part::Text(text) => Stretch::Text(text.into()),
-            Part::Name(name) => Stretch::Value(name.into()),
+        let stretch = |part: TemplatePart<'_>| match part {
+            TemplatePart::Text(text) => CommandLinePart::Text(text.into()),
+            TemplatePart::Name(name) => CommandLinePart::Value(name.into()),
         };
         let arguments = command.run.arguments.iter();
         let arguments =
-            arguments.map(|text| parts(text, is_name).into_iter().map(stretch).collect());
+            arguments.map(|text| split_template(text, is_name).into_iter().map(stretch).collect());
         let arguments = arguments.collect();
         Self { arguments, allow_dashes: command.allow_dashes }
     }
 
     /// The command line for these arguments. An argument with a placeholder that has no value is omitted completely.
-    pub fn render(&self, arguments: &Map<String, Value>) -> Result<Vec<String>, Failure> {
+    pub fn render(&self, arguments: &Map<String, Value>) -> Result<Vec<String>, CallFailure> {
         let mut line = Vec::with_capacity(self.arguments.len());
         for stretches in &self.arguments {
-            line.extend(self.rendered(stretches, arguments)?);
+            line.extend(self.render_argument(stretches, arguments)?);
         }
-        if LONGEST_LINE < line.iter().map(String::len).sum() {
-            return Err(refused("the arguments are too long for a command line"));
+        if MAX_LINE_BYTES < line.iter().map(String::len).sum() {
+            return Err(validation_failure("the arguments are too long for a command line"));
         }
         Ok(line)
     }
 
-    fn rendered(
+    fn render_argument(
         &self,
-        stretches: &[Stretch],
+        stretches: &[CommandLinePart],
         arguments: &Map<String, Value>,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>, CallFailure> {
         let mut text = String::new();
         for stretch in stretches {
             let name = match stretch {
-                Stretch::Text(fixed) => {
+                CommandLinePart::Text(fixed) => {
                     text.push_str(fixed);
                     continue;
                 }
-                Stretch::Value(name) => name,
+                CommandLinePart::Value(name) => name,
             };
-            let Some(value) = arguments.get(&**name).and_then(written) else { return Ok(None) };
+            let Some(value) = arguments.get(&**name).and_then(value_text) else { return Ok(None) };
             let begins = text.bytes().all(|byte| byte == b'-');
             if !self.allow_dashes && begins && value.starts_with('-') {
                 let why = "begins with `-`, which the program would take for an option";
-                return Err(refused(format!("the argument `{name}` {why}")));
+                return Err(validation_failure(format!("the argument `{name}` {why}")));
             }
             if value.contains('\0') {
                 let why = "has a zero character, which no command line can have";
-                return Err(refused(format!("the argument `{name}` {why}")));
+                return Err(validation_failure(format!("the argument `{name}` {why}")));
             }
-            if LONGEST < text.len() + value.len() {
-                return Err(refused(format!("the argument `{name}` is too long")));
+            if MAX_ARGUMENT_BYTES < text.len() + value.len() {
+                return Err(validation_failure(format!("the argument `{name}` is too long")));
             }
             text.push_str(&value);
         }
@@ -86,7 +86,7 @@ impl CommandLine {
 }
 
 /// A string unchanged, other values as JSON, null as missing.
-fn written(value: &Value) -> Option<String> {
+fn value_text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
@@ -96,8 +96,8 @@ fn written(value: &Value) -> Option<String> {
     }
 }
 
-fn refused(why: impl Into<String>) -> Failure {
-    Failure::new(ErrorCode::ValidationError, why, false)
+fn validation_failure(why: impl Into<String>) -> CallFailure {
+    CallFailure::new(ErrorCode::ValidationError, why, false)
 }
 
 #[cfg(test)]
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn values_that_no_command_line_can_hold_are_rejected() {
         assert!(line(&["{{x}}"], false, &json!({"x": "a\0b"})).unwrap_err().contains("zero"));
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(MAX_ARGUMENT_BYTES + 1);
         assert!(line(&["{{x}}"], false, &json!({"x": long})).unwrap_err().contains("too long"));
-        let long = "x".repeat(LONGEST);
+        let long = "x".repeat(MAX_ARGUMENT_BYTES);
         let many = ["{{x}}"; 9];
         assert!(line(&many, false, &json!({"x": long})).unwrap_err().contains("too long"));
     }

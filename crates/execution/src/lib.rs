@@ -25,16 +25,26 @@ mod request;
 mod template;
 
 pub use answer::{
-    Answer, Asked, is_hidden, is_retryable, outcome, outcome_of_document, outcome_of_server,
-    outcome_of_tool_result, plain_json, plain_text, tame, tool_result, whose_words,
+    AnsweredRequest, ResponseParts, escape_dangerous, escape_json, is_hidden_char, is_retryable,
+    outcome_of_api, outcome_of_document, outcome_of_mcp_result, outcome_of_tool_result, plain_text,
+    to_tool_result, untrusted_source_meta,
 };
-pub use arguments::{Arguments, Others, Problem, distance, misfits, schema_problem};
-pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};
+pub use arguments::{
+    ArgumentValidator, InvalidArgument, UndeclaredArguments, edit_distance, problems_by_schema,
+    schema_problem,
+};
+pub use async_poll::{
+    CANCEL_DEADLINE, JOB_DEADLINE, JobStart, PollResult, PolledJob, UpstreamReply,
+};
 pub use command::CommandLine;
 pub use credentials::{
-    CredentialError, Credentials, Given, Mask, Own, Security, without_credentials,
+    CallCredentials, CredentialError, CredentialMask, Credentials, SecurityRequirements,
+    SourceCredential, without_credentials,
 };
-pub use http::{Again, Answers, HttpTool, HttpToolError, code_of, wrong_arguments};
-pub use projection::{InvalidProjection, Projection, ProjectionError};
-pub use request::Request;
+pub use http::{
+    HttpTool, HttpToolError, HttpToolResponse, RetrySafety, error_code_of,
+    invalid_arguments_failure,
+};
+pub use projection::{InvalidProjection, ProjectionError, ResultProjection};
+pub use request::RenderedRequest;
 pub use template::{RequestTemplate, TemplateError};

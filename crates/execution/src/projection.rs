@@ -15,15 +15,15 @@ use serde_json::{Map, Value};
 /// The maximum length of an expression, in bytes.
 const LONGEST: usize = 2_000;
 /// The maximum cost of one evaluation, in copied bytes. Every step costs as much as one value.
-const WORK: usize = 128 << 20;
+const MAX_WORK_BYTES: usize = 128 << 20;
 /// The approximate size of a value, in bytes.
-const STEP: usize = 64;
+const STEP_BYTES: usize = 64;
 
 static NULL: Value = Value::Null;
 
 /// A checked expression.
 #[derive(Clone, Debug)]
-pub struct Projection(Ast);
+pub struct ResultProjection(Ast);
 
 /// Why a text is not a valid projection.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,105 +51,106 @@ pub enum ProjectionError {
     WrongType { function: String },
 }
 
-type Found<'v> = Result<Cow<'v, Value>, ProjectionError>;
+type EvaluationResult<'v> = Result<Cow<'v, Value>, ProjectionError>;
 
-impl Projection {
+impl ResultProjection {
     /// Parses and checks an expression.
     pub fn compile(text: &str) -> Result<Self, InvalidProjection> {
-        check::read(text).map(Self)
+        check::parse_projection(text).map(Self)
     }
 
     /// The part of a result that the projection selects.
     pub fn apply(&self, answer: &Value) -> Result<Value, ProjectionError> {
-        self.apply_within(answer, WORK)
+        self.apply_with_limit(answer, MAX_WORK_BYTES)
     }
 
     /// Applies the projection with a smaller limit on the work, in bytes.
-    pub fn apply_within(&self, answer: &Value, work: usize) -> Result<Value, ProjectionError> {
-        let mut work = Work { left: work };
-        let found = work.find(&self.0, answer)?;
-        work.own(found)
+    pub fn apply_with_limit(&self, answer: &Value, work: usize) -> Result<Value, ProjectionError> {
+        let mut work = ProjectionWork { remaining_bytes: work };
+        let found = work.evaluate(&self.0, answer)?;
+        work.own_value(found)
     }
 }
 
 /// The remaining work of one evaluation.
-struct Work {
-    left: usize,
+struct ProjectionWork {
+    remaining_bytes: usize,
 }
 
-impl Work {
+impl ProjectionWork {
     fn spend(&mut self, bytes: usize) -> Result<(), ProjectionError> {
-        self.left = self.left.checked_sub(bytes).ok_or(ProjectionError::TooMuchWork)?;
+        self.remaining_bytes =
+            self.remaining_bytes.checked_sub(bytes).ok_or(ProjectionError::TooMuchWork)?;
         Ok(())
     }
 
     /// Charges for copying or comparing a whole value.
-    fn look_at(&mut self, value: &Value) -> Result<(), ProjectionError> {
-        self.spend(STEP)?;
+    fn charge_value(&mut self, value: &Value) -> Result<(), ProjectionError> {
+        self.spend(STEP_BYTES)?;
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
             Value::String(text) => self.spend(text.len()),
-            Value::Array(items) => items.iter().try_for_each(|item| self.look_at(item)),
+            Value::Array(items) => items.iter().try_for_each(|item| self.charge_value(item)),
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
                 self.spend(name.len())?;
-                self.look_at(member)
+                self.charge_value(member)
             }),
         }
     }
 
-    fn own(&mut self, found: Cow<'_, Value>) -> Result<Value, ProjectionError> {
+    fn own_value(&mut self, found: Cow<'_, Value>) -> Result<Value, ProjectionError> {
         match found {
             Cow::Owned(value) => Ok(value),
             Cow::Borrowed(value) => {
-                self.look_at(value)?;
+                self.charge_value(value)?;
                 Ok(value.clone())
             }
         }
     }
 
-    fn owned<'v>(&mut self, ast: &Ast, from: &'v Value) -> Result<Value, ProjectionError> {
-        let found: Cow<'v, Value> = self.find(ast, from)?;
-        self.own(found)
+    fn evaluate_owned<'v>(&mut self, ast: &Ast, from: &'v Value) -> Result<Value, ProjectionError> {
+        let found: Cow<'v, Value> = self.evaluate(ast, from)?;
+        self.own_value(found)
     }
 
     /// Evaluates an expression on a value.
-    fn find<'v>(&mut self, ast: &Ast, from: &'v Value) -> Found<'v> {
-        self.spend(STEP)?;
+    fn evaluate<'v>(&mut self, ast: &Ast, from: &'v Value) -> EvaluationResult<'v> {
+        self.spend(STEP_BYTES)?;
         match ast {
             Ast::Identity { .. } => Ok(Cow::Borrowed(from)),
             Ast::Field { name, .. } => Ok(Cow::Borrowed(from.get(name).unwrap_or(&NULL))),
-            Ast::Index { idx, .. } => Ok(Cow::Borrowed(item(from, *idx).unwrap_or(&NULL))),
+            Ast::Index { idx, .. } => Ok(Cow::Borrowed(item_at(from, *idx).unwrap_or(&NULL))),
             Ast::Literal { value, .. } => {
                 let value = serde_json::to_value(value).unwrap_or_default();
-                self.look_at(&value)?;
+                self.charge_value(&value)?;
                 Ok(Cow::Owned(value))
             }
             Ast::Subexpr { lhs, rhs, .. } => {
-                let left = self.find(lhs, from)?;
-                self.within(left, |work, left| work.find(rhs, left))
+                let left = self.evaluate(lhs, from)?;
+                self.evaluate_on(left, |work, left| work.evaluate(rhs, left))
             }
-            Ast::And { lhs, rhs, .. } => match self.find(lhs, from)? {
-                left if is_truthy(&left) => self.find(rhs, from),
+            Ast::And { lhs, rhs, .. } => match self.evaluate(lhs, from)? {
+                left if is_truthy(&left) => self.evaluate(rhs, from),
                 left => Ok(left),
             },
-            Ast::Or { lhs, rhs, .. } => match self.find(lhs, from)? {
+            Ast::Or { lhs, rhs, .. } => match self.evaluate(lhs, from)? {
                 left if is_truthy(&left) => Ok(left),
-                _ => self.find(rhs, from),
+                _ => self.evaluate(rhs, from),
             },
             Ast::Not { node, .. } => {
-                let is_so = is_truthy(&*self.find(node, from)?);
+                let is_so = is_truthy(&*self.evaluate(node, from)?);
                 Ok(Cow::Owned(Value::Bool(!is_so)))
             }
             Ast::Condition { predicate, then, .. } => {
-                match is_truthy(&*self.find(predicate, from)?) {
-                    true => self.find(then, from),
+                match is_truthy(&*self.evaluate(predicate, from)?) {
+                    true => self.evaluate(then, from),
                     false => Ok(Cow::Borrowed(&NULL)),
                 }
             }
             Ast::Comparison { comparator, lhs, rhs, .. } => {
-                let (left, right) = (self.find(lhs, from)?, self.find(rhs, from)?);
-                self.look_at(&left)?;
-                let said = compared(comparator, &left, &right);
+                let (left, right) = (self.evaluate(lhs, from)?, self.evaluate(rhs, from)?);
+                self.charge_value(&left)?;
+                let said = compare_values(comparator, &left, &right);
                 Ok(Cow::Owned(said.map_or(Value::Null, Value::Bool)))
             }
             Ast::MultiList { .. } | Ast::MultiHash { .. } if from.is_null() => {
@@ -157,66 +158,67 @@ impl Work {
             }
             Ast::MultiList { elements, .. } => {
                 let items: Result<_, _> =
-                    elements.iter().map(|ast| self.owned(ast, from)).collect();
+                    elements.iter().map(|ast| self.evaluate_owned(ast, from)).collect();
                 Ok(Cow::Owned(Value::Array(items?)))
             }
             Ast::MultiHash { elements, .. } => {
                 let mut members = Map::new();
                 for pair in elements {
-                    members.insert(pair.key.clone(), self.owned(&pair.value, from)?);
+                    members.insert(pair.key.clone(), self.evaluate_owned(&pair.value, from)?);
                 }
                 Ok(Cow::Owned(Value::Object(members)))
             }
             Ast::Projection { lhs, rhs, .. } => {
-                let left = self.find(lhs, from)?;
-                self.of_list(&left, |work, items| work.each(rhs, items))
+                let left = self.evaluate(lhs, from)?;
+                self.map_list(&left, |work, items| work.project_items(rhs, items))
             }
             Ast::Flatten { node, .. } => {
-                let list = self.find(node, from)?;
-                self.of_list(&list, Self::flattened)
+                let list = self.evaluate(node, from)?;
+                self.map_list(&list, Self::flatten_items)
             }
             Ast::ObjectValues { node, .. } => {
-                let object = self.find(node, from)?;
+                let object = self.evaluate(node, from)?;
                 match &*object {
-                    Value::Object(members) => self.copies(members.values()),
+                    Value::Object(members) => self.copy_items(members.values()),
                     _ => Ok(Cow::Borrowed(&NULL)),
                 }
             }
             Ast::Slice { start, stop, step, .. } => {
                 let list = Cow::Borrowed(from);
-                self.of_list(&list, |work, items| {
-                    let places = places(items.len(), *start, *stop, *step);
-                    let found = work.copies(places.into_iter().filter_map(|at| items.get(at)))?;
-                    work.own(found)
+                self.map_list(&list, |work, items| {
+                    let places = slice_indices(items.len(), *start, *stop, *step);
+                    let found =
+                        work.copy_items(places.into_iter().filter_map(|at| items.get(at)))?;
+                    work.own_value(found)
                 })
             }
             Ast::Function { name, args, .. } => {
-                functions::call(self, name, args, from).map(Cow::Owned)
+                functions::call_function(self, name, args, from).map(Cow::Owned)
             }
             // `check` ensures that it occurs only as an argument.
             Ast::Expref { .. } => Ok(Cow::Borrowed(&NULL)),
         }
     }
 
-    fn within<'v>(
+    fn evaluate_on<'v>(
         &mut self,
         left: Cow<'v, Value>,
-        find: impl for<'w> FnOnce(&mut Self, &'w Value) -> Found<'w>,
-    ) -> Found<'v> {
+        find: impl for<'w> FnOnce(&mut Self, &'w Value) -> EvaluationResult<'w>,
+    ) -> EvaluationResult<'v> {
         match left {
             Cow::Borrowed(left) => find(self, left),
             Cow::Owned(left) => {
                 let found = find(self, &left)?;
-                self.own(found).map(Cow::Owned)
+                self.own_value(found).map(Cow::Owned)
             }
         }
     }
 
-    fn of_list(
+    fn map_list(
         &mut self,
         list: &Value,
         make: impl FnOnce(&mut Self, &[Value]) -> Result<Value, ProjectionError>,
-    ) -> Found<'static> {
+    ) -> EvaluationResult<'static> {
         match list {
             Value::Array(items) => make(self, items).map(Cow::Owned),
             _ => Ok(Cow::Borrowed(&NULL)),
@@ -224,34 +226,37 @@ impl Work {
     }
 
     /// Evaluates an expression on each item, and drops null results.
-    fn each(&mut self, ast: &Ast, items: &[Value]) -> Result<Value, ProjectionError> {
+    fn project_items(&mut self, ast: &Ast, items: &[Value]) -> Result<Value, ProjectionError> {
         let mut all = Vec::new();
         for item in items {
-            let found = self.find(ast, item)?;
+            let found = self.evaluate(ast, item)?;
             if !found.is_null() {
-                all.push(self.own(found)?);
+                all.push(self.own_value(found)?);
             }
         }
         Ok(Value::Array(all))
     }
 
-    fn flattened(&mut self, items: &[Value]) -> Result<Value, ProjectionError> {
+    fn flatten_items(&mut self, items: &[Value]) -> Result<Value, ProjectionError> {
         let parts = items.iter().flat_map(|item| match item {
             Value::Array(parts) => parts.as_slice(),
             item => std::slice::from_ref(item),
         });
-        let all = self.copies(parts)?;
-        self.own(all)
+        let all = self.copy_items(parts)?;
+        self.own_value(all)
     }
 
-    fn copies<'i>(&mut self, items: impl Iterator<Item = &'i Value>) -> Found<'static> {
-        let all: Result<_, _> = items.map(|item| self.own(Cow::Borrowed(item))).collect();
+    fn copy_items<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i Value>,
+    ) -> EvaluationResult<'static> {
+        let all: Result<_, _> = items.map(|item| self.own_value(Cow::Borrowed(item))).collect();
         Ok(Cow::Owned(Value::Array(all?)))
     }
 }
 
 /// The item at an index; a negative index counts from the end.
-fn item(from: &Value, index: i32) -> Option<&Value> {
+fn item_at(from: &Value, index: i32) -> Option<&Value> {
     let items = from.as_array()?;
     let back = usize::try_from(index.unsigned_abs()).ok()?;
     match index < 0 {
@@ -261,7 +266,7 @@ fn item(from: &Value, index: i32) -> Option<&Value> {
 }
 
 /// The indices of a slice, with the semantics of Python.
-fn places(length: usize, start: Option<i32>, stop: Option<i32>, step: i32) -> Vec<usize> {
+fn slice_indices(length: usize, start: Option<i32>, stop: Option<i32>, step: i32) -> Vec<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let step = i64::from(step);
     let (lowest, highest) = if step < 0 { (-1, length - 1) } else { (0, length) };
@@ -292,9 +297,9 @@ fn is_truthy(value: &Value) -> bool {
 }
 
 /// Compares two values; ordering is defined only for numbers.
-fn compared(comparator: &Comparator, left: &Value, right: &Value) -> Option<bool> {
+fn compare_values(comparator: &Comparator, left: &Value, right: &Value) -> Option<bool> {
     let are_numbers = left.is_number() && right.is_number();
-    let order = || are_numbers.then(|| functions::order(left, right));
+    let order = || are_numbers.then(|| functions::compare_exactly(left, right));
     let is_equal = || left == right || order().is_some_and(std::cmp::Ordering::is_eq);
     match comparator {
         Comparator::Equal => Some(is_equal()),

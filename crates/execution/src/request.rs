@@ -1,6 +1,6 @@
 //! A rendered request without its credentials.
 //!
-//! It is shown in a dry run and logged before [`crate::Security::apply`] adds secrets. Its `Debug` contains neither
+//! It is shown in a dry run and logged before [`crate::SecurityRequirements::apply`] adds secrets. Its `Debug` contains neither
 //! arguments nor secrets, so that it can appear in any message.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use url::Url;
 
 /// A rendered request with the values of the arguments.
 #[derive(Clone, PartialEq)]
-pub struct Request {
+pub struct RenderedRequest {
     /// `GET`, `POST`, …
     pub method: String,
     /// The URL, exactly as it is sent.
@@ -20,7 +20,7 @@ pub struct Request {
     pub body: Option<Vec<u8>>,
 }
 
-impl Request {
+impl RenderedRequest {
     /// The value of a header, by its case-insensitive name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
@@ -39,7 +39,7 @@ impl Request {
     }
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for RenderedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         f.debug_struct("Request")

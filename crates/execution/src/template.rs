@@ -36,65 +36,67 @@ mod text;
 use model::HttpRequest;
 use serde_json::{Map, Value};
 
-use crate::Request;
-use address::Address;
-use body::{Body, Sent};
-pub(crate) use context::Before;
-use context::Shared;
+use crate::RenderedRequest;
+use address::AddressTemplate;
+use body::{BodyTemplate, RenderedBody};
+pub(crate) use context::PreviousResponse;
+use context::TemplateArguments;
 pub use error::TemplateError;
-use header::Header;
+use header::HeaderTemplate;
 pub(crate) use header::is_header_text;
-pub(crate) use next::{NextAddress, within_origin};
-use piece::Place;
+pub(crate) use next::{FollowUpAddress, resolve_within_origin};
+use piece::TemplatePosition;
 pub(crate) use style::{cookie_encoded, percent_encoded};
 
 /// The parsed, checked and compiled templates of one request.
 pub struct RequestTemplate {
     method: Box<str>,
-    address: Address,
-    headers: Vec<Header>,
-    body: Option<Body>,
+    address: AddressTemplate,
+    headers: Vec<HeaderTemplate>,
+    body: Option<BodyTemplate>,
 }
 
 impl RequestTemplate {
     /// Rejects templates that could send arguments to a wrong position.
     pub fn compile(method: &str, request: &HttpRequest) -> Result<Self, TemplateError> {
-        if !model::header::is_token(method) {
+        if !model::header::is_header_name(method) {
             return Err(TemplateError::Method { method: method.escape_debug().collect() });
         }
         let headers = request.headers_template.iter();
         let body = request.body_template.as_deref();
         Ok(Self {
             method: method.into(),
-            address: Address::compile(&request.url_template, Place::Address)?,
+            address: AddressTemplate::compile(&request.url_template, TemplatePosition::Address)?,
             headers: headers
-                .map(|(name, text)| Header::compile(name, text))
+                .map(|(name, text)| HeaderTemplate::compile(name, text))
                 .collect::<Result<_, _>>()?,
-            body: body.map(|body| Body::compile(body, request.body_encoding)).transpose()?,
+            body: body
+                .map(|body| BodyTemplate::compile(body, request.body_encoding))
+                .transpose()?,
         })
     }
 
     /// Whether undeclared arguments are sent too; only a body can hold them.
     pub fn takes_rest(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| body.uses("rest"))
+        self.body.as_ref().is_some_and(|body| body.uses_name("rest"))
     }
 
     /// The request for these arguments.
-    pub fn render(&self, arguments: &Map<String, Value>) -> Result<Request, TemplateError> {
-        let shared = Shared::new(arguments);
-        let mut request = Request {
+    pub fn render(&self, arguments: &Map<String, Value>) -> Result<RenderedRequest, TemplateError> {
+        let shared = TemplateArguments::new(arguments);
+        let mut request = RenderedRequest {
             method: self.method.clone().into(),
-            url: self.address.render(&shared.within(address::BUDGET))?,
+            url: self.address.render(&shared.with_budget(address::ADDRESS_BUDGET))?,
             headers: Vec::new(),
             body: None,
         };
-        let small = shared.within(header::LIMIT);
+        let small = shared.with_budget(header::MAX_HEADER_BYTES);
         for header in &self.headers {
             if let Some(value) = header.render(&small)? {
                 request.headers.push((header.name.to_string(), value));
             }
         }
-        let large = shared.within(body::LIMIT);
+        let large = shared.with_budget(body::MAX_BODY_BYTES);
         match self.body.as_ref().map(|body| body.render(&large)).transpose()?.flatten() {
             Some(sent) => set_body(&mut request, sent),
             None => request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type")),
@@ -103,7 +105,7 @@ impl RequestTemplate {
     }
 }
 
-fn set_body(request: &mut Request, sent: Sent) {
+fn set_body(request: &mut RenderedRequest, sent: RenderedBody) {
     let mut content_type = request.content_type().unwrap_or(sent.content_type).to_owned();
     if let Some(boundary) = sent.boundary {
         content_type.push_str(&format!("; boundary={boundary}"));

@@ -6,16 +6,16 @@ mod server;
 
 use std::time::Duration;
 
-use model::{CallStatus, ErrorCode, Failure, Manifest, Outcome, SchemaRef};
+use model::{CallFailure, CallStatus, ErrorCode, Manifest, Outcome, SchemaRef};
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
-use toolcrib_execution::{Answers, Credentials, Given, HttpTool, HttpToolError};
-use upstream::egress::Egress;
-use upstream::http::{HttpClient, Limits, Origin};
+use toolcrib_execution::{CallCredentials, Credentials, HttpTool, HttpToolError, HttpToolResponse};
+use upstream::egress::EgressPolicy;
+use upstream::http::{ExchangeLimits, HttpClient, Origin};
 
 use server::{Upstream, answer};
 
-fn tool(method: &str, base: &str, answers: Answers) -> HttpTool {
+fn tool(method: &str, base: &str, answers: HttpToolResponse) -> HttpTool {
     let body = (method == "POST").then_some("{{ json(rest()) }}");
     let schema = json!({"type": "object", "properties": {"count": {"type": "integer"}}, "additionalProperties": false});
     let manifest: Manifest<SchemaRef> = serde_json::from_value(json!({
@@ -28,18 +28,18 @@ fn tool(method: &str, base: &str, answers: Answers) -> HttpTool {
 }
 
 fn client() -> HttpClient {
-    HttpClient::new(Egress { allow_private: true, allowed: Vec::new() })
+    HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() })
 }
 
 async fn call(tool: &HttpTool, arguments: Value) -> Outcome {
-    let limits = Limits { deadline: Duration::from_millis(300), max_bytes: 10_000 };
-    let arguments = tool.checked(arguments.as_object().unwrap().clone()).unwrap();
-    let request = tool.request(&arguments).unwrap();
-    tool.call(&client(), limits, request, &given(&credentials()), None).await.outcome
+    let limits = ExchangeLimits { deadline: Duration::from_millis(300), max_bytes: 10_000 };
+    let arguments = tool.validate_arguments(arguments.as_object().unwrap().clone()).unwrap();
+    let request = tool.render_request(&arguments).unwrap();
+    tool.call(&client(), limits, request, &call_credentials(&credentials()), None).await.outcome
 }
 
-fn given(credentials: &Credentials) -> Given {
-    Given { credentials: credentials.clone(), ..Given::default() }
+fn call_credentials(credentials: &Credentials) -> CallCredentials {
+    CallCredentials { credentials: credentials.clone(), ..CallCredentials::default() }
 }
 
 fn credentials() -> Credentials {
@@ -47,9 +47,9 @@ fn credentials() -> Credentials {
 }
 
 /// The failure of a call whose upstream gives this answer, and the number of requests.
-async fn failure(method: &str, answer: &'static [u8]) -> (Failure, usize) {
+async fn failure(method: &str, answer: &'static [u8]) -> (CallFailure, usize) {
     let server = Upstream::replying(move |_| answer.to_vec());
-    let outcome = call(&tool(method, &server.url(""), Answers::Api), json!({})).await;
+    let outcome = call(&tool(method, &server.url(""), HttpToolResponse::Api), json!({})).await;
     assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
     let mut failure = outcome.error.unwrap();
     failure.message = failure.message.replace(&server.url(""), "SERVER");
@@ -61,22 +61,24 @@ async fn arguments_and_credentials_are_sent_and_the_answer_is_the_result() {
     let server = Upstream::replying(|_| {
         answer("200 OK", "Content-Type: application/json\r\n", br#"{"content": [], "n": 1}"#)
     });
-    let outcome = call(&tool("POST", &server.url(""), Answers::Api), json!({"count": 2})).await;
+    let outcome =
+        call(&tool("POST", &server.url(""), HttpToolResponse::Api), json!({"count": 2})).await;
     assert_eq!((outcome.status, outcome.upstream_status), (CallStatus::Completed, Some(200)));
     assert_eq!(outcome.result, Some(json!({"content": [], "n": 1})));
     let request = server.requests().concat();
     assert!(request.contains("authorization: Bearer hunter2\r\n"), "{request}");
     assert!(request.ends_with("\r\n\r\n{\"count\":2}"), "{request}");
-    let outcome = call(&tool("POST", &server.url(""), Answers::ToolResult), json!({})).await;
+    let outcome =
+        call(&tool("POST", &server.url(""), HttpToolResponse::ToolResult), json!({})).await;
     assert_eq!((outcome.status, outcome.result), (CallStatus::Completed, None));
 }
 
 #[tokio::test]
 async fn invalid_arguments_are_not_sent() {
     let server = Upstream::replying(|_| Vec::new());
-    let tool = tool("POST", &server.url(""), Answers::Api);
+    let tool = tool("POST", &server.url(""), HttpToolResponse::Api);
     let arguments = json!({"count": "x", "other": 1}).as_object().unwrap().clone();
-    let error = tool.checked(arguments).unwrap_err();
+    let error = tool.validate_arguments(arguments).unwrap_err();
     assert_eq!((error.code, error.retryable), (ErrorCode::ValidationError, false));
     assert_eq!(
         error.message,
@@ -112,7 +114,7 @@ async fn a_call_that_timed_out_may_have_been_executed() {
             std::thread::park();
             Vec::new()
         });
-        let tool = tool(method, &server.url(""), Answers::Api);
+        let tool = tool(method, &server.url(""), HttpToolResponse::Api);
         call(&tool, json!({"count": 1})).await.error.unwrap()
     };
     let post = stuck("POST").await;
@@ -125,14 +127,19 @@ async fn a_call_that_timed_out_may_have_been_executed() {
 
 #[tokio::test]
 async fn an_answer_that_arrives_but_is_not_processed_in_time_is_an_error() {
-    let body = format!("[\"{}\"]", "x".repeat(upstream::LONG));
+    let body = format!("[\"{}\"]", "x".repeat(upstream::MAX_INLINE_BYTES));
     let server = Upstream::replying(move |_| answer("200 OK", "", body.as_bytes()));
-    let tool = tool("GET", &server.url(""), Answers::Api);
+    let tool = tool("GET", &server.url(""), HttpToolResponse::Api);
     let once = |deadline| {
-        let limits = Limits { deadline: Duration::from_millis(deadline), ..Limits::default() };
-        let request = tool.request(&Map::new()).unwrap();
+        let limits = ExchangeLimits {
+            deadline: Duration::from_millis(deadline),
+            ..ExchangeLimits::default()
+        };
+        let request = tool.render_request(&Map::new()).unwrap();
         let tool = &tool;
-        async move { tool.call(&client(), limits, request, &Given::default(), None).await.outcome }
+        async move {
+            tool.call(&client(), limits, request, &CallCredentials::default(), None).await.outcome
+        }
     };
     assert_eq!(once(30_000).await.status, CallStatus::Completed);
     let (go, wait) = std::sync::mpsc::channel::<()>();
@@ -140,7 +147,9 @@ async fn an_answer_that_arrives_but_is_not_processed_in_time_is_an_error() {
     let busy: Vec<_> = (0..256)
         .map(|_| {
             let wait = std::sync::Arc::clone(&wait);
-            tokio::spawn(upstream::aside(move || drop(wait.lock().map(|wait| wait.recv()))))
+            tokio::spawn(upstream::run_low_priority(move || {
+                drop(wait.lock().map(|wait| wait.recv()))
+            }))
         })
         .collect();
     tokio::task::yield_now().await;
@@ -165,13 +174,19 @@ async fn failures_have_codes_and_tell_whether_they_are_retryable() {
         let (failure, _) = failure("POST", reply).await;
         assert_eq!((failure.code, failure.retryable), (ErrorCode::UpstreamError, retryable));
     }
-    let nobody = tool("POST", "http://127.0.0.1:1", Answers::Api);
+    let nobody = tool("POST", "http://127.0.0.1:1", HttpToolResponse::Api);
     let error = call(&nobody, json!({})).await.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamConnectionError, true));
-    let limits = Limits::default();
-    let shut = HttpClient::new(Egress::default());
+    let limits = ExchangeLimits::default();
+    let shut = HttpClient::new(EgressPolicy::default());
     let refused = nobody
-        .call(&shut, limits, nobody.request(&Map::new()).unwrap(), &Given::default(), None)
+        .call(
+            &shut,
+            limits,
+            nobody.render_request(&Map::new()).unwrap(),
+            &CallCredentials::default(),
+            None,
+        )
         .await
         .outcome;
     let error = refused.error.unwrap();
@@ -188,12 +203,14 @@ async fn a_credential_repeated_by_an_upstream_is_not_in_the_error() {
 #[tokio::test]
 async fn credentials_are_sent_only_to_the_origin_of_the_source() {
     let server = Upstream::replying(|_| answer("200 OK", "", b""));
-    let tool = tool("GET", &server.url(""), Answers::Api);
+    let tool = tool("GET", &server.url(""), HttpToolResponse::Api);
     let origin = |url: &str| url.parse::<upstream::http::Url>().unwrap().origin();
     let call = async |credentials: &Credentials, origin: Origin| {
-        let limits = Limits::default();
-        let request = tool.request(&Map::new()).unwrap();
-        tool.call(&client(), limits, request, &given(credentials), Some(&origin)).await.outcome
+        let limits = ExchangeLimits::default();
+        let request = tool.render_request(&Map::new()).unwrap();
+        tool.call(&client(), limits, request, &call_credentials(credentials), Some(&origin))
+            .await
+            .outcome
     };
     let refused = call(&credentials(), origin("http://127.0.0.1:1/openapi.json")).await;
     let expected = format!(
@@ -217,6 +234,7 @@ fn a_tool_with_another_execution_mode_is_refused() {
     }))
     .unwrap();
     let compiled =
-        HttpTool::compile("s:a".parse().unwrap(), &manifest, &json!({}), Answers::Api).err();
+        HttpTool::compile("s:a".parse().unwrap(), &manifest, &json!({}), HttpToolResponse::Api)
+            .err();
     assert_eq!(compiled, Some(HttpToolError::NotHttp));
 }

@@ -10,9 +10,9 @@ use crate::{Claims, Digest};
 
 /// Claims that name the client application a token was issued to, as authorization servers spell them: RFC 9068, OpenID
 /// Connect, Okta, Entra v1.
-const CLIENT: [&str; 4] = ["client_id", "azp", "cid", "appid"];
+const CLIENT_CLAIMS: [&str; 4] = ["client_id", "azp", "cid", "appid"];
 /// The `act` claim: the party that acts for the subject, with its own chain of delegation (RFC 8693).
-const ACTOR: &str = "act";
+const ACTOR_CLAIM: &str = "act";
 
 /// The authenticated caller.
 #[derive(Clone, Debug)]
@@ -25,61 +25,62 @@ pub struct Agent {
     /// isolated: requests, long-running calls and upstream connections are separated by it.
     pub user: Option<Arc<str>>,
     /// The caller's own claims while an admin tries out another set of claims; `identity` uses these.
-    pub named_by: Option<Arc<Claims>>,
+    pub caller_claims: Option<Arc<Claims>>,
 }
 
 impl Agent {
     /// Makes an agent without a named user.
     pub fn new(subject: impl Into<Arc<str>>, claims: Arc<Claims>) -> Self {
-        Self { subject: subject.into(), claims, user: None, named_by: None }
+        Self { subject: subject.into(), claims, user: None, caller_claims: None }
     }
 
     /// A unique string for the caller by its token. It covers the client application as well as the subject.
     pub fn identity(&self) -> String {
-        let (by, own) = (CLIENT.iter().chain([&ACTOR]), self.own());
+        let (by, own) = (CLIENT_CLAIMS.iter().chain([&ACTOR_CLAIM]), self.identity_claims());
         let told = |name: &&str, claim: &Value| match *name {
-            ACTOR => actor(claim),
+            ACTOR_CLAIM => actor_identity(claim),
             _ => claim.clone(),
         };
         let by = by.filter_map(|name| Some(((*name).to_owned(), told(name, own.get(name)?))));
         let by = Some(by.collect::<Map<_, _>>()).filter(|by| !by.is_empty());
         // JSON keeps the parts apart, and sorted keys give one spelling: different callers never collide.
-        Digest::sorted(&json!([own.get("iss"), self.subject, by]))
+        Digest::canonical_json(&json!([own.get("iss"), self.subject, by]))
     }
 
     /// The client application that the token was issued to, if a claim names it.
     pub fn client(&self) -> Option<&str> {
-        CLIENT.iter().find_map(|name| self.own().get(name)?.as_str())
+        CLIENT_CLAIMS.iter().find_map(|name| self.identity_claims().get(name)?.as_str())
     }
 
     /// The `iss` claim.
     pub fn issuer(&self) -> Option<&str> {
-        self.own().get("iss").and_then(Value::as_str)
+        self.identity_claims().get("iss").and_then(Value::as_str)
     }
 
-    fn own(&self) -> &Claims {
-        self.named_by.as_ref().unwrap_or(&self.claims)
+    fn identity_claims(&self) -> &Claims {
+        self.caller_claims.as_ref().unwrap_or(&self.claims)
     }
 }
 
 /// The identifying claims of an actor and of its delegation chain; drops claims such as `iat` that differ per token.
-fn actor(claim: &Value) -> Value {
+fn actor_identity(claim: &Value) -> Value {
     let Value::Object(members) = claim else { return claim.clone() };
-    let names = ["iss", "sub"].into_iter().chain(CLIENT);
+    let names = ["iss", "sub"].into_iter().chain(CLIENT_CLAIMS);
     let own = names.filter_map(|name| Some((name.to_owned(), members.get(name)?.clone())));
     let own: Map<_, _> = own.collect();
     if own.is_empty() {
         // None of the known claims: use the whole claim as the identity.
         return claim.clone();
     }
-    let before = members.get(ACTOR).map(|before| (ACTOR.to_owned(), actor(before)));
+    let before =
+        members.get(ACTOR_CLAIM).map(|before| (ACTOR_CLAIM.to_owned(), actor_identity(before)));
     Value::Object(own.into_iter().chain(before).collect())
 }
 
 /// Longest name of an actor, in characters.
-const LIMIT: usize = 200;
+const ACTOR_NAME_LIMIT: usize = 200;
 /// Separates a shortened or escaped name from its digest.
-const CUT: char = '#';
+const DIGEST_SEPARATOR: char = '#';
 
 /// The author of a catalog change: `admin:alice`, `system:refresher`, `cli`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,12 +94,15 @@ impl Actor {
         let escape =
             |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
         let line: String = name.chars().map(escape).collect();
-        if line.chars().count() <= LIMIT && !line.contains(CUT) && line == name {
+        if line.chars().count() <= ACTOR_NAME_LIMIT
+            && !line.contains(DIGEST_SEPARATOR)
+            && line == name
+        {
             return Self(line.into());
         }
-        let digest = Digest::of(name).to_string();
-        let (short, digits) = (line.chars().take(LIMIT - 17), digest.chars().take(16));
-        Self(short.chain([CUT]).chain(digits).collect::<String>().into())
+        let digest = Digest::of_bytes(name).to_string();
+        let (short, digits) = (line.chars().take(ACTOR_NAME_LIMIT - 17), digest.chars().take(16));
+        Self(short.chain([DIGEST_SEPARATOR]).chain(digits).collect::<String>().into())
     }
 
     /// The actor's name.
@@ -160,7 +164,7 @@ mod tests {
         let actors: std::collections::BTreeSet<_> =
             names.iter().map(|name| Actor::new(name).as_str().to_owned()).collect();
         assert_eq!(actors.len(), names.len());
-        assert!(actors.iter().all(|actor| actor.chars().count() <= LIMIT));
+        assert!(actors.iter().all(|actor| actor.chars().count() <= ACTOR_NAME_LIMIT));
         assert!(!actors.iter().any(|actor| actor.contains(char::is_control)));
     }
 }

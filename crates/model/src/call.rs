@@ -34,7 +34,7 @@ pub struct Outcome {
     pub content: Vec<Content>,
     /// Why there is none.
     #[serde(default)]
-    pub error: Option<Failure>,
+    pub error: Option<CallFailure>,
     /// How long it took.
     pub execution_time_ms: u64,
     /// The upstream's HTTP status.
@@ -52,13 +52,13 @@ pub enum Content {
         text: String,
     },
     /// A picture.
-    Image(Media),
+    Image(MediaContent),
     /// A recording.
-    Audio(Media),
+    Audio(MediaContent),
     /// Any other bytes.
     Resource {
         /// The bytes, with a name.
-        resource: Blob,
+        resource: BlobContent,
     },
     /// A kind of content we do not look into, passed on as it is.
     #[serde(untagged)]
@@ -68,7 +68,8 @@ pub enum Content {
 /// A picture or a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Media {
+#[schemars(rename = "Media")]
+pub struct MediaContent {
     /// In base64.
     pub data: String,
     /// `image/png`
@@ -78,7 +79,8 @@ pub struct Media {
 /// Bytes that are embedded in an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Blob {
+#[schemars(rename = "Blob")]
+pub struct BlobContent {
     /// What it is called.
     pub uri: String,
     /// `application/pdf`
@@ -107,20 +109,20 @@ pub struct ToolResult {
 
 impl ToolResult {
     /// The result of a failed call: the message as text for the model, code and details in `_meta` for programs.
-    pub fn failed(failure: Failure) -> Self {
-        let meta = failure.for_programs();
+    pub fn from_failure(failure: CallFailure) -> Self {
+        let meta = failure.to_meta();
         let content = vec![Content::Text { text: failure.message }];
         Self { content, structured_content: None, is_error: true, meta }
     }
 
     /// The failure code, if `_meta` has one that this version knows.
     pub fn code(&self) -> Option<ErrorCode> {
-        self.meta.get(CODE).and_then(|code| ErrorCode::deserialize(code).ok())
+        self.meta.get(CODE_META_KEY).and_then(|code| ErrorCode::deserialize(code).ok())
     }
 }
 
 /// The `_meta` key for the failure code.
-const CODE: &str = "toolcrib/code";
+const CODE_META_KEY: &str = "toolcrib/code";
 
 /// How a call went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -134,7 +136,8 @@ pub enum CallStatus {
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Failure {
+#[schemars(rename = "Failure")]
+pub struct CallFailure {
     /// For programs.
     pub code: ErrorCode,
     /// For people.
@@ -149,7 +152,7 @@ pub struct Failure {
     pub scopes: Vec<String>,
     /// The lines of the message, where they are about arguments: for doors that tell them one by one.
     #[serde(skip)]
-    pub arguments: Vec<WrongArgument>,
+    pub arguments: Vec<ArgumentProblem>,
     /// Why, for admins alone: it may name hosts, files and variables that are nothing for an agent.
     #[serde(skip)]
     pub cause: Option<Arc<str>>,
@@ -157,14 +160,14 @@ pub struct Failure {
 
 /// A problem with one argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongArgument {
+pub struct ArgumentProblem {
     /// The argument's location, as a JSON pointer.
     pub path: String,
     /// The problem, in one sentence.
     pub message: String,
 }
 
-impl Failure {
+impl CallFailure {
     /// A failure without a retry delay, scopes, argument problems or cause.
     pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
         let (message, retry_after, cause) = (message.into(), None, None);
@@ -173,12 +176,12 @@ impl Failure {
     }
 
     /// Adds the cause, which only admins see.
-    pub fn because(self, cause: impl Into<Arc<str>>) -> Self {
+    pub fn with_cause(self, cause: impl Into<Arc<str>>) -> Self {
         Self { cause: Some(cause.into()), ..self }
     }
 
     /// The message with its cause, for admins.
-    pub fn in_full(&self) -> Cow<'_, str> {
+    pub fn full_message(&self) -> Cow<'_, str> {
         match &self.cause {
             Some(cause) => Cow::Owned(format!("{}: {cause}", self.message)),
             None => Cow::Borrowed(&self.message),
@@ -187,8 +190,8 @@ impl Failure {
 
     /// The `_meta` entries for details that have no field in MCP: `toolcrib/code`, `toolcrib/retryable` and, if known,
     /// `toolcrib/retry_after` and `toolcrib/scopes`.
-    pub fn for_programs(&self) -> Map<String, Value> {
-        let code = (CODE.to_owned(), Value::from(self.code.as_str()));
+    pub fn to_meta(&self) -> Map<String, Value> {
+        let code = (CODE_META_KEY.to_owned(), Value::from(self.code.as_str()));
         let retryable = ("toolcrib/retryable".to_owned(), Value::from(self.retryable));
         let seconds = self.retry_after.map(Value::from);
         let after = seconds.map(|seconds| ("toolcrib/retry_after".to_owned(), seconds));
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn a_tool_result_carries_the_code_of_its_failure() {
         for code in ErrorCode::ALL {
-            let failed = ToolResult::failed(Failure::new(code, "", false));
+            let failed = ToolResult::from_failure(CallFailure::new(code, "", false));
             assert_eq!(failed.code(), Some(code));
             assert_eq!(ToolResult { meta: Map::new(), ..failed }.code(), None);
         }

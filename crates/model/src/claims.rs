@@ -67,14 +67,14 @@ impl ClaimPath {
     pub fn find<'a>(&self, claims: &'a Claims) -> Vec<&'a Value> {
         let mut found: Vec<&Value> = claims.get(&self.first).into_iter().collect();
         for segment in &self.rest {
-            found = found.into_iter().flat_map(|value| step(value, segment)).collect();
+            found = found.into_iter().flat_map(|value| descend(value, segment)).collect();
         }
         found.retain(|value| !value.is_null());
         found
     }
 
     /// The top-level claim in which the path starts; the path sees nothing outside it.
-    pub fn first(&self) -> &str {
+    pub fn first_segment(&self) -> &str {
         &self.first
     }
 
@@ -83,7 +83,7 @@ impl ClaimPath {
     }
 }
 
-fn step<'a>(value: &'a Value, segment: &str) -> Vec<&'a Value> {
+fn descend<'a>(value: &'a Value, segment: &str) -> Vec<&'a Value> {
     match value {
         Value::Object(object) => object.get(segment).into_iter().collect(),
         Value::Array(elements) => elements
@@ -99,19 +99,20 @@ impl FromStr for ClaimPath {
     type Err = InvalidClaimPath;
 
     fn from_str(text: &str) -> Result<Self, InvalidClaimPath> {
-        parse(text).map_err(|rule| InvalidClaimPath { path: text.chars().take(80).collect(), rule })
+        parse_path(text)
+            .map_err(|rule| InvalidClaimPath { path: text.chars().take(80).collect(), rule })
     }
 }
 
-fn parse(text: &str) -> Result<ClaimPath, &'static str> {
+fn parse_path(text: &str) -> Result<ClaimPath, &'static str> {
     if CLAIM_PATH_LIMIT < text.len() {
         return Err("at most 512 bytes");
     }
-    let (first, mut after) = segment(text)?;
+    let (first, mut after) = parse_segment(text)?;
     let mut rest = Vec::new();
     while !after.is_empty() {
         let next = after.strip_prefix('.').ok_or("a dot or nothing follows a closing quote")?;
-        let (name, remaining) = segment(next)?;
+        let (name, remaining) = parse_segment(next)?;
         rest.push(name);
         after = remaining;
     }
@@ -122,9 +123,9 @@ fn parse(text: &str) -> Result<ClaimPath, &'static str> {
 }
 
 /// Parses one segment and returns the remaining text.
-fn segment(text: &str) -> Result<(Box<str>, &str), &'static str> {
+fn parse_segment(text: &str) -> Result<(Box<str>, &str), &'static str> {
     let (name, after) = match text.strip_prefix('"') {
-        Some(quoted) => unquote(quoted)?,
+        Some(quoted) => parse_quoted(quoted)?,
         None => {
             let (name, after) = text.split_at(text.find('.').unwrap_or(text.len()));
             if needs_quotes(name) {
@@ -142,7 +143,7 @@ fn segment(text: &str) -> Result<(Box<str>, &str), &'static str> {
 }
 
 /// Parses up to the closing quote and returns the remaining text.
-fn unquote(text: &str) -> Result<(String, &str), &'static str> {
+fn parse_quoted(text: &str) -> Result<(String, &str), &'static str> {
     let mut name = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

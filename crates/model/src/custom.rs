@@ -68,7 +68,7 @@ pub struct CustomTool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CustomRequest {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
-    #[serde(default = "get", skip_serializing_if = "is_get")]
+    #[serde(default = "default_request_method", skip_serializing_if = "is_default_request_method")]
     pub method: Box<str>,
     /// A whole address, or a path below the `url` of the source. Placeholders stand in its path.
     pub url: Box<str>,
@@ -98,11 +98,11 @@ pub enum CustomBody {
     Text(Box<str>),
 }
 
-fn get() -> Box<str> {
+fn default_request_method() -> Box<str> {
     "GET".into()
 }
 
-fn is_get(method: &str) -> bool {
+fn is_default_request_method(method: &str) -> bool {
     method == "GET"
 }
 
@@ -131,7 +131,7 @@ pub struct CustomCommand {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_dashes: bool,
     /// What it says on its standard output.
-    #[serde(default, skip_serializing_if = "CommandOutput::is_usual")]
+    #[serde(default, skip_serializing_if = "CommandOutput::is_default")]
     pub output: CommandOutput,
 }
 
@@ -147,7 +147,7 @@ pub enum CommandOutput {
 }
 
 impl CommandOutput {
-    fn is_usual(&self) -> bool {
+    fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -288,7 +288,7 @@ impl CustomSettings {
     }
 
     /// The files that resources read, with the field path of each.
-    pub fn files(&self) -> impl Iterator<Item = (String, &str)> {
+    pub fn referenced_files(&self) -> impl Iterator<Item = (String, &str)> {
         let resources = self.resources.iter().map(|one| one.file.as_deref()).enumerate();
         let resources = resources.map(|(number, file)| ("resources", number, file));
         let templates = self.resource_templates.iter().map(|one| one.file.as_deref()).enumerate();
@@ -304,12 +304,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Settings;
+    use crate::SourceSettings;
 
     #[test]
     fn empty_settings_serialise_to_the_kind_alone() {
-        let settings: Settings = serde_json::from_value(json!({"kind": "custom"})).unwrap();
-        assert_eq!(settings, Settings::Custom(CustomSettings::default()));
+        let settings: SourceSettings = serde_json::from_value(json!({"kind": "custom"})).unwrap();
+        assert_eq!(settings, SourceSettings::Custom(CustomSettings::default()));
         assert_eq!(serde_json::to_value(settings).unwrap(), json!({"kind": "custom"}));
     }
 
@@ -331,11 +331,11 @@ mod tests {
             "resources": [{"uri": "a:b", "name": "r", "mime_type": "text/plain", "file": "/srv/a"}],
             "resource_templates": [{"uri_template": "a:{b}", "name": "t", "text": "{{b}}"}],
         });
-        let settings: Settings = serde_json::from_value(written.clone()).unwrap();
+        let settings: SourceSettings = serde_json::from_value(written.clone()).unwrap();
         assert_eq!(serde_json::to_value(&settings).unwrap(), written);
-        let Settings::Custom(custom) = settings else { panic!("it is custom") };
+        let SourceSettings::Custom(custom) = settings else { panic!("it is custom") };
         assert!(custom.runs_programs() && !custom.is_empty());
-        let files: Vec<_> = custom.files().collect();
+        let files: Vec<_> = custom.referenced_files().collect();
         assert_eq!(files, [("resources[0].file".to_owned(), "/srv/a")]);
     }
 }

@@ -22,17 +22,17 @@ pub struct InvalidDigest;
 
 impl Digest {
     /// The digest of these bytes.
-    pub fn of(bytes: impl AsRef<[u8]>) -> Self {
+    pub fn of_bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(Sha256::digest(bytes.as_ref()).into())
     }
 
     /// The digest of a value with sorted object keys: the order of keys makes no difference.
     pub fn of_canonical(value: &Value) -> Self {
-        Self::of(Self::sorted(value))
+        Self::of_bytes(Self::canonical_json(value))
     }
 
     /// The canonical text that [`Self::of_canonical`] hashes.
-    pub(crate) fn sorted(value: &Value) -> String {
+    pub(crate) fn canonical_json(value: &Value) -> String {
         let mut text = Vec::with_capacity(512);
         write_sorted(value, &mut text);
         String::from_utf8(text).expect("JSON is text")
@@ -51,9 +51,9 @@ impl Digest {
 
 /// An incremental digest.
 #[derive(Debug)]
-pub(crate) struct Hashing(Sha256);
+pub(crate) struct DigestBuilder(Sha256);
 
-impl Hashing {
+impl DigestBuilder {
     pub(crate) fn new() -> Self {
         Self(Sha256::new())
     }
@@ -78,7 +78,7 @@ fn write_sorted(value: &Value, text: &mut Vec<u8>) {
                 if 0 < index {
                     text.push(b',');
                 }
-                write_json(key, text);
+                write_scalar(key, text);
                 text.push(b':');
                 write_sorted(value, text);
             }
@@ -94,11 +94,11 @@ fn write_sorted(value: &Value, text: &mut Vec<u8>) {
             }
             text.push(b']');
         }
-        scalar => write_json(scalar, text),
+        scalar => write_scalar(scalar, text),
     }
 }
 
-fn write_json(value: &impl Serialize, text: &mut Vec<u8>) {
+fn write_scalar(value: &impl Serialize, text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("a scalar is written to memory");
 }
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_printed_and_read_back() {
-        let digest = Digest::of("abc");
+        let digest = Digest::of_bytes("abc");
         assert_eq!(
             digest.to_string(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

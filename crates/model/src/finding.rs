@@ -51,7 +51,7 @@ impl Finding {
     }
 
     /// Whether an admin must acknowledge the finding to approve a version.
-    pub fn wants_a_word(&self) -> bool {
+    pub fn needs_acknowledgement(&self) -> bool {
         Severity::Warning <= self.severity
     }
 }

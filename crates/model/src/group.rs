@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupId, Name, Selector, ToolId, Visibility};
+use crate::{DisplayName, GroupId, Selector, ToolId, Visibility};
 
 /// A group to be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,14 +22,14 @@ pub struct NewGroup {
     pub tools: BTreeSet<ToolId>,
     /// Tools that never belong to the group, even if selected or explicit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub excluded: Vec<Exclusion>,
+    pub excluded: Vec<GroupExclusion>,
 }
 
 /// What an admin says of a group, apart from its tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupProfile {
     /// For people.
-    pub name: Name,
+    pub name: DisplayName,
     /// For people.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub description: Box<str>,
@@ -54,7 +54,8 @@ pub enum SelectorMode {
 
 /// A tool kept out of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Exclusion {
+#[schemars(rename = "Exclusion")]
+pub struct GroupExclusion {
     /// Which.
     pub tool: ToolId,
     /// Why.

@@ -3,7 +3,7 @@
 //! Discovery makes no argument of a reserved header, and execution rejects templates that would fill one.
 
 /// Headers that toolcrib sets: credentials, the client's identity, routing and message framing.
-const OURS: [&str; 12] = [
+const RESERVED_HEADERS: [&str; 12] = [
     "authorization",
     "connection",
     "content-length",
@@ -19,9 +19,11 @@ const OURS: [&str; 12] = [
 ];
 
 /// Whether arguments may never set this header. `Cookie` is not in the list: cookies have separate rules.
-pub fn is_ours(name: &str) -> bool {
+pub fn is_reserved_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    OURS.contains(&name.as_str()) || name.starts_with("x-forwarded-") || name.starts_with("proxy-")
+    RESERVED_HEADERS.contains(&name.as_str())
+        || name.starts_with("x-forwarded-")
+        || name.starts_with("proxy-")
 }
 
 /// Whether an admin may forward this header of an agent's request to an upstream. Rejects headers with credentials, the
@@ -31,14 +33,14 @@ pub fn may_be_forwarded(name: &str) -> bool {
         ["accept-encoding", "content-encoding", "content-type", "cookie", "origin", "referer"];
     const OURS: [&str; 3] = ["mcp-", "x-toolcrib-", "x-mcp-"];
     let lower = name.to_ascii_lowercase();
-    is_token(name)
-        && !is_ours(name)
+    is_header_name(name)
+        && !is_reserved_header(name)
         && !NEVER.contains(&lower.as_str())
         && !OURS.iter().any(|ours| lower.starts_with(ours))
 }
 
 /// Whether a string is a valid header name (`token`, RFC 9110, 5.6.2).
-pub fn is_token(text: &str) -> bool {
+pub fn is_header_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
 }

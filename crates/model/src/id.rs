@@ -12,33 +12,33 @@ use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Permanent id of a source: `petstore`.
-pub type SourceId = Slug<kind::Source>;
+pub type SourceId = Slug<kind::SourceMarker>;
 /// Id of a group: `billing-read`.
-pub type GroupId = Slug<kind::Group>;
+pub type GroupId = Slug<kind::GroupMarker>;
 /// Id of a policy: `staff-may-read`.
-pub type PolicyId = Slug<kind::Policy>;
+pub type PolicyId = Slug<kind::PolicyMarker>;
 /// Id of a label: `pii`.
-pub type LabelId = Slug<kind::Label>;
+pub type LabelId = Slug<kind::LabelMarker>;
 /// Id of an API key: `nightly-build`.
-pub type KeyId = Slug<kind::Key>;
+pub type KeyId = Slug<kind::KeyMarker>;
 
 /// Marker types for the kind of a [`Slug`]. They have no values; they make ids of different kinds different types.
 pub mod kind {
     /// Marks the id of a source.
     #[derive(Debug)]
-    pub enum Source {}
+    pub enum SourceMarker {}
     /// Marks the id of a group.
     #[derive(Debug)]
-    pub enum Group {}
+    pub enum GroupMarker {}
     /// Marks the id of a policy.
     #[derive(Debug)]
-    pub enum Policy {}
+    pub enum PolicyMarker {}
     /// Marks the id of a label.
     #[derive(Debug)]
-    pub enum Label {}
+    pub enum LabelMarker {}
     /// Marks the id of an API key.
     #[derive(Debug)]
-    pub enum Key {}
+    pub enum KeyMarker {}
 }
 
 /// Longest slug, in bytes.
@@ -208,12 +208,12 @@ impl ToolId {
     }
 
     /// The id of its source.
-    pub fn source(&self) -> &str {
+    pub fn source_id(&self) -> &str {
         self.0.split_once(':').expect("a tool id holds a colon").0
     }
 
     /// The upstream's key of the operation.
-    pub fn key(&self) -> &str {
+    pub fn operation_key(&self) -> &str {
         self.0.split_once(':').expect("a tool id holds a colon").1
     }
 }
@@ -290,7 +290,7 @@ mod tests {
     fn a_tool_key_is_kept_as_the_upstream_wrote_it() {
         let source: SourceId = "s".parse().unwrap();
         let id = ToolId::new(&source, "GET /a:b/{c}").unwrap();
-        assert_eq!((id.as_str(), id.key()), ("s:GET /a:b/{c}", "GET /a:b/{c}"));
+        assert_eq!((id.as_str(), id.operation_key()), ("s:GET /a:b/{c}", "GET /a:b/{c}"));
         assert!(ToolId::new(&source, "").is_err());
         assert!(ToolId::new(&source, "a\nb").is_err());
     }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::published::PublishedHash;
+use self::published::PublishedHashBuilder;
 use crate::{
-    Digest, Document, Finding, Inspector, InvalidId, Manifest, Schema, SchemaRef, SourceId, ToolId,
+    Digest, Finding, InvalidId, Manifest, Schema, SchemaDocument, SchemaRef, SourceId,
+    TextInspector, ToolId,
 };
 
 /// The result of one discovery of a source, ready to be compared with the catalog.
@@ -19,7 +20,7 @@ pub struct Inventory {
     /// The discovered source.
     pub source: SourceId,
     /// Its tools, ordered by id.
-    pub tools: BTreeMap<ToolId, Discovered>,
+    pub tools: BTreeMap<ToolId, DiscoveredTool>,
     /// The published hash (16 hexadecimal characters over names, methods, paths and parameters), for people and other
     /// programs. No decision depends on it: 64 bits can be forged.
     pub published_hash: String,
@@ -28,23 +29,23 @@ pub struct Inventory {
     /// The upstream's own version, if it reports one.
     pub source_version: Option<String>,
     /// Parts that could not be converted, with the reasons.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<DiscoveryWarning>,
 }
 
 /// One tool of an inventory.
 #[derive(Clone, Debug)]
-pub struct Discovered {
+pub struct DiscoveredTool {
     /// The manifest as stored in events.
     pub manifest: Arc<Manifest<SchemaRef>>,
     /// SHA-256 over every field of the manifest.
     pub fingerprint: Digest,
     /// The documents that its schemas refer to.
-    pub documents: Vec<Document>,
+    pub documents: Vec<SchemaDocument>,
     /// Invisible or suspicious parts of its texts, the most severe first.
     pub findings: Vec<Finding>,
 }
 
-impl Discovered {
+impl DiscoveredTool {
     /// Resolves a schema reference of the manifest.
     pub fn schema(&self, reference: &SchemaRef) -> Schema {
         let find = |digest: &Digest| {
@@ -57,7 +58,8 @@ impl Discovered {
 
 /// Something a discovery could not use. Never a silent loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Warning {
+#[schemars(rename = "Warning")]
+pub struct DiscoveryWarning {
     /// A stable code: `dangling_reference`.
     pub code: Box<str>,
     /// Where it stands: a JSON pointer, a tool's name.
@@ -71,7 +73,7 @@ pub struct Warning {
 pub enum InventoryError {
     /// Two operations share a key.
     #[error("the key `{key}` stands for two tools")]
-    TwoOfOneKey {
+    DuplicateKey {
         /// The shared key.
         key: String,
     },
@@ -88,7 +90,7 @@ impl Inventory {
     ) -> Result<Self, InventoryError> {
         let mut manifests: Vec<(String, Manifest)> = manifests.into_iter().collect();
         manifests.sort_by(|one, two| one.1.name.cmp(&two.1.name));
-        let mut gathering = Gathering::new(source);
+        let mut gathering = InventoryBuilder::new(source);
         for (key, manifest) in manifests {
             gathering.add(key, manifest)?;
         }
@@ -98,21 +100,21 @@ impl Inventory {
 
 /// Builds an inventory one manifest at a time, and keeps only the stored form of each.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct InventoryBuilder {
     source: SourceId,
-    tools: BTreeMap<ToolId, Discovered>,
-    published: PublishedHash,
-    inspector: Inspector,
+    tools: BTreeMap<ToolId, DiscoveredTool>,
+    published: PublishedHashBuilder,
+    inspector: TextInspector,
 }
 
-impl Gathering {
+impl InventoryBuilder {
     /// An empty builder.
     pub fn new(source: SourceId) -> Self {
         Self {
             source,
             tools: BTreeMap::new(),
-            published: PublishedHash::new(),
-            inspector: Inspector::default(),
+            published: PublishedHashBuilder::new(),
+            inspector: TextInspector::default(),
         }
     }
 
@@ -126,10 +128,10 @@ impl Gathering {
         let findings = self.inspector.inspect(&manifest);
         let stored = Arc::new(manifest.into_stored());
         let fingerprint = stored.fingerprint();
-        let tool = Discovered { manifest: stored, fingerprint, documents, findings };
+        let tool = DiscoveredTool { manifest: stored, fingerprint, documents, findings };
         match self.tools.insert(id, tool) {
             None => Ok(()),
-            Some(_) => Err(InventoryError::TwoOfOneKey { key }),
+            Some(_) => Err(InventoryError::DuplicateKey { key }),
         }
     }
 
@@ -137,7 +139,7 @@ impl Gathering {
     pub fn finish(self) -> Inventory {
         let whole: Vec<_> = self.tools.iter().map(|(id, tool)| (id, tool.fingerprint)).collect();
         let fingerprint =
-            Digest::of(serde_json::to_string(&whole).expect("ids and digests are JSON"));
+            Digest::of_bytes(serde_json::to_string(&whole).expect("ids and digests are JSON"));
         Inventory {
             source: self.source,
             tools: self.tools,

@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Claims, Name};
+use crate::{Claims, DisplayName};
 
 /// What an admin says of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyProfile {
     /// For people, and for the record of who did what.
-    pub name: Name,
+    pub name: DisplayName,
     /// For people.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub description: Box<str>,

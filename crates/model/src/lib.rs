@@ -37,9 +37,10 @@ pub mod strict_json;
 mod trace;
 
 pub use agent::{Actor, Agent};
-pub use cache::Cache;
+pub use cache::LruCache;
 pub use call::{
-    Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult, WrongArgument,
+    ArgumentProblem, BlobContent, Call, CallFailure, CallStatus, Content, ErrorCode, MediaContent,
+    Outcome, ToolResult,
 };
 pub use claims::{ClaimPath, Claims, InvalidClaimPath};
 pub use custom::{
@@ -49,35 +50,39 @@ pub use custom::{
 };
 pub use digest::{Digest, InvalidDigest};
 pub use finding::{Finding, Severity};
-pub use group::{Exclusion, GroupProfile, NewGroup, SelectorMode};
+pub use group::{GroupExclusion, GroupProfile, NewGroup, SelectorMode};
 pub use id::{GroupId, InvalidId, KeyId, LabelId, PolicyId, SourceId, ToolId};
 pub use inspect::{
-    DESCRIPTION_LIMIT, Inspector, is_seen, plain_line, rest_from_inspecting, show_json,
-    shown_description, shown_text,
+    DESCRIPTION_LIMIT, TextInspector, is_fully_visible, printable_line, release_inspector_memory,
+    sanitize_description, sanitize_json, sanitize_text,
 };
-pub use inventory::{Discovered, Gathering, Inventory, InventoryError, Warning};
+pub use inventory::{
+    DiscoveredTool, DiscoveryWarning, Inventory, InventoryBuilder, InventoryError,
+};
 pub use key::KeyProfile;
-pub use label::{Colour, InvalidColour, LabelProfile};
-pub use limits::{Limit, SourceLimits};
+pub use label::{InvalidColour, LabelColour, LabelProfile};
+pub use limits::{CallLimit, SourceLimits};
 pub use manifest::{
-    BodyEncoding, CancelRequest, Execution, HttpRequest, Manifest, Polling, TEMPLATE_LIMIT,
+    BodyEncoding, CancelRequest, Execution, HttpRequest, Manifest, StatusPolling, TEMPLATE_LIMIT,
 };
-pub use matcher::{InvalidMatcher, Matcher, Operator};
-pub use name::{InvalidName, Name};
-pub use openapi::{Describe, OpenapiSettings, SpecificationPlace};
+pub use matcher::{InvalidMatcher, MatchOperator, Matcher};
+pub use name::{DisplayName, InvalidName};
+pub use openapi::{OpenapiSettings, OperationDescription, SpecificationLocation};
 pub use pattern::{InvalidPattern, Pattern};
 pub use policy::{InvalidPolicy, PolicyRules};
-pub use polling::{CancelSettings, PollingSettings, StatusWord, steps};
+pub use polling::{CancelSettings, PollingSettings, StatusWord, path_steps};
 pub use raw_json::RawJson;
 pub use schema::{
-    Definition, Document, InvalidSchema, Schema, SchemaRef, StoredSchema, names_others,
+    InvalidSchema, Schema, SchemaDefinition, SchemaDocument, SchemaRef, StoredSchema,
+    has_indirect_properties,
 };
 pub use secret::{InvalidSecretRef, SecretRef};
-pub use selector::{Facts, Primitive, Selector};
-pub use sentence::sentence;
+pub use selector::{McpPrimitive, Selector, SelectorTarget};
+pub use sentence::format_error_chain;
 pub use source::{
-    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, Health, InvalidCommand,
-    InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, McpClient, NewSource, Sandbox, Settings,
-    SourceProfile, SourceUrl, StdioCommand, TokenClient, Trust, Visibility, is_scope,
+    ApiKeyLocation, AuthProblem, ClientCertificate, ClientProof, CommandProblem, CommandSandbox,
+    InvalidSourceKind, InvalidSourceUrl, Isolation, Lifecycle, McpClient, NewSource, SourceHealth,
+    SourceKind, SourceProfile, SourceSettings, SourceUrl, StdioCommand, TokenClient, Trust,
+    UpstreamAuth, Visibility, is_scope,
 };
 pub use trace::TraceContext;

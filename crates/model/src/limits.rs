@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 #[schemars(deny_unknown_fields)]
 pub struct SourceLimits {
     /// All calls to the source.
-    #[serde(default, skip_serializing_if = "Limit::is_none")]
-    pub all: Limit,
+    #[serde(default, skip_serializing_if = "CallLimit::is_none")]
+    pub all: CallLimit,
     /// Those of each agent.
-    #[serde(default, skip_serializing_if = "Limit::is_none")]
-    pub per_agent: Limit,
+    #[serde(default, skip_serializing_if = "CallLimit::is_none")]
+    pub per_agent: CallLimit,
     /// Those of each tool.
-    #[serde(default, skip_serializing_if = "Limit::is_none")]
-    pub per_tool: Limit,
+    #[serde(default, skip_serializing_if = "CallLimit::is_none")]
+    pub per_tool: CallLimit,
     /// Seconds that a call may take; 30 if not said, and for MCP servers 120, or 900 if they can ask on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU32>,
@@ -33,15 +33,15 @@ pub struct SourceLimits {
 }
 
 /// Retries by default, and the maximum.
-const RETRIES: u8 = 2;
-const MOST_RETRIES: u8 = 5;
+const DEFAULT_RETRIES: u8 = 2;
+const MAX_RETRIES: u8 = 5;
 /// Largest allowed response limit, in MiB.
-const LARGEST_ANSWER: u8 = 64;
+const MAX_ANSWER_MIB: u8 = 64;
 
 impl SourceLimits {
     /// Number of retries of a repeatable call.
     pub fn retries(&self) -> u8 {
-        self.retries.unwrap_or(RETRIES).min(MOST_RETRIES)
+        self.retries.unwrap_or(DEFAULT_RETRIES).min(MAX_RETRIES)
     }
 
     /// The time limit of a call, if one is set.
@@ -50,8 +50,8 @@ impl SourceLimits {
     }
 
     /// The limit on the response body in bytes, if one is set.
-    pub fn max_answer(&self) -> Option<u64> {
-        self.max_answer_mb.map(|mebibytes| u64::from(mebibytes.clamp(1, LARGEST_ANSWER)) << 20)
+    pub fn max_answer_bytes(&self) -> Option<u64> {
+        self.max_answer_mb.map(|mebibytes| u64::from(mebibytes.clamp(1, MAX_ANSWER_MIB)) << 20)
     }
 
     /// Whether no limit is set.
@@ -63,7 +63,8 @@ impl SourceLimits {
 /// How many calls there may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub struct Limit {
+#[schemars(rename = "Limit")]
+pub struct CallLimit {
     /// In a minute, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_minute: Option<NonZeroU32>,
@@ -75,7 +76,7 @@ pub struct Limit {
     pub concurrent: Option<NonZeroU32>,
 }
 
-impl Limit {
+impl CallLimit {
     /// Whether no limit is set.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -90,7 +91,8 @@ mod tests {
 
     #[test]
     fn the_response_limit_is_configurable_up_to_64_mib() {
-        let of = |limits| serde_json::from_value::<SourceLimits>(limits).unwrap().max_answer();
+        let of =
+            |limits| serde_json::from_value::<SourceLimits>(limits).unwrap().max_answer_bytes();
         assert_eq!(of(json!({})), None);
         assert_eq!(of(json!({"max_answer_mb": 64})), Some(64 * 1024 * 1024));
         assert_eq!(of(json!({"max_answer_mb": 0})), Some(1024 * 1024));

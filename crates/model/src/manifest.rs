@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CustomWork, Digest, Primitive, RawJson, Schema, SchemaRef};
+use crate::{CustomWork, Digest, McpPrimitive, RawJson, Schema, SchemaRef};
 
 /// The definition of a tool and its execution. `Manifest<Schema>` is complete; `Manifest<SchemaRef>` is the form in
 /// events.
@@ -29,7 +29,7 @@ pub struct Manifest<S = Schema> {
     /// The JSON Schema of the arguments.
     pub input_schema: S,
     /// The JSON Schema of a successful result.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(default = "absent", skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<S>,
     /// How a call is executed.
     pub execution: Execution,
@@ -44,7 +44,7 @@ pub struct Manifest<S = Schema> {
     pub extra: BTreeMap<Box<str>, RawJson>,
 }
 
-fn none<S>() -> Option<S> {
+fn absent<S>() -> Option<S> {
     None
 }
 
@@ -59,7 +59,7 @@ pub enum Execution {
         /// The request that starts the work.
         request: HttpRequest,
         /// How to ask whether it is done.
-        polling: Polling,
+        polling: StatusPolling,
     },
     /// `tools/call` on an MCP server.
     McpCall,
@@ -93,21 +93,23 @@ pub enum Execution {
 
 impl Execution {
     /// Which MCP primitive it executes; for most modes a tool.
-    pub fn primitive(&self) -> Primitive {
+    pub fn primitive(&self) -> McpPrimitive {
         match self {
-            Self::McpPrompt => Primitive::Prompt,
-            Self::McpResource { .. } | Self::McpTemplate { .. } => Primitive::Resource,
-            Self::Custom { does } => does.as_ref().map_or(Primitive::Tool, |work| work.primitive()),
+            Self::McpPrompt => McpPrimitive::Prompt,
+            Self::McpResource { .. } | Self::McpTemplate { .. } => McpPrimitive::Resource,
+            Self::Custom { does } => {
+                does.as_ref().map_or(McpPrimitive::Tool, |work| work.primitive())
+            }
             Self::SyncHttp(_)
             | Self::AsyncPoll { .. }
             | Self::McpCall
             | Self::Builtin
-            | Self::Workflow { .. } => Primitive::Tool,
+            | Self::Workflow { .. } => McpPrimitive::Tool,
         }
     }
 
     /// What a manifest of a `custom` source does.
-    pub fn work(&self) -> Option<&CustomWork> {
+    pub fn custom_work(&self) -> Option<&CustomWork> {
         match self {
             Self::Custom { does } => does.as_deref(),
             _ => None,
@@ -116,7 +118,7 @@ impl Execution {
 
     /// The URI of a resource.
     pub fn resource_uri(&self) -> Option<&str> {
-        match (self, self.work()) {
+        match (self, self.custom_work()) {
             (Self::McpResource { uri }, _) | (_, Some(CustomWork::Resource { uri, .. })) => {
                 Some(uri)
             }
@@ -126,7 +128,7 @@ impl Execution {
 
     /// The URI template of a group of resources.
     pub fn resource_template(&self) -> Option<&str> {
-        match (self, self.work()) {
+        match (self, self.custom_work()) {
             (Self::McpTemplate { uri_template }, _)
             | (_, Some(CustomWork::Template { uri_template, .. })) => Some(uri_template),
             _ => None,
@@ -134,7 +136,7 @@ impl Execution {
     }
 
     /// The mode as written in JSON.
-    pub fn mode(&self) -> &'static str {
+    pub fn mode_name(&self) -> &'static str {
         match self {
             Self::SyncHttp(_) => "sync_http",
             Self::AsyncPoll { .. } => "async_poll",
@@ -187,7 +189,8 @@ pub enum BodyEncoding {
 
 /// How to ask whether work that was started is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Polling {
+#[schemars(rename = "Polling")]
+pub struct StatusPolling {
     /// Where to ask; sees the arguments and the answer to the first request. One expression alone is a whole address
     /// that the upstream tells, at the origin of the first request.
     pub status_url_template: Box<str>,
@@ -203,13 +206,13 @@ pub struct Polling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_path: Option<Box<str>>,
     /// How long to wait before asking first, in milliseconds. Every further wait is half as long again.
-    #[serde(default = "first_interval", skip_serializing_if = "is_first_interval")]
+    #[serde(default = "default_interval", skip_serializing_if = "is_default_interval")]
     pub interval_ms: u32,
     /// The longest wait, in milliseconds.
-    #[serde(default = "longest_interval", skip_serializing_if = "is_longest_interval")]
+    #[serde(default = "default_max_interval", skip_serializing_if = "is_default_max_interval")]
     pub max_interval_ms: u32,
     /// How often to ask.
-    #[serde(default = "attempts", skip_serializing_if = "is_attempts")]
+    #[serde(default = "default_attempts", skip_serializing_if = "is_default_attempts")]
     pub attempts: u32,
     /// How to say that the work is not wanted any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,46 +228,46 @@ pub struct CancelRequest {
     pub url_template: Box<str>,
 }
 
-impl Polling {
+impl StatusPolling {
     /// Default first wait (requirement E2), in milliseconds.
     pub const INTERVAL_MS: u32 = 1_000;
     /// Default longest wait, in milliseconds.
     pub const MAX_INTERVAL_MS: u32 = 30_000;
     /// Default number of status requests.
-    pub const ATTEMPTS: u32 = 60;
+    pub const DEFAULT_ATTEMPTS: u32 = 60;
     /// The allowed range of waits, in milliseconds; settings outside are clamped.
-    pub const WAITS_MS: (u32, u32) = (100, 10 * 60 * 1_000);
+    pub const WAIT_RANGE_MS: (u32, u32) = (100, 10 * 60 * 1_000);
     /// The allowed range of the number of status requests; settings outside are clamped.
-    pub const RANGE_OF_ATTEMPTS: (u32, u32) = (1, 1_000);
+    pub const ATTEMPTS_RANGE: (u32, u32) = (1, 1_000);
 }
 
-fn first_interval() -> u32 {
-    Polling::INTERVAL_MS
+fn default_interval() -> u32 {
+    StatusPolling::INTERVAL_MS
 }
 
-fn is_first_interval(interval: &u32) -> bool {
-    *interval == Polling::INTERVAL_MS
+fn is_default_interval(interval: &u32) -> bool {
+    *interval == StatusPolling::INTERVAL_MS
 }
 
-fn longest_interval() -> u32 {
-    Polling::MAX_INTERVAL_MS
+fn default_max_interval() -> u32 {
+    StatusPolling::MAX_INTERVAL_MS
 }
 
-fn is_longest_interval(interval: &u32) -> bool {
-    *interval == Polling::MAX_INTERVAL_MS
+fn is_default_max_interval(interval: &u32) -> bool {
+    *interval == StatusPolling::MAX_INTERVAL_MS
 }
 
-fn attempts() -> u32 {
-    Polling::ATTEMPTS
+fn default_attempts() -> u32 {
+    StatusPolling::DEFAULT_ATTEMPTS
 }
 
-fn is_attempts(attempts: &u32) -> bool {
-    *attempts == Polling::ATTEMPTS
+fn is_default_attempts(attempts: &u32) -> bool {
+    *attempts == StatusPolling::DEFAULT_ATTEMPTS
 }
 
 impl<S> Manifest<S> {
     /// Whether it is an MCP tool that can only be called as a task (`execution.taskSupport` is `required`).
-    pub fn must_be_a_task(&self) -> bool {
+    pub fn requires_task(&self) -> bool {
         let execution = self.extra.get("execution").map(RawJson::to_value);
         execution.is_some_and(|it| it.get("taskSupport").is_some_and(|word| word == "required"))
     }
@@ -297,7 +300,9 @@ impl Manifest<SchemaRef> {
     }
 
     /// Digests of the documents that its schemas refer to.
-    pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
-        self.input_schema.digests().chain(self.output_schema.iter().flat_map(SchemaRef::digests))
+    pub fn document_digests(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.input_schema
+            .document_digests()
+            .chain(self.output_schema.iter().flat_map(SchemaRef::document_digests))
     }
 }

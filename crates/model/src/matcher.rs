@@ -20,7 +20,8 @@ const MATCHER_TEXT_LIMIT: usize = 16 * 1024;
 /// How a matcher judges the values it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Operator {
+#[schemars(rename = "Operator")]
+pub enum MatchOperator {
     /// The value is the same, of the same type: `1` is `1.0` but not `"1"`. A list is only the same as a list; for one
     /// of its elements there is `contains`.
     Equals,
@@ -42,7 +43,7 @@ pub enum Operator {
     NotExists,
 }
 
-impl Operator {
+impl MatchOperator {
     fn as_str(self) -> &'static str {
         match self {
             Self::Equals => "equals",
@@ -58,7 +59,7 @@ impl Operator {
     }
 }
 
-impl fmt::Display for Operator {
+impl fmt::Display for MatchOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -66,17 +67,17 @@ impl fmt::Display for Operator {
 
 /// One condition on a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "MatcherJson", into = "MatcherJson")]
 pub struct Matcher {
     claim: ClaimPath,
-    operator: Operator,
-    test: Test,
+    operator: MatchOperator,
+    test: MatchTest,
     missing: bool,
 }
 
 /// The operand of the operator. An operator and its negation share one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
+enum MatchTest {
     Equals(Value),
     Contains(Value),
     Matches(Pattern),
@@ -86,11 +87,12 @@ enum Test {
 
 /// A matcher as it is written in JSON.
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Written {
+#[schemars(rename = "Written")]
+struct MatcherJson {
     /// Where the claim is.
     claim: ClaimPath,
     /// How the values found there are judged.
-    operator: Operator,
+    operator: MatchOperator,
     /// What they are compared with; `exists` and `not_exists` have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
@@ -106,7 +108,7 @@ pub enum InvalidMatcher {
     #[error("`value` does not suit `{operator}`: {rule}")]
     Value {
         /// The operator.
-        operator: Operator,
+        operator: MatchOperator,
         /// The requirement of the operator.
         rule: &'static str,
     },
@@ -122,7 +124,7 @@ pub enum InvalidMatcher {
     )]
     Missing {
         /// The operator.
-        operator: Operator,
+        operator: MatchOperator,
     },
 }
 
@@ -130,16 +132,18 @@ impl Matcher {
     /// Makes a matcher; `missing` is the answer of a negative operator for a missing claim.
     pub fn new(
         claim: ClaimPath,
-        operator: Operator,
+        operator: MatchOperator,
         value: Option<Value>,
         missing: bool,
     ) -> Result<Self, InvalidMatcher> {
-        let takes_missing =
-            matches!(operator, Operator::NotEquals | Operator::NotContains | Operator::NotIn);
+        let takes_missing = matches!(
+            operator,
+            MatchOperator::NotEquals | MatchOperator::NotContains | MatchOperator::NotIn
+        );
         if missing && !takes_missing {
             return Err(InvalidMatcher::Missing { operator });
         }
-        Ok(Self { claim, operator, test: Test::new(operator, value)?, missing })
+        Ok(Self { claim, operator, test: MatchTest::new(operator, value)?, missing })
     }
 
     /// The path to the claim.
@@ -148,69 +152,71 @@ impl Matcher {
     }
 
     /// The operator.
-    pub fn operator(&self) -> Operator {
+    pub fn operator(&self) -> MatchOperator {
         self.operator
     }
 
     /// The operand.
-    pub fn value(&self) -> Option<Value> {
+    pub fn operand(&self) -> Option<Value> {
         match &self.test {
-            Test::Equals(value) | Test::Contains(value) => Some(value.clone()),
-            Test::Matches(pattern) => pattern.as_str().strip_prefix("regex:").map(Value::from),
-            Test::In(values) => Some(values.clone().into()),
-            Test::Exists => None,
+            MatchTest::Equals(value) | MatchTest::Contains(value) => Some(value.clone()),
+            MatchTest::Matches(pattern) => pattern.as_str().strip_prefix("regex:").map(Value::from),
+            MatchTest::In(values) => Some(values.clone().into()),
+            MatchTest::Exists => None,
         }
     }
 
     /// Whether a missing claim matches too.
-    pub fn missing(&self) -> bool {
+    pub fn matches_missing(&self) -> bool {
         self.missing
     }
 
     /// Whether these claims satisfy the condition.
     pub fn matches(&self, claims: &Claims) -> bool {
-        self.judge(&self.claim.find(claims))
+        self.matches_values(&self.claim.find(claims))
     }
 
     /// Whether the values that its path found satisfy the condition.
-    pub fn judge(&self, found: &[&Value]) -> bool {
-        let holds = found.iter().any(|value| self.test.holds(value));
+    pub fn matches_values(&self, found: &[&Value]) -> bool {
+        let holds = found.iter().any(|value| self.test.is_satisfied_by(value));
         match self.operator {
-            Operator::Equals
-            | Operator::Contains
-            | Operator::Matches
-            | Operator::In
-            | Operator::Exists => holds,
-            Operator::NotEquals | Operator::NotContains | Operator::NotIn if found.is_empty() => {
+            MatchOperator::Equals
+            | MatchOperator::Contains
+            | MatchOperator::Matches
+            | MatchOperator::In
+            | MatchOperator::Exists => holds,
+            MatchOperator::NotEquals | MatchOperator::NotContains | MatchOperator::NotIn
+                if found.is_empty() =>
+            {
                 self.missing
             }
-            Operator::NotEquals | Operator::NotContains | Operator::NotIn => {
-                !holds && found.iter().all(|value| self.test.suits(value))
+            MatchOperator::NotEquals | MatchOperator::NotContains | MatchOperator::NotIn => {
+                !holds && found.iter().all(|value| self.test.is_comparable(value))
             }
-            Operator::NotExists => !holds,
+            MatchOperator::NotExists => !holds,
         }
     }
 }
 
-impl Test {
-    fn new(operator: Operator, value: Option<Value>) -> Result<Self, InvalidMatcher> {
+impl MatchTest {
+    fn new(operator: MatchOperator, value: Option<Value>) -> Result<Self, InvalidMatcher> {
         let unsuitable = |rule| InvalidMatcher::Value { operator, rule };
         match operator {
-            Operator::Equals | Operator::NotEquals => match value {
+            MatchOperator::Equals | MatchOperator::NotEquals => match value {
                 Some(value) if !is_empty(&value) && is_exact(&value) => Ok(Self::Equals(value)),
                 Some(value) if !is_exact(&value) => Err(unsuitable(TOO_LARGE)),
                 Some(_) | None => {
                     Err(unsuitable("give a value that is not empty, or use `not_exists`"))
                 }
             },
-            Operator::Contains | Operator::NotContains => match value {
+            MatchOperator::Contains | MatchOperator::NotContains => match value {
                 Some(value) if !is_exact(&value) => Err(unsuitable(TOO_LARGE)),
                 Some(value) if !is_empty(&value) && !value.is_array() && !value.is_object() => {
                     Ok(Self::Contains(value))
                 }
                 Some(_) | None => Err(unsuitable("give one text, number or boolean")),
             },
-            Operator::Matches => match value {
+            MatchOperator::Matches => match value {
                 Some(Value::String(text))
                     if !text.is_empty() && text.len() <= MATCHER_REGEX_LIMIT =>
                 {
@@ -223,7 +229,7 @@ impl Test {
                     Err(unsuitable("give a regular expression as a text of 1 to 512 bytes"))
                 }
             },
-            Operator::In | Operator::NotIn => match value {
+            MatchOperator::In | MatchOperator::NotIn => match value {
                 Some(Value::Array(values)) if !values.iter().all(is_exact) => {
                     Err(unsuitable(TOO_LARGE))
                 }
@@ -234,7 +240,7 @@ impl Test {
                 }
                 Some(_) | None => Err(unsuitable("give a list of values, none of them empty")),
             },
-            Operator::Exists | Operator::NotExists => match value {
+            MatchOperator::Exists | MatchOperator::NotExists => match value {
                 None => Ok(Self::Exists),
                 Some(_) => Err(unsuitable("leave it out")),
             },
@@ -242,7 +248,7 @@ impl Test {
     }
 
     /// Whether the claim has a type that the operand can be compared with.
-    fn suits(&self, found: &Value) -> bool {
+    fn is_comparable(&self, found: &Value) -> bool {
         match self {
             Self::Equals(value) => is_exact(found) && same_type(found, value),
             Self::In(values) => {
@@ -257,15 +263,15 @@ impl Test {
         }
     }
 
-    fn holds(&self, found: &Value) -> bool {
+    fn is_satisfied_by(&self, found: &Value) -> bool {
         match self {
-            Self::Equals(value) => same(found, value),
-            Self::Contains(value) => contains(found, value),
+            Self::Equals(value) => values_equal(found, value),
+            Self::Contains(value) => contains_value(found, value),
             Self::Matches(pattern) => match found {
                 Value::Array(elements) => elements.iter().any(|element| is_match(pattern, element)),
                 _ => is_match(pattern, found),
             },
-            Self::In(values) => values.iter().any(|value| same(found, value)),
+            Self::In(values) => values.iter().any(|value| values_equal(found, value)),
             Self::Exists => true,
         }
     }
@@ -288,9 +294,9 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn contains(found: &Value, value: &Value) -> bool {
+fn contains_value(found: &Value, value: &Value) -> bool {
     match (found, value) {
-        (Value::Array(elements), _) => elements.iter().any(|element| same(element, value)),
+        (Value::Array(elements), _) => elements.iter().any(|element| values_equal(element, value)),
         (Value::String(text), Value::String(word)) => text.split(' ').any(|part| part == word),
         _ => false,
     }
@@ -301,24 +307,25 @@ fn is_match(pattern: &Pattern, found: &Value) -> bool {
 }
 
 /// Whether two values are equal; numbers are compared by value, not by spelling.
-fn same(a: &Value, b: &Value) -> bool {
+fn values_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => same_number(a, b),
+        (Value::Number(a), Value::Number(b)) => numbers_equal(a, b),
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values_equal(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+            a.len() == b.len()
+                && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| values_equal(a, b)))
         }
         _ => a == b,
     }
 }
 
-fn same_number(a: &Number, b: &Number) -> bool {
+fn numbers_equal(a: &Number, b: &Number) -> bool {
     if is_rounded(a) || is_rounded(b) {
         return false;
     }
-    match (whole(a), whole(b)) {
+    match (as_integer(a), as_integer(b)) {
         (Some(a), Some(b)) => a == b,
         (None, None) => a.as_f64() == b.as_f64(),
         (Some(_), None) | (None, Some(_)) => false,
@@ -338,14 +345,14 @@ fn is_exact(value: &Value) -> bool {
 /// Whether the number is a float that could stand for several integers.
 fn is_rounded(number: &Number) -> bool {
     let float = if number.is_f64() { number.as_f64() } else { None };
-    float.is_some_and(|float| EXACT <= float.abs())
+    float.is_some_and(|float| EXACT_INTEGER_LIMIT <= float.abs())
 }
 
 /// 2^53: from here on a double cannot represent every integer.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const EXACT_INTEGER_LIMIT: f64 = 9_007_199_254_740_992.0;
 
 /// The number as an integer, if it is one. As floats, large ids could become equal by rounding.
-fn whole(number: &Number) -> Option<i128> {
+fn as_integer(number: &Number) -> Option<i128> {
     if let Some(integer) = number.as_i128() {
         return Some(integer);
     }
@@ -354,16 +361,16 @@ fn whole(number: &Number) -> Option<i128> {
     (float.fract() == 0.0 && float.abs() < 1e30).then_some(float as i128)
 }
 
-impl TryFrom<Written> for Matcher {
+impl TryFrom<MatcherJson> for Matcher {
     type Error = InvalidMatcher;
 
-    fn try_from(written: Written) -> Result<Self, InvalidMatcher> {
+    fn try_from(written: MatcherJson) -> Result<Self, InvalidMatcher> {
         Self::new(written.claim, written.operator, written.value, written.missing)
     }
 }
-impl From<Matcher> for Written {
+impl From<Matcher> for MatcherJson {
     fn from(matcher: Matcher) -> Self {
-        let value = matcher.value();
+        let value = matcher.operand();
         Self { claim: matcher.claim, operator: matcher.operator, value, missing: matcher.missing }
     }
 }

@@ -9,7 +9,7 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds one.
-    pub fn one(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
 
@@ -30,7 +30,7 @@ pub struct Gauge(AtomicI64);
 
 impl Gauge {
     /// Adds a number, which may be negative.
-    pub fn change(&self, by: i64) {
+    pub fn add_signed(&self, by: i64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
@@ -41,7 +41,7 @@ impl Gauge {
 }
 
 /// The default bucket bounds of durations in nanoseconds: half a millisecond to two minutes.
-pub static TIMES: [u64; 14] = [
+pub static DURATION_BOUNDS: [u64; 14] = [
     500_000,
     1_000_000,
     2_500_000,
@@ -59,7 +59,7 @@ pub static TIMES: [u64; 14] = [
 ];
 
 /// Bucket bounds for short durations in nanoseconds: a microsecond to a second.
-pub static SHORT_TIMES: [u64; 10] = [
+pub static SHORT_DURATION_BOUNDS: [u64; 10] = [
     1_000,
     5_000,
     10_000,
@@ -89,7 +89,7 @@ impl Histogram {
     }
 
     /// Records a duration.
-    pub fn took(&self, time: Duration) {
+    pub fn record_duration(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let class = self.bounds.iter().position(|bound| nanos <= *bound);
         if let Some(count) = self.counts.get(class.unwrap_or(self.bounds.len())) {
@@ -99,15 +99,15 @@ impl Histogram {
     }
 
     /// The counts so far.
-    pub fn read(&self) -> Spread {
+    pub fn read(&self) -> HistogramReading {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        Spread { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
+        HistogramReading { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }
 }
 
 /// A copy of a histogram's counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spread {
+pub struct HistogramReading {
     /// Upper bounds of the buckets, in nanoseconds.
     pub bounds: &'static [u64],
     /// Counts per bucket, then the count above the last bound. Not cumulative.
@@ -116,7 +116,7 @@ pub struct Spread {
     pub sum: u64,
 }
 
-impl Spread {
+impl HistogramReading {
     /// Total number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn a_duration_counts_in_the_first_bucket_that_covers_it() {
-        let histogram = Histogram::new(&SHORT_TIMES);
+        let histogram = Histogram::new(&SHORT_DURATION_BOUNDS);
         for nanos in [0, 1_000, 1_001, 2_000_000_000] {
-            histogram.took(Duration::from_nanos(nanos));
+            histogram.record_duration(Duration::from_nanos(nanos));
         }
         let spread = histogram.read();
         assert_eq!(spread.counts, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn bounds_ascend() {
-        for bounds in [&TIMES[..], &SHORT_TIMES] {
+        for bounds in [&DURATION_BOUNDS[..], &SHORT_DURATION_BOUNDS] {
             assert!(bounds.is_sorted_by(|one, two| one < two));
         }
     }

@@ -14,10 +14,10 @@ pub struct OpenapiSettings {
     /// Where the specification is. If it is given, the source's `url` is the base of all calls. If not, the source's
     /// `url` is the address of the specification, and the specification says where calls go.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub specification: Option<SpecificationPlace>,
+    pub specification: Option<SpecificationLocation>,
     /// Which text of an operation describes its tool.
-    #[serde(skip_serializing_if = "Describe::is_usual")]
-    pub describe: Describe,
+    #[serde(skip_serializing_if = "OperationDescription::is_default")]
+    pub describe: OperationDescription,
     /// The media type to send where an operation takes several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<Box<str>>,
@@ -40,7 +40,8 @@ pub struct OpenapiSettings {
 /// Where a specification is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum SpecificationPlace {
+#[schemars(rename = "SpecificationPlace")]
+pub enum SpecificationLocation {
     /// An address on the web.
     Url(SourceUrl),
     /// A file the server can read.
@@ -52,7 +53,8 @@ pub enum SpecificationPlace {
 /// Which text of an operation describes its tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Describe {
+#[schemars(rename = "Describe")]
+pub enum OperationDescription {
     /// The summary, or the description if there is none.
     #[default]
     Summary,
@@ -62,8 +64,8 @@ pub enum Describe {
     Both,
 }
 
-impl Describe {
-    fn is_usual(&self) -> bool {
+impl OperationDescription {
+    fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -73,12 +75,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Settings;
+    use crate::SourceSettings;
 
     #[test]
     fn empty_openapi_settings_serialise_to_the_kind_alone() {
-        let settings: Settings = serde_json::from_value(json!({"kind": "openapi"})).unwrap();
-        assert_eq!(settings, Settings::Openapi(OpenapiSettings::default()));
+        let settings: SourceSettings = serde_json::from_value(json!({"kind": "openapi"})).unwrap();
+        assert_eq!(settings, SourceSettings::Openapi(OpenapiSettings::default()));
         assert_eq!(serde_json::to_value(settings).unwrap(), json!({"kind": "openapi"}));
     }
 
@@ -89,10 +91,10 @@ mod tests {
             "media_type": "application/xml", "follow_references": true, "require_scopes": true, "credentials": {"key": "env:KEY"},
             "polling": {"begin": {"status_url": "/jobs/{answer.id}", "status_path": "state", "completed": ["done"]}},
         });
-        let settings: Settings = serde_json::from_value(written.clone()).unwrap();
+        let settings: SourceSettings = serde_json::from_value(written.clone()).unwrap();
         assert_eq!(serde_json::to_value(settings).unwrap(), written);
         for place in [json!({"url": "https://pets.test/spec"}), json!({"text": "openapi: 3.1.0"})] {
-            let read: SpecificationPlace = serde_json::from_value(place.clone()).unwrap();
+            let read: SpecificationLocation = serde_json::from_value(place.clone()).unwrap();
             assert_eq!(serde_json::to_value(read).unwrap(), place);
         }
     }
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn a_literal_credential_is_rejected_and_not_repeated() {
         let written = json!({"kind": "openapi", "credentials": {"key": "hunter2"}});
-        let error = serde_json::from_value::<Settings>(written).unwrap_err().to_string();
+        let error = serde_json::from_value::<SourceSettings>(written).unwrap_err().to_string();
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

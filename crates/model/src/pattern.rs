@@ -29,18 +29,18 @@ const REGEX_PREFIX: &str = "regex:";
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(inline, extend("minLength" = 1, "maxLength" = 1024))]
-pub struct Pattern(Arc<Compiled>);
+pub struct Pattern(Arc<CompiledPattern>);
 
-struct Compiled {
+struct CompiledPattern {
     text: Box<str>,
-    shortcut: Option<Shortcut>,
+    shortcut: Option<GlobShortcut>,
     regex: Regex,
 }
 
 /// A glob simple enough to match ASCII strings without a regular expression. The literals are ASCII.
-enum Shortcut {
+enum GlobShortcut {
     Anything,
-    Is(Box<str>),
+    Equals(Box<str>),
     StartsWith(Box<str>),
     EndsWith(Box<str>),
     Contains(Box<str>),
@@ -60,7 +60,7 @@ impl Pattern {
     /// Whether the whole string matches.
     pub fn matches(&self, text: &str) -> bool {
         match &self.0.shortcut {
-            Some(Shortcut::Anything) => true,
+            Some(GlobShortcut::Anything) => true,
             // Outside ASCII, only the regex engine folds case correctly: `k` also matches U+212A, the kelvin sign.
             Some(shortcut) if text.is_ascii() => shortcut.matches(text.as_bytes()),
             Some(_) | None => self.0.regex.is_match(text),
@@ -77,7 +77,7 @@ impl FromStr for Pattern {
     type Err = InvalidPattern;
 
     fn from_str(text: &str) -> Result<Self, InvalidPattern> {
-        match compiled(text) {
+        match compile_pattern(text) {
             Ok(compiled) => Ok(Self(Arc::new(compiled))),
             Err(problem) => {
                 Err(InvalidPattern { pattern: text.chars().take(80).collect(), problem })
@@ -86,7 +86,7 @@ impl FromStr for Pattern {
     }
 }
 
-fn compiled(text: &str) -> Result<Compiled, String> {
+fn compile_pattern(text: &str) -> Result<CompiledPattern, String> {
     if PATTERN_LIMIT < text.len() {
         return Err(format!("it is longer than {PATTERN_LIMIT} bytes; use several shorter ones"));
     }
@@ -94,14 +94,14 @@ fn compiled(text: &str) -> Result<Compiled, String> {
         return Err("it is empty; write `*` for any text, or leave it out".to_owned());
     }
     let (shortcut, regex) = match text.strip_prefix(REGEX_PREFIX) {
-        Some(regex) => (None, anchored(regex)?),
-        None => (Shortcut::of(text), anchored(&regex_of_glob(text)?)?),
+        Some(regex) => (None, compile_anchored(regex)?),
+        None => (GlobShortcut::from_glob(text), compile_anchored(&regex_of_glob(text)?)?),
     };
-    Ok(Compiled { text: text.into(), shortcut, regex })
+    Ok(CompiledPattern { text: text.into(), shortcut, regex })
 }
 
 /// Compiles an expression that must match the whole string.
-fn anchored(expression: &str) -> Result<Regex, String> {
+fn compile_anchored(expression: &str) -> Result<Regex, String> {
     let build = |source: &str| RegexBuilder::new(source).size_limit(COMPILED_LIMIT).build();
     // Compile it alone first: `a)|(b` is invalid, but would become valid and unanchored inside our brackets.
     build(expression).and_then(|_| build(&format!(r"\A(?:{expression})\z"))).map_err(|error| {
@@ -120,8 +120,8 @@ fn anchored(expression: &str) -> Result<Regex, String> {
     })
 }
 
-impl Shortcut {
-    fn of(glob: &str) -> Option<Self> {
+impl GlobShortcut {
+    fn from_glob(glob: &str) -> Option<Self> {
         let after_stars = glob.trim_start_matches('*');
         let literal = after_stars.trim_end_matches('*');
         if !literal.is_ascii() || literal.contains(['*', '?', '[', ']', '{', '}', '\\']) {
@@ -133,7 +133,7 @@ impl Shortcut {
         let open_start = after_stars.len() < glob.len();
         let open_end = literal.len() < after_stars.len();
         Some(match (open_start, open_end) {
-            (false, false) => Self::Is(literal.into()),
+            (false, false) => Self::Equals(literal.into()),
             (false, true) => Self::StartsWith(literal.into()),
             (true, false) => Self::EndsWith(literal.into()),
             (true, true) => Self::Contains(literal.into()),
@@ -143,7 +143,7 @@ impl Shortcut {
     fn matches(&self, text: &[u8]) -> bool {
         match self {
             Self::Anything => true,
-            Self::Is(literal) => text.eq_ignore_ascii_case(literal.as_bytes()),
+            Self::Equals(literal) => text.eq_ignore_ascii_case(literal.as_bytes()),
             Self::StartsWith(literal) => text
                 .get(..literal.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(literal.as_bytes())),

@@ -6,14 +6,14 @@ pub const LONGEST: usize = 4 << 20;
 /// The error for a result over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("with these arguments it has {length} bytes, over {LONGEST}")]
-pub struct TooLong {
+pub struct FilledTextTooLong {
     /// Length of the result, in bytes.
     pub length: usize,
 }
 
 /// A part of a template text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum TemplatePart<'a> {
     /// Literal text.
     Text(&'a str),
     /// A placeholder, by its name.
@@ -21,7 +21,7 @@ pub enum Part<'a> {
 }
 
 /// Splits a text at its placeholders. Braces around anything but a name are literal text.
-pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
+pub fn split_template(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<TemplatePart<'_>> {
     let (mut parts, mut rest, mut from) = (Vec::new(), text, 0);
     while let Some(at) = rest.get(from..).and_then(|rest| rest.find("{{")).map(|at| from + at) {
         let (before, marked) = rest.split_at(at);
@@ -31,39 +31,45 @@ pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
         let name = name.and_then(|(name, end)| Some((name, end.strip_prefix("}}")?)));
         match name.filter(|(name, _)| is_name(name)) {
             Some((name, after)) => {
-                parts.extend([Part::Text(before), Part::Name(name)]);
+                parts.extend([TemplatePart::Text(before), TemplatePart::Name(name)]);
                 (rest, from) = (after, 0);
             }
             // In `{{{`, the last two braces may open a placeholder.
             None => from = at + 1,
         }
     }
-    parts.push(Part::Text(rest));
-    parts.retain(|part| *part != Part::Text(""));
+    parts.push(TemplatePart::Text(rest));
+    parts.retain(|part| *part != TemplatePart::Text(""));
     parts
 }
 
 /// Fills all texts, unless the result exceeds the limit.
-pub fn all_filled<'t, 'v>(
+pub fn fill_all<'t, 'v>(
     texts: impl Iterator<Item = &'t str> + Clone,
     is_name: impl Fn(&str) -> bool,
     value: impl Fn(&str) -> &'v str,
-) -> Result<Vec<String>, TooLong> {
+) -> Result<Vec<String>, FilledTextTooLong> {
     let length = texts.clone().map(|text| filled_length(text, &is_name, &value)).sum();
     if LONGEST < length {
-        return Err(TooLong { length });
+        return Err(FilledTextTooLong { length });
     }
-    Ok(texts.map(|text| filled(text, &is_name, &value)).collect())
+    Ok(texts.map(|text| fill_text(text, &is_name, &value)).collect())
 }
 
 /// Fills one text.
-fn filled<'v>(
+fn fill_text<'v>(
     text: &str,
     is_name: impl Fn(&str) -> bool,
     value: impl Fn(&str) -> &'v str,
 ) -> String {
-    let parts = parts(text, is_name).into_iter();
-    parts.map(|part| if let Part::Name(name) = part { value(name) } else { of(part) }).collect()
+    let parts = split_template(text, is_name).into_iter();
+    parts
+        .map(
+            |part| {
+                if let TemplatePart::Name(name) = part { value(name) } else { literal_text(part) }
+            },
+        )
+        .collect()
 }
 
 /// Length of the filled text, in bytes.
@@ -72,15 +78,16 @@ fn filled_length<'v>(
     is_name: impl Fn(&str) -> bool,
     value: impl Fn(&str) -> &'v str,
 ) -> usize {
-    let parts = parts(text, is_name).into_iter();
-    let lengths =
-        parts.map(|part| if let Part::Name(name) = part { value(name) } else { of(part) });
+    let parts = split_template(text, is_name).into_iter();
+    let lengths = parts.map(|part| {
+        if let TemplatePart::Name(name) = part { value(name) } else { literal_text(part) }
+    });
     lengths.map(str::len).sum()
 }
 
-fn of(part: Part<'_>) -> &str {
+fn literal_text(part: TemplatePart<'_>) -> &str {
     match part {
-        Part::Text(text) | Part::Name(text) => text,
+        TemplatePart::Text(text) | TemplatePart::Name(text) => text,
     }
 }
 
@@ -99,20 +106,21 @@ mod tests {
     #[test]
     fn only_names_in_double_braces_are_placeholders() {
         let text = "a {{b}} {{ b }} {b} {{{b}}} {% b %} {{no}} {{b";
-        let parts = parts(text, |name| name == "b");
+        let parts = split_template(text, |name| name == "b");
         let expected = [
-            Part::Text("a "),
-            Part::Name("b"),
-            Part::Text(" {{ b }} {b} {"),
-            Part::Name("b"),
-            Part::Text("} {% b %} {{no}} {{b"),
+            TemplatePart::Text("a "),
+            TemplatePart::Name("b"),
+            TemplatePart::Text(" {{ b }} {b} {"),
+            TemplatePart::Name("b"),
+            TemplatePart::Text("} {% b %} {{no}} {{b"),
         ];
         assert_eq!(parts, expected);
     }
 
     #[test]
     fn filled_values_are_not_parsed_again() {
-        let filled = filled("{{a}}{{b}}", |_| true, |name| if name == "a" { "{{b}}" } else { "x" });
+        let filled =
+            fill_text("{{a}}{{b}}", |_| true, |name| if name == "a" { "{{b}}" } else { "x" });
         assert_eq!(filled, "{{b}}x");
     }
 
@@ -120,9 +128,9 @@ mod tests {
         #[test]
         fn splitting_loses_no_text(text in "[{}ab ]{0,40}", any in any::<String>()) {
             for text in [text, any] {
-                let whole: String = parts(&text, is_plain_name).into_iter().map(|part| match part {
-                    Part::Text(text) => text.to_owned(),
-                    Part::Name(name) => format!("{{{{{name}}}}}"),
+                let whole: String = split_template(&text, is_plain_name).into_iter().map(|part| match part {
+                    TemplatePart::Text(text) => text.to_owned(),
+                    TemplatePart::Name(name) => format!("{{{{{name}}}}}"),
                 }).collect();
                 prop_assert_eq!(whole, text);
             }

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Claims, GroupId, Matcher, Name};
+use crate::{Claims, DisplayName, GroupId, Matcher};
 
 /// What a policy says. It has at least one matcher, as one without would be for everyone, and grants at least one group
 /// or makes admins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Unchecked")]
+#[serde(try_from = "PolicyRulesJson")]
 pub struct PolicyRules {
     /// For people.
-    pub name: Name,
+    pub name: DisplayName,
     /// For people.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub description: Box<str>,
@@ -27,9 +27,10 @@ pub struct PolicyRules {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Unchecked {
+#[schemars(rename = "Unchecked")]
+struct PolicyRulesJson {
     /// For people.
-    name: Name,
+    name: DisplayName,
     /// For people.
     #[serde(default)]
     description: Box<str>,
@@ -62,12 +63,12 @@ pub enum InvalidPolicy {
 impl PolicyRules {
     /// Makes rules; requires at least one matcher and one group.
     pub fn new(
-        name: Name,
+        name: DisplayName,
         matchers: Vec<Matcher>,
         groups: BTreeSet<GroupId>,
     ) -> Result<Self, InvalidPolicy> {
         let (description, priority, admin) = ("".into(), 0, false);
-        Unchecked { name, description, priority, matchers, groups, admin }.try_into()
+        PolicyRulesJson { name, description, priority, matchers, groups, admin }.try_into()
     }
 
     /// The matchers; all must match.
@@ -91,11 +92,11 @@ impl PolicyRules {
     }
 }
 
-impl TryFrom<Unchecked> for PolicyRules {
+impl TryFrom<PolicyRulesJson> for PolicyRules {
     type Error = InvalidPolicy;
 
-    fn try_from(unchecked: Unchecked) -> Result<Self, InvalidPolicy> {
-        let Unchecked { name, description, priority, matchers, groups, admin } = unchecked;
+    fn try_from(unchecked: PolicyRulesJson) -> Result<Self, InvalidPolicy> {
+        let PolicyRulesJson { name, description, priority, matchers, groups, admin } = unchecked;
         if matchers.is_empty() {
             return Err(InvalidPolicy::NoMatcher);
         }

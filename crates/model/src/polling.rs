@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use crate::Polling;
+use crate::StatusPolling;
 
 /// How work is followed. In an address, `{answer.…}` stands for a place in the first answer, `{header.…}` for a header of it
 /// and `{args.…}` for an argument.
@@ -15,7 +15,7 @@ pub struct PollingSettings {
     /// Where to ask: a path such as `/jobs/{answer.id}`, or the same behind its origin, or a place that holds a whole
     /// address: `{answer.links.status}`, a header of the first answer such as `{header.operation-location}`, or
     /// `{location}` unless it is said.
-    #[serde(default = "location", skip_serializing_if = "is_location")]
+    #[serde(default = "default_status_url", skip_serializing_if = "is_default_status_url")]
     pub status_url: Box<str>,
     /// Where the status stands in an answer: `job.state`; or a JSON Pointer, which begins with `/`: `/@odata.status`. Unless
     /// it is said, the status of HTTP tells: as long as it is 202 the work goes on, and the answer after that is its result.
@@ -33,15 +33,15 @@ pub struct PollingSettings {
     /// How long to wait before asking first, in milliseconds: 100 to 600,000; 1,000 if not said. Every further wait is half
     /// as long again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = Polling::WAITS_MS.0, max = Polling::WAITS_MS.1))]
+    #[schemars(range(min = StatusPolling::WAIT_RANGE_MS.0, max = StatusPolling::WAIT_RANGE_MS.1))]
     pub interval_ms: Option<u32>,
     /// The longest wait, in milliseconds, likewise; 30,000 if not said. It is never shorter than the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = Polling::WAITS_MS.0, max = Polling::WAITS_MS.1))]
+    #[schemars(range(min = StatusPolling::WAIT_RANGE_MS.0, max = StatusPolling::WAIT_RANGE_MS.1))]
     pub max_interval_ms: Option<u32>,
     /// How often to ask: 1 to 1,000; 60 if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = Polling::RANGE_OF_ATTEMPTS.0, max = Polling::RANGE_OF_ATTEMPTS.1))]
+    #[schemars(range(min = StatusPolling::ATTEMPTS_RANGE.0, max = StatusPolling::ATTEMPTS_RANGE.1))]
     pub attempts: Option<u32>,
     /// How to say that the work is not wanted any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct PollingSettings {
 #[schemars(deny_unknown_fields)]
 pub struct CancelSettings {
     /// `DELETE`, `POST`, `PUT` or `PATCH`.
-    #[serde(default = "delete", skip_serializing_if = "is_delete")]
+    #[serde(default = "default_cancel_method", skip_serializing_if = "is_default_cancel_method")]
     pub method: Box<str>,
     /// Where to, like the address of the status.
     pub url: Box<str>,
@@ -73,7 +73,7 @@ pub enum StatusWord {
 
 /// The steps of a field path into an answer: `jobs.0.state`, or, where names contain dots, the JSON Pointer
 /// `/jobs/0/@odata.state` (RFC 6901).
-pub fn steps(place: &str) -> Vec<Box<str>> {
+pub fn path_steps(place: &str) -> Vec<Box<str>> {
     match place.strip_prefix('/') {
         Some(pointer) => {
             let plain = |step: &str| step.replace("~1", "/").replace("~0", "~").into();
@@ -83,19 +83,19 @@ pub fn steps(place: &str) -> Vec<Box<str>> {
     }
 }
 
-fn location() -> Box<str> {
+fn default_status_url() -> Box<str> {
     "{location}".into()
 }
 
-fn is_location(url: &str) -> bool {
+fn is_default_status_url(url: &str) -> bool {
     url == "{location}"
 }
 
-fn delete() -> Box<str> {
+fn default_cancel_method() -> Box<str> {
     "DELETE".into()
 }
 
-fn is_delete(method: &str) -> bool {
+fn is_default_cancel_method(method: &str) -> bool {
     method == "DELETE"
 }
 
@@ -114,7 +114,7 @@ mod tests {
             ("/jobs/0/a~1b~01", &["jobs", "0", "a/b~1"]),
             ("/", &[""]),
         ] {
-            let steps: Vec<String> = steps(place).into_iter().map(Into::into).collect();
+            let steps: Vec<String> = path_steps(place).into_iter().map(Into::into).collect();
             assert_eq!(steps, expected, "{place}");
         }
     }

@@ -17,12 +17,12 @@ impl RawJson {
     }
 
     /// Serialises a value.
-    pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+    pub fn serialize_value(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
     /// Wraps text that `serde_json` has just written, without validating it again.
-    pub(crate) fn written(text: String) -> Self {
+    pub(crate) fn from_trusted(text: String) -> Self {
         Self(text.into())
     }
 
@@ -37,7 +37,7 @@ impl RawJson {
     }
 
     /// Number of owners that share this text.
-    pub fn owners(&self) -> usize {
+    pub fn owner_count(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 }

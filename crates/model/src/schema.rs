@@ -1,7 +1,7 @@
 //! JSON Schemas of tools: large, often shared, mostly passed on unchanged.
 //!
 //! A [`Schema`] is complete and self-contained; agents get this form. Events contain a [`SchemaRef`] instead: small
-//! schemas are inline, large ones are [`Document`]s addressed by digest, so a definition used by a hundred tools is
+//! schemas are inline, large ones are [`SchemaDocument`]s addressed by digest, so a definition used by a hundred tools is
 //! stored once. The digest ignores the order of keys; the text keeps it.
 
 mod served;
@@ -16,20 +16,20 @@ use crate::inventory::published;
 use crate::{Digest, RawJson};
 
 /// Shortest root schema that is stored as a separate document: for less, a reference saves little.
-const DOCUMENT_FROM: usize = 512;
+const MIN_DOCUMENT_LENGTH: usize = 512;
 /// Shortest definition that is stored as a separate document, because schemas may share it.
-const DEFINITION_FROM: usize = 192;
+const MIN_DEFINITION_LENGTH: usize = 192;
 
 /// A part of a schema that is stored once, addressed by its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct SchemaDocument {
     /// The address: SHA-256 of the text with sorted keys.
     pub digest: Digest,
     /// The JSON text.
     pub text: RawJson,
 }
 
-impl Document {
+impl SchemaDocument {
     /// Whether the text matches the digest.
     pub fn is_intact(&self) -> bool {
         serde_json::from_str(self.text.as_str())
@@ -39,49 +39,56 @@ impl Document {
 
 /// An entry of `$defs` that several schemas may share; its text and digest are computed once.
 #[derive(Clone, Debug)]
-pub struct Definition(Arc<Prepared>);
+pub struct SchemaDefinition(Arc<PreparedDefinition>);
 
 #[derive(Debug)]
-struct Prepared {
+struct PreparedDefinition {
     name: Box<str>,
     /// The name and a colon, in JSON syntax.
     key: Box<str>,
     text: RawJson,
     /// The text with sorted keys; empty if the definition is a separate document.
-    sorted: Box<str>,
+    sorted_text: Box<str>,
     /// The digest, if the definition is stored as a separate document.
     digest: Option<Digest>,
     /// Name and text in the format of the published hash.
-    published: OnceLock<String>,
+    published_text: OnceLock<String>,
 }
 
-impl Definition {
+impl SchemaDefinition {
     /// Prepares a definition under its name in `$defs`.
     pub fn new(name: Box<str>, value: &Value) -> Self {
         let text = RawJson::from(value);
-        let sorted = Digest::sorted(value);
-        let is_document = DEFINITION_FROM <= text.as_str().len();
-        let digest = is_document.then(|| Digest::of(&sorted));
+        let sorted = Digest::canonical_json(value);
+        let is_document = MIN_DEFINITION_LENGTH <= text.as_str().len();
+        let digest = is_document.then(|| Digest::of_bytes(&sorted));
         let sorted = if is_document { Box::default() } else { sorted.into() };
         let key = format!("{}:", Value::from(&*name)).into();
-        Self(Arc::new(Prepared { name, key, text, sorted, digest, published: OnceLock::new() }))
+        Self(Arc::new(PreparedDefinition {
+            name,
+            key,
+            text,
+            sorted_text: sorted,
+            digest,
+            published_text: OnceLock::new(),
+        }))
     }
 
     /// Length of the text in bytes.
-    pub fn size(&self) -> usize {
+    pub fn text_length(&self) -> usize {
         self.0.text.as_str().len()
     }
 
     /// A definition of the same name that allows any value.
-    pub fn to_anything(&self) -> Self {
+    pub fn to_unrestricted(&self) -> Self {
         Self::new(self.0.name.clone(), &Value::Object(Map::new()))
     }
 
     /// Name and text in the format of the published hash.
-    fn published(&self) -> &str {
-        let name = || published::quoted(&Value::from(&*self.0.name));
-        let text = || published::quoted(&self.0.text.to_value());
-        self.0.published.get_or_init(|| format!("{}: {}", name(), text()))
+    fn published_text(&self) -> &str {
+        let name = || published::quoted_python_json(&Value::from(&*self.0.name));
+        let text = || published::quoted_python_json(&self.0.text.to_value());
+        self.0.published_text.get_or_init(|| format!("{}: {}", name(), text()))
     }
 }
 
@@ -89,22 +96,22 @@ impl Definition {
 #[derive(Clone, Debug)]
 pub struct Schema {
     reference: SchemaRef,
-    documents: Arc<[Document]>,
+    documents: Arc<[SchemaDocument]>,
     /// Input of the published hash; only set for a newly discovered schema.
-    published: Option<Arc<Published>>,
+    published: Option<Arc<PublishedSchema>>,
 }
 
 #[derive(Debug)]
-struct Published {
+struct PublishedSchema {
     /// The root's text before and after `$defs`, with sorted keys.
-    around: (String, String),
+    root_parts: (String, String),
     /// All definitions, ordered by name.
-    definitions: Vec<Definition>,
+    definitions: Vec<SchemaDefinition>,
 }
 
-impl Published {
-    fn write(&self, mut write: impl FnMut(&str)) {
-        let (before, after) = &self.around;
+impl PublishedSchema {
+    fn write_text(&self, mut write: impl FnMut(&str)) {
+        let (before, after) = &self.root_parts;
         let (is_first, is_last) = (before == "{", after == "}");
         write(before);
         if self.definitions.is_empty() {
@@ -114,7 +121,7 @@ impl Published {
             let mut between = "\\\"$defs\\\": {";
             for definition in &self.definitions {
                 write(between);
-                write(definition.published());
+                write(definition.published_text());
                 between = ", ";
             }
             write(if is_last { "}" } else { "}, " });
@@ -157,7 +164,7 @@ pub struct StoredSchema {
 
 impl SchemaRef {
     /// Digests of the documents it refers to, root first.
-    pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
+    pub fn document_digests(&self) -> impl Iterator<Item = Digest> + '_ {
         let stored = match self {
             Self::Inline(_) => None,
             Self::Stored(stored) => Some(stored),
@@ -178,32 +185,36 @@ impl Schema {
             _ => None,
         };
         let definitions = definitions.as_ref().and_then(Value::as_object).into_iter().flatten();
-        let mut definitions: Vec<Definition> =
-            definitions.map(|(name, value)| Definition::new(name.as_str().into(), value)).collect();
+        let mut definitions: Vec<SchemaDefinition> = definitions
+            .map(|(name, value)| SchemaDefinition::new(name.as_str().into(), value))
+            .collect();
         Ok(Self::with_definitions(&root, &mut definitions))
     }
 
     /// Builds a schema from its root and its definitions, which other schemas may share.
-    pub fn with_definitions(root: &Map<String, Value>, definitions: &mut [Definition]) -> Self {
+    pub fn with_definitions(
+        root: &Map<String, Value>,
+        definitions: &mut [SchemaDefinition],
+    ) -> Self {
         definitions.sort_by(|one, two| one.0.name.cmp(&two.0.name));
         let (mut documents, mut large) = (Vec::new(), BTreeMap::new());
-        let mut small: Vec<&Definition> = Vec::new();
+        let mut small: Vec<&SchemaDefinition> = Vec::new();
         for definition in &*definitions {
             match definition.0.digest {
                 Some(digest) => {
                     large.insert(definition.0.name.clone(), digest);
-                    documents.push(Document { digest, text: definition.0.text.clone() });
+                    documents.push(SchemaDocument { digest, text: definition.0.text.clone() });
                 }
                 None => small.push(definition),
             }
         }
         let text = root_text(root, &small);
-        if large.is_empty() && text.len() < DOCUMENT_FROM {
-            let reference = SchemaRef::Inline(RawJson::written(text));
+        if large.is_empty() && text.len() < MIN_DOCUMENT_LENGTH {
+            let reference = SchemaRef::Inline(RawJson::from_trusted(text));
             return Self { reference, documents: Arc::new([]), published: None };
         }
-        let digest = Digest::of(sorted_root(root, &small));
-        documents.push(Document { digest, text: RawJson::written(text) });
+        let digest = Digest::of_bytes(sorted_root(root, &small));
+        documents.push(SchemaDocument { digest, text: RawJson::from_trusted(text) });
         let stored = StoredSchema { root: digest, definitions: large };
         Self {
             reference: SchemaRef::Stored(Arc::new(stored)),
@@ -214,17 +225,21 @@ impl Schema {
 
     /// Builds the schema of a tool's arguments, which is part of the published hash. Definitions that tools share are
     /// prepared once.
-    pub fn of_arguments(root: &Map<String, Value>, mut definitions: Vec<Definition>) -> Self {
+    pub fn for_arguments(
+        root: &Map<String, Value>,
+        mut definitions: Vec<SchemaDefinition>,
+    ) -> Self {
         let schema = Self::with_definitions(root, &mut definitions);
-        let published = Published { around: published::around(root), definitions };
+        let published =
+            PublishedSchema { root_parts: published::text_around_definitions(root), definitions };
         Self { published: Some(Arc::new(published)), ..schema }
     }
 
     /// Writes the schema in the format of the published hash, piece by piece.
-    pub(crate) fn publish(&self, mut write: impl FnMut(&str)) {
+    pub(crate) fn write_published(&self, mut write: impl FnMut(&str)) {
         match &self.published {
-            Some(prepared) => prepared.write(write),
-            None => write(&published::quoted(&self.to_value())),
+            Some(prepared) => prepared.write_text(write),
+            None => write(&published::quoted_python_json(&self.to_value())),
         }
     }
 
@@ -233,8 +248,11 @@ impl Schema {
         reference: &SchemaRef,
         find: impl Fn(&Digest) -> Option<RawJson>,
     ) -> Option<Self> {
-        let document = |digest| find(&digest).map(|text| Document { digest, text });
-        let documents = reference.digests().map(document).collect::<Option<Arc<[Document]>>>()?;
+        let document = |digest| find(&digest).map(|text| SchemaDocument { digest, text });
+        let documents = reference
+            .document_digests()
+            .map(document)
+            .collect::<Option<Arc<[SchemaDocument]>>>()?;
         let root = match reference {
             SchemaRef::Inline(text) => text,
             SchemaRef::Stored(_) => &documents.first()?.text,
@@ -252,7 +270,7 @@ impl Schema {
     }
 
     /// Whether the schema's text contains this string.
-    pub fn mentions(&self, word: &str) -> bool {
+    pub fn contains_text(&self, word: &str) -> bool {
         let inline = match &self.reference {
             SchemaRef::Inline(text) => Some(text),
             SchemaRef::Stored(_) => None,
@@ -262,17 +280,17 @@ impl Schema {
     }
 
     /// The documents that the reference refers to.
-    pub fn documents(&self) -> &[Document] {
+    pub fn documents(&self) -> &[SchemaDocument] {
         &self.documents
     }
 
     /// The complete schema for agents; definitions are inlined where that is shorter.
     pub fn to_served(&self) -> Value {
-        served::served(self.to_value())
+        served::inline_definitions(self.to_value())
     }
 
     /// The schema without its separately stored definitions: sufficient to list the arguments.
-    pub fn root(&self) -> Value {
+    pub fn root_value(&self) -> Value {
         match &self.reference {
             SchemaRef::Inline(text) => text.to_value(),
             SchemaRef::Stored(stored) => {
@@ -308,7 +326,7 @@ impl Schema {
 }
 
 /// The text of a root schema, with its small definitions at the end.
-fn root_text(root: &Map<String, Value>, small: &[&Definition]) -> String {
+fn root_text(root: &Map<String, Value>, small: &[&SchemaDefinition]) -> String {
     let mut text = serde_json::to_string(root).expect("a map of values is JSON");
     if !small.is_empty() {
         text.pop();
@@ -320,7 +338,7 @@ fn root_text(root: &Map<String, Value>, small: &[&Definition]) -> String {
 }
 
 /// The text of a root schema with sorted keys.
-fn sorted_root(root: &Map<String, Value>, small: &[&Definition]) -> String {
+fn sorted_root(root: &Map<String, Value>, small: &[&SchemaDefinition]) -> String {
     let mut entries: Vec<(&str, Option<&Value>)> =
         root.iter().map(|(key, value)| (key.as_str(), Some(value))).collect();
     if !small.is_empty() {
@@ -335,10 +353,10 @@ fn sorted_root(root: &Map<String, Value>, small: &[&Definition]) -> String {
         text.push_str(&Value::from(key).to_string());
         text.push(':');
         match value {
-            Some(value) => text.push_str(&Digest::sorted(value)),
+            Some(value) => text.push_str(&Digest::canonical_json(value)),
             None => {
                 text.push('{');
-                push_definitions(&mut text, small, |definition| &definition.0.sorted);
+                push_definitions(&mut text, small, |definition| &definition.0.sorted_text);
                 text.push('}');
             }
         }
@@ -349,8 +367,8 @@ fn sorted_root(root: &Map<String, Value>, small: &[&Definition]) -> String {
 
 fn push_definitions<'a>(
     text: &mut String,
-    definitions: &[&'a Definition],
-    own: impl Fn(&'a Definition) -> &'a str,
+    definitions: &[&'a SchemaDefinition],
+    own: impl Fn(&'a SchemaDefinition) -> &'a str,
 ) {
     for (index, definition) in definitions.iter().enumerate() {
         if 0 < index {
@@ -362,7 +380,7 @@ fn push_definitions<'a>(
 }
 
 /// Whether an object's schema may define properties elsewhere than in `properties`.
-pub fn names_others(schema: &Value) -> bool {
+pub fn has_indirect_properties(schema: &Value) -> bool {
     const ELSEWHERE: [&str; 9] = [
         "$ref",
         "$dynamicRef",
@@ -384,7 +402,7 @@ mod tests {
     use super::*;
 
     fn large(word: &str) -> Value {
-        json!({"type": "object", "description": word.repeat(DOCUMENT_FROM)})
+        json!({"type": "object", "description": word.repeat(MIN_DOCUMENT_LENGTH)})
     }
 
     #[test]
@@ -421,25 +439,25 @@ mod tests {
             |digest: &Digest| stored.iter().find(|d| d.digest == *digest).map(|d| d.text.clone());
         assert_eq!(Schema::resolve(&reference, find).unwrap().to_value(), schema.to_value());
         assert_eq!(Schema::resolve(&reference, |_| None), None);
-        assert!(stored.iter().all(Document::is_intact));
+        assert!(stored.iter().all(SchemaDocument::is_intact));
     }
 
     #[test]
     fn a_number_with_many_digits_stays_unchanged() {
         let value: Value = serde_json::from_str(&format!(
             r#"{{"maximum": 3.4028234663852886e38, "minimum": -1.7976931348623157e308, "x": "{}"}}"#,
-            "x".repeat(DOCUMENT_FROM)
+            "x".repeat(MIN_DOCUMENT_LENGTH)
         ))
         .unwrap();
         let schema = Schema::new(value.clone()).unwrap();
-        assert!(schema.documents().iter().all(Document::is_intact));
+        assert!(schema.documents().iter().all(SchemaDocument::is_intact));
         assert_eq!(schema.to_value(), value);
     }
 
     #[test]
     fn a_document_must_be_an_object() {
         let reference = SchemaRef::Stored(Arc::new(StoredSchema {
-            root: Digest::of("x"),
+            root: Digest::of_bytes("x"),
             definitions: BTreeMap::new(),
         }));
         assert_eq!(Schema::resolve(&reference, |_| RawJson::parse("[1]").ok()), None);

@@ -20,7 +20,7 @@ pub enum SecretRef {
 }
 
 /// Words in field names that denote a secret, without separators.
-const IN_NAMES: [&str; 13] = [
+const SECRET_WORDS: [&str; 13] = [
     "password",
     "passwd",
     "passphrase",
@@ -37,10 +37,10 @@ const IN_NAMES: [&str; 13] = [
 ];
 
 /// Whether a value with this field name is most likely a secret.
-pub fn is_for_secret(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     let letters = name.chars().filter(|c| c.is_alphanumeric());
     let name: String = letters.flat_map(char::to_lowercase).collect();
-    IN_NAMES.iter().any(|word| name.contains(word))
+    SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 /// The error for a string that is not a reference. It may be the secret itself, so the message does not repeat it.

@@ -26,7 +26,8 @@ use crate::{LabelId, Pattern};
     JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Primitive {
+#[schemars(rename = "Primitive")]
+pub enum McpPrimitive {
     /// Something an agent calls.
     #[default]
     Tool,
@@ -38,9 +39,9 @@ pub enum Primitive {
 
 /// The properties of a tool, prompt or resource that selectors test. A property that does not apply is empty.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct SelectorTarget<'a> {
     /// Tool, prompt or resource.
-    pub kind: Primitive,
+    pub kind: McpPrimitive,
     /// The id of its source.
     pub source_id: &'a str,
     /// The display name of its source.
@@ -62,7 +63,7 @@ pub struct Facts<'a> {
 pub struct Selector {
     /// What is selected; the others never match.
     #[serde(default)]
-    pub kind: Primitive,
+    pub kind: McpPrimitive,
     /// Matches the id or the name of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Pattern>,
@@ -88,7 +89,7 @@ pub struct Selector {
 
 impl Selector {
     /// Whether only the kind is given, so that everything of it would match. To select everything, write `name: "*"`.
-    pub fn says_nothing(&self) -> bool {
+    pub fn is_unconditional(&self) -> bool {
         let Self {
             kind: _,
             source,
@@ -106,26 +107,27 @@ impl Selector {
     }
 
     /// Whether all parts match.
-    pub fn matches(&self, facts: &Facts<'_>) -> bool {
-        self.failing(facts).is_none()
+    pub fn matches(&self, facts: &SelectorTarget<'_>) -> bool {
+        self.first_mismatch(facts).is_none()
     }
 
     /// The field name of the first part that does not match.
-    pub fn failing(&self, facts: &Facts<'_>) -> Option<&'static str> {
+    pub fn first_mismatch(&self, facts: &SelectorTarget<'_>) -> Option<&'static str> {
         if self.kind != facts.kind {
             return Some("kind");
         }
         let source = self.source.as_ref();
-        if !holds(source, facts.source_id) && !holds(source, facts.source_name) {
+        if !pattern_matches(source, facts.source_id) && !pattern_matches(source, facts.source_name)
+        {
             return Some("source");
         }
-        if !holds(self.name.as_ref(), facts.name) {
+        if !pattern_matches(self.name.as_ref(), facts.name) {
             return Some("name");
         }
-        if !holds(self.path.as_ref(), facts.path) {
+        if !pattern_matches(self.path.as_ref(), facts.path) {
             return Some("path");
         }
-        if !holds(self.method.as_ref(), facts.method) {
+        if !pattern_matches(self.method.as_ref(), facts.method) {
             return Some("method");
         }
         if !self.required_tags.iter().all(|tag| facts.tags.contains(tag)) {
@@ -139,7 +141,7 @@ impl Selector {
     }
 }
 
-fn holds(pattern: Option<&Pattern>, text: &str) -> bool {
+fn pattern_matches(pattern: Option<&Pattern>, text: &str) -> bool {
     pattern.is_none_or(|pattern| pattern.matches(text))
 }
 
@@ -153,8 +155,8 @@ mod tests {
     fn selects(selector: serde_json::Value) -> bool {
         let selector: Selector = serde_json::from_value(selector).unwrap();
         let labels = ["pii", "beta"].map(|label| label.parse().unwrap()).into();
-        selector.matches(&Facts {
-            kind: Primitive::Tool,
+        selector.matches(&SelectorTarget {
+            kind: McpPrimitive::Tool,
             source_id: "petstore",
             source_name: "Pet Store",
             name: "getPet",
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn one_part_makes_a_selector_conditional() {
         let says_nothing = |selector: serde_json::Value| {
-            serde_json::from_value::<Selector>(selector).unwrap().says_nothing()
+            serde_json::from_value::<Selector>(selector).unwrap().is_unconditional()
         };
         assert!(says_nothing(json!({})) && says_nothing(json!({"kind": "prompt"})));
         for part in ["source", "name", "path", "method"] {

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// The message and its causes on one line, outermost first; skips a cause that is already part of the text.
-pub fn sentence(error: &dyn Error) -> String {
+pub fn format_error_chain(error: &dyn Error) -> String {
     let mut sentence = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use self::auth::{
-    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, McpClient, TokenClient,
-    is_scope,
+    ApiKeyLocation, AuthProblem, ClientCertificate, ClientProof, McpClient, TokenClient,
+    UpstreamAuth, is_scope,
 };
-pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
-use crate::{CustomSettings, Name, OpenapiSettings, SecretRef, SourceId, SourceLimits};
+pub use self::command::{CommandProblem, CommandSandbox, StdioCommand};
+use crate::{CustomSettings, DisplayName, OpenapiSettings, SecretRef, SourceId, SourceLimits};
 
 /// A source to register.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct NewSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceProfile {
     /// Shown to people; selectors see it.
-    pub name: Name,
+    pub name: DisplayName,
     /// For people.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub description: Box<str>,
@@ -39,10 +39,10 @@ pub struct SourceProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<SourceUrl>,
     /// The kind, and what only that kind needs.
-    pub settings: Settings,
+    pub settings: SourceSettings,
     /// How toolcrib shows itself to the upstream.
     #[serde(default)]
-    pub auth: Auth,
+    pub auth: UpstreamAuth,
     /// What toolcrib shows of itself over TLS, to the origin of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<ClientCertificate>,
@@ -69,36 +69,36 @@ pub struct SourceProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh_every: Option<u32>,
     /// A refresh that would remove more than this share of the tools is held back (per cent).
-    #[serde(default = "half")]
+    #[serde(default = "default_shrink_limit")]
     pub shrink_limit: u8,
 }
 
 impl SourceProfile {
     /// All secrets that the profile refers to.
-    pub fn secrets(&self) -> Vec<&SecretRef> {
-        let mut secrets = self.auth.secrets();
+    pub fn secret_refs(&self) -> Vec<&SecretRef> {
+        let mut secrets = self.auth.secret_refs();
         if let Some(certificate) = &self.client_certificate {
             secrets.extend([&certificate.chain, &certificate.key]);
         }
         match &self.settings {
-            Settings::Mcp { command: Some(command), .. } => {
+            SourceSettings::Mcp { command: Some(command), .. } => {
                 secrets.extend(command.environment.values());
             }
-            Settings::Openapi(settings) => secrets.extend(settings.credentials.values()),
-            Settings::Custom(custom) => {
+            SourceSettings::Openapi(settings) => secrets.extend(settings.credentials.values()),
+            SourceSettings::Custom(custom) => {
                 let commands = custom.tools.iter().filter_map(|tool| tool.command.as_ref());
                 secrets.extend(commands.flat_map(|command| command.run.environment.values()));
             }
-            Settings::Mcp { command: None, .. }
-            | Settings::HttpManifest { .. }
-            | Settings::Workflow { .. }
-            | Settings::Builtin {} => {}
+            SourceSettings::Mcp { command: None, .. }
+            | SourceSettings::HttpManifest { .. }
+            | SourceSettings::Workflow { .. }
+            | SourceSettings::Builtin {} => {}
         }
         secrets
     }
 }
 
-fn half() -> u8 {
+fn default_shrink_limit() -> u8 {
     50
 }
 
@@ -107,7 +107,8 @@ fn half() -> u8 {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+#[schemars(rename = "Kind")]
+pub enum SourceKind {
     /// An OpenAPI specification.
     Openapi,
     /// An MCP server.
@@ -122,7 +123,7 @@ pub enum Kind {
     Custom,
 }
 
-impl Kind {
+impl SourceKind {
     /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Openapi, Self::Mcp, Self::HttpManifest, Self::Workflow, Self::Builtin, Self::Custom];
@@ -142,21 +143,21 @@ impl Kind {
 
 /// The error for a string that is not a kind of source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no kind of source `{given}`; the kinds are {}", Kind::ALL.map(Kind::as_str).join(", "))]
-pub struct InvalidKind {
+#[error("there is no kind of source `{given}`; the kinds are {}", SourceKind::ALL.map(SourceKind::as_str).join(", "))]
+pub struct InvalidSourceKind {
     /// The rejected string, cut to a readable length.
     pub given: String,
 }
 
-impl FromStr for Kind {
-    type Err = InvalidKind;
+impl FromStr for SourceKind {
+    type Err = InvalidSourceKind;
 
-    fn from_str(text: &str) -> Result<Self, InvalidKind> {
+    fn from_str(text: &str) -> Result<Self, InvalidSourceKind> {
         let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        found.ok_or_else(|| InvalidKind { given: text.chars().take(80).collect() })
+        found.ok_or_else(|| InvalidSourceKind { given: text.chars().take(80).collect() })
     }
 }
-impl fmt::Display for Kind {
+impl fmt::Display for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -165,7 +166,8 @@ impl fmt::Display for Kind {
 /// What only one kind of source needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Settings {
+#[schemars(rename = "Settings")]
+pub enum SourceSettings {
     /// An OpenAPI specification.
     Openapi(OpenapiSettings),
     /// An MCP server: a child process if there is a command, otherwise Streamable HTTP at the source's URL.
@@ -194,16 +196,16 @@ pub enum Settings {
     Custom(CustomSettings),
 }
 
-impl Settings {
+impl SourceSettings {
     /// The kind that these settings belong to.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SourceKind {
         match self {
-            Self::Openapi(_) => Kind::Openapi,
-            Self::Mcp { .. } => Kind::Mcp,
-            Self::HttpManifest {} => Kind::HttpManifest,
-            Self::Workflow { .. } => Kind::Workflow,
-            Self::Builtin {} => Kind::Builtin,
-            Self::Custom(_) => Kind::Custom,
+            Self::Openapi(_) => SourceKind::Openapi,
+            Self::Mcp { .. } => SourceKind::Mcp,
+            Self::HttpManifest {} => SourceKind::HttpManifest,
+            Self::Workflow { .. } => SourceKind::Workflow,
+            Self::Builtin {} => SourceKind::Builtin,
+            Self::Custom(_) => SourceKind::Custom,
         }
     }
 }
@@ -267,7 +269,8 @@ pub enum Visibility {
 /// How a source's refreshes went lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Health {
+#[schemars(rename = "Health")]
+pub enum SourceHealth {
     /// Not asked yet.
     #[default]
     Unknown,
@@ -287,7 +290,7 @@ pub struct SourceUrl(Url);
 
 /// The error for a string that is not a source's URL. It may contain a password, so the message does not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidUrl {
+pub enum InvalidSourceUrl {
     /// The URL does not parse.
     #[error("this is not a URL")]
     NotAUrl(#[source] url::ParseError),
@@ -307,23 +310,23 @@ impl SourceUrl {
 }
 
 impl FromStr for SourceUrl {
-    type Err = InvalidUrl;
+    type Err = InvalidSourceUrl;
 
-    fn from_str(text: &str) -> Result<Self, InvalidUrl> {
-        let url = Url::parse(text).map_err(InvalidUrl::NotAUrl)?;
+    fn from_str(text: &str) -> Result<Self, InvalidSourceUrl> {
+        let url = Url::parse(text).map_err(InvalidSourceUrl::NotAUrl)?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(InvalidUrl::Scheme);
+            return Err(InvalidSourceUrl::Scheme);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(InvalidUrl::Credentials);
+            return Err(InvalidSourceUrl::Credentials);
         }
         Ok(Self(url))
     }
 }
 impl TryFrom<String> for SourceUrl {
-    type Error = InvalidUrl;
+    type Error = InvalidSourceUrl;
 
-    fn try_from(text: String) -> Result<Self, InvalidUrl> {
+    fn try_from(text: String) -> Result<Self, InvalidSourceUrl> {
         text.parse()
     }
 }
@@ -349,7 +352,7 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_rejected_with_the_list_of_kinds() {
-        let error = "graphql".parse::<Kind>().unwrap_err().to_string();
+        let error = "graphql".parse::<SourceKind>().unwrap_err().to_string();
         assert_eq!(
             error,
             "there is no kind of source `graphql`; the kinds are openapi, mcp, http_manifest, workflow, builtin, custom"
@@ -367,11 +370,11 @@ mod tests {
 
     #[test]
     fn a_workflow_source_contains_its_documents() {
-        let plain: Settings = serde_json::from_str(r#"{"kind":"workflow"}"#).unwrap();
-        assert_eq!(plain, Settings::Workflow { documents: Vec::new() });
+        let plain: SourceSettings = serde_json::from_str(r#"{"kind":"workflow"}"#).unwrap();
+        assert_eq!(plain, SourceSettings::Workflow { documents: Vec::new() });
         assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"kind":"workflow"}"#);
         let text = r#"{"kind":"workflow","documents":["document: {}"]}"#;
-        let settings: Settings = serde_json::from_str(text).unwrap();
+        let settings: SourceSettings = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&settings).unwrap(), text);
     }
 
@@ -379,6 +382,6 @@ mod tests {
     fn a_profile_needs_only_a_name_and_a_kind() {
         let text = r#"{"name":"Pets","settings":{"kind":"openapi"}}"#;
         let profile: SourceProfile = serde_json::from_str(text).unwrap();
-        assert_eq!((profile.settings.kind(), profile.shrink_limit), (Kind::Openapi, 50));
+        assert_eq!((profile.settings.kind(), profile.shrink_limit), (SourceKind::Openapi, 50));
     }
 }

@@ -16,21 +16,21 @@ use serde::de::{self, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqA
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-pub use self::members::{Members, Object, members};
-pub use self::parts::Parts;
+pub use self::members::{KnownFields, KnownFieldsSeed, parse_known_fields};
+pub use self::parts::ValueCounter;
 
 /// Parses a whole value. The error may repeat a field name.
-pub fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    let room = (bytes.len() / MEMBER).min(MEMBERS);
-    whole(bytes, Strict { room, last_counts: false })
+pub fn parse_value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let room = (bytes.len() / BYTES_PER_FIELD).min(MAX_CAPACITY);
+    parse_whole(bytes, StrictValueSeed { capacity: room, allow_duplicates: false })
 }
 
 /// Parses a whole value from a foreign system like most parsers do: of duplicate fields, the last one counts.
-pub fn tolerant(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    whole(bytes, Strict { room: 0, last_counts: true })
+pub fn parse_tolerant(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    parse_whole(bytes, StrictValueSeed { capacity: 0, allow_duplicates: true })
 }
 
-fn whole(bytes: &[u8], how: Strict) -> Result<Value, serde_json::Error> {
+fn parse_whole(bytes: &[u8], how: StrictValueSeed) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = how.deserialize(&mut reader)?;
     reader.end()?;
@@ -38,8 +38,8 @@ fn whole(bytes: &[u8], how: Strict) -> Result<Value, serde_json::Error> {
 }
 
 /// Parses a whole object.
-pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
-    match value(bytes)? {
+pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    match parse_value(bytes)? {
         Value::Object(object) => Ok(object),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Err(serde_json::Error::custom("it is not an object"))
@@ -49,19 +49,19 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
 
 /// The first number in a JSON text that parsing would round: an integer beyond 64 bits, or more digits than a double
 /// has. Callers that pass numbers on must not change them.
-pub fn rounded(bytes: &[u8]) -> Option<&str> {
+pub fn find_rounded_number(bytes: &[u8]) -> Option<&str> {
     let mut rest = bytes;
     while let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b'-' | b'0'..=b'9')) {
         rest = rest.get(start..)?;
         if rest.first() == Some(&b'"') {
-            rest = after_text(rest);
+            rest = after_string(rest);
             continue;
         }
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let length = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
         let (number, after) = rest.split_at_checked(length)?;
         let number = std::str::from_utf8(number).ok()?;
-        if !is_kept(number) {
+        if !is_exact_number(number) {
             return Some(number);
         }
         rest = after;
@@ -70,7 +70,7 @@ pub fn rounded(bytes: &[u8]) -> Option<&str> {
 }
 
 /// The text after a string; `bytes` starts with its opening quotation mark.
-fn after_text(bytes: &[u8]) -> &[u8] {
+fn after_string(bytes: &[u8]) -> &[u8] {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -83,10 +83,10 @@ fn after_text(bytes: &[u8]) -> &[u8] {
 }
 
 /// A number of at most this many characters is exact, unless it has an exponent.
-const SHORT: usize = 15;
+const EXACT_LENGTH: usize = 15;
 
-fn is_kept(number: &str) -> bool {
-    if number.len() <= SHORT && !number.contains(['e', 'E']) {
+fn is_exact_number(number: &str) -> bool {
+    if number.len() <= EXACT_LENGTH && !number.contains(['e', 'E']) {
         return true;
     }
     if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
@@ -94,11 +94,12 @@ fn is_kept(number: &str) -> bool {
     }
     // A double may have several shortest spellings; compare with the one that we would write.
     let double = number.parse().ok().and_then(Number::from_f64);
-    double.is_some_and(|double| significant(number) == significant(&double.to_string()))
+    double
+        .is_some_and(|double| significant_digits(number) == significant_digits(&double.to_string()))
 }
 
 /// The significant digits of a number: without sign, point, exponent, and leading and trailing zeros.
-fn significant(number: &str) -> String {
+fn significant_digits(number: &str) -> String {
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     digits.trim_matches('0').to_owned()
@@ -106,29 +107,29 @@ fn significant(number: &str) -> String {
 
 /// Deserialises one value at any depth.
 #[derive(Default)]
-pub struct Strict {
+pub struct StrictValueSeed {
     /// Capacity of an object at this level.
-    room: usize,
+    capacity: usize,
     /// Whether duplicate fields are allowed; then the last one counts.
-    last_counts: bool,
+    allow_duplicates: bool,
 }
 
-impl Strict {
-    fn inside(&self) -> Self {
-        Self { room: 0, last_counts: self.last_counts }
+impl StrictValueSeed {
+    fn nested_seed(&self) -> Self {
+        Self { capacity: 0, allow_duplicates: self.allow_duplicates }
     }
 }
 
 /// Typical size of a claim in bytes, to allocate the top-level object once.
-const MEMBER: usize = 32;
+const BYTES_PER_FIELD: usize = 32;
 /// Largest initial capacity of an object, in fields.
-const MEMBERS: usize = 32;
+const MAX_CAPACITY: usize = 32;
 
 /// The field name that `serde_json` reserves for raw values. Deserialised again from a tree, its text would become
 /// unchecked JSON: of any depth, with duplicate fields.
-pub const RESERVED: &str = "$serde_json::private::RawValue";
+pub const RESERVED_NAME: &str = "$serde_json::private::RawValue";
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictValueSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -136,7 +137,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictValueSeed {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,21 +174,21 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(element) = elements.next_element_seed(self.inside())? {
+        while let Some(element) = elements.next_element_seed(self.nested_seed())? {
             array.push(element);
         }
         Ok(Value::Array(array))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::with_capacity(self.room);
+        let mut object = Map::with_capacity(self.capacity);
         while let Some(name) = members.next_key::<String>()? {
-            check_name(&name)?;
-            let value = members.next_value_seed(self.inside())?;
+            check_field_name(&name)?;
+            let value = members.next_value_seed(self.nested_seed())?;
             match object.entry(name) {
                 Entry::Vacant(free) => drop(free.insert(value)),
-                Entry::Occupied(mut taken) if self.last_counts => drop(taken.insert(value)),
-                Entry::Occupied(taken) => return Err(twice(taken.key())),
+                Entry::Occupied(mut taken) if self.allow_duplicates => drop(taken.insert(value)),
+                Entry::Occupied(taken) => return Err(duplicate_field_error(taken.key())),
             }
         }
         Ok(Value::Object(object))
@@ -195,14 +196,16 @@ impl<'de> Visitor<'de> for Strict {
 }
 
 /// Rejects the reserved field name.
-pub fn check_name<E: de::Error>(name: &str) -> Result<(), E> {
-    match name == RESERVED {
-        true => Err(E::custom(format!("no member is called `{RESERVED}`: give it another name"))),
+pub fn check_field_name<E: de::Error>(name: &str) -> Result<(), E> {
+    match name == RESERVED_NAME {
+        true => {
+            Err(E::custom(format!("no member is called `{RESERVED_NAME}`: give it another name")))
+        }
         false => Ok(()),
     }
 }
 
-fn twice<E: de::Error>(name: &str) -> E {
+fn duplicate_field_error<E: de::Error>(name: &str) -> E {
     let name: String = name.chars().take(80).collect();
     E::custom(format!("the member `{name}` stands here twice"))
 }

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Longest accepted `traceparent`: later versions may be longer than ours.
-const PARENT_LIMIT: usize = 256;
+const TRACEPARENT_LIMIT: usize = 256;
 /// Length of a `traceparent` of version 00.
-const PARENT: usize = 55;
+const TRACEPARENT_LENGTH: usize = 55;
 /// Longest `tracestate`, and the most entries in it (3.3.1.1 and 3.3.1.5).
-const STATE_LIMIT: usize = 512;
-const MEMBERS: usize = 32;
+const TRACESTATE_LIMIT: usize = 512;
+const MAX_STATE_ENTRIES: usize = 32;
 /// Longest key and longest value of an entry.
-const MEMBER_PART: usize = 256;
-const SAMPLED: u8 = 1;
+const STATE_PART_LIMIT: usize = 256;
+const SAMPLED_FLAG: u8 = 1;
 
 /// The trace that a request belongs to, and the span that sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,21 +32,22 @@ impl TraceContext {
     }
 
     /// Parses the headers `traceparent` and `tracestate`; drops an invalid `tracestate`.
-    pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
-        if !parent.is_ascii() || PARENT_LIMIT < parent.len() {
+    pub fn from_headers(parent: &str, state: Option<&str>) -> Option<Self> {
+        if !parent.is_ascii() || TRACEPARENT_LIMIT < parent.len() {
             return None;
         }
         let mut parts = parent.splitn(5, '-');
         let mut next = || parts.next();
-        let [version] = hex(next()?)?;
-        let (trace, span, [flags]) = (hex(next()?)?, hex(next()?)?, hex(next()?)?);
+        let [version] = parse_hex(next()?)?;
+        let (trace, span, [flags]) =
+            (parse_hex(next()?)?, parse_hex(next()?)?, parse_hex(next()?)?);
         let is_known = match version {
-            0 => parent.len() == PARENT,
+            0 => parent.len() == TRACEPARENT_LENGTH,
             0xff => false,
             _ => true,
         };
-        let context = Self::new(trace, span, flags & SAMPLED != 0).filter(|_| is_known)?;
-        Some(Self { state: state.and_then(read_state), ..context })
+        let context = Self::new(trace, span, flags & SAMPLED_FLAG != 0).filter(|_| is_known)?;
+        Some(Self { state: state.and_then(parse_tracestate), ..context })
     }
 
     /// The same trace with a different span.
@@ -61,12 +62,12 @@ impl TraceContext {
 
     /// The trace id, in hexadecimal digits.
     pub fn trace_id(&self) -> String {
-        digits(&self.trace)
+        to_hex(&self.trace)
     }
 
     /// The span id, in hexadecimal digits.
     pub fn span_id(&self) -> String {
-        digits(&self.span)
+        to_hex(&self.span)
     }
 
     /// The trace id, as bytes.
@@ -80,18 +81,18 @@ impl TraceContext {
     }
 
     /// The value of the `traceparent` header.
-    pub fn parent(&self) -> String {
+    pub fn to_traceparent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), u8::from(self.is_sampled))
     }
 
     /// The value of the `tracestate` header, if any.
-    pub fn state(&self) -> Option<&str> {
+    pub fn tracestate(&self) -> Option<&str> {
         self.state.as_deref()
     }
 }
 
 /// Parses exactly `N` bytes of lower-case hexadecimal digits.
-fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -108,7 +109,7 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-fn digits(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a text takes what is written");
         text
@@ -116,14 +117,14 @@ fn digits(bytes: &[u8]) -> String {
 }
 
 /// Normalises a `tracestate`; `None` if any entry is invalid.
-fn read_state(text: &str) -> Option<Arc<str>> {
-    if STATE_LIMIT < text.len() {
+fn parse_tracestate(text: &str) -> Option<Arc<str>> {
+    if TRACESTATE_LIMIT < text.len() {
         return None;
     }
     let members = text.split(',').map(|member| member.trim_matches([' ', '\t']));
     let members: Vec<&str> = members.filter(|member| !member.is_empty()).collect();
-    let mut keys: Vec<&str> = members.iter().map_while(|member| key_of(member)).collect();
-    let is_whole = keys.len() == members.len() && members.len() <= MEMBERS;
+    let mut keys: Vec<&str> = members.iter().map_while(|member| entry_key(member)).collect();
+    let is_whole = keys.len() == members.len() && members.len() <= MAX_STATE_ENTRIES;
     keys.sort_unstable();
     keys.dedup();
     let is_good = is_whole && !keys.is_empty() && keys.len() == members.len();
@@ -131,16 +132,16 @@ fn read_state(text: &str) -> Option<Arc<str>> {
 }
 
 /// The key of a well-formed entry.
-fn key_of(member: &str) -> Option<&str> {
+fn entry_key(member: &str) -> Option<&str> {
     let (key, value) = member.split_once('=')?;
     let in_key = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_-*/@".contains(&c);
     let begins_well = key.bytes().next()?.is_ascii_alphanumeric();
     let in_value = |c: u8| matches!(c, b' '..=b'~') && c != b'=' && c != b',';
     let is_good = begins_well
-        && key.len() <= MEMBER_PART
+        && key.len() <= STATE_PART_LIMIT
         && key.bytes().all(in_key)
         && !value.is_empty()
-        && value.len() <= MEMBER_PART
+        && value.len() <= STATE_PART_LIMIT
         && value.bytes().all(in_value);
     is_good.then_some(key)
 }
@@ -153,18 +154,21 @@ mod tests {
 
     #[test]
     fn a_trace_context_survives_parsing_and_printing() {
-        let trace = TraceContext::read(PARENT, Some("rojo=00f067, congo@a=t61 b")).unwrap();
-        assert_eq!(trace.parent(), PARENT);
-        assert_eq!(trace.state(), Some("rojo=00f067,congo@a=t61 b"));
+        let trace = TraceContext::from_headers(PARENT, Some("rojo=00f067, congo@a=t61 b")).unwrap();
+        assert_eq!(trace.to_traceparent(), PARENT);
+        assert_eq!(trace.tracestate(), Some("rojo=00f067,congo@a=t61 b"));
         let other = trace.with_span([1; 8]);
-        assert_eq!(other.parent(), "00-0af7651916cd43dd8448eb211c80319c-0101010101010101-01");
-        assert_eq!(other.state(), trace.state());
-        let later = TraceContext::read(&PARENT.replacen("00", "cc", 1), None).unwrap();
-        assert_eq!(later.parent(), PARENT, "it is passed on in our version");
+        assert_eq!(
+            other.to_traceparent(),
+            "00-0af7651916cd43dd8448eb211c80319c-0101010101010101-01"
+        );
+        assert_eq!(other.tracestate(), trace.tracestate());
+        let later = TraceContext::from_headers(&PARENT.replacen("00", "cc", 1), None).unwrap();
+        assert_eq!(later.to_traceparent(), PARENT, "it is passed on in our version");
         let later = format!("cc{}-what-comes-later", PARENT.strip_prefix("00").unwrap());
-        assert!(TraceContext::read(&later, None).is_some());
+        assert!(TraceContext::from_headers(&later, None).is_some());
         // Unknown flags are ignored.
-        let flags = TraceContext::read(&PARENT.replace("-01", "-fe"), None).unwrap();
+        let flags = TraceContext::from_headers(&PARENT.replace("-01", "-fe"), None).unwrap();
         assert!(!flags.is_sampled());
     }
 
@@ -182,12 +186,12 @@ mod tests {
             &PARENT.replace("b7ad6b7169203331", &"0".repeat(16)),
             &PARENT.replace("0af7", "0ag7"),
             &PARENT.replace("0af7", "0äf7"),
-            &format!("{PARENT}-more"),
-            &format!(" {PARENT}"),
-            &format!("{PARENT}\r\nx: y"),
+            &format!("{TRACEPARENT_LENGTH}-more"),
+            &format!(" {TRACEPARENT_LENGTH}"),
+            &format!("{TRACEPARENT_LENGTH}\r\nx: y"),
             &PARENT.replace("-01", "-1"),
         ] {
-            assert_eq!(TraceContext::read(bad, None), None, "{bad}");
+            assert_eq!(TraceContext::from_headers(bad, None), None, "{bad}");
         }
     }
 
@@ -210,8 +214,12 @@ mod tests {
             &few.join(","),
             &format!("a={}", "x".repeat(300)),
         ] {
-            let trace = TraceContext::read(PARENT, Some(bad)).unwrap();
-            assert_eq!((trace.state(), trace.parent().as_str()), (None, PARENT), "{bad}");
+            let trace = TraceContext::from_headers(PARENT, Some(bad)).unwrap();
+            assert_eq!(
+                (trace.tracestate(), trace.to_traceparent().as_str()),
+                (None, PARENT),
+                "{bad}"
+            );
         }
     }
 }

@@ -17,36 +17,39 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
-use toolcrib::{CallFilter, Position, Recorded, StreamName};
+use toolcrib::{CallFilter, Position, RecordedEvent, StreamName};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::Admin;
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
-use crate::seats::Seat;
-use crate::stream::{HEARTBEAT, last_event, seat, streamed};
-use crate::watching::Standing;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
+use crate::seats::StreamPermit;
+use crate::stream::{HEARTBEAT, acquire_stream_permit, event_stream_response, last_event_id};
+use crate::watching::AuthenticatedCaller;
 
 /// Most journal events or call log entries per read.
-const PIECE: usize = 256;
+const READ_BATCH: usize = 256;
 /// Poll interval of the call log: a new call wakes no stream.
-const LOOK: Duration = Duration::from_secs(1);
+const CALL_LOG_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the credential is checked again if nothing happens.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("stream_activity", "/api/activity", stream)
-            .admin("activity", "Follow what happens: changes of the catalog, and recorded calls")
-            .asks::<Query>()
-            .shows("text/event-stream"),
+        ApiRoute::get("stream_activity", "/api/activity", stream_activity)
+            .for_admins(
+                "activity",
+                "Follow what happens: changes of the catalog, and recorded calls",
+            )
+            .with_query::<ActivityQuery>()
+            .returns_document("text/event-stream"),
     ]
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ActivityQuery")]
-struct Query {
+struct ActivityQuery {
     /// How many of the last changes and of the last calls are told first; none if it is left out.
     #[serde(default)]
     #[schemars(range(max = 200))]
@@ -58,149 +61,155 @@ struct Query {
 
 /// Position of a stream: the last journal event and the last call that were sent. Clients see it as the event id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct ActivityCursor {
     position: u64,
     call: u64,
 }
 
-impl Mark {
-    fn read(text: &str) -> Option<Self> {
+impl ActivityCursor {
+    fn parse_cursor(text: &str) -> Option<Self> {
         let (position, call) = text.split_once('-')?;
         Some(Self { position: position.parse().ok()?, call: call.parse().ok()? })
     }
 
-    fn id(self) -> String {
+    fn event_id(self) -> String {
         format!("{}-{}", self.position, self.call)
     }
 }
 
-async fn stream(
+async fn stream_activity(
     Admin(_): Admin,
-    who: Standing,
-    State(app): State<App>,
+    who: AuthenticatedCaller,
+    State(app): State<AppState>,
     headers: HeaderMap,
-    Asked(query): Asked<Query>,
+    QueryParams(query): QueryParams<ActivityQuery>,
 ) -> Result<Response, Problem> {
-    let seat = seat(&app, &who)?;
-    let mut catalog = app.crib.catalog().changes();
+    let seat = acquire_stream_permit(&app, &who)?;
+    let mut catalog = app.crib.catalog().subscribe();
     let shown = catalog.borrow_and_update().0;
     let calls = match app.crib.recorder() {
-        Some(recorder) => recorder.records().chain().await?.head.id,
+        Some(recorder) => recorder.records().chain_bounds().await?.head.id,
         None => 0,
     };
     let last = query.last.unwrap_or_default();
-    let mark = last_event(&headers, query.last_event_id.as_deref()).and_then(Mark::read);
+    let mark = last_event_id(&headers, query.last_event_id.as_deref())
+        .and_then(ActivityCursor::parse_cursor);
     // The client may come from a node that has applied more of the journal than this one.
     let mark = mark.map_or(
-        Mark { position: shown.saturating_sub(last), call: calls.saturating_sub(last) },
-        |mark| Mark { position: mark.position.min(shown), call: mark.call.min(calls) },
+        ActivityCursor { position: shown.saturating_sub(last), call: calls.saturating_sub(last) },
+        |mark| ActivityCursor { position: mark.position.min(shown), call: mark.call.min(calls) },
     );
-    let open = Open {
+    let open = ActivityStream {
         app,
-        who,
+        caller: who,
         catalog,
-        mark,
-        ready: VecDeque::from([hello(mark, Mark { position: shown, call: calls })]),
-        is_over: false,
-        beats_at: Instant::now() + HEARTBEAT,
-        trusted_until: Instant::now() + LOOK_AGAIN,
+        cursor: mark,
+        outgoing: VecDeque::from([hello_event(
+            mark,
+            ActivityCursor { position: shown, call: calls },
+        )]),
+        is_ended: false,
+        heartbeat_at: Instant::now() + HEARTBEAT,
+        credential_valid_until: Instant::now() + CREDENTIAL_CHECK_INTERVAL,
         is_behind: true,
         _seat: seat,
     };
-    Ok(streamed(unfold(open, next)))
+    Ok(event_stream_response(unfold(open, next_chunk)))
 }
 
-struct Open {
-    app: App,
-    who: Standing,
+struct ActivityStream {
+    app: AppState,
+    caller: AuthenticatedCaller,
     catalog: watch::Receiver<Position>,
-    mark: Mark,
-    ready: VecDeque<Bytes>,
-    is_over: bool,
-    beats_at: Instant,
-    trusted_until: Instant,
+    cursor: ActivityCursor,
+    outgoing: VecDeque<Bytes>,
+    is_ended: bool,
+    heartbeat_at: Instant,
+    credential_valid_until: Instant,
     /// Whether there may be more to read at once.
     is_behind: bool,
     /// Permit of this open stream.
-    _seat: Seat,
+    _seat: StreamPermit,
 }
 
 /// The next chunk. The server polls only after the client took the previous one, so nothing queues for a slow client.
-async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
+async fn next_chunk(
+    mut open: ActivityStream,
+) -> Option<(Result<Bytes, Infallible>, ActivityStream)> {
     loop {
-        if let Some(bytes) = open.ready.pop_front() {
-            open.beats_at = Instant::now() + HEARTBEAT;
+        if let Some(bytes) = open.outgoing.pop_front() {
+            open.heartbeat_at = Instant::now() + HEARTBEAT;
             return Some((Ok(bytes), open));
         }
-        if open.is_over {
+        if open.is_ended {
             return None;
         }
         if !open.is_behind {
             tokio::select! {
                 _ = open.catalog.changed() => {}
-                () = sleep(LOOK) => {}
-                () = sleep_until(open.beats_at) => {
-                    open.ready.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                () = sleep(CALL_LOG_POLL_INTERVAL) => {}
+                () = sleep_until(open.heartbeat_at) => {
+                    open.outgoing.push_back(Bytes::from_static(b": heartbeat\n\n"));
                 }
-                () = open.app.draining() => open.end("server_stops"),
+                () = open.app.wait_for_draining() => open.end_stream("server_stops"),
             }
         }
-        if !open.is_over {
-            open.look().await;
+        if !open.is_ended {
+            open.read_new_entries().await;
         }
     }
 }
 
-impl Open {
+impl ActivityStream {
     /// Reads new entries, and ends the stream if the caller is no longer an admin.
-    async fn look(&mut self) {
+    async fn read_new_entries(&mut self) {
         let mut told = Vec::new();
         self.is_behind = false;
         let shown = self.catalog.borrow_and_update().0;
-        if self.mark.position < shown {
+        if self.cursor.position < shown {
             let journal = self.app.crib.catalog().journal();
-            match journal.read_after(Position(self.mark.position), PIECE).await {
+            match journal.read_after(Position(self.cursor.position), READ_BATCH).await {
                 Ok(events) => {
                     for event in events.iter().filter(|event| event.position.0 <= shown) {
-                        self.mark.position = event.position.0;
-                        told.push(change(event, self.mark));
+                        self.cursor.position = event.position.0;
+                        told.push(change_event(event, self.cursor));
                     }
-                    self.is_behind |= self.mark.position < shown && !told.is_empty();
+                    self.is_behind |= self.cursor.position < shown && !told.is_empty();
                 }
                 Err(error) => tracing::warn!(%error, "the journal cannot be read: {error}"),
             }
         }
-        told.extend(self.calls().await);
-        if told.is_empty() && Instant::now() < self.trusted_until {
+        told.extend(self.read_calls().await);
+        if told.is_empty() && Instant::now() < self.credential_valid_until {
             return;
         }
-        let identity = Box::pin(self.who.again(&self.app)).await;
+        let identity = Box::pin(self.caller.reauthenticate(&self.app)).await;
         if !identity.is_ok_and(|identity| self.app.crib.is_admin(&identity)) {
-            return self.end("unauthorized");
+            return self.end_stream("unauthorized");
         }
-        self.trusted_until = Instant::now() + LOOK_AGAIN;
-        self.ready.extend(told);
+        self.credential_valid_until = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
+        self.outgoing.extend(told);
     }
 
-    async fn calls(&mut self) -> Vec<Bytes> {
+    async fn read_calls(&mut self) -> Vec<Bytes> {
         let Some(recorder) = self.app.crib.recorder() else { return Vec::new() };
-        let (after, limit) = (Some(self.mark.call), PIECE);
+        let (after, limit) = (Some(self.cursor.call), READ_BATCH);
         let filter = CallFilter { after, limit, oldest_first: true, ..CallFilter::default() };
-        let rows = match recorder.records().read(filter).await {
+        let rows = match recorder.records().read_rows(filter).await {
             Ok(rows) => rows,
             Err(error) => {
                 tracing::warn!(%error, "the record cannot be read: {error}");
                 return Vec::new();
             }
         };
-        self.is_behind |= rows.len() == PIECE;
+        self.is_behind |= rows.len() == READ_BATCH;
         let mut told = Vec::new();
         for row in rows {
-            self.mark.call = row.id;
-            if let Some(call) = row.call() {
+            self.cursor.call = row.id;
+            if let Some(call) = row.parse_call() {
                 told.push(format!(
                     "event: call\nid: {}\ndata: {}\n\n",
-                    self.mark.id(),
+                    self.cursor.event_id(),
                     json!(call)
                 ));
             }
@@ -208,21 +217,21 @@ impl Open {
         told.into_iter().map(Bytes::from).collect()
     }
 
-    fn end(&mut self, reason: &str) {
-        self.is_over = true;
+    fn end_stream(&mut self, reason: &str) {
+        self.is_ended = true;
         let text = json!({"reason": reason});
-        self.ready.push_back(format!("event: bye\ndata: {text}\n\n").into());
+        self.outgoing.push_back(format!("event: bye\ndata: {text}\n\n").into());
     }
 }
 
 /// The first event. Its id lets a client reconnect even if nothing else happens; it marks which later events are old.
-fn hello(mark: Mark, now: Mark) -> Bytes {
+fn hello_event(mark: ActivityCursor, now: ActivityCursor) -> Bytes {
     let text = json!({"position": now.position, "call": now.call});
-    format!("event: hello\nid: {}\ndata: {text}\n\n", mark.id()).into()
+    format!("event: hello\nid: {}\ndata: {text}\n\n", mark.event_id()).into()
 }
 
-fn change(event: &Recorded, mark: Mark) -> Bytes {
-    let (kind, id) = whose(event.stream.as_str());
+fn change_event(event: &RecordedEvent, mark: ActivityCursor) -> Bytes {
+    let (kind, id) = kind_and_id_of_stream(event.stream.as_str());
     let text = json!({
         "position": event.position.0,
         "time": event.time,
@@ -232,18 +241,18 @@ fn change(event: &Recorded, mark: Mark) -> Bytes {
         "actor": event.actor,
         "correlation_id": event.correlation_id,
     });
-    format!("event: change\nid: {}\ndata: {text}\n\n", mark.id()).into()
+    format!("event: change\nid: {}\ndata: {text}\n\n", mark.event_id()).into()
 }
 
 /// The kind of entity in the words of the API, and its id, from the name of an event stream.
-fn whose(stream: &str) -> (&'static str, &str) {
+fn kind_and_id_of_stream(stream: &str) -> (&'static str, &str) {
     let kinds = [
-        (StreamName::SOURCE, "source"),
-        (StreamName::TOOL, "tool"),
-        (StreamName::GROUP, "group"),
-        (StreamName::POLICY, "policy"),
-        (StreamName::LABEL, "label"),
-        (StreamName::KEY, "key"),
+        (StreamName::SOURCE_PREFIX, "source"),
+        (StreamName::TOOL_PREFIX, "tool"),
+        (StreamName::GROUP_PREFIX, "group"),
+        (StreamName::POLICY_PREFIX, "policy"),
+        (StreamName::LABEL_PREFIX, "label"),
+        (StreamName::API_KEY_PREFIX, "key"),
     ];
     let named = |(prefix, kind)| Some((kind, stream.strip_prefix(prefix)?));
     kinds.into_iter().find_map(named).unwrap_or(("other", stream))
@@ -255,15 +264,15 @@ mod tests {
 
     #[test]
     fn a_cursor_survives_formatting_and_parsing() {
-        let mark = Mark { position: 12, call: 3 };
-        assert_eq!(Mark::read(&mark.id()), Some(mark));
-        assert_eq!(["", "12", "12-", "-3", "a-b"].map(Mark::read), [None; 5]);
+        let mark = ActivityCursor { position: 12, call: 3 };
+        assert_eq!(ActivityCursor::parse_cursor(&mark.event_id()), Some(mark));
+        assert_eq!(["", "12", "12-", "-3", "a-b"].map(ActivityCursor::parse_cursor), [None; 5]);
     }
 
     #[test]
     fn stream_names_map_to_the_kinds_of_the_api() {
-        assert_eq!(whose("source_tool-pets:get/pet"), ("tool", "pets:get/pet"));
-        assert_eq!(whose("api_key-first-admin"), ("key", "first-admin"));
-        assert_eq!(whose("something-else"), ("other", "something-else"));
+        assert_eq!(kind_and_id_of_stream("source_tool-pets:get/pet"), ("tool", "pets:get/pet"));
+        assert_eq!(kind_and_id_of_stream("api_key-first-admin"), ("key", "first-admin"));
+        assert_eq!(kind_and_id_of_stream("something-else"), ("other", "something-else"));
     }
 }

@@ -18,17 +18,19 @@ pub(crate) mod secrets;
 pub(crate) mod sources;
 pub(crate) mod tools;
 
-use model::Name;
+use model::DisplayName;
 use model::id::Slug;
 
 use crate::problem::Problem;
 
 /// The requested id, or one derived from the name.
-fn id_for<Kind>(given: Option<Slug<Kind>>, name: &Name) -> Result<Slug<Kind>, Problem> {
+fn id_or_from_name<Kind>(
+    given: Option<Slug<Kind>>,
+    name: &DisplayName,
+) -> Result<Slug<Kind>, Problem> {
     match given {
         Some(id) => Ok(id),
-        None => {
-            Slug::from_name(name.as_str()).map_err(|error| Problem::field("id", error.to_string()))
-        }
+        None => Slug::from_name(name.as_str())
+            .map_err(|error| Problem::invalid_field("id", error.to_string())),
     }
 }

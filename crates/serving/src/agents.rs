@@ -9,35 +9,35 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use catalog::tool::Tool;
-use model::{SourceId, ToolId, Visibility, shown_text};
+use model::{SourceId, ToolId, Visibility, sanitize_text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib::{AgentView, ViewedTool};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::Caller;
-use crate::prepared::Prepared;
-use crate::problem::{Code, Problem};
-use crate::query::Asked;
-use crate::route::Route;
-use crate::sight::Wanted;
+use crate::prepared::SerializedList;
+use crate::problem::{Problem, ProblemCode};
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
+use crate::sight::ListQuery;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_agent_tools", "/api/agents/tools", list)
-            .agent("agents", "List the tools that the caller may use")
-            .asks::<Query>()
-            .lists::<List>(),
+        ApiRoute::get("list_agent_tools", "/api/agents/tools", list_tools)
+            .for_agents("agents", "List the tools that the caller may use")
+            .with_query::<AgentToolQuery>()
+            .returns_list::<AgentToolList>(),
     ]
 }
 
 /// What is wanted, and what only admins may want.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "AgentToolQuery")]
-struct Query {
+struct AgentToolQuery {
     #[serde(flatten)]
-    wanted: Wanted,
+    wanted: ListQuery,
     /// For admins: decide anew, and use nothing that is kept.
     #[serde(default)]
     skip_cache: bool,
@@ -50,7 +50,7 @@ struct Query {
 #[derive(JsonSchema)]
 #[schemars(rename = "AgentTools", untagged)]
 #[expect(dead_code, reason = "it says what is written, and lists are written tool by tool")]
-enum List {
+enum AgentToolList {
     /// All that is known.
     Data {
         /// The tools.
@@ -93,10 +93,10 @@ pub(crate) struct AgentTool {
 }
 
 impl AgentTool {
-    pub(crate) fn of(view: &AgentView, tool: &ViewedTool) -> Self {
-        let entry = tool.entry();
+    pub(crate) fn from_tool(view: &AgentView, tool: &ViewedTool) -> Self {
+        let entry = tool.catalog_entry();
         let known: Option<&Tool> = entry.map(|entry| &entry.tool);
-        let manifest = known.map(Tool::shown_manifest);
+        let manifest = known.map(Tool::current_manifest);
         let served = view.snapshot().served();
         Self {
             tool_id: tool.id().cloned(),
@@ -104,44 +104,44 @@ impl AgentTool {
             description: tool.description().into_owned(),
             input_schema: tool.input_schema(),
             source_id: known.map(|known| known.source.clone()),
-            source_path: manifest.map(|manifest| shown_text(&manifest.path).into_owned()),
-            tags: manifest.map(|manifest| shown_tags(&manifest.tags)).unwrap_or_default(),
+            source_path: manifest.map(|manifest| sanitize_text(&manifest.path).into_owned()),
+            tags: manifest.map(|manifest| printable_tags(&manifest.tags)).unwrap_or_default(),
             version: known.map(|known| known.version.0),
-            visibility: view.visibility(tool),
+            visibility: view.visibility_of(tool),
             is_served: entry.is_none_or(|entry| served.contains(entry.slot)),
         }
     }
 }
 
-fn shown_tags(tags: &[Box<str>]) -> Vec<Box<str>> {
-    tags.iter().map(|tag| shown_text(tag).into()).collect()
+fn printable_tags(tags: &[Box<str>]) -> Vec<Box<str>> {
+    tags.iter().map(|tag| sanitize_text(tag).into()).collect()
 }
 
-async fn list(
+async fn list_tools(
     Caller(identity): Caller,
-    State(app): State<App>,
+    State(app): State<AppState>,
     headers: HeaderMap,
-    Asked(query): Asked<Query>,
+    QueryParams(query): QueryParams<AgentToolQuery>,
 ) -> Result<Response, Problem> {
     if (query.skip_cache || query.include_disabled) && !app.crib.is_admin(&identity) {
         let detail = "`skip_cache` and `include_disabled` are for admins";
-        return Err(Problem::new(Code::Forbidden, detail));
+        return Err(Problem::new(ProblemCode::Forbidden, detail));
     }
-    let sight = query.wanted.sight()?;
+    let sight = query.wanted.to_list_options()?;
     let (view, is_kept) = match (query.include_disabled, query.skip_cache) {
         (true, _) => (
             app.crib.view_with_unserved(&identity.agent).with_providers(&identity.providers),
             false,
         ),
         (false, true) => {
-            (app.crib.fresh_view(&identity.agent).with_providers(&identity.providers), false)
+            (app.crib.uncached_view(&identity.agent).with_providers(&identity.providers), false)
         }
-        (false, false) => (app.crib.view_of(&identity), true),
+        (false, false) => (app.crib.view_for_identity(&identity), true),
     };
-    let view = sight.within(&app, view).ok_or_else(|| query.wanted.no_group())?;
+    let view = sight.apply_to(&app, view).ok_or_else(|| query.wanted.group_not_found())?;
     let list = match is_kept {
-        true => sight.format.list(&app, &view),
-        false => Prepared::new(sight.format.write(&view)),
+        true => sight.format.cached_list(&app, &view),
+        false => SerializedList::new(sight.format.serialize_list(&view)),
     };
-    Ok(list.answer(&headers))
+    Ok(list.into_response_for(&headers))
 }

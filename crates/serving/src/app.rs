@@ -5,82 +5,82 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use toolcrib::telemetry::Exporter;
-use toolcrib::{Seal, Snapshot, Toolcrib};
+use toolcrib::telemetry::OtlpExporter;
+use toolcrib::{Snapshot, StateCipher, Toolcrib};
 
 use crate::agents::pending::PendingCalls;
-use crate::health::Health;
-use crate::mcp::Mcp;
-use crate::metrics::doors::Doors;
-use crate::names::Names;
-use crate::prepared::PreparedLists;
+use crate::health::JournalProbe;
+use crate::mcp::McpEndpoint;
+use crate::metrics::doors::EndpointMetrics;
+use crate::names::ServerNames;
+use crate::prepared::ListCache;
 use crate::protected_resource::ProtectedResource;
-use crate::seats::{Seat, Seats};
-use crate::serve::follow::State;
-use crate::serve::pressure::Pressure;
-use crate::sight::Chosen;
-use crate::work::Work;
+use crate::seats::{StreamLimit, StreamPermit};
+use crate::serve::follow::FollowerState;
+use crate::serve::pressure::LoadShedder;
+use crate::sight::PinnedToolsCache;
+use crate::work::BackgroundTasks;
 
 /// Most streams open at once. Below the connection limit, so that a server full of streams still accepts requests.
-const STREAMS: usize = 12_288;
+const MAX_STREAMS: usize = 12_288;
 /// How many of these streams one caller cannot take, so that other callers still get one.
-const FOR_OTHERS: usize = 1_024;
+const STREAMS_RESERVED_FOR_OTHERS: usize = 1_024;
 
 /// Handle to the shared state; cheap to clone.
 #[derive(Clone)]
-pub struct App(Arc<Shared>);
+pub struct AppState(Arc<AppStateInner>);
 
-/// The state behind [`App`].
-pub struct Shared {
+/// The state behind [`AppState`].
+pub struct AppStateInner {
     pub(crate) crib: Toolcrib,
-    pub(crate) options: Options,
+    pub(crate) options: ServerOptions,
     /// Tool lists of agents, already serialized.
-    pub(crate) prepared: PreparedLists,
+    pub(crate) prepared: ListCache,
     /// Per agent: the tools that stay in a list too long to be sent whole.
-    pub(crate) chosen: Chosen,
-    pub(crate) mcp: Arc<Mcp>,
+    pub(crate) pinned_tools: PinnedToolsCache,
+    pub(crate) mcp: Arc<McpEndpoint>,
     /// False if the server offers MCP alone, without the REST API for agents.
     pub(crate) has_rest: bool,
     /// REST calls that outlived their request.
     pub(crate) pending: PendingCalls,
-    background: Work,
+    background: BackgroundTasks,
     draining: watch::Sender<bool>,
-    pub(crate) health: Health,
-    streams: Arc<Seats>,
+    pub(crate) health: JournalProbe,
+    streams: Arc<StreamLimit>,
     /// Counters and durations of requests.
-    pub(crate) doors: Doors,
+    pub(crate) endpoint_metrics: EndpointMetrics,
     /// Load shedding: the calls that wait for a permit.
-    pub(crate) pressure: Arc<Pressure>,
+    pub(crate) pressure: Arc<LoadShedder>,
     /// State of the followed configuration file, if the server follows one.
-    pub(crate) followed: OnceLock<State>,
+    pub(crate) config_follower: OnceLock<FollowerState>,
 }
 
-impl Deref for App {
-    type Target = Shared;
+impl Deref for AppState {
+    type Target = AppStateInner;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppStateInner {
         &self.0
     }
 }
 
 /// How the server behaves.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct ServerOptions {
     /// Accept callers without a credential only because just this machine can reach the server.
     pub anonymous_is_local: bool,
     /// Whether admins may register sources that start a child process.
     pub allow_stdio: bool,
     /// Encrypts state that clients hold for the server. Without it, a random key of this process is used.
-    pub seal: Option<Seal>,
+    pub seal: Option<StateCipher>,
     /// Host names and origins that the server accepts.
-    pub names: Names,
+    pub names: ServerNames,
     /// The audience of tokens for this server, and their issuers.
     pub resource: ProtectedResource,
     /// Pushes telemetry, if export is configured.
-    pub exporter: Option<Arc<Exporter>>,
+    pub exporter: Option<Arc<OtlpExporter>>,
 }
 
-impl Options {
+impl ServerOptions {
     /// Options for programs and pages on this machine, which need no credential if the crib accepts anonymous callers.
     /// Requests from browser pages or proxies elsewhere are rejected by their headers. Requests from other machines are
     /// rejected by their address, if the server passes it as `ConnectInfo<SocketAddr>`; bind to loopback all the same.
@@ -89,30 +89,35 @@ impl Options {
     }
 }
 
-impl App {
+impl AppState {
     /// Sets the state of the followed configuration file; only the first call has an effect.
-    pub(crate) fn follow(&self, state: State) {
-        drop(self.followed.set(state));
+    pub(crate) fn set_config_follower(&self, state: FollowerState) {
+        drop(self.config_follower.set(state));
     }
 
-    pub(crate) fn new(crib: Toolcrib, options: Options, doors: Doors, has_rest: bool) -> Self {
-        let seal = options.seal.clone().unwrap_or_else(Seal::random);
-        let pressure = Pressure::telling(crib.crowd());
-        Self(Arc::new(Shared {
+    pub(crate) fn new(
+        crib: Toolcrib,
+        options: ServerOptions,
+        doors: EndpointMetrics,
+        has_rest: bool,
+    ) -> Self {
+        let seal = options.seal.clone().unwrap_or_else(StateCipher::with_random_key);
+        let pressure = LoadShedder::reporting_overload_to(crib.overload_flag());
+        Self(Arc::new(AppStateInner {
             crib,
             options,
-            prepared: PreparedLists::default(),
-            chosen: Chosen::default(),
-            mcp: Arc::new(Mcp::new(seal)),
+            prepared: ListCache::default(),
+            pinned_tools: PinnedToolsCache::default(),
+            mcp: Arc::new(McpEndpoint::new(seal)),
             has_rest,
             pending: PendingCalls::default(),
-            background: Work::default(),
+            background: BackgroundTasks::default(),
             draining: watch::Sender::new(false),
-            health: Health::default(),
-            streams: Seats::new(STREAMS, FOR_OTHERS),
-            doors,
+            health: JournalProbe::default(),
+            streams: StreamLimit::new(MAX_STREAMS, STREAMS_RESERVED_FOR_OTHERS),
+            endpoint_metrics: doors,
             pressure: Arc::new(pressure),
-            followed: OnceLock::new(),
+            config_follower: OnceLock::new(),
         }))
     }
 
@@ -121,18 +126,21 @@ impl App {
     }
 
     /// Runs work in the background, after the answer and until the server stops.
-    pub(crate) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.background.begin(work);
+    pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.background.spawn_task(work);
     }
 
-    /// Like [`Self::later`], with a handle to cancel the work earlier.
-    pub(crate) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.background.begin(work)
+    /// Like [`Self::spawn_background`], with a handle to cancel the work earlier.
+    pub(crate) fn spawn_cancellable(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
+        self.background.spawn_task(work)
     }
 
     /// A permit for one open stream; `None` if the server or this caller has too many.
-    pub(crate) fn seat_for_stream(&self, principal: &str) -> Option<Seat> {
-        self.streams.take(principal)
+    pub(crate) fn acquire_stream_permit(&self, principal: &str) -> Option<StreamPermit> {
+        self.streams.try_acquire(principal)
     }
 
     /// Number of open streams.
@@ -141,7 +149,7 @@ impl App {
     }
 
     /// Announces that the server is about to stop.
-    pub fn drain(&self) {
+    pub fn start_draining(&self) {
         self.draining.send_replace(true);
     }
 
@@ -151,15 +159,15 @@ impl App {
     }
 
     /// Completes when the server is about to stop, so that a stream can send its final event.
-    pub async fn draining(&self) {
+    pub async fn wait_for_draining(&self) {
         let mut draining = self.draining.subscribe();
         draining.wait_for(|draining| *draining).await.expect("the sender is held here");
     }
 
     /// Aborts background work, and notifies upstreams of the calls that end with it.
     pub async fn stop(&self) {
-        self.background.stop().await;
-        self.mcp.stop().await;
-        self.crib.settle().await;
+        self.background.abort_all().await;
+        self.mcp.stop_background_work().await;
+        self.crib.wait_for_cancellations().await;
     }
 }

@@ -17,9 +17,9 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use toolcrib::telemetry::{OpenSpan, SpanKind};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::coming;
-use crate::metrics::doors::method_word;
+use crate::metrics::doors::method_label;
 use crate::problem::Problem;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -35,7 +35,7 @@ impl RequestId {
     }
 
     /// The id that the client sent, if it is printable ASCII within the length limit; otherwise a new one.
-    pub(crate) fn of(given: Option<&HeaderValue>) -> Self {
+    pub(crate) fn from_header(given: Option<&HeaderValue>) -> Self {
         let is_good = |value: &&HeaderValue| {
             !value.is_empty()
                 && value.len() <= REQUEST_ID_LIMIT
@@ -54,15 +54,15 @@ impl RequestId {
     }
 }
 
-pub(crate) async fn every_request(
-    State(app): State<App>,
+pub(crate) async fn process_request(
+    State(app): State<AppState>,
     request: Request,
     next: Next,
 ) -> Response {
     // Log the route, not the path: a path holds ids, which do not belong in a log.
     let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path.as_ref().map_or("", |path| path.as_str());
-    around(&app, path, request, |mut request, id| {
+    process_routed_request(&app, path, request, |mut request, id| {
         request.extensions_mut().insert(id.clone());
         next.run(request)
     })
@@ -70,46 +70,46 @@ pub(crate) async fn every_request(
 }
 
 /// Processes a request whose route is known.
-pub(crate) async fn around<A: Future<Output = Response>>(
-    app: &App,
+pub(crate) async fn process_routed_request<A: Future<Output = Response>>(
+    app: &AppState,
     path: &str,
     mut request: Request,
     answer: impl FnOnce(Request, &RequestId) -> A,
 ) -> Response {
-    let measured = app.doors.begin();
-    let id = RequestId::of(request.headers().get(&REQUEST_ID));
+    let measured = app.endpoint_metrics.begin_request();
+    let id = RequestId::from_header(request.headers().get(&REQUEST_ID));
     let method = request.method().clone();
-    let span = span(app, path, &request);
+    let span = start_request_span(app, path, &request);
     if let Some(context) = span.as_ref().and_then(OpenSpan::context) {
         request.extensions_mut().insert(context);
     }
-    let mut response = match app.options.names.check(&request) {
+    let mut response = match app.options.names.check_request(&request) {
         Err(problem) => problem.into_response(),
         Ok(()) => {
             let answered = AssertUnwindSafe(answer(request, &id)).catch_unwind().await;
-            let panicked = |_| Problem::internal("a handler panicked").into_response();
+            let panicked = |_| Problem::internal_error("a handler panicked").into_response();
             answered.unwrap_or_else(panicked)
         }
     };
     let headers = response.headers_mut();
-    every_answer(headers, &id);
-    app.options.resource.complete(path, headers);
-    let took = measured.end(path, &method, response.status()).as_millis();
+    set_common_headers(headers, &id);
+    app.options.resource.complete_challenge(path, headers);
+    let took = measured.finish_request(path, &method, response.status()).as_millis();
     let status = response.status().as_u16();
     if let Some(span) = span {
         let attributes = vec![
-            ("http.request.method", method_word(&method).to_owned()),
+            ("http.request.method", method_label(&method).to_owned()),
             ("http.route", path.to_owned()),
             ("http.response.status_code", status.to_string()),
         ];
-        span.end(500 <= status, attributes);
+        span.finish(500 <= status, attributes);
     }
     tracing::info!(request = id.as_str(), "{method} {path} {status} in {took} ms");
     response
 }
 
 /// Sets the headers that every answer has, including those of errors.
-pub(crate) fn every_answer(headers: &mut HeaderMap, id: &RequestId) {
+pub(crate) fn set_common_headers(headers: &mut HeaderMap, id: &RequestId) {
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
@@ -119,13 +119,13 @@ pub(crate) fn every_answer(headers: &mut HeaderMap, id: &RequestId) {
 }
 
 /// Starts a span for the request if spans are exported. Health and metrics probes get none: they are only noise.
-fn span(app: &App, path: &str, request: &Request) -> Option<OpenSpan> {
+fn start_request_span(app: &AppState, path: &str, request: &Request) -> Option<OpenSpan> {
     let tracer = app.crib.tracer()?;
     if path.starts_with("/health") || path == "/metrics" {
         return None;
     }
-    let method = method_word(request.method());
+    let method = method_label(request.method());
     let route = if path.is_empty() { "other" } else { path };
-    let parent = coming::trace(request.headers());
-    tracer.begin(parent.as_ref(), SpanKind::Server, || format!("{method} {route}"))
+    let parent = coming::parse_trace_context(request.headers());
+    tracer.begin_span(parent.as_ref(), SpanKind::Server, || format!("{method} {route}"))
 }

@@ -20,93 +20,94 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use self::long::{VALUES, VALUES_OF_ADMIN, unless_long};
-use crate::app::App;
-use crate::in_time::in_time;
-use crate::problem::{Code, Problem};
-use crate::schemas::Shape;
+use self::long::{MAX_ADMIN_VALUES, MAX_AGENT_VALUES, parse_offloading_large};
+use crate::app::AppState;
+use crate::in_time::with_lazy_timeout;
+use crate::problem::{Problem, ProblemCode};
+use crate::schemas::TypeSchema;
 
 /// The JSON body of a request.
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 /// The JSON body of a call. Numbers that would be rounded on their way to the tool are rejected.
-pub(crate) struct Exact<T>(pub(crate) T);
+pub(crate) struct ExactJsonBody<T>(pub(crate) T);
 
 /// The body of a request that creates an entity. Without an id, the server derives one from the name.
-pub(crate) struct New<Id, T> {
+pub(crate) struct CreateBody<Id, T> {
     pub(crate) id: Option<Id>,
-    pub(crate) rest: T,
+    pub(crate) content: T,
 }
 
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> FromRequest<AppState> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let bytes = json_of(request, app).await?;
-        unless_long(bytes, |bytes| {
-            let value = value_of(bytes, VALUES_OF_ADMIN)?;
-            check::against(Shape::of::<T>(), &value)?;
-            read(&value).map(Self)
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        let bytes = read_json_bytes(request, app).await?;
+        parse_offloading_large(bytes, |bytes| {
+            let value = parse_json(bytes, MAX_ADMIN_VALUES)?;
+            check::check_schema(TypeSchema::for_type::<T>(), &value)?;
+            deserialize_value(&value).map(Self)
         })
         .await
     }
 }
 
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> FromRequest<App> for Exact<T> {
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> FromRequest<AppState> for ExactJsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        unless_long(json_of(request, app).await?, exact).await.map(Self)
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        parse_offloading_large(read_json_bytes(request, app).await?, parse_exact).await.map(Self)
     }
 }
 
-fn exact<T: DeserializeOwned + JsonSchema + 'static>(bytes: &[u8]) -> Result<T, Problem> {
-    let value = value_of(bytes, VALUES)?;
-    if let Some(number) = strict_json::rounded(bytes) {
+fn parse_exact<T: DeserializeOwned + JsonSchema + 'static>(bytes: &[u8]) -> Result<T, Problem> {
+    let value = parse_json(bytes, MAX_AGENT_VALUES)?;
+    if let Some(number) = strict_json::find_rounded_number(bytes) {
         let number: String = number.chars().take(80).collect();
         let message = format!("the number `{number}` cannot be kept as it is: send it as a text");
-        return Err(Problem::field("", message));
+        return Err(Problem::invalid_field("", message));
     }
-    check::against(Shape::of::<T>(), &value)?;
+    check::check_schema(TypeSchema::for_type::<T>(), &value)?;
     // Move the arguments instead of copying them. On an error, parse again with a reader that reports the field path.
-    serde_json::from_value(value).or_else(|_| read(&value_of(bytes, VALUES)?))
+    serde_json::from_value(value)
+        .or_else(|_| deserialize_value(&parse_json(bytes, MAX_AGENT_VALUES)?))
 }
 
-impl<Id, T> FromRequest<App> for New<Id, T>
+impl<Id, T> FromRequest<AppState> for CreateBody<Id, T>
 where
     Id: DeserializeOwned + JsonSchema + Send + 'static,
     T: DeserializeOwned + JsonSchema + Send + 'static,
 {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        unless_long(json_of(request, app).await?, Self::of).await
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        parse_offloading_large(read_json_bytes(request, app).await?, Self::parse_create_body).await
     }
 }
 
-impl<Id, T> New<Id, T>
+impl<Id, T> CreateBody<Id, T>
 where
     Id: DeserializeOwned + JsonSchema + 'static,
     T: DeserializeOwned + JsonSchema + 'static,
 {
-    fn of(bytes: &[u8]) -> Result<Self, Problem> {
-        let mut value = value_of(bytes, VALUES_OF_ADMIN)?;
-        check::against(Shape::of::<Self>(), &value)?;
+    fn parse_create_body(bytes: &[u8]) -> Result<Self, Problem> {
+        let mut value = parse_json(bytes, MAX_ADMIN_VALUES)?;
+        check::check_schema(TypeSchema::for_type::<Self>(), &value)?;
         let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
         // Deserialize content and id separately, so that each error reports its field path.
-        let rest = read(&value)?;
+        let rest = deserialize_value(&value)?;
         let id = match id {
             None | Some(Value::Null) => None,
             Some(id) => Some(
                 serde_json::from_value(id)
-                    .map_err(|error| Problem::field("id", error.to_string()))?,
+                    .map_err(|error| Problem::invalid_field("id", error.to_string()))?,
             ),
         };
-        Ok(Self { id, rest })
+        Ok(Self { id, content: rest })
     }
 }
 
-impl<Id: JsonSchema, T: JsonSchema> JsonSchema for New<Id, T> {
+impl<Id: JsonSchema, T: JsonSchema> JsonSchema for CreateBody<Id, T> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         let name = T::schema_name();
         let endings = ["Profile", "Rules", "Body"];
@@ -131,20 +132,20 @@ impl<Id: JsonSchema, T: JsonSchema> JsonSchema for New<Id, T> {
 }
 
 /// Deserializes a value; errors report the field path.
-pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
+pub(crate) fn deserialize_value<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let field = if path == "." { "" } else { path.as_str() };
         let message = error.inner().to_string();
-        match said_of_member(value, error.path(), &message) {
-            Some((name, rest)) => Problem::field(name, rest).under(field),
-            None => Problem::field(field, message),
+        match split_field_message(value, error.path(), &message) {
+            Some((name, rest)) => Problem::invalid_field(name, rest).nested_under(field),
+            None => Problem::invalid_field(field, message),
         }
     })
 }
 
 /// Splits a message about one field of the value, such as "`value` does not suit `equals`", into field and message.
-fn said_of_member<'a>(
+fn split_field_message<'a>(
     value: &Value,
     path: &serde_path_to_error::Path,
     message: &'a str,
@@ -163,39 +164,41 @@ fn said_of_member<'a>(
 }
 
 /// Reads the body; its media type must be JSON unless it is empty.
-async fn json_of(request: Request, app: &App) -> Result<Bytes, Problem> {
+async fn read_json_bytes(request: Request, app: &AppState) -> Result<Bytes, Problem> {
     let is_json = is_json(request.headers());
-    let bytes = bytes_of(request, app).await?;
+    let bytes = read_bytes(request, app).await?;
     if is_json || bytes.is_empty() { Ok(bytes) } else { Err(not_json()) }
 }
 
 /// Parses JSON with at most `limit` values. An empty body counts as `{}`.
-fn value_of(bytes: &[u8], limit: usize) -> Result<Value, Problem> {
+fn parse_json(bytes: &[u8], limit: usize) -> Result<Value, Problem> {
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    if long::outweighs(bytes, limit) {
-        let detail = format!("{}: send less at once, or a long list as a text", long::told(limit));
-        return Err(Problem::new(Code::TooLarge, detail));
+    if long::exceeds_value_limit(bytes, limit) {
+        let detail =
+            format!("{}: send less at once, or a long list as a text", long::describe_limit(limit));
+        return Err(Problem::new(ProblemCode::TooLarge, detail));
     }
-    strict_json::value(bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
+    strict_json::parse_value(bytes)
+        .map_err(|error| Problem::new(ProblemCode::MalformedJson, error.to_string()))
 }
 
-async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {
+async fn read_bytes(request: Request, app: &AppState) -> Result<Bytes, Problem> {
     let length = request.headers().get(CONTENT_LENGTH).cloned();
     Bytes::from_request(request, app).await.map_err(|error| match error {
         BytesRejection::FailedToBufferBody(error) if error.status() == 413 => {
             too_large(length.as_ref())
         }
-        error => Problem::new(Code::InvalidRequest, error.to_string()),
+        error => Problem::new(ProblemCode::InvalidRequest, error.to_string()),
     })
 }
 
 /// Longest time in which a raw body must arrive, for routes without a deadline of their own.
-const RAW_WITHIN: Duration = Duration::from_secs(60);
+const RAW_BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads a body with a JSON media type; the caller parses it.
-pub(crate) async fn raw(
+pub(crate) async fn read_raw_json(
     headers: &HeaderMap,
     body: axum::body::Body,
     limit: usize,
@@ -208,11 +211,11 @@ pub(crate) async fn raw(
     if said.is_some_and(|said| limit < said) {
         return Err(too_large(length));
     }
-    match in_time(RAW_WITHIN, to_bytes(body, limit)).await {
+    match with_lazy_timeout(RAW_BODY_TIMEOUT, to_bytes(body, limit)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(error)) if is_over_limit(&error) => Err(too_large(length)),
-        Ok(Err(error)) => Err(Problem::new(Code::InvalidRequest, error.to_string())),
-        Err(_) => Err(too_slow(RAW_WITHIN)),
+        Ok(Err(error)) => Err(Problem::new(ProblemCode::InvalidRequest, error.to_string())),
+        Err(_) => Err(too_slow(RAW_BODY_TIMEOUT)),
     }
 }
 
@@ -222,18 +225,18 @@ fn is_over_limit(error: &axum::Error) -> bool {
 
 fn not_json() -> Problem {
     let detail = "send JSON, with `Content-Type: application/json`";
-    Problem::new(Code::UnsupportedMediaType, detail)
+    Problem::new(ProblemCode::UnsupportedMediaType, detail)
 }
 
 fn too_slow(within: Duration) -> Problem {
     let detail = format!("the body did not come within {} s", within.as_secs());
-    Problem::new(Code::TooSlow, detail)
+    Problem::new(ProblemCode::TooSlow, detail)
 }
 
 fn too_large(length: Option<&HeaderValue>) -> Problem {
     let said = length.and_then(|length| length.to_str().ok());
     let length = said.map(|length| format!(" of {length} bytes")).unwrap_or_default();
-    Problem::new(Code::TooLarge, format!("the body{length} is over the limit"))
+    Problem::new(ProblemCode::TooLarge, format!("the body{length} is over the limit"))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

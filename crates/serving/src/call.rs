@@ -8,143 +8,148 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use execution::{
-    Answers, Begun, CredentialError, Credentials, HttpTool, HttpToolError, JOB_DEADLINE, Looked,
-    Reply, Request, TemplateError, distance,
+    CredentialError, Credentials, HttpTool, HttpToolError, HttpToolResponse, JOB_DEADLINE,
+    JobStart, PollResult, RenderedRequest, TemplateError, UpstreamReply, edit_distance,
 };
 use model::{
-    Discovered, Execution, Inventory, Kind, Manifest, Outcome, Primitive, SchemaRef, SecretRef,
-    ToolId,
+    DiscoveredTool, Execution, Inventory, Manifest, McpPrimitive, Outcome, SchemaRef, SecretRef,
+    SourceKind, ToolId,
 };
 use secrecy::SecretString;
 use serde_json::{Map, Value};
-use toolcrib::{JournalPlace, Secrets, SystemClock};
-use upstream::http::{HttpClient, Limits, Origin};
+use toolcrib::{JournalLocation, SecretStore, SystemClock};
+use upstream::http::{ExchangeLimits, HttpClient, Origin};
 
-use crate::cli::Ended;
+use crate::cli::VerbOutcome;
 use crate::cli::target as options;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::{config, out, progress, target};
 
 /// Maximum number of similar names suggested for an unknown tool.
 const SUGGESTIONS: usize = 3;
 
-pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
+pub(crate) async fn call_target_tool(given: &options::CallArgs) -> Result<VerbOutcome, CliError> {
     let name = given.tool.as_str();
     if name.is_empty() {
-        let given = target::shown(given.target.target.as_deref().unwrap_or_default());
-        return Err(Failure::ToolMissing { given });
+        let given = target::display_target(given.target.target.as_deref().unwrap_or_default());
+        return Err(CliError::ToolMissing { given });
     }
-    target::warn(&given.target);
-    let credentials = credentials(&given.target.credentials).await?;
-    let target = target::read(&given.target).await?;
-    let (id, tool) = find(&target.found.inventory, name)?;
+    target::warn_allow_private(&given.target);
+    let credentials = resolve_credentials(&given.target.credentials).await?;
+    let target = target::inspect_target(&given.target).await?;
+    let (id, tool) = find_tool(&target.found.inventory, name)?;
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
-    let arguments = arguments::read(given, &schema).await?;
+    let arguments = arguments::read_call_arguments(given, &schema).await?;
     if let Some(connection) = &target.connection {
-        return server::call(given, id, &tool.manifest, &schema, arguments, connection).await;
+        return server::call_mcp_tool(given, id, &tool.manifest, &schema, arguments, connection)
+            .await;
     }
     let answers = match target.kind {
-        Kind::HttpManifest => Answers::ToolResult,
-        _ => Answers::Api,
+        SourceKind::HttpManifest => HttpToolResponse::ToolResult,
+        _ => HttpToolResponse::Api,
     };
     let tool = HttpTool::compile(id.clone(), &tool.manifest, &schema, answers)
-        .map_err(|error| not_callable(&tool.manifest, error))?;
-    tool.check(&arguments).map_err(|problems| Failure::Arguments {
+        .map_err(|error| compile_failure(&tool.manifest, error))?;
+    tool.check_arguments(&arguments).map_err(|problems| CliError::Arguments {
         tool: name.to_owned(),
         problems: problems.iter().map(ToString::to_string).collect(),
     })?;
     warn_of_unknown_schemes(&tool, &credentials);
-    let request = tool.request(&arguments).map_err(Failure::Request)?;
+    let request = tool.render_request(&arguments).map_err(CliError::InvalidRequest)?;
     if given.dry_run {
-        return dry_run(given, &tool, request, credentials, target.origin.as_ref());
+        return print_dry_run(given, &tool, request, credentials, target.origin.as_ref());
     }
-    let request = authorised(&tool, request, &credentials, target.origin.as_ref())?;
-    let limits = target::limits(&given.target, Limits::default());
-    let client = target::client(&given.target);
-    let sending = Sending { tool: &tool, client, limits, origin: target.origin, credentials };
-    let sent = sending.send(&arguments, request);
-    let outcome = progress::during("waiting for the answer", sent).await?;
-    shown::outcome(&outcome, given.json.json)
+    let request = add_credentials(&tool, request, &credentials, target.origin.as_ref())?;
+    let limits = target::http_limits(&given.target, ExchangeLimits::default());
+    let client = target::target_http_client(&given.target);
+    let sending =
+        DirectHttpCall { tool: &tool, client, limits, origin: target.origin, credentials };
+    let sent = sending.send_until_finished(&arguments, request);
+    let outcome = progress::show_while("waiting for the answer", sent).await?;
+    shown::print_outcome(&outcome, given.json.json)
 }
 
 /// The state that all requests of one call to an HTTP tool share.
-struct Sending<'a> {
+struct DirectHttpCall<'a> {
     tool: &'a HttpTool,
     client: HttpClient,
-    limits: Limits,
+    limits: ExchangeLimits,
     origin: Option<Origin>,
     credentials: Credentials,
 }
 
-impl Sending<'_> {
+impl DirectHttpCall<'_> {
     /// Sends the first request and polls the job that it starts until the job ends or its deadline passes.
-    async fn send(
+    async fn send_until_finished(
         &self,
         arguments: &Map<String, Value>,
-        request: Request,
-    ) -> Result<Outcome, Failure> {
+        request: RenderedRequest,
+    ) -> Result<Outcome, CliError> {
         let start = Instant::now();
-        let reply = self.once(request).await;
-        let mut job = match self.tool.begun(start, arguments, reply) {
-            Begun::Over(outcome, _) => return Ok(*outcome),
-            Begun::Goes(job) => job,
+        let reply = self.send_once(request).await;
+        let mut job = match self.tool.start_job(start, arguments, reply) {
+            JobStart::Finished(outcome, _) => return Ok(*outcome),
+            JobStart::Running(job) => job,
         };
-        while let Some(wait) = job.wait().filter(|_| start.elapsed() < JOB_DEADLINE) {
+        while let Some(wait) = job.next_wait().filter(|_| start.elapsed() < JOB_DEADLINE) {
             tokio::time::sleep(wait).await;
-            let mut request = job.status();
+            let mut request = job.status_request();
             self.tool
-                .authorise(&mut request, &self.credentials, self.origin.as_ref())
-                .map_err(Failure::Credential)?;
-            match job.heard(self.once(request).await) {
-                Looked::Over(outcome, _) | Looked::GivenUp(outcome) => return Ok(*outcome),
-                Looked::Goes(_) | Looked::SentOn => {}
+                .add_credentials(&mut request, &self.credentials, self.origin.as_ref())
+                .map_err(CliError::Credential)?;
+            match job.handle_reply(self.send_once(request).await) {
+                PollResult::Finished(outcome, _) | PollResult::Abandoned(outcome) => {
+                    return Ok(*outcome);
+                }
+                PollResult::Running(_) | PollResult::Redirected => {}
             }
         }
-        Ok(job.out_of_time())
+        Ok(job.timeout_outcome())
     }
 
-    async fn once(&self, request: Request) -> Reply {
-        self.tool.send(&self.client, self.limits, request, self.credentials.clone()).await
+    async fn send_once(&self, request: RenderedRequest) -> UpstreamReply {
+        self.tool.send_request(&self.client, self.limits, request, self.credentials.clone()).await
     }
 }
 
-fn dry_run(
-    given: &options::Call,
+fn print_dry_run(
+    given: &options::CallArgs,
     tool: &HttpTool,
-    request: Request,
+    request: RenderedRequest,
     credentials: Credentials,
     origin: Option<&Origin>,
-) -> Result<Ended, Failure> {
+) -> Result<VerbOutcome, CliError> {
     if given.show_secrets || credentials.is_empty() {
-        let request = authorised(tool, request, &credentials, origin)?;
-        shown::request(&shown::Shown::of(&request), given.json.json)?;
-        return Ok(Ended::Fine);
+        let request = add_credentials(tool, request, &credentials, origin)?;
+        shown::print_request(&shown::RequestPreview::from_request(&request), given.json.json)?;
+        return Ok(VerbOutcome::Success);
     }
     let hidden = |scheme: String| (scheme, SecretString::from(shown::PLACEHOLDER));
     let hidden: Credentials = credentials.into_keys().map(hidden).collect();
-    let request = authorised(tool, request, &hidden, origin)?;
-    shown::request(&shown::Shown::without_secrets(&request), given.json.json)?;
-    out::note("secrets are shown as ***; --show-secrets shows them");
-    Ok(Ended::Fine)
+    let request = add_credentials(tool, request, &hidden, origin)?;
+    shown::print_request(&shown::RequestPreview::without_secrets(&request), given.json.json)?;
+    out::print_note("secrets are shown as ***; --show-secrets shows them");
+    Ok(VerbOutcome::Success)
 }
 
 /// Adds credentials to the request. If required ones are missing, the request is sent anyway: many specifications
 /// demand more credentials than the API needs.
-fn authorised(
+fn add_credentials(
     tool: &HttpTool,
-    mut request: Request,
+    mut request: RenderedRequest,
     credentials: &Credentials,
     origin: Option<&Origin>,
-) -> Result<Request, Failure> {
-    let met = tool.authorise(&mut request, credentials, origin).map_err(|error| match error {
-        CredentialError::Origin { to, from } => Failure::OtherOrigin { to, from },
-        error => Failure::Credential(error),
-    })?;
+) -> Result<RenderedRequest, CliError> {
+    let met =
+        tool.add_credentials(&mut request, credentials, origin).map_err(|error| match error {
+            CredentialError::ForeignOrigin { to, from } => CliError::OtherOrigin { to, from },
+            error => CliError::Credential(error),
+        })?;
     if !met {
         let wanted: Vec<String> =
             tool.security().alternatives().map(|schemes| schemes.join(" and ")).collect();
         let wanted = wanted.join(", or ");
-        out::note(&format!(
+        out::print_note(&format!(
             "note: the tool asks for a credential that is not given ({wanted}): see --credential"
         ));
     }
@@ -159,60 +164,63 @@ fn warn_of_unknown_schemes(tool: &HttpTool, credentials: &Credentials) {
             true => "it asks for none".to_owned(),
             false => format!("it has {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
         };
-        out::note(&format!("note: the tool has no security scheme `{scheme}`: {known}"));
+        out::print_note(&format!("note: the tool has no security scheme `{scheme}`: {known}"));
     }
 }
 
 /// Resolves `SCHEME=REF` options. An invalid reference may be the secret itself, so errors do not repeat it.
-async fn credentials(given: &[String]) -> Result<Credentials, Failure> {
+async fn resolve_credentials(given: &[String]) -> Result<Credentials, CliError> {
     let mut credentials = Credentials::new();
     if given.is_empty() {
         return Ok(credentials);
     }
-    let journal = JournalPlace::Memory.open(SystemClock).await?;
-    let secrets = Secrets::new(journal, None, SystemClock, config::variable_of_user);
+    let journal = JournalLocation::Memory.open(SystemClock).await?;
+    let secrets = SecretStore::new(journal, None, SystemClock, config::secret_variable);
     for text in given {
-        let (scheme, reference) = text.split_once('=').ok_or(Failure::CredentialOption)?;
-        let reference: SecretRef = reference.parse().map_err(|_| Failure::CredentialOption)?;
+        let (scheme, reference) = text.split_once('=').ok_or(CliError::CredentialOption)?;
+        let reference: SecretRef = reference.parse().map_err(|_| CliError::CredentialOption)?;
         if matches!(reference, SecretRef::Sealed(_)) {
-            return Err(Failure::CredentialOption);
+            return Err(CliError::CredentialOption);
         }
-        credentials.insert(scheme.to_owned(), secrets.read(&reference).await?);
+        credentials.insert(scheme.to_owned(), secrets.read_secret(&reference).await?);
     }
     Ok(credentials)
 }
 
 /// Finds a tool by its name or by its key.
-fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<(&'a ToolId, &'a Discovered), Failure> {
-    let is_it = |(id, tool): &(&ToolId, &Discovered)| {
-        (&*tool.manifest.name == name || id.key() == name)
-            && tool.manifest.execution.primitive() == Primitive::Tool
+fn find_tool<'a>(
+    inventory: &'a Inventory,
+    name: &str,
+) -> Result<(&'a ToolId, &'a DiscoveredTool), CliError> {
+    let is_it = |(id, tool): &(&ToolId, &DiscoveredTool)| {
+        (&*tool.manifest.name == name || id.operation_key() == name)
+            && tool.manifest.execution.primitive() == McpPrimitive::Tool
     };
     inventory.tools.iter().find(is_it).ok_or_else(|| {
         let names = inventory.tools.values().map(|tool| &*tool.manifest.name);
-        Failure::NoSuchTool { name: name.to_owned(), near: near(name, names) }
+        CliError::NoSuchTool { name: name.to_owned(), near: similar_names(name, names) }
     })
 }
 
 /// The known names closest to the given one.
-fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn similar_names<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let contains = |known: &str| known.to_lowercase().contains(&name.to_lowercase());
     let mut near: Vec<(usize, &str)> = known
-        .map(|known| (distance(name, known), known))
+        .map(|known| (edit_distance(name, known), known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 3 || contains(known))
         .collect();
     near.sort_unstable();
     near.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
 }
 
-fn not_callable(tool: &Manifest<SchemaRef>, source: HttpToolError) -> Failure {
+fn compile_failure(tool: &Manifest<SchemaRef>, source: HttpToolError) -> CliError {
     match (&source, &tool.execution) {
         (HttpToolError::Template(TemplateError::Address { .. }), Execution::SyncHttp(request))
             if request.url_template.starts_with('/') =>
         {
-            Failure::NoBaseUrl
+            CliError::NoBaseUrl
         }
-        _ => Failure::NotCallable { tool: tool.name.to_string(), source },
+        _ => CliError::NotCallable { tool: tool.name.to_string(), source },
     }
 }
 
@@ -230,11 +238,12 @@ mod tests {
             });
             let manifest: Manifest<SchemaRef> = serde_json::from_value(manifest).unwrap();
             let id = "s:a".parse().unwrap();
-            let tool = HttpTool::compile(id, &manifest, &serde_json::json!({}), Answers::Api);
-            not_callable(&manifest, tool.err().unwrap())
+            let tool =
+                HttpTool::compile(id, &manifest, &serde_json::json!({}), HttpToolResponse::Api);
+            compile_failure(&manifest, tool.err().unwrap())
         };
-        assert!(matches!(failure("/orders"), Failure::NoBaseUrl));
-        assert!(matches!(failure("https://a.example/../b"), Failure::NotCallable { .. }));
-        assert!(matches!(failure("ftp://a.example/"), Failure::NotCallable { .. }));
+        assert!(matches!(failure("/orders"), CliError::NoBaseUrl));
+        assert!(matches!(failure("https://a.example/../b"), CliError::NotCallable { .. }));
+        assert!(matches!(failure("ftp://a.example/"), CliError::NotCallable { .. }));
     }
 }

@@ -11,47 +11,47 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
-use toolcrib::{Identity, Means, RequestProviders};
+use toolcrib::{AuthMethod, CallerIdentity, RequestProviders};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::embedded::RequestUser;
-use crate::names::{Host, Names, Origin};
-use crate::problem::{Code, Problem};
+use crate::names::{HostAndPort, ServerNames, WebOrigin};
+use crate::problem::{Problem, ProblemCode};
 
 /// Longest credential, in bytes.
 const CREDENTIAL_LIMIT: usize = 16 << 10;
 
 /// A caller that may use tools.
-pub(crate) struct Caller(pub(crate) Identity);
+pub(crate) struct Caller(pub(crate) CallerIdentity);
 
 /// A caller that may change the catalog.
-pub(crate) struct Admin(pub(crate) Identity);
+pub(crate) struct Admin(pub(crate) CallerIdentity);
 
 /// A local process with direct access to the journal. This program adds it to requests that it makes itself; a request
 /// from the network can never carry it.
 #[derive(Clone)]
-pub(crate) struct Operator(pub(crate) Identity);
+pub(crate) struct LocalOperator(pub(crate) CallerIdentity);
 
-impl FromRequestParts<App> for Caller {
+impl FromRequestParts<AppState> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let bearer = bearer(&parts.headers)?;
-        let Self(identity) = Self::showing(bearer, parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        let bearer = bearer_token(&parts.headers)?;
+        let Self(identity) = Self::from_credential(bearer, parts, app).await?;
         Ok(Self(identity.with_headers(Arc::new(parts.headers.clone()))))
     }
 }
 
 impl Caller {
     /// The caller with this credential of the request. Its identity does not include the request headers.
-    pub(crate) async fn showing(
+    pub(crate) async fn from_credential(
         bearer: Option<&str>,
         parts: &Parts,
-        app: &App,
+        app: &AppState,
     ) -> Result<Self, Problem> {
         let identity = app.crib.identify(bearer).await?;
-        if identity.means == Means::Nothing && app.options.anonymous_is_local {
-            refuse_strangers(parts, &app.options.names)?;
+        if identity.auth_method == AuthMethod::Anonymous && app.options.anonymous_is_local {
+            reject_remote_anonymous(parts, &app.options.names)?;
         }
         let identity = match parts.extensions.get::<RequestProviders>() {
             Some(providers) => identity.with_providers(providers.clone()),
@@ -64,37 +64,39 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<App> for Admin {
+impl FromRequestParts<AppState> for Admin {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        if let Some(Operator(identity)) = parts.extensions.get() {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        if let Some(LocalOperator(identity)) = parts.extensions.get() {
             return Ok(Self(identity.clone()));
         }
         let Caller(identity) = Caller::from_request_parts(parts, app).await?;
         if app.crib.is_admin(&identity) {
             return Ok(Self(identity));
         }
-        match identity.means {
-            Means::Nothing => Err(Problem::credential_missing("this is for admins: send a key")),
-            Means::Key { .. } | Means::Token => {
-                Err(Problem::new(Code::Forbidden, "this is for admins, and you are none"))
+        match identity.auth_method {
+            AuthMethod::Anonymous => {
+                Err(Problem::credential_missing("this is for admins: send a key"))
+            }
+            AuthMethod::Key { .. } | AuthMethod::Token => {
+                Err(Problem::new(ProblemCode::Forbidden, "this is for admins, and you are none"))
             }
         }
     }
 }
 
 /// The credential (RFC 6750, 2.1), if there is one.
-pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return match headers.contains_key(AUTHORIZATION) {
-            true => Err(Problem::new(Code::InvalidRequest, "send `Authorization` once")),
+            true => Err(Problem::new(ProblemCode::InvalidRequest, "send `Authorization` once")),
             false => Ok(None),
         };
     };
     if CREDENTIAL_LIMIT + "Bearer ".len() < value.len() {
-        return Err(Problem::new(Code::HeaderTooLarge, "a credential has at most 16 KiB"));
+        return Err(Problem::new(ProblemCode::HeaderTooLarge, "a credential has at most 16 KiB"));
     }
     let token = value.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;
@@ -108,25 +110,25 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 }
 
 /// Rejects DNS rebinding: such a page connects from this machine, but its `Host` or `Origin` names another host.
-fn refuse_strangers(parts: &Parts, names: &Names) -> Result<(), Problem> {
+fn reject_remote_anonymous(parts: &Parts, names: &ServerNames) -> Result<(), Problem> {
     let text = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let authority = parts.uri.authority().map(|authority| authority.as_str());
-    let is_local = |host: &str| host.parse().is_ok_and(|host: Host| host.is_local());
-    let is_ours = |text: &str| text.parse().is_ok_and(|origin: Origin| origin.host().is_local());
-    let came_by = FORWARDED.iter().any(|name| parts.headers.contains_key(*name));
+    let is_local = |host: &str| host.parse().is_ok_and(|host: HostAndPort| host.is_local());
+    let is_ours = |text: &str| text.parse().is_ok_and(|origin: WebOrigin| origin.host().is_local());
+    let came_by = PROXY_HEADERS.iter().any(|name| parts.headers.contains_key(*name));
     // Known only if the embedding server provides the peer address.
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let is_here = peer.is_none_or(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback());
-    let local = names.has_any() || authority.or(text(HOST)).is_some_and(is_local);
+    let local = names.accepts_any_host() || authority.or(text(HOST)).is_some_and(is_local);
     if is_here && local && !came_by && text(ORIGIN).is_none_or(is_ours) {
         return Ok(());
     }
     let detail = "without a credential, only pages and programs on this machine are served";
-    Err(Problem::new(Code::Forbidden, detail))
+    Err(Problem::new(ProblemCode::Forbidden, detail))
 }
 
 /// Headers that proxies add. With one of them, only the proxy is on this machine, not the caller.
-const FORWARDED: [&str; 10] = [
+const PROXY_HEADERS: [&str; 10] = [
     "forwarded",
     "via",
     "x-forwarded-for",
@@ -151,7 +153,7 @@ mod tests {
         for value in values {
             headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
         }
-        match bearer(&headers) {
+        match bearer_token(&headers) {
             Ok(token) => Ok(token.map(str::to_owned)),
             Err(problem) => Err(problem.into_response().status().as_u16()),
         }

@@ -25,16 +25,16 @@ use self::journal::JournalVerb;
 use self::plan::ConfigVerb;
 use self::secret::SecretVerb;
 use self::workflow::WorkflowVerb;
-use crate::config::Config;
+use crate::config::ProgramConfig;
 use crate::counter;
 use crate::declared::{schema, written};
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// The outcome of a verb that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum VerbOutcome {
     /// The verb succeeded.
-    Fine,
+    Success,
     /// The verb succeeded, and found problems in the checked object.
     ProblemsFound,
     /// The plan would change something; nothing was changed.
@@ -62,19 +62,19 @@ Examples:
   toolcrib journal export backup.jsonl    # keep a copy")]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) options: Options,
+    pub(crate) options: GlobalOptions,
     #[command(subcommand)]
-    verb: Verb,
+    verb: CliVerb,
 }
 
 impl Cli {
     pub(crate) fn is_verify(&self) -> bool {
-        matches!(self.verb, Verb::Journal(JournalVerb::Verify(_)))
+        matches!(self.verb, CliVerb::Journal(JournalVerb::Verify(_)))
     }
 
     /// Whether the verb itself handles interrupts and shuts down gracefully.
-    pub(crate) fn ends_by_itself(&self) -> bool {
-        matches!(self.verb, Verb::Serve(_))
+    pub(crate) fn handles_interrupts(&self) -> bool {
+        matches!(self.verb, CliVerb::Serve(_))
     }
 }
 
@@ -84,7 +84,7 @@ const KEY_FILE_HELP: &str = "A file with the key [env: TOOLCRIB_SEALING_KEY, the
 
 /// For every verb.
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(crate) struct GlobalOptions {
     // Kept as a string: a `postgres://` URL may hold a password, and clap repeats values that it cannot parse.
     /// Where the journal is
     #[arg(long, global = true, value_name = "PLACE", help = JOURNAL_HELP, display_order = 100)]
@@ -95,44 +95,44 @@ pub(crate) struct Options {
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CliVerb {
     /// Serve the catalog, or what TARGETs offer
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// Offer the tools of one identity to a program that starts us, over MCP
-    Stdio(serve::Stdio),
+    Stdio(serve::StdioArgs),
     /// List the tools of an API, without a server
-    Discover(target::Discover),
+    Discover(target::DiscoverArgs),
     /// Call a tool of an API, without a server
-    Call(target::Call),
+    Call(target::CallArgs),
     /// Say what Claude, Cursor, VS Code and others are told to use a server
-    Client(import::OfClient),
+    Client(import::ClientArgs),
     /// Take over the MCP servers that other programs know
-    Import(import::ImportServers),
+    Import(import::ImportServersArgs),
     /// Say which tools an identity has, and why
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// Search the tools of an identity, or all tools
-    Search(search::Search),
+    Search(search::SearchArgs),
     /// Say what a configuration file would change, and for whom
-    Plan(plan::Plan),
+    Plan(plan::PlanArgs),
     /// Make the catalog as a configuration file declares it
-    Apply(plan::Apply),
+    Apply(plan::ApplyArgs),
     /// Write the catalog as a configuration file
-    Export(plan::ExportConfig),
+    Export(plan::ExportConfigArgs),
     /// Look at what configuration files are
     #[command(subcommand)]
     Config(ConfigVerb),
     /// List, add, change, refresh and remove sources of tools
-    Source(things::Done<things::SourceVerb>),
+    Source(things::AdminVerbArgs<things::SourceVerb>),
     /// List tools, switch them, say something else of them, and review their changes
-    Tool(things::Done<things::ToolVerb>),
+    Tool(things::AdminVerbArgs<things::ToolVerb>),
     /// List, add, change and remove groups of tools
-    Group(things::Done<things::GroupVerb>),
+    Group(things::AdminVerbArgs<things::GroupVerb>),
     /// List, add, change and remove policies, which grant groups
-    Policy(things::Done<things::PolicyVerb>),
+    Policy(things::AdminVerbArgs<things::PolicyVerb>),
     /// List, add, change and remove labels of tools
-    Label(things::Done<things::LabelVerb>),
+    Label(things::AdminVerbArgs<things::LabelVerb>),
     /// List, make, change and revoke API keys
-    Key(things::Done<things::KeyVerb>),
+    Key(things::AdminVerbArgs<things::KeyVerb>),
     /// List, show, count and write out the calls that were made, and check their record
     #[command(after_help = "\
 Calls are recorded beside the journal: in FILE.record, or in the same PostgreSQL database. A server
@@ -140,7 +140,7 @@ may be running.")]
     #[command(subcommand)]
     Execution(ExecutionVerb),
     /// Look at all that a server needs, and say what is wrong
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorArgs),
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -168,7 +168,7 @@ Examples:
     #[command(after_help = "\
 A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
 never in it: it has no history and is not part of an export.")]
-    Secret(things::Done<SecretVerb>),
+    Secret(things::AdminVerbArgs<SecretVerb>),
     /// Look at a tool of several steps, and check it
     #[command(after_help = "\
 A workflow is a document of the CNCF Serverless Workflow DSL 1.0 whose steps call tools; which part
@@ -178,61 +178,71 @@ of the DSL is supported is in docs/workflows.md. Nothing is called.")]
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Json {
+pub(crate) struct JsonFlag {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// Executes the verb of the command line.
-pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
+pub(crate) async fn run_verb(cli: Cli, config: ProgramConfig) -> Result<VerbOutcome, CliError> {
     let place = &config.journal;
     match cli.verb {
-        Verb::Serve(arguments) => crate::serve::serve(&config, &arguments).await,
-        Verb::Stdio(arguments) => crate::stdio::speak(&config, &arguments).await,
-        Verb::Discover(arguments) => crate::discover::discover(&arguments.in_place()).await,
-        Verb::Call(arguments) => crate::call::call(&arguments.in_place()).await,
-        Verb::Client(arguments) => crate::client::print(&arguments),
-        Verb::Import(arguments) => crate::import::import(&config, &arguments).await,
-        Verb::Explain(arguments) => crate::explain::explain(&config, &arguments).await,
-        Verb::Search(arguments) => crate::search::search(&config, &arguments).await,
-        Verb::Plan(arguments) => crate::plan::plan(&config, &arguments).await,
-        Verb::Apply(arguments) => crate::plan::apply::apply(&config, &arguments).await,
-        Verb::Export(arguments) => written::export(place, &arguments).await,
-        Verb::Config(ConfigVerb::Schema) => {
-            crate::out::print_json(&schema::for_editors()).map(|()| Ended::Fine)
+        CliVerb::Serve(arguments) => crate::serve::run_server(&config, &arguments).await,
+        CliVerb::Stdio(arguments) => crate::stdio::run_stdio(&config, &arguments).await,
+        CliVerb::Discover(arguments) => {
+            crate::discover::discover_target(&arguments.normalize_arguments()).await
         }
-        Verb::Source(done) => counter::source(&config, &done).await,
-        Verb::Tool(done) => counter::tool(&config, &done).await,
-        Verb::Group(done) => counter::group(&config, &done).await,
-        Verb::Policy(done) => counter::policy(&config, &done).await,
-        Verb::Label(done) => counter::label(&config, &done).await,
-        Verb::Key(done) => counter::key(&config, &done).await,
-        Verb::Execution(verb) => crate::record::execution(&config, &verb).await,
-        Verb::Doctor(arguments) => crate::doctor::examine(&config, &arguments).await,
-        Verb::Completions { shell } => crate::manual::completions(shell),
-        Verb::Man => crate::manual::print(),
-        Verb::Eval(EvalVerb::Search(arguments)) => crate::eval::search(&arguments).await,
-        Verb::Journal(JournalVerb::Show(arguments)) => {
-            crate::journal::show::show(place, &arguments).await
+        CliVerb::Call(arguments) => {
+            crate::call::call_target_tool(&arguments.normalize_arguments()).await
         }
-        Verb::Journal(JournalVerb::Tail(arguments)) => {
-            crate::journal::tail::tail(place, &arguments).await
+        CliVerb::Client(arguments) => crate::client::print_client_configs(&arguments),
+        CliVerb::Import(arguments) => crate::import::import_mcp_servers(&config, &arguments).await,
+        CliVerb::Explain(arguments) => crate::explain::explain_access(&config, &arguments).await,
+        CliVerb::Search(arguments) => crate::search::search_tools(&config, &arguments).await,
+        CliVerb::Plan(arguments) => crate::plan::run_plan(&config, &arguments).await,
+        CliVerb::Apply(arguments) => crate::plan::apply::run_apply(&config, &arguments).await,
+        CliVerb::Export(arguments) => written::export_config(place, &arguments).await,
+        CliVerb::Config(ConfigVerb::Schema) => {
+            crate::out::print_json(&schema::editor_schema()).map(|()| VerbOutcome::Success)
         }
-        Verb::Journal(JournalVerb::Verify(format)) => {
-            crate::journal::verify::verify(place, &format).await
+        CliVerb::Source(done) => counter::run_source_verb(&config, &done).await,
+        CliVerb::Tool(done) => counter::run_tool_verb(&config, &done).await,
+        CliVerb::Group(done) => counter::run_group_verb(&config, &done).await,
+        CliVerb::Policy(done) => counter::run_policy_verb(&config, &done).await,
+        CliVerb::Label(done) => counter::run_label_verb(&config, &done).await,
+        CliVerb::Key(done) => counter::run_key_verb(&config, &done).await,
+        CliVerb::Execution(verb) => crate::record::run_execution_verb(&config, &verb).await,
+        CliVerb::Doctor(arguments) => crate::doctor::run_doctor(&config, &arguments).await,
+        CliVerb::Completions { shell } => crate::manual::print_completions(shell),
+        CliVerb::Man => crate::manual::print_manual(),
+        CliVerb::Eval(EvalVerb::Search(arguments)) => {
+            crate::eval::evaluate_search(&arguments).await
         }
-        Verb::Journal(JournalVerb::Export(arguments)) => {
-            crate::journal::export::export(place, &arguments).await
+        CliVerb::Journal(JournalVerb::Show(arguments)) => {
+            crate::journal::show::show_journal(place, &arguments).await
         }
-        Verb::Journal(JournalVerb::Import(arguments)) => {
-            crate::journal::import::import(place, &arguments).await
+        CliVerb::Journal(JournalVerb::Tail(arguments)) => {
+            crate::journal::tail::tail_journal(place, &arguments).await
         }
-        Verb::Journal(JournalVerb::Collect(format)) => {
-            crate::journal::collect::collect(place, &format).await
+        CliVerb::Journal(JournalVerb::Verify(format)) => {
+            crate::journal::verify::verify_journal(place, &format).await
         }
-        Verb::Secret(done) => crate::secret::secret(&config, &done).await,
-        Verb::Workflow(WorkflowVerb::Show(arguments)) => crate::workflow::show(&arguments).await,
-        Verb::Workflow(WorkflowVerb::Check(arguments)) => crate::workflow::check(&arguments).await,
+        CliVerb::Journal(JournalVerb::Export(arguments)) => {
+            crate::journal::export::export_journal(place, &arguments).await
+        }
+        CliVerb::Journal(JournalVerb::Import(arguments)) => {
+            crate::journal::import::import_journal(place, &arguments).await
+        }
+        CliVerb::Journal(JournalVerb::Collect(format)) => {
+            crate::journal::collect::collect_documents(place, &format).await
+        }
+        CliVerb::Secret(done) => crate::secret::run_secret_verb(&config, &done).await,
+        CliVerb::Workflow(WorkflowVerb::Show(arguments)) => {
+            crate::workflow::show_workflow(&arguments).await
+        }
+        CliVerb::Workflow(WorkflowVerb::Check(arguments)) => {
+            crate::workflow::check_workflows(&arguments).await
+        }
     }
 }

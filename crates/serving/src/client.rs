@@ -3,15 +3,15 @@
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::cli::Ended;
-use crate::cli::import::OfClient;
-use crate::failure::Failure;
-use crate::out::{plain, quoted};
+use crate::cli::VerbOutcome;
+use crate::cli::import::ClientArgs;
+use crate::failure::CliError;
+use crate::out::{escape_for_terminal, shell_quote};
 use crate::{config, out};
 
 /// A program or a library that speaks MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
+pub(crate) enum McpClientProgram {
     ClaudeCode,
     ClaudeDesktop,
     Cursor,
@@ -21,27 +21,27 @@ pub(crate) enum Client {
 }
 
 /// Prints the configuration of one client, or of all clients.
-pub(crate) fn print(arguments: &OfClient) -> Result<Ended, Failure> {
-    let url = plain(&arguments.url);
+pub(crate) fn print_client_configs(arguments: &ClientArgs) -> Result<VerbOutcome, CliError> {
+    let url = escape_for_terminal(&arguments.url);
     match arguments.name {
-        Some(client) => out::print(&client.configuration(&url))?,
+        Some(client) => out::print_text(&client.configuration(&url))?,
         None => {
-            let one = |client: &Client| {
+            let one = |client: &McpClientProgram| {
                 format!(
                     "{} ({})\n  {}\n",
                     client.title(),
-                    client.place(),
+                    client.config_location(),
                     client.configuration(&url)
                 )
             };
-            let all: Vec<String> = Client::value_variants().iter().map(one).collect();
-            out::print(&all.join("\n"))?;
+            let all: Vec<String> = McpClientProgram::value_variants().iter().map(one).collect();
+            out::print_text(&all.join("\n"))?;
         }
     }
-    Ok(Ended::Fine)
+    Ok(VerbOutcome::Success)
 }
 
-impl Client {
+impl McpClientProgram {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// The file or language the configuration belongs in.
-    fn place(self) -> &'static str {
+    fn config_location(self) -> &'static str {
         match self {
             Self::ClaudeCode => "a command",
             Self::ClaudeDesktop => "claude_desktop_config.json",
@@ -70,11 +70,11 @@ impl Client {
         let text = json!(url);
         match self {
             Self::ClaudeCode => {
-                format!("claude mcp add --transport http toolcrib {}", quoted(url))
+                format!("claude mcp add --transport http toolcrib {}", shell_quote(url))
             }
             // Claude Desktop starts programs and connects to no local URL, therefore it starts us as a stdio proxy.
             Self::ClaudeDesktop => {
-                let command = json!({"command": absolute(), "args": ["stdio", url]});
+                let command = json!({"command": own_absolute_path(), "args": ["stdio", url]});
                 json!({"mcpServers": {"toolcrib": command}}).to_string()
             }
             Self::Cursor => json!({"mcpServers": {"toolcrib": {"url": url}}}).to_string(),
@@ -92,8 +92,8 @@ impl Client {
 }
 
 /// Our own absolute path, for programs that start us from a different folder.
-fn absolute() -> String {
-    let name = config::own_name();
+fn own_absolute_path() -> String {
+    let name = config::program_name();
     let path = name.contains('/').then(|| std::fs::canonicalize(&name).ok()).flatten();
     path.map_or(name, |path| path.to_string_lossy().into_owned())
 }

@@ -9,87 +9,91 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse as _, Response};
 
-use crate::answer::Named;
-use crate::etag::{IfNoneMatch, Tag};
+use crate::answer::PathName;
+use crate::etag::{EntityTag, IfNoneMatch};
 use crate::problem::Problem;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
-pub(crate) const PATH: &str = "/console";
+pub(crate) const CONSOLE_PATH: &str = "/console";
 
 /// Allows only our own files and API: no markup from elsewhere, no framing.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-const PAGE: File = File { kind: HTML, text: include_str!("console/index.html") };
+const PAGE: ConsoleFile =
+    ConsoleFile { media_type: HTML, text: include_str!("console/index.html") };
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 #[derive(Clone, Copy)]
-struct File {
-    kind: &'static str,
+struct ConsoleFile {
+    media_type: &'static str,
     text: &'static str,
 }
 
 /// Every file except the page, by name.
-const FILES: [(&str, File); 18] = [
-    ("style.css", File { kind: CSS, text: include_str!("console/style.css") }),
-    script("main.js", include_str!("console/main.js")),
-    script("api.js", include_str!("console/api.js")),
-    script("dom.js", include_str!("console/dom.js")),
-    script("form.js", include_str!("console/form.js")),
-    script("list.js", include_str!("console/list.js")),
-    script("live.js", include_str!("console/live.js")),
-    script("overview.js", include_str!("console/overview.js")),
-    script("sources.js", include_str!("console/sources.js")),
-    script("tools.js", include_str!("console/tools.js")),
-    script("picture.js", include_str!("console/picture.js")),
-    script("thing.js", include_str!("console/thing.js")),
-    script("groups.js", include_str!("console/groups.js")),
-    script("policies.js", include_str!("console/policies.js")),
-    script("labels.js", include_str!("console/labels.js")),
-    script("keys.js", include_str!("console/keys.js")),
-    script("activity.js", include_str!("console/activity.js")),
-    script("explain.js", include_str!("console/explain.js")),
+const FILES: [(&str, ConsoleFile); 18] = [
+    ("style.css", ConsoleFile { media_type: CSS, text: include_str!("console/style.css") }),
+    script_file("main.js", include_str!("console/main.js")),
+    script_file("api.js", include_str!("console/api.js")),
+    script_file("dom.js", include_str!("console/dom.js")),
+    script_file("form.js", include_str!("console/form.js")),
+    script_file("list.js", include_str!("console/list.js")),
+    script_file("live.js", include_str!("console/live.js")),
+    script_file("overview.js", include_str!("console/overview.js")),
+    script_file("sources.js", include_str!("console/sources.js")),
+    script_file("tools.js", include_str!("console/tools.js")),
+    script_file("picture.js", include_str!("console/picture.js")),
+    script_file("thing.js", include_str!("console/thing.js")),
+    script_file("groups.js", include_str!("console/groups.js")),
+    script_file("policies.js", include_str!("console/policies.js")),
+    script_file("labels.js", include_str!("console/labels.js")),
+    script_file("keys.js", include_str!("console/keys.js")),
+    script_file("activity.js", include_str!("console/activity.js")),
+    script_file("explain.js", include_str!("console/explain.js")),
 ];
 
-const fn script(name: &'static str, text: &'static str) -> (&'static str, File) {
-    (name, File { kind: SCRIPT, text })
+const fn script_file(name: &'static str, text: &'static str) -> (&'static str, ConsoleFile) {
+    (name, ConsoleFile { media_type: SCRIPT, text })
 }
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_console", PATH, page)
-            .open("console", "Show the web console")
-            .shows_file("text/html"),
-        Route::get("get_console_file", "/console/{name}", file)
-            .open("console", "Show a file of the web console")
-            .shows_file("*/*"),
+        ApiRoute::get("get_console", CONSOLE_PATH, get_console)
+            .open_to_all("console", "Show the web console")
+            .returns_file("text/html"),
+        ApiRoute::get("get_console_file", "/console/{name}", get_console_file)
+            .open_to_all("console", "Show a file of the web console")
+            .returns_file("*/*"),
     ]
 }
 
-async fn page(headers: HeaderMap) -> Response {
-    PAGE.answer(&headers)
+async fn get_console(headers: HeaderMap) -> Response {
+    PAGE.respond_to(&headers)
 }
 
-async fn file(headers: HeaderMap, Named(name): Named) -> Result<Response, Problem> {
+async fn get_console_file(
+    headers: HeaderMap,
+    PathName(name): PathName,
+) -> Result<Response, Problem> {
     let found = FILES.iter().find(|(known, _)| *known == name);
     let (_, file) = found.ok_or_else(|| Problem::not_found("file of the console", &name))?;
-    Ok(file.answer(&headers))
+    Ok(file.respond_to(&headers))
 }
 
-impl File {
+impl ConsoleFile {
     /// Browsers revalidate on each load and receive only changed files, so a new program version updates the console.
-    fn answer(self, asked: &HeaderMap) -> Response {
-        let tag = Tag::of_bytes(self.text.as_bytes());
+    fn respond_to(self, asked: &HeaderMap) -> Response {
+        let tag = EntityTag::of_bytes(self.text.as_bytes());
         let headers = [
-            (CONTENT_TYPE, HeaderValue::from_static(self.kind)),
+            (CONTENT_TYPE, HeaderValue::from_static(self.media_type)),
             (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-            (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-            (ETAG, tag.header()),
+            (CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONSOLE_POLICY)),
+            (ETAG, tag.to_header()),
         ];
-        match IfNoneMatch::read(asked).has(tag) {
+        match IfNoneMatch::from_headers(asked).contains_tag(tag) {
             true => (StatusCode::NOT_MODIFIED, headers).into_response(),
             false => (headers, self.text).into_response(),
         }
@@ -132,22 +136,22 @@ mod tests {
     #[test]
     fn forms_send_exactly_the_fields_that_the_api_accepts() {
         use crate::admin::groups::GroupBody;
-        use crate::schemas::Shape;
+        use crate::schemas::TypeSchema;
         use model::{KeyProfile, LabelProfile, PolicyRules, SourceProfile};
         for (screen, shape) in [
-            ("sources.js", Shape::of::<SourceProfile>()),
-            ("groups.js", Shape::of::<GroupBody>()),
-            ("policies.js", Shape::of::<PolicyRules>()),
-            ("labels.js", Shape::of::<LabelProfile>()),
-            ("keys.js", Shape::of::<KeyProfile>()),
+            ("sources.js", TypeSchema::for_type::<SourceProfile>()),
+            ("groups.js", TypeSchema::for_type::<GroupBody>()),
+            ("policies.js", TypeSchema::for_type::<PolicyRules>()),
+            ("labels.js", TypeSchema::for_type::<LabelProfile>()),
+            ("keys.js", TypeSchema::for_type::<KeyProfile>()),
         ] {
             let (_, file) = FILES.iter().find(|(name, _)| *name == screen).expect("a screen");
             let (_, list) = file.text.split_once("const BODY = [").expect("a list");
             let (list, _) = list.split_once(']').expect("its end");
             let mut sent: Vec<_> =
                 list.split(',').map(|word| word.trim().trim_matches('\'')).collect();
-            let schemas = shape.schemas();
-            let taken = schemas.resolve(schemas.get(shape))["properties"].as_object();
+            let schemas = shape.schema_set();
+            let taken = schemas.resolve_ref(schemas.get(shape))["properties"].as_object();
             let mut taken: Vec<_> = taken.expect("members").keys().map(String::as_str).collect();
             sent.sort_unstable();
             taken.sort_unstable();

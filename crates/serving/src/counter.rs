@@ -9,24 +9,24 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use self::place::{Answered, Place, Reach};
+use self::place::{AdminBackend, AdminResponse, JournalAccess};
 use crate::cli::things::{
-    Add, At, Done, Edit, GroupVerb, KeyVerb, LabelVerb, List, ListTools, One, PolicyVerb, Remove,
-    SourceVerb, ToolVerb,
+    AddArgs, AdminVerbArgs, EditArgs, EntityArgs, GroupVerb, KeyVerb, LabelVerb, ListArgs,
+    ListToolsArgs, PolicyVerb, RemoveArgs, ServerOption, SourceVerb, ToolVerb,
 };
-use crate::cli::{Ended, Json};
-use crate::config::Config;
-use crate::failure::Failure;
+use crate::cli::{JsonFlag, VerbOutcome};
+use crate::config::ProgramConfig;
+use crate::failure::CliError;
 use crate::out;
 
 /// Page size of list requests.
-const PAGE: &str = "200";
+const PAGE_SIZE: &str = "200";
 /// Upper bound of the rows of a list, against a server that never ends its pages.
-const MOST: usize = 1_000_000;
+const MAX_ROWS: usize = 1_000_000;
 
 /// A kind of entity that admins manage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Thing {
+enum AdminEntity {
     Source,
     Tool,
     Group,
@@ -36,120 +36,140 @@ enum Thing {
 }
 
 /// A request of an admin verb.
-enum Wish<'a> {
-    List(&'a List, Vec<(&'static str, &'a str)>),
-    Members(&'a One),
-    Show(&'a One),
-    History(&'a One),
-    Add(&'a Add),
-    Edit(&'a Edit),
-    Remove(&'a Remove),
-    Revoke(&'a Remove),
+enum AdminRequest<'a> {
+    List(&'a ListArgs, Vec<(&'static str, &'a str)>),
+    GroupTools(&'a EntityArgs),
+    Show(&'a EntityArgs),
+    History(&'a EntityArgs),
+    Add(&'a AddArgs),
+    Edit(&'a EditArgs),
+    Remove(&'a RemoveArgs),
+    Revoke(&'a RemoveArgs),
     /// An action of the API, and its body.
-    Do(&'a One, &'static str, Value),
-    Put(&'a One, &'static str, Value),
-    Diff(&'a One),
+    Action(&'a EntityArgs, &'static str, Value),
+    Put(&'a EntityArgs, &'static str, Value),
+    Diff(&'a EntityArgs),
 }
 
-pub(crate) async fn source(config: &Config, done: &Done<SourceVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_source_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<SourceVerb>,
+) -> Result<VerbOutcome, CliError> {
     let wish = match &done.verb {
-        SourceVerb::List(list) => Wish::List(list, Vec::new()),
-        SourceVerb::Show(one) => Wish::Show(one),
-        SourceVerb::History(one) => Wish::History(one),
-        SourceVerb::Add(add) => Wish::Add(add),
-        SourceVerb::Edit(edit) => Wish::Edit(edit),
-        SourceVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
-        SourceVerb::Disable(one) => Wish::Do(one, "disable", Value::Null),
-        SourceVerb::Remove(remove) => Wish::Remove(remove),
+        SourceVerb::List(list) => AdminRequest::List(list, Vec::new()),
+        SourceVerb::Show(one) => AdminRequest::Show(one),
+        SourceVerb::History(one) => AdminRequest::History(one),
+        SourceVerb::Add(add) => AdminRequest::Add(add),
+        SourceVerb::Edit(edit) => AdminRequest::Edit(edit),
+        SourceVerb::Enable(one) => AdminRequest::Action(one, "enable", Value::Null),
+        SourceVerb::Disable(one) => AdminRequest::Action(one, "disable", Value::Null),
+        SourceVerb::Remove(remove) => AdminRequest::Remove(remove),
         SourceVerb::Refresh(refresh) => {
-            Wish::Do(&refresh.one, "refresh", json!({"force": refresh.force}))
+            AdminRequest::Action(&refresh.one, "refresh", json!({"force": refresh.force}))
         }
-        SourceVerb::Reset(one) => Wish::Do(one, "reset", Value::Null),
+        SourceVerb::Reset(one) => AdminRequest::Action(one, "reset", Value::Null),
     };
-    fulfil(config, &done.at, Thing::Source, wish).await
+    send_admin_request(config, &done.at, AdminEntity::Source, wish).await
 }
 
-pub(crate) async fn tool(config: &Config, done: &Done<ToolVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_tool_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<ToolVerb>,
+) -> Result<VerbOutcome, CliError> {
     let wish = match &done.verb {
-        ToolVerb::List(ListTools { list, source, review }) => {
+        ToolVerb::List(ListToolsArgs { list, source, review }) => {
             let given = [("source", source), ("review", review)];
             let given =
                 given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-            Wish::List(list, given.collect())
+            AdminRequest::List(list, given.collect())
         }
-        ToolVerb::Show(one) => Wish::Show(one),
-        ToolVerb::History(one) => Wish::History(one),
-        ToolVerb::Edit(edit) => Wish::Edit(edit),
-        ToolVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
-        ToolVerb::Disable(one) => Wish::Do(one, "disable", Value::Null),
-        ToolVerb::Diff(one) => Wish::Diff(one),
+        ToolVerb::Show(one) => AdminRequest::Show(one),
+        ToolVerb::History(one) => AdminRequest::History(one),
+        ToolVerb::Edit(edit) => AdminRequest::Edit(edit),
+        ToolVerb::Enable(one) => AdminRequest::Action(one, "enable", Value::Null),
+        ToolVerb::Disable(one) => AdminRequest::Action(one, "disable", Value::Null),
+        ToolVerb::Diff(one) => AdminRequest::Diff(one),
         ToolVerb::Approve(approve) => {
             let body = json!({"despite_findings": approve.despite_findings});
-            Wish::Do(&approve.one, "approve", body)
+            AdminRequest::Action(&approve.one, "approve", body)
         }
-        ToolVerb::Reject(one) => Wish::Do(one, "reject", Value::Null),
-        ToolVerb::Label(put) => Wish::Put(&put.one, "labels", json!({"labels": put.labels})),
+        ToolVerb::Reject(one) => AdminRequest::Action(one, "reject", Value::Null),
+        ToolVerb::Label(put) => {
+            AdminRequest::Put(&put.one, "labels", json!({"labels": put.labels}))
+        }
     };
-    fulfil(config, &done.at, Thing::Tool, wish).await
+    send_admin_request(config, &done.at, AdminEntity::Tool, wish).await
 }
 
-pub(crate) async fn group(config: &Config, done: &Done<GroupVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_group_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<GroupVerb>,
+) -> Result<VerbOutcome, CliError> {
     let wish = match &done.verb {
-        GroupVerb::List(list) => Wish::List(list, Vec::new()),
-        GroupVerb::Show(one) => Wish::Show(one),
-        GroupVerb::History(one) => Wish::History(one),
-        GroupVerb::Add(add) => Wish::Add(add),
-        GroupVerb::Edit(edit) => Wish::Edit(edit),
-        GroupVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
-        GroupVerb::Disable(one) => Wish::Do(one, "deactivate", Value::Null),
-        GroupVerb::Remove(remove) => Wish::Remove(remove),
-        GroupVerb::Tools(one) => Wish::Members(one),
+        GroupVerb::List(list) => AdminRequest::List(list, Vec::new()),
+        GroupVerb::Show(one) => AdminRequest::Show(one),
+        GroupVerb::History(one) => AdminRequest::History(one),
+        GroupVerb::Add(add) => AdminRequest::Add(add),
+        GroupVerb::Edit(edit) => AdminRequest::Edit(edit),
+        GroupVerb::Enable(one) => AdminRequest::Action(one, "activate", Value::Null),
+        GroupVerb::Disable(one) => AdminRequest::Action(one, "deactivate", Value::Null),
+        GroupVerb::Remove(remove) => AdminRequest::Remove(remove),
+        GroupVerb::Tools(one) => AdminRequest::GroupTools(one),
     };
-    fulfil(config, &done.at, Thing::Group, wish).await
+    send_admin_request(config, &done.at, AdminEntity::Group, wish).await
 }
 
-pub(crate) async fn policy(config: &Config, done: &Done<PolicyVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_policy_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<PolicyVerb>,
+) -> Result<VerbOutcome, CliError> {
     let wish = match &done.verb {
-        PolicyVerb::List(list) => Wish::List(list, Vec::new()),
-        PolicyVerb::Show(one) => Wish::Show(one),
-        PolicyVerb::History(one) => Wish::History(one),
-        PolicyVerb::Add(add) => Wish::Add(add),
-        PolicyVerb::Edit(edit) => Wish::Edit(edit),
-        PolicyVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
-        PolicyVerb::Disable(one) => Wish::Do(one, "deactivate", Value::Null),
-        PolicyVerb::Remove(remove) => Wish::Remove(remove),
+        PolicyVerb::List(list) => AdminRequest::List(list, Vec::new()),
+        PolicyVerb::Show(one) => AdminRequest::Show(one),
+        PolicyVerb::History(one) => AdminRequest::History(one),
+        PolicyVerb::Add(add) => AdminRequest::Add(add),
+        PolicyVerb::Edit(edit) => AdminRequest::Edit(edit),
+        PolicyVerb::Enable(one) => AdminRequest::Action(one, "activate", Value::Null),
+        PolicyVerb::Disable(one) => AdminRequest::Action(one, "deactivate", Value::Null),
+        PolicyVerb::Remove(remove) => AdminRequest::Remove(remove),
     };
-    fulfil(config, &done.at, Thing::Policy, wish).await
+    send_admin_request(config, &done.at, AdminEntity::Policy, wish).await
 }
 
-pub(crate) async fn label(config: &Config, done: &Done<LabelVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_label_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<LabelVerb>,
+) -> Result<VerbOutcome, CliError> {
     let wish = match &done.verb {
-        LabelVerb::List(list) => Wish::List(list, Vec::new()),
-        LabelVerb::Show(one) => Wish::Show(one),
-        LabelVerb::History(one) => Wish::History(one),
-        LabelVerb::Add(add) => Wish::Add(add),
-        LabelVerb::Edit(edit) => Wish::Edit(edit),
-        LabelVerb::Remove(remove) => Wish::Remove(remove),
+        LabelVerb::List(list) => AdminRequest::List(list, Vec::new()),
+        LabelVerb::Show(one) => AdminRequest::Show(one),
+        LabelVerb::History(one) => AdminRequest::History(one),
+        LabelVerb::Add(add) => AdminRequest::Add(add),
+        LabelVerb::Edit(edit) => AdminRequest::Edit(edit),
+        LabelVerb::Remove(remove) => AdminRequest::Remove(remove),
     };
-    fulfil(config, &done.at, Thing::Label, wish).await
+    send_admin_request(config, &done.at, AdminEntity::Label, wish).await
 }
 
-pub(crate) async fn key(config: &Config, done: &Done<KeyVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_key_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<KeyVerb>,
+) -> Result<VerbOutcome, CliError> {
     let wish = match &done.verb {
-        KeyVerb::List(list) => Wish::List(list, Vec::new()),
-        KeyVerb::Show(one) => Wish::Show(one),
-        KeyVerb::History(one) => Wish::History(one),
-        KeyVerb::Add(add) => Wish::Add(add),
-        KeyVerb::Edit(edit) => Wish::Edit(edit),
-        KeyVerb::Revoke(revoke) => Wish::Revoke(revoke),
-        KeyVerb::Remove(remove) => Wish::Remove(remove),
+        KeyVerb::List(list) => AdminRequest::List(list, Vec::new()),
+        KeyVerb::Show(one) => AdminRequest::Show(one),
+        KeyVerb::History(one) => AdminRequest::History(one),
+        KeyVerb::Add(add) => AdminRequest::Add(add),
+        KeyVerb::Edit(edit) => AdminRequest::Edit(edit),
+        KeyVerb::Revoke(revoke) => AdminRequest::Revoke(revoke),
+        KeyVerb::Remove(remove) => AdminRequest::Remove(remove),
     };
-    fulfil(config, &done.at, Thing::Key, wish).await
+    send_admin_request(config, &done.at, AdminEntity::Key, wish).await
 }
 
-impl Thing {
+impl AdminEntity {
     /// The path of the collection in the API.
-    const fn path(self) -> &'static str {
+    const fn api_path(self) -> &'static str {
         match self {
             Self::Source => "/api/sources",
             Self::Tool => "/api/tools",
@@ -160,7 +180,7 @@ impl Thing {
         }
     }
 
-    const fn word(self) -> &'static str {
+    const fn noun(self) -> &'static str {
         match self {
             Self::Source => "source",
             Self::Tool => "tool",
@@ -171,147 +191,172 @@ impl Thing {
         }
     }
 
-    fn one(self, id: &str) -> String {
-        format!("{}/{}", self.path(), segment(id))
+    fn entity_path(self, id: &str) -> String {
+        format!("{}/{}", self.api_path(), path_segment(id))
     }
 }
 
 /// Encodes a text as a path segment.
-pub(crate) fn segment(text: &str) -> String {
+pub(crate) fn path_segment(text: &str) -> String {
     let text: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
     // Form encoding writes a space as `+`, which a path does not decode.
     text.replace('+', "%20")
 }
 
-async fn fulfil(config: &Config, at: &At, thing: Thing, wish: Wish<'_>) -> Result<Ended, Failure> {
-    if let (None, Wish::Do(_, "reset", _)) = (&at.server, &wish) {
-        return Err(Failure::ResetHere);
+async fn send_admin_request(
+    config: &ProgramConfig,
+    at: &ServerOption,
+    thing: AdminEntity,
+    wish: AdminRequest<'_>,
+) -> Result<VerbOutcome, CliError> {
+    if let (None, AdminRequest::Action(_, "reset", _)) = (&at.server, &wish) {
+        return Err(CliError::ResetNeedsServer);
     }
-    let place = Place::open(config, at, wish.reach()).await?;
-    let done = carry_out(&place, thing, &wish).await;
+    let place = AdminBackend::connect(config, at, wish.journal_access()).await?;
+    let done = execute_request(&place, thing, &wish).await;
     place.close().await;
-    done.map(|()| Ended::Fine)
+    done.map(|()| VerbOutcome::Success)
 }
 
-impl Wish<'_> {
-    fn reach(&self) -> Reach {
+impl AdminRequest<'_> {
+    fn journal_access(&self) -> JournalAccess {
         match self {
             Self::List(..)
-            | Self::Members(_)
+            | Self::GroupTools(_)
             | Self::Show(_)
             | Self::History(_)
-            | Self::Diff(_) => Reach::Read,
-            Self::Add(_) => Reach::Make,
-            Self::Edit(_) | Self::Remove(_) | Self::Revoke(_) | Self::Do(..) | Self::Put(..) => {
-                Reach::Change
-            }
+            | Self::Diff(_) => JournalAccess::Read,
+            Self::Add(_) => JournalAccess::CreateIfMissing,
+            Self::Edit(_)
+            | Self::Remove(_)
+            | Self::Revoke(_)
+            | Self::Action(..)
+            | Self::Put(..) => JournalAccess::Change,
         }
     }
 }
 
-async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), Failure> {
+async fn execute_request(
+    place: &AdminBackend,
+    thing: AdminEntity,
+    wish: &AdminRequest<'_>,
+) -> Result<(), CliError> {
     match wish {
-        Wish::List(list, filters) => {
+        AdminRequest::List(list, filters) => {
             let text = list.text.as_deref().map(|text| ("q", text));
             let filters: Vec<_> = filters.iter().copied().chain(text).collect();
-            let rows = all(place, thing.path(), &filters).await?;
-            tables::list(thing, &rows, &list.json)
+            let rows = fetch_all_pages(place, thing.api_path(), &filters).await?;
+            tables::print_list(thing, &rows, &list.json)
         }
-        Wish::Members(one) => {
-            let rows = all(place, &format!("{}/tools", thing.one(&one.id)), &[]).await?;
-            tables::members(&rows, &one.json)
+        AdminRequest::GroupTools(one) => {
+            let rows =
+                fetch_all_pages(place, &format!("{}/tools", thing.entity_path(&one.id)), &[])
+                    .await?;
+            tables::print_group_tools(&rows, &one.json)
         }
-        Wish::Show(one) => {
-            tables::show(&place.ask(Method::GET, &thing.one(&one.id), None).await?.body, &one.json)
+        AdminRequest::Show(one) => tables::print_entity(
+            &place.send(Method::GET, &thing.entity_path(&one.id), None).await?.body,
+            &one.json,
+        ),
+        AdminRequest::History(one) => {
+            let rows =
+                fetch_all_pages(place, &format!("{}/history", thing.entity_path(&one.id)), &[])
+                    .await?;
+            tables::print_history(&rows, &one.json)
         }
-        Wish::History(one) => {
-            let rows = all(place, &format!("{}/history", thing.one(&one.id)), &[]).await?;
-            tables::history(&rows, &one.json)
+        AdminRequest::Diff(one) => {
+            let path = format!("{}/diff", thing.entity_path(&one.id));
+            tables::print_entity(&place.send(Method::GET, &path, None).await?.body, &one.json)
         }
-        Wish::Diff(one) => {
-            let path = format!("{}/diff", thing.one(&one.id));
-            tables::show(&place.ask(Method::GET, &path, None).await?.body, &one.json)
-        }
-        Wish::Add(add) => {
-            let body = body::new(add).await?;
-            if thing == Thing::Source && body["settings"]["kind"].is_null() {
-                return Err(Failure::KindMissing);
+        AdminRequest::Add(add) => {
+            let body = body::new_entity_body(add).await?;
+            if thing == AdminEntity::Source && body["settings"]["kind"].is_null() {
+                return Err(CliError::KindMissing);
             }
-            let made = place.ask(Method::POST, thing.path(), Some(body)).await?.body;
-            tables::added(thing, &made, &add.json)?;
-            if thing == Thing::Source && place.is_here() {
+            let made = place.send(Method::POST, thing.api_path(), Some(body)).await?.body;
+            tables::print_added(thing, &made, &add.json)?;
+            if thing == AdminEntity::Source && place.is_in_process() {
                 let id = made["id"].as_str().unwrap_or_default();
-                out::note(&format!(
+                out::print_note(&format!(
                     "a server asks it for its tools by itself; without one: toolcrib source refresh {id}"
                 ));
             }
             Ok(())
         }
-        Wish::Edit(edit) => {
-            let changed = self::edit(place, thing, edit).await?;
-            said(&edit.json, &changed, &format!("changed {} `{}`", thing.word(), edit.id))
+        AdminRequest::Edit(edit) => {
+            let changed = self::edit_entity(place, thing, edit).await?;
+            print_result(&edit.json, &changed, &format!("changed {} `{}`", thing.noun(), edit.id))
         }
-        Wish::Remove(Remove { one, yes }) => {
-            if !yes && !agreed(place, thing, "Remove", one).await? {
+        AdminRequest::Remove(RemoveArgs { one, yes }) => {
+            if !yes && !confirm_change(place, thing, "Remove", one).await? {
                 return Ok(());
             }
-            let gone = place.ask(Method::DELETE, &thing.one(&one.id), None).await?.body;
-            said(&one.json, &gone, &format!("removed {} `{}`", thing.word(), one.id))
+            let gone = place.send(Method::DELETE, &thing.entity_path(&one.id), None).await?.body;
+            print_result(&one.json, &gone, &format!("removed {} `{}`", thing.noun(), one.id))
         }
-        Wish::Put(one, part, body) => {
-            let path = format!("{}/{part}", thing.one(&one.id));
-            let changed = place.ask(Method::PUT, &path, Some(body.clone())).await?.body;
-            said(&one.json, &changed, &format!("changed {} `{}`", thing.word(), one.id))
+        AdminRequest::Put(one, part, body) => {
+            let path = format!("{}/{part}", thing.entity_path(&one.id));
+            let changed = place.send(Method::PUT, &path, Some(body.clone())).await?.body;
+            print_result(&one.json, &changed, &format!("changed {} `{}`", thing.noun(), one.id))
         }
-        Wish::Revoke(Remove { one, yes }) => {
-            if !yes && !agreed(place, thing, "Revoke", one).await? {
+        AdminRequest::Revoke(RemoveArgs { one, yes }) => {
+            if !yes && !confirm_change(place, thing, "Revoke", one).await? {
                 return Ok(());
             }
-            act(place, thing, one, "revoke", None).await
+            post_action(place, thing, one, "revoke", None).await
         }
-        Wish::Do(one, verb, body) => {
+        AdminRequest::Action(one, verb, body) => {
             let body = Some(body.clone()).filter(|body| !body.is_null());
-            act(place, thing, one, verb, body).await
+            post_action(place, thing, one, verb, body).await
         }
     }
 }
 
 /// Posts an action of the API.
-async fn act(
-    place: &Place,
-    thing: Thing,
-    one: &One,
+async fn post_action(
+    place: &AdminBackend,
+    thing: AdminEntity,
+    one: &EntityArgs,
     verb: &str,
     body: Option<Value>,
-) -> Result<(), Failure> {
-    let path = format!("{}/{verb}", thing.one(&one.id));
-    let done = place.ask(Method::POST, &path, body).await?.body;
+) -> Result<(), CliError> {
+    let path = format!("{}/{verb}", thing.entity_path(&one.id));
+    let done = place.send(Method::POST, &path, body).await?.body;
     match verb {
-        "refresh" => tables::refreshed(&done, &one.json),
-        verb => said(&one.json, &done, &format!("{} `{}`: {}", thing.word(), one.id, past(verb))),
+        "refresh" => tables::print_refresh_result(&done, &one.json),
+        verb => print_result(
+            &one.json,
+            &done,
+            &format!("{} `{}`: {}", thing.noun(), one.id, past_participle(verb)),
+        ),
     }
 }
 
 /// Asks the user to confirm an irreversible change. A missing entity is reported without a question.
-async fn agreed(place: &Place, thing: Thing, verb: &str, one: &One) -> Result<bool, Failure> {
-    if !out::can_ask() {
+async fn confirm_change(
+    place: &AdminBackend,
+    thing: AdminEntity,
+    verb: &str,
+    one: &EntityArgs,
+) -> Result<bool, CliError> {
+    if !out::is_interactive() {
         return Ok(true);
     }
-    let there = place.ask(Method::GET, &thing.one(&one.id), None).await?.body;
+    let there = place.send(Method::GET, &thing.entity_path(&one.id), None).await?.body;
     let with = match there["tools"]["total"].as_u64().unwrap_or(0) {
         0 => String::new(),
-        tools => format!(" and its {}", out::counted(tools as usize, "tool", "tools")),
+        tools => format!(" and its {}", out::count_noun(tools as usize, "tool", "tools")),
     };
-    let (word, id) = (thing.word(), out::plain(&one.id));
-    let agreed = out::agreed(&format!("{verb} {word} `{id}`{with}?")).await?;
+    let (word, id) = (thing.noun(), out::escape_for_terminal(&one.id));
+    let agreed = out::confirm(&format!("{verb} {word} `{id}`{with}?")).await?;
     if !agreed {
-        out::note("nothing was changed");
+        out::print_note("nothing was changed");
     }
     Ok(agreed)
 }
 
 /// The past participle of an action, for the confirmation message.
-fn past(verb: &str) -> &'static str {
+fn past_participle(verb: &str) -> &'static str {
     match verb {
         "enable" | "activate" => "enabled",
         "disable" | "deactivate" => "disabled",
@@ -324,52 +369,56 @@ fn past(verb: &str) -> &'static str {
 }
 
 /// Fetches all pages of a list.
-pub(crate) async fn all(
-    place: &Place,
+pub(crate) async fn fetch_all_pages(
+    place: &AdminBackend,
     path: &str,
     filters: &[(&'static str, &str)],
-) -> Result<Vec<Value>, Failure> {
+) -> Result<Vec<Value>, CliError> {
     let (mut rows, mut cursor) = (Vec::new(), None::<String>);
     loop {
-        let path = format!("{path}?{}", query(filters, cursor.as_deref()));
-        let mut page = place.ask(Method::GET, &path, None).await?.body;
+        let path = format!("{path}?{}", page_query(filters, cursor.as_deref()));
+        let mut page = place.send(Method::GET, &path, None).await?.body;
         if let Value::Array(data) = page["data"].take() {
             rows.extend(data);
         }
         match page["next_cursor"].as_str() {
-            Some(next) if cursor.as_deref() != Some(next) && rows.len() < MOST => {
+            Some(next) if cursor.as_deref() != Some(next) && rows.len() < MAX_ROWS => {
                 cursor = Some(next.to_owned());
             }
-            Some(_) => return Err(Failure::EndlessList { rows: rows.len() }),
+            Some(_) => return Err(CliError::EndlessList { rows: rows.len() }),
             None => return Ok(rows),
         }
     }
 }
 
-fn query(filters: &[(&'static str, &str)], cursor: Option<&str>) -> String {
+fn page_query(filters: &[(&'static str, &str)], cursor: Option<&str>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("limit", PAGE).extend_pairs(filters);
+    query.append_pair("limit", PAGE_SIZE).extend_pairs(filters);
     query.extend_pairs(cursor.map(|cursor| ("cursor", cursor)));
     query.finish()
 }
 
 /// Reads the entity, merges the given fields, and writes it back unless it has changed in between.
-async fn edit(place: &Place, thing: Thing, edit: &Edit) -> Result<Value, Failure> {
-    let path = thing.one(&edit.id);
-    let said = body::said(&edit.said).await?;
-    if thing == Thing::Tool {
-        return Ok(place.ask(Method::PATCH, &path, Some(said)).await?.body);
+async fn edit_entity(
+    place: &AdminBackend,
+    thing: AdminEntity,
+    edit: &EditArgs,
+) -> Result<Value, CliError> {
+    let path = thing.entity_path(&edit.id);
+    let said = body::body_from_fields(&edit.said).await?;
+    if thing == AdminEntity::Tool {
+        return Ok(place.send(Method::PATCH, &path, Some(said)).await?.body);
     }
-    let Answered { body, tag } = place.ask(Method::GET, &path, None).await?;
-    let known = place.members_of(thing.path()).await?;
-    let body = body::onto(body, &known, said);
-    Ok(place.ask_if(Method::PUT, &path, Some(body), tag).await?.body)
+    let AdminResponse { body, tag } = place.send(Method::GET, &path, None).await?;
+    let known = place.editable_fields(thing.api_path()).await?;
+    let body = body::merge_into_current(body, &known, said);
+    Ok(place.send_if_match(Method::PUT, &path, Some(body), tag).await?.body)
 }
 
 /// Prints one sentence as text, or the whole response as JSON.
-fn said(format: &Json, answer: &Value, sentence: &str) -> Result<(), Failure> {
+fn print_result(format: &JsonFlag, answer: &Value, sentence: &str) -> Result<(), CliError> {
     match format.json {
         true => out::print_json(answer),
-        false => out::print(&out::plain(sentence)),
+        false => out::print_text(&out::escape_for_terminal(sentence)),
     }
 }

@@ -6,9 +6,9 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Problem, ProblemCode};
 
-pub(crate) async fn keep(
+pub(crate) async fn enforce_deadline(
     State(deadline): State<Duration>,
     request: Request,
     next: Next,
@@ -20,7 +20,7 @@ pub(crate) async fn keep(
                 "no answer within {} s; a change may still be made: look, or repeat it with the same idempotency key",
                 deadline.as_secs(),
             );
-            Problem::new(Code::DeadlineExceeded, detail).into_response()
+            Problem::new(ProblemCode::DeadlineExceeded, detail).into_response()
         }
     }
 }

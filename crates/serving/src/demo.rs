@@ -13,57 +13,58 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use toolcrib::group::GroupCommand;
 use toolcrib::policy::PolicyCommand;
-use toolcrib::{Catalog, Command, Context, new_key};
+use toolcrib::{Catalog, ChangeContext, Command, new_api_key};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::config;
-use crate::failure::Failure;
-use crate::out::quoted;
+use crate::failure::CliError;
+use crate::out::shell_quote;
 
 /// The agents of the demo, each with its groups.
 const AGENTS: [(&str, [&str; 2]); 2] =
     [("cook", ["menu", "kitchen"]), ("waiter", ["menu", "guests"])];
 
 /// The registered demo: its API runs in the background.
-pub(crate) struct Demo {
+pub(crate) struct PizzeriaDemo {
     keys: BTreeMap<&'static str, SecretString>,
 }
 
-impl Demo {
+impl PizzeriaDemo {
     /// Starts the API on a free port of this machine and registers it with agents, groups and policies.
-    pub(crate) async fn open(app: &App) -> Result<Self, Failure> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(Failure::Start)?;
-        let address = listener.local_addr().map_err(Failure::Start)?;
-        app.later(async move {
+    pub(crate) async fn start(app: &AppState) -> Result<Self, CliError> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(CliError::Start)?;
+        let address = listener.local_addr().map_err(CliError::Start)?;
+        app.spawn_background(async move {
             // The task is aborted when the application drops its background tasks.
-            drop(axum::serve(listener, pizzeria::router()).await);
+            drop(axum::serve(listener, pizzeria::pizzeria_router()).await);
         });
         let catalog = app.crib.catalog();
-        let profile: SourceProfile = read(json!({
+        let profile: SourceProfile = from_literal_json(json!({
             "name": "Pizzeria", "url": format!("http://{address}/openapi.yaml"),
             "settings": {"kind": "openapi"}, "allow": [address.to_string()],
         }));
         let id: SourceId = "pizzeria".parse().expect("this is a slug");
-        tell(catalog, Command::Source(id.clone(), SourceCommand::Register(profile))).await?;
-        let read = app.crib.refresher().refresh(&id, false, &context()).await;
-        let read = read.map_err(Failure::NotRegistered)?;
+        execute_command(catalog, Command::Source(id.clone(), SourceCommand::Register(profile)))
+            .await?;
+        let read = app.crib.refresher().refresh(&id, false, &command_context()).await;
+        let read = read.map_err(CliError::NotRegistered)?;
         if let Some(error) = read.error {
-            return Err(Failure::NothingToServe(vec![error.message.into()]));
+            return Err(CliError::NoReadableTarget(vec![error.message.into()]));
         }
         for group in ["menu", "kitchen", "guests"] {
-            tell(catalog, group_of(group)).await?;
+            execute_command(catalog, create_group_command(group)).await?;
         }
         let mut keys = BTreeMap::new();
         for (agent, groups) in AGENTS {
-            tell(catalog, policy_of(agent, groups)).await?;
-            keys.insert(agent, key_of(catalog, agent).await?);
+            execute_command(catalog, define_policy_command(agent, groups)).await?;
+            keys.insert(agent, create_key(catalog, agent).await?);
         }
         Ok(Self { keys })
     }
 
     /// Commands to type, each with a line that names its purpose.
-    pub(crate) fn text(&self, url: &str, admin: &str) -> String {
-        let program = quoted(&config::own_name());
+    pub(crate) fn instructions(&self, url: &str, admin: &str) -> String {
+        let program = shell_quote(&config::program_name());
         let key = |agent: &str| self.keys.get(agent).map_or("", |key| key.expose_secret());
         let steps = [
             (
@@ -112,16 +113,16 @@ impl Demo {
 }
 
 /// A command that creates a group of all operations with the tag of the same name.
-fn group_of(tag: &str) -> Command {
-    let group: NewGroup = read(json!({
+fn create_group_command(tag: &str) -> Command {
+    let group: NewGroup = from_literal_json(json!({
         "id": tag, "profile": {"name": tag},
         "selectors": [{"source": "pizzeria", "required_tags": [tag]}],
     }));
     Command::Group(group.id.clone(), GroupCommand::Create(Box::new(group)))
 }
 
-fn policy_of(agent: &str, groups: [&str; 2]) -> Command {
-    let rules: PolicyRules = read(json!({
+fn define_policy_command(agent: &str, groups: [&str; 2]) -> Command {
+    let rules: PolicyRules = from_literal_json(json!({
         "name": format!("What a {agent} needs"), "groups": groups,
         "matchers": [{"claim": "role", "operator": "equals", "value": agent}],
     }));
@@ -129,23 +130,23 @@ fn policy_of(agent: &str, groups: [&str; 2]) -> Command {
     Command::Policy(id, PolicyCommand::Define(rules))
 }
 
-async fn key_of(catalog: &Catalog, agent: &str) -> Result<SecretString, Failure> {
+async fn create_key(catalog: &Catalog, agent: &str) -> Result<SecretString, CliError> {
     let id: KeyId = agent.parse().expect("this is a slug");
-    let profile: KeyProfile = read(json!({"name": agent, "claims": {"role": agent}}));
-    let (secret, command) = new_key(&id, profile);
-    tell(catalog, Command::Key(id, command)).await?;
+    let profile: KeyProfile = from_literal_json(json!({"name": agent, "claims": {"role": agent}}));
+    let (secret, command) = new_api_key(&id, profile);
+    execute_command(catalog, Command::Key(id, command)).await?;
     Ok(secret)
 }
 
-fn read<T: DeserializeOwned>(value: Value) -> T {
+fn from_literal_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("what the demo is made of can be read")
 }
 
-async fn tell(catalog: &Catalog, command: Command) -> Result<(), Failure> {
-    let told = catalog.execute(command, context(), None).await;
-    told.map(drop).map_err(Failure::NotRegistered)
+async fn execute_command(catalog: &Catalog, command: Command) -> Result<(), CliError> {
+    let told = catalog.execute(command, command_context(), None).await;
+    told.map(drop).map_err(CliError::NotRegistered)
 }
 
-fn context() -> Context {
-    Context::by("system:demo")
+fn command_context() -> ChangeContext {
+    ChangeContext::by_actor("system:demo")
 }

@@ -9,24 +9,24 @@ mod here;
 use std::sync::Arc;
 
 use serde::Serialize;
-use toolcrib::{Clock as _, JournalPlace, Secrets, SystemClock};
+use toolcrib::{Clock as _, JournalLocation, SecretStore, SystemClock};
 
-use crate::cli::Ended;
-use crate::cli::doctor::Doctor;
-use crate::config::{self, Config};
-use crate::failure::Failure;
-use crate::out::{self, Style, counted, plain};
-use crate::serve::settings::Settings;
+use crate::cli::VerbOutcome;
+use crate::cli::doctor::DoctorArgs;
+use crate::config::{self, ProgramConfig};
+use crate::failure::CliError;
+use crate::out::{self, TextStyle, count_noun, escape_for_terminal};
+use crate::serve::settings::ServerSettings;
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct DoctorFinding {
     /// The name of the check, e.g. `store`.
     check: &'static str,
     /// The object that was checked, if there are several of its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     of: Option<String>,
-    state: State,
+    state: DoctorState,
     /// The observed state, as a sentence.
     says: String,
     /// How to fix it.
@@ -36,123 +36,127 @@ struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum DoctorState {
     Ok,
     /// It works now, but needs attention.
     Warning,
     Problem,
 }
 
-impl Finding {
+impl DoctorFinding {
     fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, of: None, state: State::Ok, says: says.into(), advice: None }
+        Self { check, of: None, state: DoctorState::Ok, says: says.into(), advice: None }
     }
 
     fn warning(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Self {
         let advice = Some(advice.into());
-        Self { check, of: None, state: State::Warning, says: says.into(), advice }
+        Self { check, of: None, state: DoctorState::Warning, says: says.into(), advice }
     }
 
     fn problem(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { state: State::Problem, ..Self::warning(check, says, advice) }
+        Self { state: DoctorState::Problem, ..Self::warning(check, says, advice) }
     }
 
-    fn of(self, which: impl Into<String>) -> Self {
+    fn with_object(self, which: impl Into<String>) -> Self {
         Self { of: Some(which.into()), ..self }
     }
 }
 
 /// All findings, and whether none of them is a problem.
 #[derive(Serialize)]
-struct Report {
+struct DoctorReport {
     ok: bool,
-    findings: Vec<Finding>,
+    findings: Vec<DoctorFinding>,
 }
 
-pub(crate) async fn examine(config: &Config, arguments: &Doctor) -> Result<Ended, Failure> {
+pub(crate) async fn run_doctor(
+    config: &ProgramConfig,
+    arguments: &DoctorArgs,
+) -> Result<VerbOutcome, CliError> {
     let now = SystemClock.now();
-    let mut findings = vec![here::limits()];
+    let mut findings = vec![here::check_open_files()];
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
-        findings.push(here::tls(certificate, key, now));
+        findings.push(here::check_tls(certificate, key, now));
     }
-    let (store, opened) = here::store(&config.journal).await;
+    let (store, opened) = here::check_store(&config.journal).await;
     findings.push(store);
     let (journal, catalog) = match &opened {
         Some((journal, catalog)) => (Arc::clone(journal), Some(catalog)),
         // Without the journal, everything that is not stored in it can still be checked.
-        None => (JournalPlace::Memory.open(SystemClock).await?, None),
+        None => (JournalLocation::Memory.open(SystemClock).await?, None),
     };
-    let settings = match declared::settings(arguments.config.as_deref(), catalog).await {
+    let settings = match declared::check_settings(arguments.config.as_deref(), catalog).await {
         Ok((settings, finding)) => {
             findings.extend(finding);
             settings
         }
         Err(finding) => {
             findings.push(finding);
-            Settings::default()
+            ServerSettings::default()
         }
     };
     let sealing_key = match config.sealing_key(arguments.sealing_key_file.as_deref()) {
         Ok(key) => key,
         Err(failure) => {
             let advice = "sealed secrets cannot be read without it: give the file that has the key";
-            findings.push(Finding::problem("sealing key", failure.sentence(), advice));
+            findings.push(DoctorFinding::problem("sealing key", failure.full_message(), advice));
             None
         }
     };
     let secrets =
-        Secrets::new(Arc::clone(&journal), sealing_key, SystemClock, config::variable_of_user);
+        SecretStore::new(Arc::clone(&journal), sealing_key, SystemClock, config::secret_variable);
     let secrets = Arc::new(secrets);
     if let Some(catalog) = catalog {
         let snapshot = catalog.snapshot();
-        findings.extend(here::keys(&snapshot, now, !settings.issuers.is_empty()));
-        findings.push(here::clock(&snapshot, now));
-        findings.extend(here::secrets(&journal, &snapshot, &secrets).await);
-        findings.extend(away::upstreams(&snapshot, now, arguments.offline).await);
+        findings.extend(here::check_keys(&snapshot, now, !settings.issuers.is_empty()));
+        findings.push(here::check_clock(&snapshot, now));
+        findings.extend(here::check_secrets(&journal, &snapshot, &secrets).await);
+        findings.extend(away::check_upstreams(&snapshot, now, arguments.offline).await);
     }
     let search = &settings.search;
-    findings.extend(declared::search(search, config, &secrets, arguments.offline).await);
-    findings.extend(away::issuers(settings.issuers, &secrets).await);
-    let ok = findings.iter().all(|finding| finding.state != State::Problem);
-    let report = Report { ok, findings };
+    findings.extend(declared::check_embeddings(search, config, &secrets, arguments.offline).await);
+    findings.extend(away::check_issuers(settings.issuers, &secrets).await);
+    let ok = findings.iter().all(|finding| finding.state != DoctorState::Problem);
+    let report = DoctorReport { ok, findings };
     match arguments.json.json {
         true => out::print_json(&report)?,
-        false => out::print(&text(&report))?,
+        false => out::print_text(&report_text(&report))?,
     }
-    Ok(if ok { Ended::Fine } else { Ended::ProblemsFound })
+    Ok(if ok { VerbOutcome::Success } else { VerbOutcome::ProblemsFound })
 }
 
-fn text(report: &Report) -> String {
-    let name = |finding: &Finding| match &finding.of {
-        Some(which) => format!("{} {}", finding.check, plain(which)),
+fn report_text(report: &DoctorReport) -> String {
+    let name = |finding: &DoctorFinding| match &finding.of {
+        Some(which) => format!("{} {}", finding.check, escape_for_terminal(which)),
         None => finding.check.to_owned(),
     };
     let width = report.findings.iter().map(|one| name(one).chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in &report.findings {
         let (state, style) = match finding.state {
-            State::Ok => ("ok", Style::Green),
-            State::Warning => ("warning", Style::Yellow),
-            State::Problem => ("PROBLEM", Style::Red),
+            DoctorState::Ok => ("ok", TextStyle::Green),
+            DoctorState::Warning => ("warning", TextStyle::Yellow),
+            DoctorState::Problem => ("PROBLEM", TextStyle::Red),
         };
-        let state = out::styled(style, &format!("{state:<7}"));
+        let state = out::style_text(style, &format!("{state:<7}"));
         let name = name(finding);
         let mut lines = finding.says.lines();
-        let first = plain(lines.next().unwrap_or_default());
+        let first = escape_for_terminal(lines.next().unwrap_or_default());
         text += &format!("{state}  {name:<width$}  {first}\n");
         for line in lines {
-            text += &format!("{:7}  {:width$}  {}\n", "", "", plain(line));
+            text += &format!("{:7}  {:width$}  {}\n", "", "", escape_for_terminal(line));
         }
         if let Some(advice) = &finding.advice {
-            text += &format!("{:7}  {:width$}  → {}\n", "", "", plain(advice));
+            text += &format!("{:7}  {:width$}  → {}\n", "", "", escape_for_terminal(advice));
         }
     }
-    let count = |state: State| report.findings.iter().filter(|one| one.state == state).count();
-    match (count(State::Problem), count(State::Warning)) {
+    let count =
+        |state: DoctorState| report.findings.iter().filter(|one| one.state == state).count();
+    match (count(DoctorState::Problem), count(DoctorState::Warning)) {
         (0, 0) => text + "\nall is well\n",
         (problems, warnings) => {
-            let problems = counted(problems, "problem", "problems");
-            text + &format!("\n{problems}, {}\n", counted(warnings, "warning", "warnings"))
+            let problems = count_noun(problems, "problem", "problems");
+            text + &format!("\n{problems}, {}\n", count_noun(warnings, "warning", "warnings"))
         }
     }
 }

@@ -13,24 +13,24 @@ use axum::http::Method;
 use axum::response::Response;
 use tower::Service;
 
-use crate::app::App;
-use crate::around::around;
+use crate::app::AppState;
+use crate::around::process_routed_request;
 use crate::mcp;
 
 /// All endpoints of the server; cheap to clone.
 #[derive(Clone)]
-pub struct Doors {
-    app: App,
+pub struct EndpointRouter {
+    app: AppState,
     routes: Router,
 }
 
-impl Doors {
-    pub(crate) fn new(app: App, routes: Router) -> Self {
+impl EndpointRouter {
+    pub(crate) fn new(app: AppState, routes: Router) -> Self {
         Self { app, routes }
     }
 }
 
-impl Service<Request> for Doors {
+impl Service<Request> for EndpointRouter {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -40,23 +40,24 @@ impl Service<Request> for Doors {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        if !is_message(&request) {
+        if !is_plain_mcp_message(&request) {
             return Box::pin(self.routes.call(request));
         }
         let app = self.app.clone();
         Box::pin(async move {
-            let answered = around(&app, mcp::PATH, request, |mut request, id| {
-                if app.crib.recorder().is_some() {
-                    request.extensions_mut().insert(id.clone());
-                }
-                mcp::http::message(&app, request)
-            });
+            let answered =
+                process_routed_request(&app, mcp::MCP_PATH, request, |mut request, id| {
+                    if app.crib.recorder().is_some() {
+                        request.extensions_mut().insert(id.clone());
+                    }
+                    mcp::http::handle_message(&app, request)
+                });
             Ok(answered.await)
         })
     }
 }
 
-fn is_message(request: &Request) -> bool {
+fn is_plain_mcp_message(request: &Request) -> bool {
     let uri = request.uri();
-    request.method() == Method::POST && uri.path() == mcp::PATH && uri.query().is_none()
+    request.method() == Method::POST && uri.path() == mcp::MCP_PATH && uri.query().is_none()
 }

@@ -8,20 +8,20 @@ use axum::Router;
 use axum::http::Request;
 use axum::http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
-use toolcrib::{CallDoor, Identity, RequestProviders, ToolProvider, Toolcrib};
+use toolcrib::{CallEndpoint, CallerIdentity, RequestProviders, ToolProvider, Toolcrib};
 use tower::{Layer, Service};
 
-use crate::app::{App, Options};
-use crate::coming::Coming;
-use crate::mcp::{self, Peer};
+use crate::app::{AppState, ServerOptions};
+use crate::coming::RequestContext;
+use crate::mcp::{self, McpPeer};
 use crate::router;
-use crate::sight::Mode;
-use crate::watching::Standing;
+use crate::sight::ListMode;
+use crate::watching::AuthenticatedCaller;
 
-/// MCP at `/mcp` and `/mcp/{group}`, to merge into an axum router or to nest in one. [`App::stop`] aborts calls that
+/// MCP at `/mcp` and `/mcp/{group}`, to merge into an axum router or to nest in one. [`AppState::stop`] aborts calls that
 /// outlived their request.
 ///
-/// By default only host names of this machine are accepted; [`Options::names`] adds others.
+/// By default only host names of this machine are accepted; [`ServerOptions::names`] adds others.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,7 +29,7 @@ use crate::watching::Standing;
 ///
 /// let registry = Registry::new();
 /// registry.register_tool(ProvidedTool::new("hello", "Says hello"), || async { "hello" }, &[])?;
-/// let (mcp, _) = serving::mcp_router(Toolcrib::of(registry).await?, serving::Options::local());
+/// let (mcp, _) = serving::mcp_router(Toolcrib::from_registry(registry).await?, serving::ServerOptions::local());
 /// let app = axum::Router::<()>::new()
 ///     .route("/", axum::routing::get(|| async { "my own page" }))
 ///     .merge(mcp);
@@ -38,27 +38,27 @@ use crate::watching::Standing;
 /// # }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 /// ```
-pub fn mcp_router(crib: Toolcrib, options: Options) -> (Router, App) {
-    router::mcp_only(crib, options)
+pub fn mcp_router(crib: Toolcrib, options: ServerOptions) -> (Router, AppState) {
+    router::mcp_only_router(crib, options)
 }
 
 /// Serves MCP over standard input and output until the client closes its end. The process that started this program
 /// needs no credential. Nothing else may write to standard output meanwhile.
-pub async fn stdio(crib: Toolcrib) -> std::io::Result<()> {
-    speak(crib, tokio::io::stdin(), tokio::io::stdout()).await
+pub async fn serve_stdio(crib: Toolcrib) -> std::io::Result<()> {
+    serve_lines(crib, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
 /// Serves MCP over any pair of streams, one message per line.
-pub async fn speak(
+pub async fn serve_lines(
     crib: Toolcrib,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> std::io::Result<()> {
-    let (_, app) = router::mcp_only(crib, Options::default());
-    let who = Standing::here(Identity::anonymous());
-    let peer = Peer::new(app.clone(), who, None, Mode::default());
-    let peer = peer.coming(CallDoor::Stdio, &Coming::default());
-    let spoken = mcp::stdio::speak(peer, BufReader::new(input), output).await;
+    let (_, app) = router::mcp_only_router(crib, ServerOptions::default());
+    let who = AuthenticatedCaller::set_at_startup(CallerIdentity::anonymous());
+    let peer = McpPeer::new(app.clone(), who, None, ListMode::default());
+    let peer = peer.with_origin(CallEndpoint::Stdio, &RequestContext::default());
+    let spoken = mcp::stdio::serve_client(peer, BufReader::new(input), output).await;
     app.stop().await;
     spoken
 }
@@ -84,11 +84,11 @@ pub async fn speak(
 /// let app = axum::Router::<()>::new().layer(layer);
 /// # drop(app);
 /// ```
-pub fn providers_per_request<F>(provides: F) -> PerRequest<impl Fn(&mut Parts) + Clone>
+pub fn providers_per_request<F>(provides: F) -> PerRequestLayer<impl Fn(&mut Parts) + Clone>
 where
     F: Fn(&Parts) -> Vec<Arc<dyn ToolProvider>> + Clone,
 {
-    PerRequest(move |parts: &mut Parts| {
+    PerRequestLayer(move |parts: &mut Parts| {
         let earlier = parts.extensions.remove::<RequestProviders>().unwrap_or_default();
         let all = earlier.iter().cloned().chain(provides(parts)).collect::<Vec<_>>();
         if !all.is_empty() {
@@ -109,11 +109,11 @@ where
 /// let app = axum::Router::<()>::new().layer(layer);
 /// # drop(app);
 /// ```
-pub fn user_per_request<F>(names: F) -> PerRequest<impl Fn(&mut Parts) + Clone>
+pub fn user_per_request<F>(names: F) -> PerRequestLayer<impl Fn(&mut Parts) + Clone>
 where
     F: Fn(&Parts) -> Option<String> + Clone,
 {
-    PerRequest(move |parts: &mut Parts| {
+    PerRequestLayer(move |parts: &mut Parts| {
         if parts.extensions.get::<RequestUser>().is_none()
             && let Some(name) = names(parts)
         {
@@ -128,24 +128,24 @@ pub(crate) struct RequestUser(pub(crate) Arc<str>);
 
 /// The layer of [`providers_per_request`] and [`user_per_request`].
 #[derive(Clone, Copy, Debug)]
-pub struct PerRequest<F>(F);
+pub struct PerRequestLayer<F>(F);
 
-/// The tower service of [`PerRequest`]: edits the parts of each request before the inner service runs.
+/// The tower service of [`PerRequestLayer`]: edits the parts of each request before the inner service runs.
 #[derive(Clone, Copy, Debug)]
-pub struct EachRequest<F, S> {
-    mark: F,
+pub struct PerRequestService<F, S> {
+    edit_parts: F,
     inner: S,
 }
 
-impl<F: Clone, S> Layer<S> for PerRequest<F> {
-    type Service = EachRequest<F, S>;
+impl<F: Clone, S> Layer<S> for PerRequestLayer<F> {
+    type Service = PerRequestService<F, S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        EachRequest { mark: self.0.clone(), inner }
+        PerRequestService { edit_parts: self.0.clone(), inner }
     }
 }
 
-impl<F, S, B> Service<Request<B>> for EachRequest<F, S>
+impl<F, S, B> Service<Request<B>> for PerRequestService<F, S>
 where
     F: Fn(&mut Parts),
     S: Service<Request<B>>,
@@ -160,7 +160,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> S::Future {
         let (mut parts, body) = request.into_parts();
-        (self.mark)(&mut parts);
+        (self.edit_parts)(&mut parts);
         self.inner.call(Request::from_parts(parts, body))
     }
 }

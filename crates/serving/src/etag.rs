@@ -4,24 +4,24 @@ use axum::http::header::{HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use model::Digest;
 use serde::Serialize;
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Problem, ProblemCode};
 
 /// A strong entity tag (RFC 9110, 8.8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tag(Digest);
+pub(crate) struct EntityTag(Digest);
 
-impl Tag {
+impl EntityTag {
     /// The tag of everything an admin can edit; pass nothing that changes by itself.
-    pub(crate) fn of(state: &impl Serialize) -> Self {
+    pub(crate) fn of_state(state: &impl Serialize) -> Self {
         Self(Digest::of_canonical(&serde_json::to_value(state).expect("states are JSON")))
     }
 
     /// The tag of exactly these bytes.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        Self(Digest::of(bytes))
+        Self(Digest::of_bytes(bytes))
     }
 
-    pub(crate) fn header(self) -> HeaderValue {
+    pub(crate) fn to_header(self) -> HeaderValue {
         HeaderValue::try_from(format!("\"{}\"", self.0)).expect("a digest is hexadecimal")
     }
 }
@@ -36,10 +36,10 @@ pub(crate) enum IfMatch {
 }
 
 impl IfMatch {
-    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Problem> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Self, Problem> {
         let malformed = || {
             let detail = "`If-Match` is `*` or a list of tags in quotes, as `ETag` says them";
-            Problem::new(Code::InvalidRequest, detail)
+            Problem::new(ProblemCode::InvalidRequest, detail)
         };
         let mut tags = Vec::new();
         for value in headers.get_all(IF_MATCH) {
@@ -59,7 +59,7 @@ impl IfMatch {
         Ok(if headers.contains_key(IF_MATCH) { Self::OneOf(tags) } else { Self::Anything })
     }
 
-    pub(crate) fn holds(&self, now: Tag) -> bool {
+    pub(crate) fn is_satisfied_by(&self, now: EntityTag) -> bool {
         match self {
             Self::Anything => true,
             Self::OneOf(tags) => tags.contains(&now.0.to_string()),
@@ -78,7 +78,7 @@ pub(crate) enum IfNoneMatch {
 
 impl IfNoneMatch {
     /// Parses the header. Malformed tags match nothing, so the caller receives the full answer.
-    pub(crate) fn read(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
         let mut tags = Vec::new();
         for text in values.flat_map(|text| text.split(',')).map(str::trim) {
@@ -90,7 +90,7 @@ impl IfNoneMatch {
         Self::OneOf(tags)
     }
 
-    pub(crate) fn has(&self, now: Tag) -> bool {
+    pub(crate) fn contains_tag(&self, now: EntityTag) -> bool {
         match self {
             Self::Anything => true,
             Self::OneOf(tags) => tags.contains(&now.0.to_string()),
@@ -107,7 +107,7 @@ mod tests {
         for value in values {
             headers.append(IF_MATCH, HeaderValue::from_static(value));
         }
-        IfMatch::read(&headers).ok()
+        IfMatch::from_headers(&headers).ok()
     }
 
     #[test]
@@ -126,26 +126,30 @@ mod tests {
 
     #[test]
     fn if_none_match_accepts_weak_and_strong_tags() {
-        let tag = Tag::of_bytes(b"list");
+        let tag = EntityTag::of_bytes(b"list");
         let has = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap());
-            IfNoneMatch::read(&headers).has(tag)
+            IfNoneMatch::from_headers(&headers).contains_tag(tag)
         };
-        let text = tag.header().to_str().unwrap().to_owned();
+        let text = tag.to_header().to_str().unwrap().to_owned();
         assert!(has(&text) && has(&format!("W/{text}")) && has(&format!("\"a\" , {text}")));
         assert!(has("*"));
-        assert!(!has("\"a\"") && !has("") && !has(Tag::of_bytes(b"").header().to_str().unwrap()));
-        assert!(!IfNoneMatch::read(&HeaderMap::new()).has(tag));
+        assert!(
+            !has("\"a\"")
+                && !has("")
+                && !has(EntityTag::of_bytes(b"").to_header().to_str().unwrap())
+        );
+        assert!(!IfNoneMatch::from_headers(&HeaderMap::new()).contains_tag(tag));
     }
 
     #[test]
     fn a_tag_matches_itself() {
-        let tag = Tag::of(&"state");
+        let tag = EntityTag::of_state(&"state");
         let mut headers = HeaderMap::new();
-        headers.insert(IF_MATCH, tag.header());
-        let condition = IfMatch::read(&headers).unwrap();
-        assert!(condition.holds(tag));
-        assert!(!condition.holds(Tag::of(&"other")));
+        headers.insert(IF_MATCH, tag.to_header());
+        let condition = IfMatch::from_headers(&headers).unwrap();
+        assert!(condition.is_satisfied_by(tag));
+        assert!(!condition.is_satisfied_by(EntityTag::of_state(&"other")));
     }
 }

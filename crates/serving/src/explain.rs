@@ -5,71 +5,73 @@ use std::path::Path;
 use axum::http::Method;
 use model::{Claims, Visibility, strict_json};
 use serde_json::json;
-use toolcrib::{Explanation, GroupOfTool, HeldTool, Moment, PolicyExplanation, ToolExplanation};
+use toolcrib::{
+    AccessExplanation, GroupOfTool, HeldTool, JournalMoment, PolicyExplanation, ToolExplanation,
+};
 
-use crate::cli::Ended;
+use crate::cli::VerbOutcome;
 use crate::cli::explain as options;
-use crate::config::Config;
-use crate::counter::place::{Place, Reach};
-use crate::failure::Failure;
-use crate::journal::show::snapshot;
-use crate::out::{self, counted, plain};
-use crate::table::section;
+use crate::config::ProgramConfig;
+use crate::counter::place::{AdminBackend, JournalAccess};
+use crate::failure::CliError;
+use crate::journal::show::read_snapshot;
+use crate::out::{self, count_noun, escape_for_terminal};
+use crate::table::table_section;
 use crate::target;
 
 /// Maximum bytes of the claims; larger than any token.
-const LIMIT: u64 = 1 << 20;
+const MAX_CLAIMS_BYTES: u64 = 1 << 20;
 
-pub(crate) async fn explain(
-    config: &Config,
-    arguments: &options::Explain,
-) -> Result<Ended, Failure> {
-    let claims = claims(&arguments.claims).await?;
+pub(crate) async fn explain_access(
+    config: &ProgramConfig,
+    arguments: &options::ExplainArgs,
+) -> Result<VerbOutcome, CliError> {
+    let claims = read_claims(&arguments.claims).await?;
     let explained = match &arguments.place.server {
-        Some(_) => remote(config, arguments, &claims).await?,
+        Some(_) => explain_remotely(config, arguments, &claims).await?,
         None => {
-            let snapshot = snapshot(&config.journal, arguments.at.as_ref()).await?;
-            toolcrib::explain(&snapshot, &claims, arguments.tool.as_deref())
+            let snapshot = read_snapshot(&config.journal, arguments.at.as_ref()).await?;
+            toolcrib::explain_access(&snapshot, &claims, arguments.tool.as_deref())
         }
     };
     match arguments.json.json {
         true => out::print_json(&explained)?,
-        false => out::print(&text(&explained))?,
+        false => out::print_text(&explanation_text(&explained))?,
     }
     let granted = explained.tools.is_empty() || explained.tools.iter().any(|tool| tool.granted);
-    Ok(if granted { Ended::Fine } else { Ended::ProblemsFound })
+    Ok(if granted { VerbOutcome::Success } else { VerbOutcome::ProblemsFound })
 }
 
 /// Requests the explanation from a running server.
-async fn remote(
-    config: &Config,
-    arguments: &options::Explain,
+async fn explain_remotely(
+    config: &ProgramConfig,
+    arguments: &options::ExplainArgs,
     claims: &Claims,
-) -> Result<Explanation, Failure> {
+) -> Result<AccessExplanation, CliError> {
     let at = arguments.at.as_ref().map(|at| match at.0 {
-        Moment::Position(position) => json!(position.0),
-        Moment::Time(time) => json!(time.to_string()),
+        JournalMoment::Position(position) => json!(position.0),
+        JournalMoment::Time(time) => json!(time.to_string()),
     });
     let asked = json!({"claims": claims, "tool": arguments.tool, "at": at});
-    let server = Place::open(config, &arguments.place, Reach::Read).await?;
-    let answered = server.ask(Method::POST, "/api/access/explain", Some(asked)).await?;
-    serde_json::from_value(answered.body).map_err(Failure::ServerOdd)
+    let server = AdminBackend::connect(config, &arguments.place, JournalAccess::Read).await?;
+    let answered = server.send(Method::POST, "/api/access/explain", Some(asked)).await?;
+    serde_json::from_value(answered.body).map_err(CliError::UnexpectedResponse)
 }
 
-pub(crate) async fn claims(given: &str) -> Result<Claims, Failure> {
+pub(crate) async fn read_claims(given: &str) -> Result<Claims, CliError> {
     let bytes = match given {
-        "-" => target::from_stdin(LIMIT).await?,
+        "-" => target::read_stdin(MAX_CLAIMS_BYTES).await?,
         json if json.trim_start().starts_with('{') => json.as_bytes().to_vec(),
         pair if pair.contains('=') && !Path::new(pair).exists() => {
-            return Err(Failure::ClaimsAsPair { given: pair.to_owned() });
+            return Err(CliError::ClaimsAsPair { given: pair.to_owned() });
         }
-        path => target::from_file(Path::new(path), LIMIT)?,
+        path => target::read_limited_file(Path::new(path), MAX_CLAIMS_BYTES)?,
     };
     // Parse as strictly as a token: with a duplicate claim, it would be unclear which value counts.
-    strict_json::object(&bytes).map(Claims::from).map_err(Failure::ClaimsNotAnObject)
+    strict_json::parse_object(&bytes).map(Claims::from).map_err(CliError::ClaimsNotAnObject)
 }
 
-fn text(explained: &Explanation) -> String {
+fn explanation_text(explained: &AccessExplanation) -> String {
     let mut text = match explained.time {
         Some(time) => format!("As of event {} of {time:.3}\n", explained.position),
         None => "The catalog is empty\n".to_owned(),
@@ -107,7 +109,7 @@ fn policy_text(policy: &PolicyExplanation) -> String {
     };
     for matcher in &policy.verdict.matchers {
         let mark = if matcher.matches { "yes" } else { "no " };
-        text += &format!("         {mark}  {}\n", plain(&matcher.why));
+        text += &format!("         {mark}  {}\n", escape_for_terminal(&matcher.why));
     }
     text
 }
@@ -115,13 +117,17 @@ fn policy_text(policy: &PolicyExplanation) -> String {
 fn tool_text(tool: &ToolExplanation) -> String {
     let verdict = match (&tool.name, tool.visibility) {
         (Some(name), Some(visibility)) => {
-            format!("granted as `{}`, {}", plain(name), seen(visibility))
+            format!("granted as `{}`, {}", escape_for_terminal(name), visibility_text(visibility))
         }
         _ => "not granted".to_owned(),
     };
-    let mut text = format!("\n{}: {verdict}\n  {}\n", plain(&tool.tool), plain(&tool.why));
+    let mut text = format!(
+        "\n{}: {verdict}\n  {}\n",
+        escape_for_terminal(&tool.tool),
+        escape_for_terminal(&tool.why)
+    );
     for stop in tool.stopped_by.iter().skip(1) {
-        text += &format!("  and: {}\n", plain(&stop.message));
+        text += &format!("  and: {}\n", escape_for_terminal(&stop.message));
     }
     for group in &tool.groups {
         text += &format!("  group {}\n", group_text(group));
@@ -133,7 +139,9 @@ fn group_text(group: &GroupOfTool) -> String {
     let membership = &group.membership;
     let has = if membership.member { "has it" } else { "does not have it" };
     let why = match (&membership.reason, membership.decided_by) {
-        (Some(reason), _) if !reason.is_empty() => format!("excluded, {}", plain(reason)),
+        (Some(reason), _) if !reason.is_empty() => {
+            format!("excluded, {}", escape_for_terminal(reason))
+        }
         (_, toolcrib::group::DecidedBy::Exclusion) => "excluded".to_owned(),
         (_, toolcrib::group::DecidedBy::ExplicitEntry) => "named".to_owned(),
         (_, toolcrib::group::DecidedBy::NoSelectors) => "no selectors".to_owned(),
@@ -158,16 +166,16 @@ fn group_text(group: &GroupOfTool) -> String {
 fn held_text(has: &[HeldTool]) -> String {
     let row = |held: &HeldTool| {
         vec![
-            plain(&held.name).into_owned(),
-            plain(held.tool.as_str()).into_owned(),
-            seen(held.visibility).to_owned(),
+            escape_for_terminal(&held.name).into_owned(),
+            escape_for_terminal(held.tool.as_str()).into_owned(),
+            visibility_text(held.visibility).to_owned(),
         ]
     };
     let rows = has.iter().map(row).collect();
-    section(&counted(has.len(), "tool", "tools"), &["NAME", "ID", "VISIBILITY"], rows)
+    table_section(&count_noun(has.len(), "tool", "tools"), &["NAME", "ID", "VISIBILITY"], rows)
 }
 
-fn seen(visibility: Visibility) -> &'static str {
+fn visibility_text(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::Listed => "listed",
         Visibility::Searchable => "searchable",

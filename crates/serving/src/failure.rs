@@ -5,41 +5,41 @@ use std::io;
 use std::path::PathBuf;
 
 use discovery::DiscoveryError;
-use discovery::text::TextError;
+use discovery::text::DocumentError;
 use execution::{CredentialError, HttpToolError, TemplateError};
-use model::InvalidUrl;
+use model::InvalidSourceUrl;
 use toolcrib::{
-    CommandError, InvalidModel, InvalidPlace, JournalError, NoVectors, NotIdentified, SecretError,
-    TransferError,
+    AuthenticationError, CommandError, EmbeddingError, InvalidJournalLocation, InvalidModel,
+    JournalError, SecretError, TransferError,
 };
 use upstream::http::HttpError;
 use upstream::mcp::McpError;
 
-use crate::serve::listen::Listen;
+use crate::serve::listen::ListenAddress;
 use crate::serve::tls::TlsError;
 
 /// The error of a verb.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum CliError {
     #[error(transparent)]
-    Place(#[from] InvalidPlace),
+    InvalidJournal(#[from] InvalidJournalLocation),
     #[error("a journal in memory is gone with its process: give a path or `postgres://…`")]
     InMemory,
     #[error(
         "{events} events are of types this version does not know and may refer to any document: \
          nothing was removed; use the toolcrib that wrote them"
     )]
-    NotUnderstood { events: u64 },
+    UnknownEventTypes { events: u64 },
     #[error("events kept arriving: nothing was removed; try again when less is going on")]
-    Busy,
+    EventsKeepArriving,
     #[error("the environment variable {name} is not UTF-8 text")]
-    Variable { name: &'static str },
+    VariableNotText { name: &'static str },
     #[error("{name} cannot be used: {problem}")]
     Telemetry { name: &'static str, problem: String },
     #[error("the program cannot be started")]
     Start(#[source] io::Error),
     #[error("cannot listen on {address}: give another address with --listen")]
-    Listen { address: Listen, source: io::Error },
+    CannotListen { address: ListenAddress, source: io::Error },
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error("TLS is for a port: leave --tls-cert away, or give an address with --listen")]
@@ -48,9 +48,9 @@ pub(crate) enum Failure {
         "nobody could use a server on {address}: there is no issuer and no API key yet. Name an issuer with --config, start it \
          once on 127.0.0.1 and make a key, or give --allow-anonymous to let everybody in"
     )]
-    NobodyCanCome { address: Listen },
+    NoPossibleCaller { address: ListenAddress },
     #[error("the key in TOOLCRIB_KEY is not taken")]
-    KeyOfAgent(#[source] NotIdentified),
+    AgentKeyRejected(#[source] AuthenticationError),
     #[error("this identity has no group `{0}`: `toolcrib explain` says which it has")]
     NoSuchGroup(String),
     #[error("the key of the first admin cannot be made")]
@@ -66,29 +66,29 @@ pub(crate) enum Failure {
     #[error("`{}` cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("line {line} of `{}` cannot be used", path.display())]
-    Line { path: PathBuf, line: usize, source: serde_json::Error },
+    InvalidLine { path: PathBuf, line: usize, source: serde_json::Error },
     #[error("texts have no vectors")]
-    Vectors(#[from] NoVectors),
+    NoVectors(#[from] EmbeddingError),
     #[error(
         "texts have no vectors: name another folder, or leave it away to search by words alone"
     )]
-    Model(#[from] InvalidModel),
+    InvalidModel(#[from] InvalidModel),
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("what was asked for could not be read to its end: nothing after this is there")]
-    BrokenOff(#[source] axum::Error),
+    Interrupted(#[source] axum::Error),
     #[error("the output cannot be written")]
     Output(#[source] io::Error),
     #[error("the folder of `{}` is not there: make it first", path.display())]
-    NoFolder { path: PathBuf },
+    MissingFolder { path: PathBuf },
     #[error("`{}` is there already: give another name, or --force to replace it", path.display())]
-    Exists { path: PathBuf },
+    FileExists { path: PathBuf },
     #[error("`{}` is not an ordinary file: use `-` and redirect the output", path.display())]
     NotAFile { path: PathBuf },
     #[error("`{}` is the journal itself: give another name", path.display())]
-    IsTheJournal { path: PathBuf },
+    IsJournalFile { path: PathBuf },
     #[error("position {asked} is not there yet: the journal ends at {end}")]
-    NotThereYet { asked: u64, end: u64 },
+    PositionAhead { asked: u64, end: u64 },
     #[error(
         "there is no stream `{name}`: streams are called `upstream_source-ID`, `source_tool-ID`, `tool_group-ID`, \
          `access_policy-ID`, `label-ID` and `api_key-ID`"
@@ -103,9 +103,9 @@ pub(crate) enum Failure {
     #[error("standard input cannot be read")]
     Stdin(#[source] io::Error),
     #[error("the target cannot be fetched")]
-    TargetUrl(#[source] InvalidUrl),
+    TargetUrl(#[source] InvalidSourceUrl),
     #[error("--base-url cannot be used")]
-    BaseUrl(#[source] InvalidUrl),
+    BaseUrl(#[source] InvalidSourceUrl),
     #[error(transparent)]
     Fetch(#[from] DiscoveryError),
     #[error("{target}")]
@@ -123,13 +123,13 @@ pub(crate) enum Failure {
     #[error(
         "the server answered with something else than was asked for: is it a toolcrib of this version?"
     )]
-    ServerOdd(#[source] serde_json::Error),
+    UnexpectedResponse(#[source] serde_json::Error),
     #[error(
         "nothing of the demo is kept: leave --journal away, and the variable TOOLCRIB_JOURNAL empty"
     )]
     DemoInMemory,
     #[error("no TARGET could be read\n{}", .0.join("\n"))]
-    NothingToServe(Vec<String>),
+    NoReadableTarget(Vec<String>),
     #[error(
         "`{file}` is an http manifest, which is read from the server that it is of: give the URL that its `/tools` is below"
     )]
@@ -151,7 +151,7 @@ pub(crate) enum Failure {
         "--header takes NAME=REF, where REF is `env:NAME` or `file:PATH`; the value is not given itself"
     )]
     HeaderOption,
-    #[error("there is no tool `{name}`: {}", suggestion(near))]
+    #[error("there is no tool `{name}`: {}", tool_suggestion(near))]
     NoSuchTool { name: String, near: Vec<String> },
     #[error("tool `{tool}` cannot be called")]
     NotCallable { tool: String, source: HttpToolError },
@@ -168,9 +168,9 @@ pub(crate) enum Failure {
     #[error(
         "somebody has changed `{stream}` since the plan was made: nothing was applied; plan again"
     )]
-    Overtaken { stream: String },
+    OutdatedPlan { stream: String },
     #[error("the configuration cannot be used\n{}", problems.join("\n"))]
-    Declared { problems: Vec<String> },
+    InvalidConfig { problems: Vec<String> },
     #[error(transparent)]
     Issuer(#[from] toolcrib::IssuerError),
     #[error(
@@ -184,7 +184,7 @@ pub(crate) enum Failure {
     #[error("the arguments of `{tool}` are wrong\n{}", problems.join("\n"))]
     Arguments { tool: String, problems: Vec<String> },
     #[error(transparent)]
-    Request(TemplateError),
+    InvalidRequest(TemplateError),
     #[error("a credential is given as SCHEME=env:NAME or SCHEME=file:PATH, never as it is")]
     CredentialOption,
     #[error(transparent)]
@@ -195,13 +195,13 @@ pub(crate) enum Failure {
     )]
     OtherOrigin { to: String, from: String },
     #[error("{message}")]
-    Called { message: String },
+    CallFailed { message: String },
     #[error("`{given}` says nothing of it: give KEY=VALUE, such as `description='For the staff'`")]
     PairExpected { given: String },
     #[error("`{file}` cannot be used")]
-    BodyFile { file: String, source: TextError },
+    BodyFile { file: String, source: DocumentError },
     #[error("`{file}` is to be a mapping, such as `name: Pets`")]
-    BodyNoMapping { file: String },
+    BodyNotAnObject { file: String },
     #[error(
         "what is it? Add settings.kind=openapi for a specification, mcp for an MCP server, or http_manifest, workflow, builtin or custom"
     )]
@@ -209,7 +209,7 @@ pub(crate) enum Failure {
     #[error(
         "each running server knows by itself which sources it leaves alone: say which one with --server"
     )]
-    ResetHere,
+    ResetNeedsServer,
     #[error("the server's list has no end: {rows} came, and it has more of the same")]
     EndlessList { rows: usize },
     #[error("--server is the address of a server, such as `http://127.0.0.1:8080`")]
@@ -221,9 +221,9 @@ pub(crate) enum Failure {
     #[error(
         "a server runs on the journal `{place}`: give --server with its address, and TOOLCRIB_KEY with an admin's key"
     )]
-    ServerRuns { place: String },
+    JournalInUse { place: String },
     #[error("{sentence}")]
-    Refused {
+    Rejected {
         status: u16,
         sentence: String,
         /// Fields of the request, each with its error message.
@@ -231,38 +231,38 @@ pub(crate) enum Failure {
     },
 }
 
-fn suggestion(near: &[String]) -> String {
+fn tool_suggestion(near: &[String]) -> String {
     match near {
         [] => "`toolcrib discover` lists them".to_owned(),
         near => format!("did you mean `{}`?", near.join("`, `")),
     }
 }
 
-impl Failure {
+impl CliError {
     /// The error for a plan that could not be applied.
     pub(crate) fn not_applied(error: CommandError) -> Self {
         match error {
             CommandError::Journal(JournalError::Conflict { stream, .. }) => {
-                Self::Overtaken { stream: stream.to_string() }
+                Self::OutdatedPlan { stream: stream.to_string() }
             }
             other => Self::NotApplied(other),
         }
     }
 
     /// The message and its causes in one line, without repeating a cause that the message already contains.
-    pub(crate) fn sentence(&self) -> String {
-        model::sentence(self)
+    pub(crate) fn full_message(&self) -> String {
+        model::format_error_chain(self)
     }
 
     /// Whether the target may be something other than the expected document.
     pub(crate) fn may_be_no_document(&self) -> bool {
         match self {
-            Self::Fetch(DiscoveryError::Status { .. }) => true,
+            Self::Fetch(DiscoveryError::UnexpectedStatus { .. }) => true,
             Self::NoTools { source, .. } | Self::Fetch(source) => matches!(
                 source,
-                DiscoveryError::Unknown
+                DiscoveryError::UnknownDocument
                     | DiscoveryError::WebPage
-                    | DiscoveryError::Text(_)
+                    | DiscoveryError::InvalidText(_)
                     | DiscoveryError::NotOpenapi
                     | DiscoveryError::NotAnHttpManifest { .. }
             ),
@@ -273,9 +273,9 @@ impl Failure {
     /// The exit code of the program, for scripts.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused { status: 404, .. } => 4,
-            Self::Refused { status: 401 | 403, .. } => 5,
-            Self::Refused { status: 409 | 412, .. } | Self::ServerRuns { .. } => 6,
+            Self::Rejected { status: 404, .. } => 4,
+            Self::Rejected { status: 401 | 403, .. } => 5,
+            Self::Rejected { status: 409 | 412, .. } | Self::JournalInUse { .. } => 6,
             _ => 1,
         }
     }
@@ -303,17 +303,17 @@ mod tests {
     #[test]
     fn a_cause_is_appended_and_not_repeated() {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
-        let output = Failure::Output(full()).sentence();
+        let output = CliError::Output(full()).full_message();
         assert_eq!(output, format!("the output cannot be written: {}", full()));
-        let repeated = Failure::Transfer(TransferError::Write(full())).sentence();
+        let repeated = CliError::Transfer(TransferError::Write(full())).full_message();
         assert_eq!(repeated, format!("the export cannot be written: {}", full()));
     }
 
     #[test]
     fn a_broken_pipe_is_seen_through_every_layer() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(Failure::Output(broken()).is_broken_pipe());
-        assert!(Failure::Transfer(TransferError::Write(broken())).is_broken_pipe());
-        assert!(!Failure::InMemory.is_broken_pipe());
+        assert!(CliError::Output(broken()).is_broken_pipe());
+        assert!(CliError::Transfer(TransferError::Write(broken())).is_broken_pipe());
+        assert!(!CliError::InMemory.is_broken_pipe());
     }
 }

@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 use toolcrib::{AgentView, ViewedTool};
 
 use crate::agents::AgentTool;
-use crate::app::App;
-use crate::prepared::{Form, Prepared};
+use crate::app::AppState;
+use crate::prepared::{ListVariant, SerializedList};
 
 /// Ready-made function definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ToolFormat")]
-pub(crate) enum Format {
+pub(crate) enum ToolFormat {
     /// All that is known, in our own words.
     #[default]
     #[serde(skip)]
@@ -37,14 +37,14 @@ pub(crate) enum Format {
     HttpManifest,
 }
 
-impl Format {
+impl ToolFormat {
     /// The whole list, from the cache if possible.
-    pub(crate) fn list(self, app: &App, view: &AgentView) -> Prepared {
-        app.prepared.get(view, self.form(), || self.write(view))
+    pub(crate) fn cached_list(self, app: &AppState, view: &AgentView) -> SerializedList {
+        app.prepared.get_or_serialize(view, self.list_variant(), || self.serialize_list(view))
     }
 
-    fn form(self) -> Form {
-        Form::new(match self {
+    fn list_variant(self) -> ListVariant {
+        ListVariant::new(match self {
             Self::Data => "data",
             Self::Mcp => "mcp",
             Self::Openai => "openai",
@@ -56,7 +56,7 @@ impl Format {
     }
 
     /// Serializes the whole list.
-    pub(crate) fn write(self, view: &AgentView) -> Vec<u8> {
+    pub(crate) fn serialize_list(self, view: &AgentView) -> Vec<u8> {
         let tools = view.list();
         let (start, end) = match self {
             // Gemini rejects a tool without function declarations.
@@ -74,7 +74,7 @@ impl Format {
             if 0 < number {
                 bytes.push(b',');
             }
-            let tool = self.tool(view, tool);
+            let tool = self.tool_to_json(view, tool);
             serde_json::to_writer(&mut bytes, &tool).expect("a tool is JSON");
         }
         bytes.extend(end.as_bytes());
@@ -82,12 +82,12 @@ impl Format {
     }
 
     /// Size of a tool in a list, in bytes.
-    pub(crate) fn size(self, view: &AgentView, tool: &ViewedTool) -> u64 {
-        self.tool(view, tool).to_string().len() as u64 + 1
+    pub(crate) fn serialized_size(self, view: &AgentView, tool: &ViewedTool) -> u64 {
+        self.tool_to_json(view, tool).to_string().len() as u64 + 1
     }
 
     /// The tool's name in this format. MCP accepts any name; model APIs and URL paths do not.
-    pub(crate) fn name(self, tool: &ViewedTool) -> Cow<'_, str> {
+    pub(crate) fn tool_name(self, tool: &ViewedTool) -> Cow<'_, str> {
         match self {
             Self::Data | Self::Mcp => Cow::Borrowed(tool.name()),
             Self::Openai
@@ -99,15 +99,14 @@ impl Format {
     }
 
     /// One tool in this format.
-    pub(crate) fn tool(self, view: &AgentView, tool: &ViewedTool) -> Value {
-        let (name, description) = (self.name(tool), tool.description());
+    pub(crate) fn tool_to_json(self, view: &AgentView, tool: &ViewedTool) -> Value {
+        let (name, description) = (self.tool_name(tool), tool.description());
         match self {
-            Self::Data => {
-                serde_json::to_value(AgentTool::of(view, tool)).expect("a tool of ours is JSON")
-            }
-            Self::Mcp => Value::Object(of_mcp(tool)),
+            Self::Data => serde_json::to_value(AgentTool::from_tool(view, tool))
+                .expect("a tool of ours is JSON"),
+            Self::Mcp => Value::Object(tool_to_mcp(tool)),
             Self::HttpManifest => {
-                let mut shown = Value::Object(of_mcp(tool));
+                let mut shown = Value::Object(tool_to_mcp(tool));
                 shown["endpoint"] = format!("/tools/{name}").into();
                 shown["method"] = "POST".into();
                 shown["name"] = name.into();
@@ -115,26 +114,26 @@ impl Format {
             }
             Self::Openai => json!({
                 "type": "function",
-                "function": {"name": name, "description": description, "parameters": parameters(tool)},
+                "function": {"name": name, "description": description, "parameters": parameters_schema(tool)},
             }),
             // Without `strict: false`, the API treats the schema as a strict one, which most schemas are not.
             Self::OpenaiResponses => json!({
                 "type": "function", "name": name, "description": description,
-                "parameters": parameters(tool), "strict": false,
+                "parameters": parameters_schema(tool), "strict": false,
             }),
             Self::Anthropic => {
-                json!({"name": name, "description": description, "input_schema": parameters(tool)})
+                json!({"name": name, "description": description, "input_schema": parameters_schema(tool)})
             }
             Self::Gemini => json!({
-                "name": name, "description": description, "parametersJsonSchema": parameters(tool),
+                "name": name, "description": description, "parametersJsonSchema": parameters_schema(tool),
             }),
         }
     }
 }
 
 /// A tool in the format of MCP.
-pub(crate) fn of_mcp(tool: &ViewedTool) -> Map<String, Value> {
-    let mut others = tool.more();
+pub(crate) fn tool_to_mcp(tool: &ViewedTool) -> Map<String, Value> {
+    let mut others = tool.extra_fields();
     let mut shown = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         shown.extend(value.map(|value| (name.to_owned(), value)));
@@ -142,7 +141,7 @@ pub(crate) fn of_mcp(tool: &ViewedTool) -> Map<String, Value> {
     put("name", Some(tool.name().into()));
     put("title", others.shift_remove("title"));
     put("description", Some(tool.description().into()));
-    put("inputSchema", Some(object_schema(tool)));
+    put("inputSchema", Some(object_schema_of(tool)));
     put("outputSchema", tool.output_schema());
     for (name, value) in others {
         shown.entry(name).or_insert(value);
@@ -151,7 +150,7 @@ pub(crate) fn of_mcp(tool: &ViewedTool) -> Map<String, Value> {
 }
 
 /// The input schema with `"type": "object"`, since arguments are always an object.
-fn object_schema(tool: &ViewedTool) -> Value {
+fn object_schema_of(tool: &ViewedTool) -> Value {
     match tool.input_schema() {
         Value::Object(schema) if schema.contains_key("type") => Value::Object(schema),
         Value::Object(others) => {
@@ -163,8 +162,8 @@ fn object_schema(tool: &ViewedTool) -> Value {
 }
 
 /// The input schema for APIs that reject an object schema without `properties`.
-fn parameters(tool: &ViewedTool) -> Value {
-    let mut schema = object_schema(tool);
+fn parameters_schema(tool: &ViewedTool) -> Value {
+    let mut schema = object_schema_of(tool);
     if schema.get("properties").is_none() {
         schema["properties"] = json!({});
     }

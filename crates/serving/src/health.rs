@@ -11,32 +11,32 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use toolcrib::Authenticator;
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::problem::Problem;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
 /// A catalog that lags behind the journal by more than this is not ready.
-const BEHIND: Duration = Duration::from_secs(5);
+const MAX_CATALOG_LAG: Duration = Duration::from_secs(5);
 /// Timeout of the write probe, an empty append to the journal.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
+const JOURNAL_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a probe result is reused, so that frequent health checks do not load the journal.
-const KNOWN_FOR: Duration = Duration::from_secs(1);
+const PROBE_RESULT_TTL: Duration = Duration::from_secs(1);
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_live", "/health/live", live)
-            .open("about", "Say that the process runs")
-            .answers_plain::<Live>(),
-        Route::get("get_ready", "/health/ready", ready)
-            .open("about", "Say whether the server should be sent requests")
-            .answers_plain::<Ready>(),
+        ApiRoute::get("get_live", "/health/live", report_live)
+            .open_to_all("about", "Say that the process runs")
+            .returns_json::<LivenessReport>(),
+        ApiRoute::get("get_ready", "/health/ready", report_ready)
+            .open_to_all("about", "Say whether the server should be sent requests")
+            .returns_json::<ReadinessReport>(),
     ]
 }
 
 /// A process that runs.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Live")]
-struct Live {
+struct LivenessReport {
     /// `live`
     status: &'static str,
 }
@@ -44,19 +44,19 @@ struct Live {
 /// A server that should be sent requests.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Ready")]
-struct Ready {
+struct ReadinessReport {
     /// `ready`
     status: &'static str,
     /// What is not as it should be, and no reason to ask another.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    notes: Vec<Note>,
+    notes: Vec<ReadinessNote>,
 }
 
 /// Why a server should not be sent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "NotReadyReason")]
-pub(crate) enum Reason {
+pub(crate) enum NotReadyReason {
     /// It is about to stop.
     Draining,
     /// The journal cannot be written now.
@@ -69,7 +69,7 @@ pub(crate) enum Reason {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ReadyNote")]
-enum Note {
+enum ReadinessNote {
     /// The keys of an issuer could not be had, or not lately.
     IssuerKeys,
     /// The configuration file has a version that cannot be applied.
@@ -78,48 +78,49 @@ enum Note {
 
 /// The result of the last write probe of the journal, and its time.
 #[derive(Default)]
-pub(crate) struct Health(Mutex<Option<(Instant, bool)>>);
+pub(crate) struct JournalProbe(Mutex<Option<(Instant, bool)>>);
 
-impl Health {
-    async fn journal_is_written(&self, app: &App) -> bool {
+impl JournalProbe {
+    async fn is_journal_writable(&self, app: &AppState) -> bool {
         let mut known = self.0.lock().await;
         if let Some((at, is_written)) = *known
-            && at.elapsed() < KNOWN_FOR
+            && at.elapsed() < PROBE_RESULT_TTL
         {
             return is_written;
         }
-        let written = tokio::time::timeout(WRITTEN_WITHIN, app.crib.catalog().check_writing());
+        let written =
+            tokio::time::timeout(JOURNAL_PROBE_TIMEOUT, app.crib.catalog().check_writable());
         let is_written = matches!(written.await, Ok(Ok(())));
         *known = Some((Instant::now(), is_written));
         is_written
     }
 }
 
-async fn live() -> Json<Live> {
-    Json(Live { status: "live" })
+async fn report_live() -> Json<LivenessReport> {
+    Json(LivenessReport { status: "live" })
 }
 
-async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
+async fn report_ready(State(app): State<AppState>) -> Result<Json<ReadinessReport>, Problem> {
     let mut reasons = Vec::new();
     if app.is_draining() {
-        reasons.push(Reason::Draining);
+        reasons.push(NotReadyReason::Draining);
     }
-    if !app.health.journal_is_written(&app).await {
-        reasons.push(Reason::JournalUnavailable);
+    if !app.health.is_journal_writable(&app).await {
+        reasons.push(NotReadyReason::JournalUnavailable);
     }
-    if BEHIND < app.crib.catalog().behind_for() {
-        reasons.push(Reason::CatalogBehind);
+    if MAX_CATALOG_LAG < app.crib.catalog().time_behind() {
+        reasons.push(NotReadyReason::CatalogBehind);
     }
     if !reasons.is_empty() {
         return Err(Problem::not_ready(reasons));
     }
-    let issuers = app.crib.authenticator().map(Authenticator::issuers).unwrap_or_default();
+    let issuers = app.crib.authenticator().map(Authenticator::issuer_states).unwrap_or_default();
     let mut notes = Vec::new();
     if issuers.iter().any(|issuer| issuer.degraded) {
-        notes.push(Note::IssuerKeys);
+        notes.push(ReadinessNote::IssuerKeys);
     }
-    if app.followed.get().is_some_and(|state| !state.now().is_applied) {
-        notes.push(Note::Configuration);
+    if app.config_follower.get().is_some_and(|state| !state.current_status().is_applied) {
+        notes.push(ReadinessNote::Configuration);
     }
-    Ok(Json(Ready { status: "ready", notes }))
+    Ok(Json(ReadinessReport { status: "ready", notes }))
 }

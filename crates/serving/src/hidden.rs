@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The paths that can be hidden to protect these files.
-pub(crate) fn hidden<'a>(files: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
+pub(crate) fn hideable_paths<'a>(files: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
     let files: Vec<PathBuf> =
         files.into_iter().filter_map(|file| file.canonicalize().ok()).collect();
     let home = std::env::home_dir();
-    let hidden = can_be_hidden(&files, home.as_deref(), is_settled);
+    let hidden = filter_hideable(&files, home.as_deref(), is_root_only);
     for file in files.iter().filter(|file| !hidden.iter().any(|hidden| file.starts_with(hidden))) {
         tracing::info!(
             "the programs of sources can read `{}`, as it is not in a folder of its own below folders of root: give \
@@ -24,12 +24,12 @@ pub(crate) fn hidden<'a>(files: impl IntoIterator<Item = &'a Path>) -> Vec<PathB
     hidden
 }
 
-fn can_be_hidden(
+fn filter_hideable(
     files: &[PathBuf],
     home: Option<&Path>,
     is_settled: impl Fn(&Path) -> bool,
 ) -> Vec<PathBuf> {
-    let mut hidden: Vec<PathBuf> = files.iter().map(|file| whole_folder(file, files)).collect();
+    let mut hidden: Vec<PathBuf> = files.iter().map(|file| enclosing_folder(file, files)).collect();
     hidden.retain(|path| {
         let is_home = home.is_some_and(|home| home.starts_with(path));
         let mut above = path.ancestors().skip(1);
@@ -42,7 +42,7 @@ fn can_be_hidden(
 }
 
 /// The folder of a file if it contains nothing else, otherwise the file. Files of a journal share its name as prefix.
-fn whole_folder(file: &Path, files: &[PathBuf]) -> PathBuf {
+fn enclosing_folder(file: &Path, files: &[PathBuf]) -> PathBuf {
     let is_ours = |path: PathBuf| {
         let path = path.to_string_lossy();
         files.iter().any(|file| path.starts_with(&*file.to_string_lossy()))
@@ -54,7 +54,7 @@ fn whole_folder(file: &Path, files: &[PathBuf]) -> PathBuf {
 }
 
 /// Whether only root can create files in the folder.
-fn is_settled(folder: &Path) -> bool {
+fn is_root_only(folder: &Path) -> bool {
     folder.metadata().is_ok_and(|folder| folder.uid() == 0 && folder.mode() & 0o022 == 0)
 }
 
@@ -74,7 +74,7 @@ mod tests {
         let hidden = |file: &str, home: Option<&str>, unsettled: &[&str]| {
             let home = home.map(at);
             let is_settled = |folder: &Path| !unsettled.iter().any(|name| folder == at(name));
-            let hidden = can_be_hidden(&[at(file)], home.as_deref(), is_settled);
+            let hidden = filter_hideable(&[at(file)], home.as_deref(), is_settled);
             hidden.first().map(|path| path.strip_prefix(&base).unwrap().display().to_string())
         };
         let own = Some("own".to_owned());

@@ -5,31 +5,31 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use model::{ErrorCode, Failure, ToolResult};
+use model::{CallFailure, ErrorCode, ToolResult};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
-use toolcrib::{CallContext, CallDoor, Called, Means, ToolAnswer};
+use toolcrib::{AuthMethod, CallContext, CallEndpoint, CallResult, ToolAnswer};
 
-use crate::agents::prefer::Prefer;
-use crate::answer::Named;
-use crate::app::App;
-use crate::body::Exact;
+use crate::agents::prefer::PreferHeader;
+use crate::answer::PathName;
+use crate::app::AppState;
+use crate::body::ExactJsonBody;
 use crate::caller::Caller;
-use crate::coming::Coming;
-use crate::format::Format;
+use crate::coming::RequestContext;
+use crate::format::ToolFormat;
 use crate::problem::Problem;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_http_manifest", "/tools", list)
-            .agent("agents", "List the tools that the caller may use, as an http manifest")
-            .lists::<HttpManifest>(),
-        Route::post("call_http_tool", "/tools/{name}", call)
-            .agent("agents", "Call a tool of the http manifest")
-            .may_take::<Map<String, Value>>()
-            .calls()
-            .answers_plain::<ToolResult>(),
+        ApiRoute::get("get_http_manifest", "/tools", get_manifest)
+            .for_agents("agents", "List the tools that the caller may use, as an http manifest")
+            .returns_list::<HttpManifest>(),
+        ApiRoute::post("call_http_tool", "/tools/{name}", call_manifest_tool)
+            .for_agents("agents", "Call a tool of the http manifest")
+            .with_optional_body::<Map<String, Value>>()
+            .marked_as_tool_call()
+            .returns_json::<ToolResult>(),
     ]
 }
 
@@ -37,14 +37,14 @@ pub(crate) fn routes() -> Vec<Route> {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it says what is written, and lists are written tool by tool")]
 struct HttpManifest {
-    tools: Vec<Entry>,
+    tools: Vec<HttpManifestTool>,
 }
 
 /// A tool, as MCP shows it, and where it is called. There may be more members.
 #[derive(JsonSchema)]
 #[schemars(rename = "HttpManifestTool", rename_all = "camelCase")]
 #[expect(dead_code, reason = "it says what is written, and lists are written tool by tool")]
-struct Entry {
+struct HttpManifestTool {
     /// What it is called.
     name: String,
     /// For the model to read.
@@ -59,41 +59,58 @@ struct Entry {
     method: String,
 }
 
-async fn list(Caller(identity): Caller, State(app): State<App>, headers: HeaderMap) -> Response {
-    Format::HttpManifest.list(&app, &app.crib.view_of(&identity)).answer(&headers)
+async fn get_manifest(
+    Caller(identity): Caller,
+    State(app): State<AppState>,
+    headers: HeaderMap,
+) -> Response {
+    ToolFormat::HttpManifest
+        .cached_list(&app, &app.crib.view_for_identity(&identity))
+        .into_response_for(&headers)
 }
 
-async fn call(
+async fn call_manifest_tool(
     Caller(identity): Caller,
-    State(app): State<App>,
-    coming: Coming,
-    prefer: Prefer,
-    Named(name): Named,
-    Exact(arguments): Exact<Map<String, Value>>,
+    State(app): State<AppState>,
+    coming: RequestContext,
+    prefer: PreferHeader,
+    PathName(name): PathName,
+    ExactJsonBody(arguments): ExactJsonBody<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
-    let view = app.crib.view_of(&identity).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Manifest, &identity)).within(prefer.patience());
-    let view = view.by_search();
-    let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
-    let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
+    let view = app
+        .crib
+        .view_for_identity(&identity)
+        .with_request_credentials(&identity.request_credentials);
+    let view = view
+        .with_via(coming.via_endpoint(CallEndpoint::Manifest, &identity))
+        .with_client_timeout(prefer.call_time_limit());
+    let view = view.search_only();
+    let tool = view.find(&name).inspect_err(|missing| view.record_missing_tool(missing))?;
+    let called = view.call_found_tool(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {
-        Called::Done(done) => match done.lacks_scopes() {
+        CallResult::Completed(done) => match done.scope_failure() {
             // Respond with a status: a client that can get a wider token acts on the status.
-            Some(failure) if matches!(identity.means, Means::Token) => {
-                let Failure { message, scopes, .. } = failure.clone();
+            Some(failure) if matches!(identity.auth_method, AuthMethod::Token) => {
+                let CallFailure { message, scopes, .. } = failure.clone();
                 return Err(Problem::scopes_missing(message, scopes));
             }
-            _ => done.into_answer(),
+            _ => done.into_tool_answer(),
         },
-        Called::Error { message, as_ours, .. } => failed(as_ours, &message),
-        Called::Asks(_) | Called::Unable(_) => {
+        CallResult::ProtocolError { message, error_code: as_ours, .. } => {
+            failed_answer(as_ours, &message)
+        }
+        CallResult::InputRequired(_) | CallResult::MissingCapability(_) => {
             let why = "the tool asks its caller, and nobody can be asked here";
-            failed(ErrorCode::BuiltinError, why)
+            failed_answer(ErrorCode::BuiltinError, why)
         }
     };
     Ok(Json(answer.into_map()))
 }
 
-fn failed(code: ErrorCode, why: &str) -> ToolAnswer {
-    ToolAnswer::Ours(ToolResult::failed(Failure::new(code, format!("Error: {why}"), false)))
+fn failed_answer(code: ErrorCode, why: &str) -> ToolAnswer {
+    ToolAnswer::Built(ToolResult::from_failure(CallFailure::new(
+        code,
+        format!("Error: {why}"),
+        false,
+    )))
 }

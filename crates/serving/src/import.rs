@@ -11,36 +11,37 @@ use std::path::Path;
 
 use catalog::source::SourceCommand;
 use model::{
-    ApiKeyLocation, Auth, InvalidCommand, Isolation, Lifecycle, SecretRef, Settings, SourceId,
-    SourceProfile, SourceUrl, StdioCommand,
+    ApiKeyLocation, CommandProblem, Isolation, Lifecycle, SecretRef, SourceId, SourceProfile,
+    SourceSettings, SourceUrl, StdioCommand, UpstreamAuth,
 };
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    Catalog, Command, CommandError, Context, JournalPlace, Refusal, Secrets, SystemClock,
+    Catalog, ChangeContext, Command, CommandError, CommandRefusal, JournalLocation, SecretStore,
+    SystemClock,
 };
 use url::Url;
 
-use crate::cli::Ended;
-use crate::cli::import::ImportServers;
-use crate::config::Config;
-use crate::failure::Failure;
-use crate::journal::{open_or_make, show};
+use crate::cli::VerbOutcome;
+use crate::cli::import::ImportServersArgs;
+use crate::config::ProgramConfig;
+use crate::failure::CliError;
+use crate::journal::{open_or_create, show};
 use crate::{out, target};
 
 /// Maximum bytes of a file.
-const LIMIT: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// An MCP server in the configuration of another program.
 #[derive(Debug, PartialEq)]
-struct Server {
+struct ImportedServer {
     name: String,
     description: String,
-    place: Place,
+    transport: ImportedTransport,
 }
 
 #[derive(Debug, PartialEq)]
-enum Place {
+enum ImportedTransport {
     Program {
         program: String,
         arguments: Vec<String>,
@@ -55,27 +56,33 @@ enum Place {
 
 /// A server that cannot be imported, with the reason.
 #[derive(Debug, PartialEq)]
-struct NotTaken {
+struct SkippedServer {
     name: String,
     why: String,
 }
 
-type Read = Vec<Result<Server, NotTaken>>;
+type ParsedServers = Vec<Result<ImportedServer, SkippedServer>>;
 
-pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<Ended, Failure> {
+pub(crate) async fn import_mcp_servers(
+    config: &ProgramConfig,
+    given: &ImportServersArgs,
+) -> Result<VerbOutcome, CliError> {
     let bytes = match given.file.as_str() {
-        "-" => target::from_stdin(LIMIT).await?,
-        path => target::from_file(Path::new(path), LIMIT)?,
+        "-" => target::read_stdin(MAX_FILE_BYTES).await?,
+        path => target::read_limited_file(Path::new(path), MAX_FILE_BYTES)?,
     };
-    let read = read(&given.file, &bytes)?;
+    let read = parse_servers(&given.file, &bytes)?;
     let key = config.sealing_key(given.sealing_key_file.as_deref())?;
     // A dry run registers in an in-memory journal, which is then dropped.
     let (journal, taken) = match given.dry_run {
-        true => (JournalPlace::Memory.open(SystemClock).await?, sources_of(&config.journal).await?),
-        false => (open_or_make(&config.journal).await?, BTreeSet::new()),
+        true => (
+            JournalLocation::Memory.open(SystemClock).await?,
+            existing_sources(&config.journal).await?,
+        ),
+        false => (open_or_create(&config.journal).await?, BTreeSet::new()),
     };
-    let secrets = Secrets::new(std::sync::Arc::clone(&journal), key, SystemClock, |_| None);
-    let mut store = Store { secrets };
+    let secrets = SecretStore::new(std::sync::Arc::clone(&journal), key, SystemClock, |_| None);
+    let mut store = ImportSecretStore { secrets };
     let catalog = Catalog::open(journal).await?;
     let (done, not_done) = match given.dry_run {
         true => ("would be registered as", "would not be taken"),
@@ -83,85 +90,86 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
     };
     let mut is_whole = true;
     for one in read {
-        match register(&catalog, &taken, &mut store, one).await? {
+        match register_source(&catalog, &taken, &mut store, one).await? {
             Ok((id, server)) => {
-                let name = plain(&server.name);
-                let place = server.place.to_string();
-                out::print(&format!("{name}: {done} `{id}`: {}", plain(&place)))?;
+                let name = plain_text(&server.name);
+                let place = server.transport.to_string();
+                out::print_text(&format!("{name}: {done} `{id}`: {}", plain_text(&place)))?;
             }
-            Err(NotTaken { name, why }) => {
+            Err(SkippedServer { name, why }) => {
                 is_whole = false;
-                out::note(&format!("{} {not_done}: {why}", plain(&name)));
+                out::print_note(&format!("{} {not_done}: {why}", plain_text(&name)));
             }
         }
     }
     catalog.close().await;
     if !given.dry_run {
-        out::note(
+        out::print_note(
             "a server refreshes new sources by itself; programs need `toolcrib serve --allow-stdio`",
         );
     }
-    Ok(if is_whole { Ended::Fine } else { Ended::ProblemsFound })
+    Ok(if is_whole { VerbOutcome::Success } else { VerbOutcome::ProblemsFound })
 }
 
 /// The ids of the existing sources. A missing journal file has none; it is not created.
-async fn sources_of(place: &JournalPlace) -> Result<BTreeSet<SourceId>, Failure> {
-    if matches!(place, JournalPlace::File(path) if !path.exists()) {
+async fn existing_sources(place: &JournalLocation) -> Result<BTreeSet<SourceId>, CliError> {
+    if matches!(place, JournalLocation::File(path) if !path.exists()) {
         return Ok(BTreeSet::new());
     }
-    let snapshot = show::snapshot(place, None).await?;
+    let snapshot = show::read_snapshot(place, None).await?;
     Ok(snapshot.sources().map(|entry| entry.source.id.clone()).collect())
 }
 
 /// Parses all servers of a file.
-fn read(file: &str, bytes: &[u8]) -> Result<Read, Failure> {
+fn parse_servers(file: &str, bytes: &[u8]) -> Result<ParsedServers, CliError> {
     let text = client_file::without_comments(&String::from_utf8_lossy(bytes));
     let document: Value = serde_json::from_str(&text)
-        .map_err(|source| Failure::ImportNotJson { file: target::shown(file), source })?;
-    let servers = client_file::servers(&document).or_else(|| server_json::servers(&document));
-    servers.ok_or(Failure::ImportUnknown)
+        .map_err(|source| CliError::ImportNotJson { file: target::display_target(file), source })?;
+    let servers = client_file::parse_client_file(&document)
+        .or_else(|| server_json::parse_registry_document(&document));
+    servers.ok_or(CliError::ImportUnknown)
 }
 
-async fn register(
+async fn register_source(
     catalog: &Catalog,
     taken: &BTreeSet<SourceId>,
-    store: &mut Store,
-    server: Result<Server, NotTaken>,
-) -> Result<Result<(SourceId, Server), NotTaken>, Failure> {
+    store: &mut ImportSecretStore,
+    server: Result<ImportedServer, SkippedServer>,
+) -> Result<Result<(SourceId, ImportedServer), SkippedServer>, CliError> {
     let server = match server {
         Ok(server) => server,
         Err(not) => return Ok(Err(not)),
     };
     let name = server.name.clone();
-    let not = |why: String| Ok(Err(NotTaken { name: name.clone(), why }));
+    let not = |why: String| Ok(Err(SkippedServer { name: name.clone(), why }));
     let Ok(id) = SourceId::from_name(&server.name) else {
         return not("no id can be made of its name".to_owned());
     };
     if taken.contains(&id) || catalog.snapshot().source(&id).is_some() {
         return not(format!("there is a source `{id}` already"));
     }
-    let profile = match profile(&id, &server, store).await? {
+    let profile = match build_profile(&id, &server, store).await? {
         Ok(profile) => profile,
         Err(why) => return not(why),
     };
     let command = Command::Source(id.clone(), SourceCommand::Register(profile));
-    match catalog.execute(command, Context::by("cli:import"), None).await {
+    match catalog.execute(command, ChangeContext::by_actor("cli:import"), None).await {
         Ok(_) => Ok(Ok((id, server))),
-        Err(CommandError::Refused(refusal @ Refusal::AlreadyExists { .. })) => {
+        Err(CommandError::Refused(refusal @ CommandRefusal::AlreadyExists { .. })) => {
             not(refusal.to_string())
         }
-        Err(error) => Err(Failure::NotRegistered(error)),
+        Err(error) => Err(CliError::NotRegistered(error)),
     }
 }
 
-async fn profile(
+async fn build_profile(
     id: &SourceId,
-    server: &Server,
-    store: &mut Store,
-) -> Result<Result<SourceProfile, String>, Failure> {
-    let (mut url, mut auth, mut command) = (None, Auth::None, None);
-    match &server.place {
-        Place::Program { program, arguments, environment, folder } => {
+    server: &ImportedServer,
+    store: &mut ImportSecretStore,
+) -> Result<Result<SourceProfile, String>, CliError> {
+    let (mut url, mut auth, mut command) = (None, UpstreamAuth::None, None);
+    match &server.transport {
+        ImportedTransport::Program { program, arguments, environment, folder } => {
             let mut started = StdioCommand {
                 program: program.as_str().into(),
                 arguments: arguments.iter().map(|text| text.as_str().into()).collect(),
@@ -170,15 +178,16 @@ async fn profile(
                 sandbox: None,
             };
             // Validate before sealing any secret: a rejected server must leave nothing behind.
-            let variables = environment.keys().filter_map(|name| InvalidCommand::of_variable(name));
-            if let Some(problem) = started.problems().into_iter().chain(variables).next() {
+            let variables =
+                environment.keys().filter_map(|name| CommandProblem::for_variable(name));
+            if let Some(problem) = started.find_problems().into_iter().chain(variables).next() {
                 return Ok(Err(problem.to_string()));
             }
-            if let Some(why) = arguments.iter().find_map(|argument| objection(argument)) {
+            if let Some(why) = arguments.iter().find_map(|argument| reject_argument(argument)) {
                 return Ok(Err(why));
             }
             for (name, value) in environment {
-                match store.keep(&format!("{id}/{name}"), value).await? {
+                match store.store_value(&format!("{id}/{name}"), value).await? {
                     Ok(reference) => {
                         started.environment.insert(name.as_str().into(), reference);
                     }
@@ -187,7 +196,7 @@ async fn profile(
             }
             command = Some(started);
         }
-        Place::Url { url: text, headers } => {
+        ImportedTransport::Url { url: text, headers } => {
             match text.parse::<SourceUrl>() {
                 Ok(parsed) => url = Some(parsed),
                 Err(error) => return Ok(Err(error.to_string())),
@@ -197,7 +206,7 @@ async fn profile(
                 return Ok(Err(why.to_owned()));
             }
             if let Some((name, value)) = headers.first_key_value() {
-                auth = match of_header(id, name, value, store).await? {
+                auth = match auth_from_header(id, name, value, store).await? {
                     Ok(auth) => auth,
                     Err(why) => return Ok(Err(why)),
                 };
@@ -205,7 +214,7 @@ async fn profile(
         }
     }
     let (lifecycle, isolation) = (Lifecycle::Persistent, Isolation::Auto);
-    let settings = Settings::Mcp { command, lifecycle, isolation };
+    let settings = SourceSettings::Mcp { command, lifecycle, isolation };
     let profile = json!({"name": server.name, "description": server.description, "settings": settings, "auth": auth});
     let mut profile: SourceProfile = match serde_json::from_value(profile) {
         Ok(profile) => profile,
@@ -215,42 +224,42 @@ async fn profile(
     Ok(Ok(profile))
 }
 
-async fn of_header(
+async fn auth_from_header(
     id: &SourceId,
     name: &str,
     value: &str,
-    store: &mut Store,
-) -> Result<Result<Auth, String>, Failure> {
+    store: &mut ImportSecretStore,
+) -> Result<Result<UpstreamAuth, String>, CliError> {
     let bearer =
         value.strip_prefix("Bearer ").filter(|_| name.eq_ignore_ascii_case("authorization"));
-    let kept = store.keep(&format!("{id}/{name}"), bearer.unwrap_or(value)).await?;
+    let kept = store.store_value(&format!("{id}/{name}"), bearer.unwrap_or(value)).await?;
     Ok(kept.map(|reference| match bearer {
-        Some(_) => Auth::Bearer { token: reference },
+        Some(_) => UpstreamAuth::Bearer { token: reference },
         None => {
             let (location, name) = (ApiKeyLocation::Header, name.into());
-            Auth::ApiKey { location, name, value: reference }
+            UpstreamAuth::ApiKey { location, name, value: reference }
         }
     }))
 }
 
 /// Seals the values of imported servers as secrets.
-struct Store {
-    secrets: Secrets,
+struct ImportSecretStore {
+    secrets: SecretStore,
 }
 
-impl Store {
+impl ImportSecretStore {
     /// A reference to a value: `${NAME}` becomes an environment reference, every other value is sealed.
-    async fn keep(
+    async fn store_value(
         &mut self,
         name: &str,
         value: &str,
-    ) -> Result<Result<SecretRef, String>, Failure> {
-        if let Some(variable) = variable(value) {
+    ) -> Result<Result<SecretRef, String>, CliError> {
+        if let Some(variable) = variable_name(value) {
             return Ok(format!("env:{variable}")
                 .parse()
-                .map_err(|_| format!("`{}` is no name of a variable", plain(variable))));
+                .map_err(|_| format!("`{}` is no name of a variable", plain_text(variable))));
         }
-        match self.secrets.seal(name, &SecretString::from(value)).await {
+        match self.secrets.seal_secret(name, &SecretString::from(value)).await {
             Ok(reference) => Ok(Ok(reference)),
             Err(toolcrib::SecretError::NoKey) => Ok(Err(
                 "its secrets must be sealed: give --sealing-key-file FILE, here and to the \
@@ -263,9 +272,9 @@ impl Store {
 }
 
 /// Why an argument cannot be stored in a source as it is; `None` if it can.
-fn objection(argument: &str) -> Option<String> {
+fn reject_argument(argument: &str) -> Option<String> {
     if argument.contains("${") {
-        let shown = plain(argument);
+        let shown = plain_text(argument);
         return Some(format!(
             "nobody fills in its argument `{shown}` here: write what it stands for"
         ));
@@ -280,30 +289,30 @@ fn objection(argument: &str) -> Option<String> {
 }
 
 /// The name of the variable in `${NAME}` or `${env:NAME}`.
-fn variable(value: &str) -> Option<&str> {
+fn variable_name(value: &str) -> Option<&str> {
     let name = value.strip_prefix("${")?.strip_suffix('}')?;
     Some(name.strip_prefix("env:").unwrap_or(name)).filter(|name| !name.contains([':', '$', '{']))
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ImportedTransport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Program { program, arguments, .. } => {
                 let words = std::iter::once(program).chain(arguments);
-                let words: Vec<_> = words.map(|word| plain(word)).collect();
+                let words: Vec<_> = words.map(|word| plain_text(word)).collect();
                 f.write_str(&words.join(" "))
             }
-            Self::Url { url, .. } => f.write_str(&plain(url.split('?').next().unwrap_or(url))),
+            Self::Url { url, .. } => f.write_str(&plain_text(url.split('?').next().unwrap_or(url))),
         }
     }
 }
 
-fn plain(text: &str) -> String {
-    out::plain(text).into_owned()
+fn plain_text(text: &str) -> String {
+    out::escape_for_terminal(text).into_owned()
 }
 
 /// The string, number and boolean fields of an object, as strings.
-fn texts(object: Option<&Value>) -> BTreeMap<String, String> {
+fn string_map(object: Option<&Value>) -> BTreeMap<String, String> {
     let object = object.and_then(Value::as_object).into_iter().flatten();
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -313,7 +322,7 @@ fn texts(object: Option<&Value>) -> BTreeMap<String, String> {
     object.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect()
 }
 
-fn text(object: &Map<String, Value>, name: &str) -> Option<String> {
+fn string_field(object: &Map<String, Value>, name: &str) -> Option<String> {
     object.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
@@ -323,17 +332,17 @@ mod tests {
 
     #[test]
     fn a_variable_is_distinguished_from_a_value() {
-        assert_eq!(variable("${TOKEN}"), Some("TOKEN"));
-        assert_eq!(variable("${env:TOKEN}"), Some("TOKEN"));
+        assert_eq!(variable_name("${TOKEN}"), Some("TOKEN"));
+        assert_eq!(variable_name("${env:TOKEN}"), Some("TOKEN"));
         for value in ["TOKEN", "${input:token}", "a ${TOKEN}", "${a}${b}", ""] {
-            assert_eq!(variable(value), None, "{value}");
+            assert_eq!(variable_name(value), None, "{value}");
         }
     }
 
     #[test]
     fn a_file_of_unknown_format_is_rejected() {
-        assert!(matches!(read("f", b"{"), Err(Failure::ImportNotJson { .. })));
-        assert!(matches!(read("f", b"{}"), Err(Failure::ImportUnknown)));
-        assert!(matches!(read("f", b"[1]"), Err(Failure::ImportUnknown)));
+        assert!(matches!(parse_servers("f", b"{"), Err(CliError::ImportNotJson { .. })));
+        assert!(matches!(parse_servers("f", b"{}"), Err(CliError::ImportUnknown)));
+        assert!(matches!(parse_servers("f", b"[1]"), Err(CliError::ImportUnknown)));
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use tokio::time::error::Elapsed;
 
-pub(crate) async fn in_time<F: Future>(within: Duration, work: F) -> Result<F::Output, Elapsed> {
+pub(crate) async fn with_lazy_timeout<F: Future>(
+    within: Duration,
+    work: F,
+) -> Result<F::Output, Elapsed> {
     let mut work = std::pin::pin!(work);
     // This first poll registers the same task's waker, so polling again inside `timeout` is sound.
     match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {

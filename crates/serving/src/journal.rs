@@ -9,31 +9,31 @@ pub(crate) mod verify;
 
 use std::sync::Arc;
 
-use toolcrib::{Journal, JournalPlace, SystemClock};
+use toolcrib::{Journal, JournalLocation, SystemClock};
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// Opens the journal read-only; a server may have it open meanwhile.
-pub(crate) async fn open_to_read(place: &JournalPlace) -> Result<Arc<dyn Journal>, Failure> {
-    refuse_memory(place)?;
+pub(crate) async fn open_to_read(place: &JournalLocation) -> Result<Arc<dyn Journal>, CliError> {
+    reject_in_memory(place)?;
     Ok(place.open_read_only(SystemClock).await?)
 }
 
 /// Opens the journal for writing and creates it if it does not exist.
-pub(crate) async fn open_or_make(place: &JournalPlace) -> Result<Arc<dyn Journal>, Failure> {
-    refuse_memory(place)?;
+pub(crate) async fn open_or_create(place: &JournalLocation) -> Result<Arc<dyn Journal>, CliError> {
+    reject_in_memory(place)?;
     Ok(place.open(SystemClock).await?)
 }
 
 /// Opens an existing journal for writing. If it does not exist, it fails: a mistyped path must not create a journal.
-pub(crate) async fn open_to_change(place: &JournalPlace) -> Result<Arc<dyn Journal>, Failure> {
+pub(crate) async fn open_to_change(place: &JournalLocation) -> Result<Arc<dyn Journal>, CliError> {
     drop(open_to_read(place).await?);
-    open_or_make(place).await
+    open_or_create(place).await
 }
 
-fn refuse_memory(place: &JournalPlace) -> Result<(), Failure> {
+fn reject_in_memory(place: &JournalLocation) -> Result<(), CliError> {
     match place {
-        JournalPlace::Memory => Err(Failure::InMemory),
-        JournalPlace::File(_) | JournalPlace::Postgres(_) => Ok(()),
+        JournalLocation::Memory => Err(CliError::InMemory),
+        JournalLocation::File(_) | JournalLocation::Postgres(_) => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! The HTTP and MCP endpoints of a server, and the program `toolcrib`.
 //!
-//! [`doors`] builds all endpoints; [`program`] is the command line around them. A program that embeds toolcrib mounts
-//! [`mcp_router`] in its own router, or serves MCP over [`stdio`].
+//! [`build_endpoints`] builds all endpoints; [`run_program`] is the command line around them. A program that embeds toolcrib mounts
+//! [`mcp_router`] in its own router, or serves MCP over [`serve_stdio`].
 
 mod activity;
 mod admin;
@@ -83,16 +83,17 @@ mod workflow;
 #[doc = include_str!("../../../docs/embedding.md")]
 mod guide {}
 
-pub use app::{App, Options};
-pub use doors::Doors;
+pub use app::{AppState, ServerOptions};
+pub use doors::EndpointRouter;
 pub use embedded::{
-    EachRequest, PerRequest, mcp_router, providers_per_request, speak, stdio, user_per_request,
+    PerRequestLayer, PerRequestService, mcp_router, providers_per_request, serve_lines,
+    serve_stdio, user_per_request,
 };
 pub use mcp::introduce_as;
-pub use metrics::metrics;
-pub use names::{HostName, Names, Origin, PublicUrl};
-pub use program::program;
-pub use protected_resource::{ProtectedResource, Scope};
-pub use router::doors;
-pub use serve::connections::{Limits, serve};
-pub use serve::listener::Listener;
+pub use metrics::all_metrics;
+pub use names::{HostName, PublicUrl, ServerNames, WebOrigin};
+pub use program::run_program;
+pub use protected_resource::{OAuthScope, ProtectedResource};
+pub use router::build_endpoints;
+pub use serve::connections::{ConnectionLimits, serve_connections};
+pub use serve::listener::ServerListener;

@@ -6,30 +6,30 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::cli::{Cli, Ended};
-use crate::failure::Failure;
+use crate::cli::{Cli, VerbOutcome};
+use crate::failure::CliError;
 use crate::out;
 
-pub(crate) fn completions(shell: Shell) -> Result<Ended, Failure> {
+pub(crate) fn print_completions(shell: Shell) -> Result<VerbOutcome, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "toolcrib", &mut script);
-    print_all(&script)
+    print_bytes(&script)
 }
 
 /// Prints one page: the program, followed by each of its verbs.
-pub(crate) fn print() -> Result<Ended, Failure> {
+pub(crate) fn print_manual() -> Result<VerbOutcome, CliError> {
     let mut command = Cli::command();
     command.build();
     let mut page = Vec::new();
     let rendered = Man::new(command.clone()).render(&mut page).and_then(|()| {
         let verbs = command.get_subcommands().filter(|verb| verb.get_name() != "help");
-        verbs.cloned().try_for_each(|verb| verb_of(verb, &mut page))
+        verbs.cloned().try_for_each(|verb| render_verb(verb, &mut page))
     });
-    rendered.map_err(Failure::Output)?;
-    print_all(&page)
+    rendered.map_err(CliError::Output)?;
+    print_bytes(&page)
 }
 
-fn verb_of(verb: clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
+fn render_verb(verb: clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     let title = format!(".SH TOOLCRIB {}\n", verb.get_name().to_uppercase());
     page.extend(title.as_bytes());
     let man = Man::new(verb);
@@ -39,7 +39,7 @@ fn verb_of(verb: clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     man.render_extra_section(page)
 }
 
-fn print_all(bytes: &[u8]) -> Result<Ended, Failure> {
-    out::print(&String::from_utf8_lossy(bytes))?;
-    Ok(Ended::Fine)
+fn print_bytes(bytes: &[u8]) -> Result<VerbOutcome, CliError> {
+    out::print_text(&String::from_utf8_lossy(bytes))?;
+    Ok(VerbOutcome::Success)
 }

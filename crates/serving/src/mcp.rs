@@ -29,49 +29,49 @@ mod tasks;
 
 pub use self::era::introduce_as;
 
-use toolcrib::Seal;
+use toolcrib::StateCipher;
 
-use self::asked::{Asked, Stoppable};
-use self::kept::Streams;
-use self::pages::Pages;
-pub(crate) use self::peer::Peer;
-use self::sessions::Sessions;
-use self::tasks::Tasks;
-use crate::work::Work;
+use self::asked::{CancellableCalls, PendingQuestions};
+use self::kept::ResumableStreams;
+use self::pages::McpPageCache;
+pub(crate) use self::peer::McpPeer;
+use self::sessions::McpSessions;
+use self::tasks::McpTasks;
+use crate::work::BackgroundTasks;
 
 /// Path of the endpoint over HTTP.
-pub(crate) const PATH: &str = "/mcp";
+pub(crate) const MCP_PATH: &str = "/mcp";
 
 /// State of the endpoint between messages; none of it authenticates a caller.
-pub(crate) struct Mcp {
-    pages: Pages,
-    seal: Seal,
-    asked: Asked,
-    stoppable: Stoppable,
-    tasks: Tasks,
-    sessions: Sessions,
-    streams: Streams,
+pub(crate) struct McpEndpoint {
+    pages: McpPageCache,
+    seal: StateCipher,
+    questions: PendingQuestions,
+    cancellable_calls: CancellableCalls,
+    tasks: McpTasks,
+    sessions: McpSessions,
+    streams: ResumableStreams,
     /// Calls that continue after their client has disconnected.
-    work: Work,
+    background_work: BackgroundTasks,
 }
 
-impl Mcp {
-    pub(crate) fn new(seal: Seal) -> Self {
+impl McpEndpoint {
+    pub(crate) fn new(seal: StateCipher) -> Self {
         Self {
-            pages: Pages::new(),
+            pages: McpPageCache::new(),
             seal,
-            asked: Asked::default(),
-            stoppable: Stoppable::default(),
-            tasks: Tasks::default(),
-            sessions: Sessions::new(),
-            streams: Streams::default(),
-            work: Work::default(),
+            questions: PendingQuestions::default(),
+            cancellable_calls: CancellableCalls::default(),
+            tasks: McpTasks::default(),
+            sessions: McpSessions::new(),
+            streams: ResumableStreams::default(),
+            background_work: BackgroundTasks::default(),
         }
     }
 
     /// Aborts the calls that are still running.
-    pub(crate) async fn stop(&self) {
-        self.work.stop().await;
+    pub(crate) async fn stop_background_work(&self) {
+        self.background_work.abort_all().await;
     }
 }
 

@@ -11,105 +11,117 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use toolcrib::telemetry::{EXPORT_METRICS, METRICS, Metric, MetricKind, Reading, TEXT};
+use toolcrib::telemetry::{
+    EXPORT_METRICS, METRICS, MetricDefinition, MetricKind, MetricsSnapshot, PROMETHEUS_CONTENT_TYPE,
+};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::Admin;
 use crate::health;
-use crate::names::Names;
-use crate::problem::{Code, Problem};
-use crate::route::Route;
+use crate::names::ServerNames;
+use crate::problem::{Problem, ProblemCode};
+use crate::route::ApiRoute;
 
-const PATH: &str = "/metrics";
+const METRICS_PATH: &str = "/metrics";
 
 /// Every metric that the server exports.
-pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    METRICS.into_iter().chain(OURS).chain(EXPORT_METRICS)
+pub fn all_metrics() -> impl Iterator<Item = &'static MetricDefinition> {
+    METRICS.into_iter().chain(SERVER_METRICS).chain(EXPORT_METRICS)
 }
 
-static STREAMS: Metric = Metric {
+static STREAMS_OPEN: MetricDefinition = MetricDefinition {
     name: "toolcrib_streams_open",
     kind: MetricKind::Gauge,
     labels: &[],
     help: "Streams that stay open to tell of changes.",
 };
-static WAITING: Metric = Metric {
+static CALLS_WAITING: MetricDefinition = MetricDefinition {
     name: "toolcrib_calls_waiting",
     kind: MetricKind::Gauge,
     labels: &[],
     help: "Calls that wait for their turn, since more come than can be done.",
 };
-static REFUSED: Metric = Metric {
+static CALLS_REFUSED: MetricDefinition = MetricDefinition {
     name: "toolcrib_calls_refused_total",
     kind: MetricKind::Counter,
     labels: &[],
     help: "Calls that were refused, since too many waited or for too long.",
 };
-static BUILD: Metric = Metric {
+static BUILD_VERSION: MetricDefinition = MetricDefinition {
     name: "toolcrib_build_info",
     kind: MetricKind::Gauge,
     labels: &["version"],
     help: "Always 1; the version of the program.",
 };
-static OURS: [&Metric; 9] = [
+static SERVER_METRICS: [&MetricDefinition; 9] = [
     &doors::REQUESTS,
     &doors::REQUEST_DURATION,
     &doors::REQUESTS_ACTIVE,
     &doors::MCP_REQUESTS,
     &doors::MCP_SESSIONS,
-    &STREAMS,
-    &WAITING,
-    &REFUSED,
-    &BUILD,
+    &STREAMS_OPEN,
+    &CALLS_WAITING,
+    &CALLS_REFUSED,
+    &BUILD_VERSION,
 ];
 
-pub(crate) fn routes() -> Vec<Route> {
-    let admins = Route::get("get_metrics", PATH, for_admins);
-    vec![admins.admin("about", "Show what was measured, for Prometheus").shows("text/plain")]
+pub(crate) fn routes() -> Vec<ApiRoute> {
+    let admins = ApiRoute::get("get_metrics", METRICS_PATH, get_metrics);
+    vec![
+        admins
+            .for_admins("about", "Show what was measured, for Prometheus")
+            .returns_document("text/plain"),
+    ]
 }
 
-async fn for_admins(Admin(_): Admin, State(app): State<App>) -> Response {
-    written(&app)
+async fn get_metrics(Admin(_): Admin, State(app): State<AppState>) -> Response {
+    metrics_response(&app)
 }
 
 /// The router of the separate listener: metrics and health checks, without authentication.
-pub(crate) fn alone(app: &App, names: Names) -> Router {
-    let mut router = Router::new().route(PATH, get(async |State(app): State<App>| written(&app)));
+pub(crate) fn metrics_only_router(app: &AppState, names: ServerNames) -> Router {
+    let mut router = Router::new()
+        .route(METRICS_PATH, get(async |State(app): State<AppState>| metrics_response(&app)));
     for route in health::routes() {
         router = router.route(route.path, route.into_handler());
     }
-    let nothing = async || Problem::new(Code::NotFound, "only `/metrics` and `/health` are here");
-    let named = middleware::from_fn_with_state(Arc::new(names), named);
+    let nothing =
+        async || Problem::new(ProblemCode::NotFound, "only `/metrics` and `/health` are here");
+    let named = middleware::from_fn_with_state(Arc::new(names), check_host);
     router.fallback(nothing).layer(named).with_state(app.clone())
 }
 
-async fn named(State(names): State<Arc<Names>>, request: Request, next: Next) -> Response {
-    match names.check(&request) {
+async fn check_host(
+    State(names): State<Arc<ServerNames>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match names.check_request(&request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-fn written(app: &App) -> Response {
+fn metrics_response(app: &AppState) -> Response {
     let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(TEXT)),
+        (CONTENT_TYPE, HeaderValue::from_static(PROMETHEUS_CONTENT_TYPE)),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    (headers, reading(app).to_text()).into_response()
+    (headers, collect_metrics(app).to_prometheus_text()).into_response()
 }
 
 /// Collects the current value of every metric.
-pub(crate) fn reading(app: &App) -> Reading {
-    let mut reading = app.crib.reading();
-    reading.also(OURS.into_iter().chain(EXPORT_METRICS));
+pub(crate) fn collect_metrics(app: &AppState) -> MetricsSnapshot {
+    let mut reading = app.crib.read_metrics();
+    reading.add_metrics(SERVER_METRICS.into_iter().chain(EXPORT_METRICS));
     if let Some(exporter) = &app.options.exporter {
-        exporter.read(&mut reading);
+        exporter.add_metrics(&mut reading);
     }
-    app.doors.read(&mut reading);
-    reading.level(&STREAMS, &[], app.open_streams() as f64);
-    let (waiting, refused) = app.pressure.read();
-    reading.level(&WAITING, &[], waiting as f64);
-    reading.counted(&REFUSED, &[], refused);
-    reading.level(&BUILD, &[env!("CARGO_PKG_VERSION")], 1.0);
+    app.endpoint_metrics.collect_into(&mut reading);
+    reading.add_gauge_value(&STREAMS_OPEN, &[], app.open_streams() as f64);
+    let (waiting, refused) = app.pressure.waiting_and_rejected();
+    reading.add_gauge_value(&CALLS_WAITING, &[], waiting as f64);
+    reading.add_count(&CALLS_REFUSED, &[], refused);
+    reading.add_gauge_value(&BUILD_VERSION, &[env!("CARGO_PKG_VERSION")], 1.0);
     reading
 }

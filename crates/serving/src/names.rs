@@ -10,22 +10,22 @@ use axum::extract::Request;
 use axum::http::header::{HOST, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, Version};
 
-pub(crate) use self::host::Host;
-pub use self::host::{HostName, Origin};
+pub(crate) use self::host::HostAndPort;
+pub use self::host::{HostName, WebOrigin};
 pub use self::public_url::PublicUrl;
-use crate::problem::{Code, Problem};
+use crate::problem::{Problem, ProblemCode};
 
 /// The host names and origins that the server accepts; by default only this machine.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ServerNames {
     names: Vec<HostName>,
-    origins: Vec<Origin>,
-    others: Others,
+    origins: Vec<WebOrigin>,
+    unlisted_hosts: UnlistedHosts,
 }
 
 /// Which hosts are accepted without being listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Others {
+enum UnlistedHosts {
     /// Names and addresses of this machine.
     #[default]
     Local,
@@ -35,79 +35,80 @@ enum Others {
     Any,
 }
 
-impl Names {
+impl ServerNames {
     /// Accepts the configured names and origins, and this machine.
     pub fn new(
         mut names: Vec<HostName>,
-        mut origins: Vec<Origin>,
+        mut origins: Vec<WebOrigin>,
         public_url: Option<&PublicUrl>,
     ) -> Self {
         if let Some(origin) = public_url.map(PublicUrl::origin) {
             names.push(origin.name());
             origins.push(origin.clone());
         }
-        Self { names, origins, others: Others::Local }
+        Self { names, origins, unlisted_hosts: UnlistedHosts::Local }
     }
 
     /// Also accepts hosts that fit the listener. Without configured names, a server that requires credentials accepts any
     /// host: no page can make a browser send one.
     pub fn listening_on(self, address: SocketAddr, needs_credential: bool) -> Self {
         let others = match address.ip().is_loopback() {
-            true => Others::Local,
-            false if self.names.is_empty() && needs_credential => Others::Any,
-            false => Others::Addresses,
+            true => UnlistedHosts::Local,
+            false if self.names.is_empty() && needs_credential => UnlistedHosts::Any,
+            false => UnlistedHosts::Addresses,
         };
-        Self { others, ..self }
+        Self { unlisted_hosts: others, ..self }
     }
 
     /// Accepts any host: the file permissions of the Unix socket restrict who can connect.
-    pub fn on_a_socket(self) -> Self {
-        Self { others: Others::Any, ..self }
+    pub fn on_unix_socket(self) -> Self {
+        Self { unlisted_hosts: UnlistedHosts::Any, ..self }
     }
 
     /// Whether any `Host` is accepted.
-    pub fn has_any(&self) -> bool {
-        self.others == Others::Any
+    pub fn accepts_any_host(&self) -> bool {
+        self.unlisted_hosts == UnlistedHosts::Any
     }
 
-    fn has(&self, host: &Host) -> bool {
-        let is_other = match self.others {
-            Others::Local => host.is_local(),
-            Others::Addresses => host.is_local() || host.address().is_some(),
-            Others::Any => true,
+    fn accepts_host(&self, host: &HostAndPort) -> bool {
+        let is_other = match self.unlisted_hosts {
+            UnlistedHosts::Local => host.is_local(),
+            UnlistedHosts::Addresses => host.is_local() || host.ip_address().is_some(),
+            UnlistedHosts::Any => true,
         };
-        is_other || self.names.iter().any(|name| name.is_of(host))
+        is_other || self.names.iter().any(|name| name.matches_host(host))
     }
 
     /// A page may call its own server. A page on this machine may call any server on this machine.
-    fn has_origin(&self, origin: &Origin, host: Option<&Host>) -> bool {
-        let is_own =
-            |host: &Host| origin.is_of(host) || (origin.host().is_local() && host.is_local());
+    fn accepts_origin(&self, origin: &WebOrigin, host: Option<&HostAndPort>) -> bool {
+        let is_own = |host: &HostAndPort| {
+            origin.matches_host(host) || (origin.host().is_local() && host.is_local())
+        };
         host.is_some_and(is_own) || self.origins.contains(origin)
     }
 
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
-        let host = host(request)?;
-        if host.as_ref().is_some_and(|host| !self.has(host)) {
+    pub(crate) fn check_request(&self, request: &Request) -> Result<(), Problem> {
+        let host = requested_host(request)?;
+        if host.as_ref().is_some_and(|host| !self.accepts_host(host)) {
             let detail = "this server does not go by that name; `public_url` and `allowed_hosts` are its names";
-            return Err(Problem::new(Code::MisdirectedRequest, detail));
+            return Err(Problem::new(ProblemCode::MisdirectedRequest, detail));
         }
-        let Some(text) = only(request.headers(), ORIGIN)? else { return Ok(()) };
-        match text.parse::<Origin>() {
-            Ok(origin) if self.has_origin(&origin, host.as_ref()) => Ok(()),
+        let Some(text) = single_header(request.headers(), ORIGIN)? else { return Ok(()) };
+        match text.parse::<WebOrigin>() {
+            Ok(origin) if self.accepts_origin(&origin, host.as_ref()) => Ok(()),
             Ok(_) | Err(_) => {
                 let detail = "pages from this origin are not served; `allowed_origins` are";
-                Err(Problem::new(Code::Forbidden, detail))
+                Err(Problem::new(ProblemCode::Forbidden, detail))
             }
         }
     }
 }
 
 /// The host that a request targets (RFC 9112, 3.2; RFC 9113, 8.3.1); optional in HTTP/1.0.
-fn host(request: &Request) -> Result<Option<Host>, Problem> {
-    let malformed = || Problem::new(Code::InvalidRequest, "say once which host this is for");
+fn requested_host(request: &Request) -> Result<Option<HostAndPort>, Problem> {
+    let malformed = || Problem::new(ProblemCode::InvalidRequest, "say once which host this is for");
     let target = request.uri().authority().map(|authority| authority.as_str());
-    let header = only(request.headers(), HOST)?;
+    let header = single_header(request.headers(), HOST)?;
     let text = match (target, header) {
         (Some(target), Some(header)) if !target.eq_ignore_ascii_case(header) => {
             return Err(malformed());
@@ -120,13 +121,13 @@ fn host(request: &Request) -> Result<Option<Host>, Problem> {
 }
 
 /// A header that may occur at most once.
-fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem> {
+fn single_header(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem> {
     let mut given = headers.get_all(&name).iter();
     match (given.next(), given.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => Ok(Some(value.to_str().unwrap_or_default())),
         (Some(_), Some(_)) => {
-            Err(Problem::new(Code::InvalidRequest, format!("send `{name}` once")))
+            Err(Problem::new(ProblemCode::InvalidRequest, format!("send `{name}` once")))
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::problem::{self, Written};
-use crate::route::{Answer, Route, Who};
-use crate::schemas::{Schemas, Shape};
+use crate::problem::{self, ProblemBody};
+use crate::route::{ApiRoute, RouteAccess, RouteResponse};
+use crate::schemas::{SchemaSet, TypeSchema};
 
 /// Tags, in display order.
 const TAGS: [(&str, &str); 16] = [
@@ -34,11 +34,11 @@ const DESCRIPTION: &str = "Everything in the catalog can be read, made, changed 
     Members and parameters that are not known are refused.";
 
 /// Builds the whole document.
-pub(crate) fn document(routes: &[Route], schemas: &Schemas) -> Value {
+pub(crate) fn build_document(routes: &[ApiRoute], schemas: &SchemaSet) -> Value {
     let mut paths = Map::new();
     for route in routes {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[route.method.as_str().to_ascii_lowercase()] = operation(route, schemas);
+        path[route.method.as_str().to_ascii_lowercase()] = build_operation(route, schemas);
     }
     let tags: Vec<Value> = TAGS
         .iter()
@@ -61,17 +61,17 @@ pub(crate) fn document(routes: &[Route], schemas: &Schemas) -> Value {
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "An API key (`tcrib_…`) or a token."},
             },
-            "parameters": parameters(),
+            "parameters": header_parameters(),
             "responses": {"Problem": {
                 "description": "Not done; `code` says why",
-                "content": {problem::MEDIA_TYPE: {"schema": schemas.get(Shape::of::<Written>())}},
+                "content": {problem::MEDIA_TYPE: {"schema": schemas.get(TypeSchema::for_type::<ProblemBody>())}},
             }},
             "schemas": schemas.components,
         },
     })
 }
 
-fn parameters() -> Value {
+fn header_parameters() -> Value {
     json!({
         "If-Match": {
             "name": "If-Match", "in": "header", "schema": {"type": "string"},
@@ -93,9 +93,9 @@ fn parameters() -> Value {
     })
 }
 
-fn operation(route: &Route, schemas: &Schemas) -> Value {
+fn build_operation(route: &ApiRoute, schemas: &SchemaSet) -> Value {
     let mut parameters = Vec::new();
-    if let Some(name) = route.parameter() {
+    if let Some(name) = route.path_parameter() {
         let description =
             format!("Its {name}; what is not a letter, digit or one of `-._~` is percent-encoded.");
         parameters.push(json!({
@@ -104,9 +104,12 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
     }
     parameters.extend(query_parameters(route, schemas));
     let named = [
-        ("If-Match", route.is_conditional || route.changes_tagged()),
-        ("Idempotency-Key", route.takes_key),
-        ("If-None-Match", matches!(route.answer, Answer::List(_) | Answer::File(_))),
+        ("If-Match", route.is_conditional || route.changes_tagged_entity()),
+        ("Idempotency-Key", route.takes_idempotency_key),
+        (
+            "If-None-Match",
+            matches!(route.response, RouteResponse::List(_) | RouteResponse::File(_)),
+        ),
         ("Prefer", route.deferred.is_some()),
     ];
     for (name, _) in named.into_iter().filter(|(_, holds)| *holds) {
@@ -116,17 +119,17 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
         "operationId": route.name,
         "summary": route.summary,
         "tags": [route.tag],
-        "responses": responses(route, schemas),
-        "x-toolcrib-for": match route.who {
-            Who::Open => "everybody",
-            Who::Agent => "agents",
-            Who::Admin => "admins",
+        "responses": build_responses(route, schemas),
+        "x-toolcrib-for": match route.access {
+            RouteAccess::Open => "everybody",
+            RouteAccess::Agent => "agents",
+            RouteAccess::Admin => "admins",
         },
     });
-    match route.who {
-        Who::Open => operation["security"] = json!([]),
-        Who::Agent => operation["security"] = json!([{"bearer": []}, {}]),
-        Who::Admin => {}
+    match route.access {
+        RouteAccess::Open => operation["security"] = json!([]),
+        RouteAccess::Agent => operation["security"] = json!([{"bearer": []}, {}]),
+        RouteAccess::Admin => {}
     }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
@@ -144,19 +147,19 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
     operation
 }
 
-fn query_parameters(route: &Route, schemas: &Schemas) -> Vec<Value> {
+fn query_parameters(route: &ApiRoute, schemas: &SchemaSet) -> Vec<Value> {
     let Some(shape) = route.query else { return Vec::new() };
-    let properties = schemas.resolve(schemas.get(shape)).get("properties");
+    let properties = schemas.resolve_ref(schemas.get(shape)).get("properties");
     let properties = properties.and_then(Value::as_object).into_iter().flatten();
     let parameter = |(name, schema): (&String, &Value)| {
         let description = schema.get("description");
-        json!({"name": name, "in": "query", "description": description, "schema": of_parameter(schema)})
+        json!({"name": name, "in": "query", "description": description, "schema": parameter_schema(schema)})
     };
     properties.map(parameter).collect()
 }
 
 /// Removes `null` from the type: a query cannot contain null, so callers omit an optional parameter.
-fn of_parameter(schema: &Value) -> Value {
+fn parameter_schema(schema: &Value) -> Value {
     let is_null = |schema: &Value| schema.get("type").is_some_and(|name| name == "null");
     let choices = schema.get("anyOf").and_then(Value::as_array);
     if let Some(choice) = choices.into_iter().flatten().find(|choice| !is_null(choice)) {
@@ -172,34 +175,36 @@ fn of_parameter(schema: &Value) -> Value {
     schema
 }
 
-fn responses(route: &Route, schemas: &Schemas) -> Value {
-    let (status, mut good) = match route.answer {
-        Answer::Seen(shape) | Answer::Plain(shape) | Answer::List(shape) => (
-            "200",
-            json!({"description": "Done", "content": {"application/json": {"schema": schemas.get(shape)}}}),
-        ),
-        Answer::Made(shape) => (
+fn build_responses(route: &ApiRoute, schemas: &SchemaSet) -> Value {
+    let (status, mut good) = match route.response {
+        RouteResponse::Tagged(shape) | RouteResponse::Plain(shape) | RouteResponse::List(shape) => {
+            (
+                "200",
+                json!({"description": "Done", "content": {"application/json": {"schema": schemas.get(shape)}}}),
+            )
+        }
+        RouteResponse::Created(shape) => (
             "201",
             json!({"description": "Made", "content": {"application/json": {"schema": schemas.get(shape)}}}),
         ),
-        Answer::Document(media_type) | Answer::File(media_type) => {
+        RouteResponse::Document(media_type) | RouteResponse::File(media_type) => {
             ("200", json!({"description": "The document", "content": {media_type: {}}}))
         }
-        Answer::Nothing => ("204", json!({"description": "Done"})),
+        RouteResponse::NoContent => ("204", json!({"description": "Done"})),
     };
     let text = json!({"type": "string"});
-    if matches!(route.answer, Answer::Made(_)) {
+    if matches!(route.response, RouteResponse::Created(_)) {
         good["headers"]["Location"] = json!({"description": "Its address", "schema": text});
     }
-    if matches!(route.answer, Answer::Seen(_) | Answer::Made(_)) {
+    if matches!(route.response, RouteResponse::Tagged(_) | RouteResponse::Created(_)) {
         good["headers"]["ETag"] =
             json!({"description": "Of what an admin can edit", "schema": text});
     }
-    if matches!(route.answer, Answer::List(_) | Answer::File(_)) {
+    if matches!(route.response, RouteResponse::List(_) | RouteResponse::File(_)) {
         good["headers"]["ETag"] = json!({"description": "Of these very bytes", "schema": text});
     }
     let mut responses = json!({status: good});
-    if matches!(route.answer, Answer::List(_) | Answer::File(_)) {
+    if matches!(route.response, RouteResponse::List(_) | RouteResponse::File(_)) {
         responses["304"] = json!({"description": "The caller has it already"});
     }
     if let Some(shape) = route.deferred {
@@ -209,31 +214,31 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
             "content": {"application/json": {"schema": schemas.get(shape)}},
         });
     }
-    for status in problems(route) {
+    for status in problem_statuses(route) {
         responses[status] = json!({"$ref": "#/components/responses/Problem"});
     }
     responses
 }
 
 /// The statuses of the problems that a route can answer.
-fn problems(route: &Route) -> Vec<&'static str> {
+fn problem_statuses(route: &ApiRoute) -> Vec<&'static str> {
     let mut statuses = Vec::new();
-    if route.who != Who::Open {
+    if route.access != RouteAccess::Open {
         statuses.extend(["400", "401", "403"]);
     }
-    if route.parameter().is_some() || route.is_call {
+    if route.path_parameter().is_some() || route.is_call {
         statuses.push("404");
     }
-    if route.changes() || route.is_call {
+    if route.is_change() || route.is_call {
         statuses.push("409");
     }
-    if route.changes_tagged() {
+    if route.changes_tagged_entity() {
         statuses.push("412");
     }
     if route.body.is_some() {
         statuses.extend(["413", "415"]);
     }
-    if route.body.is_some() || route.query.is_some() || route.changes() {
+    if route.body.is_some() || route.query.is_some() || route.is_change() {
         statuses.push("422");
     }
     statuses.push("5XX");

@@ -8,11 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::problem::Problem;
 
-const USUAL: usize = 50;
+const DEFAULT_PAGE_SIZE: usize = 50;
 
 /// Which page of a list.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct Paging {
+#[schemars(rename = "Paging")]
+pub(crate) struct PageQuery {
     /// How many elements at most; 50 if it is left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 200))]
@@ -28,29 +29,29 @@ pub(crate) struct Paging {
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PageOf{T}")]
-pub(crate) struct Page<T> {
+pub(crate) struct ListPage<T> {
     /// In order.
     pub(crate) data: Vec<T>,
     /// Where the next page begins, if there is one.
     pub(crate) next_cursor: Option<String>,
 }
 
-impl Paging {
+impl PageQuery {
     /// Whether an element matches the search text.
-    pub(crate) fn finds(&self, id: &str, name: &str) -> bool {
+    pub(crate) fn matches_search(&self, id: &str, name: &str) -> bool {
         let Some(wanted) = &self.q else { return true };
         id.to_lowercase().contains(wanted) || name.to_lowercase().contains(wanted)
     }
 
     /// The elements of this page, ordered by key. Keys must be unique.
-    pub(crate) fn of<E, T>(
+    pub(crate) fn take_page<E, T>(
         &self,
         elements: impl Iterator<Item = E>,
         key: impl Fn(&E) -> String,
         show: impl Fn(E) -> T,
-    ) -> Result<Page<T>, Problem> {
-        let after = self.cursor.as_deref().map(read_cursor).transpose()?;
-        let limit = self.limit.unwrap_or(USUAL);
+    ) -> Result<ListPage<T>, Problem> {
+        let after = self.cursor.as_deref().map(decode_cursor).transpose()?;
+        let limit = self.limit.unwrap_or(DEFAULT_PAGE_SIZE);
         let mut rest: Vec<(String, E)> = elements
             .map(|element| (key(&element), element))
             .filter(|(key, _)| after.as_ref().is_none_or(|after| after < key))
@@ -64,15 +65,18 @@ impl Paging {
         rest.sort_unstable_by(|one, two| one.0.cmp(&two.0));
         let last = rest.last().filter(|_| has_more);
         let next_cursor = last.map(|(key, _)| URL_SAFE_NO_PAD.encode(key));
-        Ok(Page { data: rest.into_iter().map(|(_, element)| show(element)).collect(), next_cursor })
+        Ok(ListPage {
+            data: rest.into_iter().map(|(_, element)| show(element)).collect(),
+            next_cursor,
+        })
     }
 }
 
-impl<E> Page<E> {
+impl<E> ListPage<E> {
     /// Converts each element.
-    pub(crate) fn map<T>(self, show: impl FnMut(E) -> T) -> Page<T> {
+    pub(crate) fn map_elements<T>(self, show: impl FnMut(E) -> T) -> ListPage<T> {
         let Self { data, next_cursor } = self;
-        Page { data: data.into_iter().map(show).collect(), next_cursor }
+        ListPage { data: data.into_iter().map(show).collect(), next_cursor }
     }
 }
 
@@ -81,9 +85,9 @@ fn in_lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D
     Ok(Option::<String>::deserialize(from)?.map(|text| text.to_lowercase()))
 }
 
-fn read_cursor(text: &str) -> Result<String, Problem> {
+fn decode_cursor(text: &str) -> Result<String, Problem> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-    bytes
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| Problem::field("cursor", "is none of ours: take `next_cursor` as it is"))
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
+        Problem::invalid_field("cursor", "is none of ours: take `next_cursor` as it is")
+    })
 }

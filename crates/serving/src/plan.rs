@@ -16,147 +16,156 @@ use model::Claims;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib::{
-    Catalog, Clock as _, Command, CommandError, Effect, JournalPlace, Position, RefusedAt,
-    Snapshot, Supposed, SystemClock,
+    AccessEffect, Catalog, Clock as _, Command, CommandError, CommandPlan, JournalLocation,
+    Position, RefusedCommand, Snapshot, SystemClock,
 };
 
-use self::change::{Changed, changes};
-use crate::cli::Ended;
-use crate::cli::plan::{self as options, Wanted};
-use crate::config::Config;
-use crate::declared::Declared;
-use crate::declared::document::Document;
-use crate::declared::entry::Identity;
-use crate::declared::mistake::{Mistake, Mistakes};
-use crate::declared::objects::objects;
-use crate::declared::wishes::{Wish, Wishes};
+use self::change::{PlannedChange, diff_objects};
+use crate::cli::VerbOutcome;
+use crate::cli::plan::{self as options, PlanOptions};
+use crate::config::ProgramConfig;
+use crate::declared::DeclaredConfig;
+use crate::declared::document::ConfigDocument;
+use crate::declared::entry::PlanIdentity;
+use crate::declared::mistake::{ConfigProblem, ConfigProblems};
+use crate::declared::objects::declared_objects;
+use crate::declared::wishes::{DeclaredCommand, DeclaredCommands};
 use crate::explain;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::journal::open_to_read;
 use crate::problem::Problem;
-use crate::trace::Files;
+use crate::trace::FileStamps;
 
 /// The changes of a file.
-pub(crate) struct Plan {
-    pub(crate) told: Told,
+pub(crate) struct ConfigPlan {
+    pub(crate) report: PlanReport,
     /// The events, ready to be stored.
-    pub(crate) supposed: Supposed,
+    pub(crate) supposed: CommandPlan,
 }
 
 /// What is said of a plan.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Plan")]
-pub(crate) struct Told {
+pub(crate) struct PlanReport {
     /// Of the last event that was known.
     pub(crate) position: Position,
     /// How many events it takes.
     pub(crate) events: usize,
     /// What would be others than it is.
-    pub(crate) changes: Vec<Changed>,
+    pub(crate) changes: Vec<PlannedChange>,
     /// What would change for whom.
-    pub(crate) identities: Vec<Compared>,
+    pub(crate) identities: Vec<IdentityEffect>,
     /// What is declared of tools that are not known yet.
-    pub(crate) waiting: Mistakes,
+    pub(crate) waiting: ConfigProblems,
     /// What is most likely not meant, or not known before it is done.
-    pub(crate) notes: Mistakes,
+    pub(crate) notes: ConfigProblems,
 }
 
 /// What would change for somebody.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PlannedEffect")]
-pub(crate) struct Compared {
+pub(crate) struct IdentityEffect {
     /// Who.
     pub(crate) name: String,
     #[serde(flatten)]
-    pub(crate) effect: Effect,
+    pub(crate) effect: AccessEffect,
 }
 
 /// The reason why a plan cannot be made.
-pub(crate) enum NotPlanned {
+pub(crate) enum PlanError {
     /// The catalog would reject the declared state.
-    Refused(Mistakes),
+    Rejected(ConfigProblems),
     Failed(CommandError),
 }
 
-impl NotPlanned {
+impl PlanError {
     /// Adds the positions in the file.
-    pub(crate) fn of(self, document: &Document) -> Failure {
+    pub(crate) fn into_failure(self, document: &ConfigDocument) -> CliError {
         match self {
-            Self::Refused(mistakes) => document.refuse(mistakes),
-            Self::Failed(error) => Failure::not_applied(error),
+            Self::Rejected(mistakes) => document.to_failure(mistakes),
+            Self::Failed(error) => CliError::not_applied(error),
         }
     }
 }
 
-impl Compared {
+impl IdentityEffect {
     pub(crate) fn is_affected(&self) -> bool {
-        let Effect { gained, lost, renamed, before, after, .. } = &self.effect;
+        let AccessEffect { gained, lost, renamed, before, after, .. } = &self.effect;
         !gained.is_empty() || !lost.is_empty() || !renamed.is_empty() || before != after
     }
 }
 
-impl Plan {
+impl ConfigPlan {
     /// Computes the changes of a file in a catalog, and their effect on identities.
-    pub(crate) async fn make(
+    pub(crate) async fn compute(
         catalog: &Catalog,
-        declared: &Declared,
+        declared: &DeclaredConfig,
         prune: bool,
-        identities: Vec<Identity>,
-    ) -> Result<Self, NotPlanned> {
+        identities: Vec<PlanIdentity>,
+    ) -> Result<Self, PlanError> {
         let before = catalog.snapshot();
-        let Wishes { wishes, waiting } = Wishes::of(declared, &before, prune);
+        let DeclaredCommands { commands: wishes, missing_tools: waiting } =
+            DeclaredCommands::from_declared(declared, &before, prune);
         let (fields, commands): (Vec<String>, Vec<Command>) =
-            wishes.into_iter().map(|Wish { field, command }| (field, command)).unzip();
-        let supposed = catalog.suppose(&before, &commands).await;
-        let supposed = supposed.map_err(|refused| refusal(declared, &before, &fields, refused))?;
-        let told = Told {
+            wishes.into_iter().map(|DeclaredCommand { field, command }| (field, command)).unzip();
+        let supposed = catalog.plan_commands(&before, &commands).await;
+        let supposed =
+            supposed.map_err(|refused| plan_error(declared, &before, &fields, refused))?;
+        let told = PlanReport {
             position: before.position(),
             events: supposed.len(),
-            changes: changes(&objects(&before), &objects(&supposed.snapshot)),
-            identities: compare(&before, &supposed.snapshot, identities),
-            waiting: waiting.iter().map(|one| notes::waiting(&before, one)).collect(),
-            notes: notes::of(declared, &before, &supposed.snapshot),
+            changes: diff_objects(
+                &declared_objects(&before),
+                &declared_objects(&supposed.snapshot),
+            ),
+            identities: compare_identities(&before, &supposed.snapshot, identities),
+            waiting: waiting.iter().map(|one| notes::missing_tool_note(&before, one)).collect(),
+            notes: notes::collect_notes(declared, &before, &supposed.snapshot),
         };
-        Ok(Self { told, supposed })
+        Ok(Self { report: told, supposed })
     }
 }
 
-fn compare(before: &Snapshot, after: &Snapshot, identities: Vec<Identity>) -> Vec<Compared> {
+fn compare_identities(
+    before: &Snapshot,
+    after: &Snapshot,
+    identities: Vec<PlanIdentity>,
+) -> Vec<IdentityEffect> {
     let (names, claims): (Vec<String>, Vec<Arc<Claims>>) =
         identities.into_iter().map(|identity| (identity.name, identity.claims)).unzip();
-    let effects = toolcrib::effects(before, after, &claims);
-    names.into_iter().zip(effects).map(|(name, effect)| Compared { name, effect }).collect()
+    let effects = toolcrib::access_effects(before, after, &claims);
+    names.into_iter().zip(effects).map(|(name, effect)| IdentityEffect { name, effect }).collect()
 }
 
 /// Converts a rejection by the catalog, with the field of the file that caused it.
-fn refusal(
-    declared: &Declared,
+fn plan_error(
+    declared: &DeclaredConfig,
     before: &Snapshot,
     fields: &[String],
-    refused: RefusedAt,
-) -> NotPlanned {
-    let RefusedAt { number, error } = refused;
+    refused: RefusedCommand,
+) -> PlanError {
+    let RefusedCommand { number, error } = refused;
     match error {
         CommandError::Refused(refusal) => {
             let field = fields.get(number).map_or("", String::as_str);
-            let unknown = notes::unknown(declared, before, field, &refusal);
-            NotPlanned::Refused(match unknown.is_empty() {
-                true => Mistake::all_of(Problem::from(refusal), field),
+            let unknown = notes::unresolved_references(declared, before, field, &refusal);
+            PlanError::Rejected(match unknown.is_empty() {
+                true => ConfigProblem::from_problem(Problem::from(refusal), field),
                 false => unknown,
             })
         }
-        other => NotPlanned::Failed(other),
+        other => PlanError::Failed(other),
     }
 }
 
 /// All identities to compare: the holders of valid API keys, those named in the file, and those on the command line.
-pub(crate) fn identities(
+pub(crate) fn all_identities(
     snapshot: &Snapshot,
-    declared: &Declared,
-    given: Vec<Identity>,
-) -> Vec<Identity> {
+    declared: &DeclaredConfig,
+    given: Vec<PlanIdentity>,
+) -> Vec<PlanIdentity> {
     let now = SystemClock.now();
-    let keys = snapshot.keys().filter(|key| key.is_good_at(now)).map(|key| Identity {
+    let keys = snapshot.keys().filter(|key| key.is_valid_at(now)).map(|key| PlanIdentity {
         name: format!("key:{}", key.id),
         claims: Arc::clone(&key.profile.claims),
     });
@@ -164,63 +173,71 @@ pub(crate) fn identities(
 }
 
 /// Parses the identities on the command line.
-pub(crate) async fn named(given: &[String]) -> Result<Vec<Identity>, Failure> {
+pub(crate) async fn named_identities(given: &[String]) -> Result<Vec<PlanIdentity>, CliError> {
     let mut identities = Vec::with_capacity(given.len());
     for given in given {
-        let claims = Arc::new(explain::claims(given).await?);
+        let claims = Arc::new(explain::read_claims(given).await?);
         let stem = Path::new(given).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let is_json = given.trim_start().starts_with('{');
         let name = stem.filter(|_| !is_json).unwrap_or_else(|| given.clone());
-        identities.push(Identity { name, claims });
+        identities.push(PlanIdentity { name, claims });
     }
     Ok(identities)
 }
 
 /// `toolcrib plan`. A missing journal counts as an empty one, and is not created.
-pub(crate) async fn plan(config: &Config, given: &options::Plan) -> Result<Ended, Failure> {
+pub(crate) async fn run_plan(
+    config: &ProgramConfig,
+    given: &options::PlanArgs,
+) -> Result<VerbOutcome, CliError> {
     let wanted = &given.wanted;
     let (told, document) = match &wanted.at.server {
-        Some(_) => away::plan(config, wanted).await?,
-        None => here(&config.journal, wanted).await?,
+        Some(_) => away::fetch_report(config, wanted).await?,
+        None => plan_locally(&config.journal, wanted).await?,
     };
-    shown::print(&told, &document, &wanted.json)?;
-    Ok(if told.changes.is_empty() { Ended::Fine } else { Ended::WouldChange })
+    shown::print_plan(&told, &document, &wanted.json)?;
+    Ok(if told.changes.is_empty() { VerbOutcome::Success } else { VerbOutcome::WouldChange })
 }
 
-async fn here(place: &JournalPlace, wanted: &Wanted) -> Result<(Told, Document), Failure> {
-    let declared = read(&wanted.file).await?;
+async fn plan_locally(
+    place: &JournalLocation,
+    wanted: &PlanOptions,
+) -> Result<(PlanReport, ConfigDocument), CliError> {
+    let declared = read_config(&wanted.file).await?;
     let journal = match place {
-        JournalPlace::File(path) if !path.exists() => {
-            JournalPlace::Memory.open(SystemClock).await?
+        JournalLocation::File(path) if !path.exists() => {
+            JournalLocation::Memory.open(SystemClock).await?
         }
         place => open_to_read(place).await?,
     };
     let catalog = Catalog::open(journal).await?;
-    let named = named(&wanted.identities).await?;
-    let identities = identities(&catalog.snapshot(), &declared, named);
-    let plan = Plan::make(&catalog, &declared, wanted.prune, identities).await;
-    let plan = plan.map_err(|refused| refused.of(&declared.document))?;
-    Ok((plan.told, declared.document))
+    let named = named_identities(&wanted.identities).await?;
+    let identities = all_identities(&catalog.snapshot(), &declared, named);
+    let plan = ConfigPlan::compute(&catalog, &declared, wanted.prune, identities).await;
+    let plan = plan.map_err(|refused| refused.into_failure(&declared.document))?;
+    Ok((plan.report, declared.document))
 }
 
 /// Checks that a file could be applied to an empty catalog, so that a rejected file creates no journal.
-pub(crate) async fn try_on_nothing(declared: &Declared) -> Result<(), Failure> {
-    let nothing = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
-    let plan = Plan::make(&nothing, declared, false, Vec::new()).await;
-    plan.map(drop).map_err(|refused| refused.of(&declared.document))
+pub(crate) async fn check_on_empty_catalog(declared: &DeclaredConfig) -> Result<(), CliError> {
+    let nothing = Catalog::open(JournalLocation::Memory.open(SystemClock).await?).await?;
+    let plan = ConfigPlan::compute(&nothing, declared, false, Vec::new()).await;
+    plan.map(drop).map_err(|refused| refused.into_failure(&declared.document))
 }
 
 /// Reads a file in the background.
-pub(crate) async fn read(path: &Path) -> Result<Declared, Failure> {
-    read_noting(path).await.1
+pub(crate) async fn read_config(path: &Path) -> Result<DeclaredConfig, CliError> {
+    read_config_with_stamps(path).await.1
 }
 
 /// Like `read_config`, with the stamps of all files that were read.
-pub(crate) async fn read_noting(path: &Path) -> (Files, Result<Declared, Failure>) {
+pub(crate) async fn read_config_with_stamps(
+    path: &Path,
+) -> (FileStamps, Result<DeclaredConfig, CliError>) {
     let path = path.to_owned();
-    upstream::aside(move || {
-        let mut files = Files::default();
-        let declared = Declared::read_noting(&path, &mut files);
+    upstream::run_low_priority(move || {
+        let mut files = FileStamps::default();
+        let declared = DeclaredConfig::read_with_stamps(&path, &mut files);
         (files, declared)
     })
     .await

@@ -10,12 +10,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolcrib::{
-    CommandError, JournalError, NotFound, NotIdentified, RefreshResult, Refusal, SecretError,
-    TokenError,
+    AuthenticationError, CommandError, CommandRefusal, JournalError, RefreshResult, SecretError,
+    TokenError, ToolLookupError,
 };
 
-pub(crate) use self::code::Code;
-use crate::health::Reason;
+pub(crate) use self::code::ProblemCode;
+use crate::health::NotReadyReason;
 use crate::protected_resource;
 
 /// The media type of every problem.
@@ -24,20 +24,20 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 /// Why a request failed. A failure is logged once: when it becomes an answer.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    code: Code,
+    code: ProblemCode,
     detail: Box<str>,
     errors: Box<[FieldError]>,
-    more: Option<Box<More>>,
+    extensions: Option<Box<ProblemExtensions>>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Logged, and never sent to the caller.
     cause: Option<Box<str>>,
 }
 
-/// Extension members that only few problems have; [`Written`] documents them.
+/// Extension members that only few problems have; [`ProblemBody`] documents them.
 #[derive(Debug, Default)]
-struct More {
+struct ProblemExtensions {
     result: Option<Box<Value>>,
-    reasons: Vec<Reason>,
+    reasons: Vec<NotReadyReason>,
     findings: Vec<Finding>,
     scopes: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct FieldError {
 /// What went wrong (RFC 9457).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-pub(crate) struct Written {
+pub(crate) struct ProblemBody {
     /// Says the same as `code`, as an address.
     r#type: String,
     /// The kind of problem in a few words.
@@ -62,7 +62,7 @@ pub(crate) struct Written {
     /// The status of the answer.
     status: u16,
     /// The kind of problem in one word that stays.
-    code: Code,
+    code: ProblemCode,
     /// This problem in a sentence.
     detail: String,
     /// Whether to make the same request again, when `Retry-After` says: what was in the way goes by itself.
@@ -75,7 +75,7 @@ pub(crate) struct Written {
     result: Option<Box<Value>>,
     /// Why a server is not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    reasons: Vec<Reason>,
+    reasons: Vec<NotReadyReason>,
     /// What was found in the texts of a tool that was to be approved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     findings: Vec<Finding>,
@@ -85,19 +85,19 @@ pub(crate) struct Written {
 }
 
 impl Problem {
-    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             code,
             detail: detail.into().into(),
             errors: Box::default(),
-            more: None,
+            extensions: None,
             headers: Vec::new(),
             cause: None,
         }
     }
 
     /// Invalid body fields or query parameters; needs at least one.
-    pub(crate) fn fields(errors: Vec<FieldError>) -> Self {
+    pub(crate) fn invalid_fields(errors: Vec<FieldError>) -> Self {
         let first = errors.first().map(|error| match error.field.as_str() {
             "" => error.message.clone(),
             field => format!("`{field}`: {}", error.message),
@@ -107,16 +107,16 @@ impl Problem {
             several => format!(" (and {} more)", several - 1),
         };
         let detail = format!("{}{more}", first.unwrap_or_default());
-        Self { errors: errors.into(), ..Self::new(Code::ValidationError, detail) }
+        Self { errors: errors.into(), ..Self::new(ProblemCode::ValidationError, detail) }
     }
 
     /// One invalid body field or query parameter.
-    pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::fields(vec![FieldError { field: field.into(), message: message.into() }])
+    pub(crate) fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::invalid_fields(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
     /// Prefixes the field paths with `place`, the path of the enclosing value in the body.
-    pub(crate) fn under(self, place: &str) -> Self {
+    pub(crate) fn nested_under(self, place: &str) -> Self {
         if self.errors.is_empty() || place.is_empty() {
             return self;
         }
@@ -124,7 +124,7 @@ impl Problem {
             "" => FieldError { field: place.to_owned(), message },
             field => FieldError { field: format!("{place}.{field}"), message },
         };
-        Self::fields(self.errors.into_iter().map(move_there).collect())
+        Self::invalid_fields(self.errors.into_iter().map(move_there).collect())
     }
 
     /// The errors per field; one error without a field if the problem concerns no field.
@@ -137,63 +137,69 @@ impl Problem {
 
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
-        Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
+        Self::new(ProblemCode::NotFound, format!("there is no {what} `{id}`"))
     }
 
     /// The request carries no credential (RFC 6750, 3).
     pub(crate) fn credential_missing(detail: impl Into<String>) -> Self {
         let asked = HeaderValue::from_static("Bearer");
-        Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
+        Self::new(ProblemCode::Unauthorized, detail).with_header(WWW_AUTHENTICATE, asked)
     }
 
     /// The credential is invalid (RFC 6750, 3).
     pub(crate) fn credential_refused(detail: impl Into<String>) -> Self {
         let asked = HeaderValue::from_static(r#"Bearer error="invalid_token""#);
-        Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
+        Self::new(ProblemCode::Unauthorized, detail).with_header(WWW_AUTHENTICATE, asked)
     }
 
     /// The token lacks required scopes (RFC 6750, 3.1).
     pub(crate) fn scopes_missing(detail: impl Into<String>, scopes: Vec<String>) -> Self {
-        let asked = protected_resource::more_is_needed(&scopes);
-        let problem = Self::new(Code::InsufficientScope, detail).with(WWW_AUTHENTICATE, asked);
-        problem.and(More { scopes, ..More::default() })
+        let asked = protected_resource::insufficient_scope_challenge(&scopes);
+        let problem =
+            Self::new(ProblemCode::InsufficientScope, detail).with_header(WWW_AUTHENTICATE, asked);
+        problem.with_extensions(ProblemExtensions { scopes, ..ProblemExtensions::default() })
     }
 
     /// The server is not ready for requests.
-    pub(crate) fn not_ready(reasons: Vec<Reason>) -> Self {
-        let problem = Self::new(Code::NotReady, "ask another node, or again later");
-        problem.and(More { reasons, ..More::default() }).retry()
+    pub(crate) fn not_ready(reasons: Vec<NotReadyReason>) -> Self {
+        let problem = Self::new(ProblemCode::NotReady, "ask another node, or again later");
+        problem
+            .with_extensions(ProblemExtensions { reasons, ..ProblemExtensions::default() })
+            .retry_soon()
     }
 
     /// A failure that may go away: the caller may retry after this many seconds.
-    pub(crate) fn later(code: Code, detail: impl Into<String>, seconds: u64) -> Self {
-        Self::new(code, detail).with(RETRY_AFTER, HeaderValue::from(seconds))
+    pub(crate) fn retry_after(code: ProblemCode, detail: impl Into<String>, seconds: u64) -> Self {
+        Self::new(code, detail).with_header(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
     /// A bug in the server. The cause goes to the log only.
-    pub(crate) fn internal(cause: &str) -> Self {
-        Self::new(Code::InternalError, "something went wrong inside; the server's log says what")
-            .because(cause)
+    pub(crate) fn internal_error(cause: &str) -> Self {
+        Self::new(
+            ProblemCode::InternalError,
+            "something went wrong inside; the server's log says what",
+        )
+        .with_cause(cause)
     }
 
-    fn because(self, cause: &str) -> Self {
+    fn with_cause(self, cause: &str) -> Self {
         Self { cause: Some(cause.into()), ..self }
     }
 
-    fn and(self, more: More) -> Self {
-        Self { more: Some(Box::new(more)), ..self }
+    fn with_extensions(self, more: ProblemExtensions) -> Self {
+        Self { extensions: Some(Box::new(more)), ..self }
     }
 
-    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    fn retry(self) -> Self {
-        self.with(RETRY_AFTER, HeaderValue::from_static("1"))
+    fn retry_soon(self) -> Self {
+        self.with_header(RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    pub(crate) fn is(&self, code: Code) -> bool {
+    pub(crate) fn has_code(&self, code: ProblemCode) -> bool {
         self.code == code
     }
 }
@@ -209,9 +215,9 @@ impl IntoResponse for Problem {
             }
             None => {}
         }
-        let More { result, reasons, findings, scopes } =
-            self.more.map(|more| *more).unwrap_or_default();
-        let written = Written {
+        let ProblemExtensions { result, reasons, findings, scopes } =
+            self.extensions.map(|more| *more).unwrap_or_default();
+        let written = ProblemBody {
             r#type: format!("/problems/{code}"),
             title: self.code.title(),
             status,
@@ -231,66 +237,82 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<NotIdentified> for Problem {
-    fn from(error: NotIdentified) -> Self {
+impl From<AuthenticationError> for Problem {
+    fn from(error: AuthenticationError) -> Self {
         match error {
-            NotIdentified::NoCredential => Self::credential_missing(error.to_string()),
-            NotIdentified::Token(TokenError::KeysUnavailable) => {
-                Self::new(Code::KeysUnavailable, error.to_string()).retry()
+            AuthenticationError::NoCredential => Self::credential_missing(error.to_string()),
+            AuthenticationError::Token(TokenError::KeysUnavailable) => {
+                Self::new(ProblemCode::KeysUnavailable, error.to_string()).retry_soon()
             }
-            NotIdentified::NoIssuer | NotIdentified::Token(_) | NotIdentified::Key => {
-                Self::credential_refused(error.to_string())
-            }
+            AuthenticationError::NoIssuer
+            | AuthenticationError::Token(_)
+            | AuthenticationError::Key => Self::credential_refused(error.to_string()),
         }
     }
 }
 
 /// An unknown tool and one that is not granted give the same problem.
-impl From<NotFound> for Problem {
-    fn from(error: NotFound) -> Self {
+impl From<ToolLookupError> for Problem {
+    fn from(error: ToolLookupError) -> Self {
         match error {
-            NotFound::NoSuchTool { name } => {
+            ToolLookupError::NoSuchTool { name } => {
                 let name = name.chars().take(200).collect::<String>().into();
-                Self::new(Code::NotFound, NotFound::NoSuchTool { name }.to_string())
+                Self::new(ProblemCode::NotFound, ToolLookupError::NoSuchTool { name }.to_string())
             }
-            NotFound::Ambiguous { .. } => Self::new(Code::AmbiguousName, error.to_string()),
+            ToolLookupError::Ambiguous { .. } => {
+                Self::new(ProblemCode::AmbiguousName, error.to_string())
+            }
         }
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<CommandRefusal> for Problem {
+    fn from(refusal: CommandRefusal) -> Self {
         let code = match &refusal {
-            Refusal::NotFound { .. } => Code::NotFound,
-            Refusal::AlreadyExists { .. } => Code::AlreadyExists,
-            Refusal::ToolIsDeprecated { .. } => Code::ToolDeprecated,
-            Refusal::ToolHasChanged { .. } => Code::ToolHasChanged,
-            Refusal::HasFindings { findings, .. } => {
+            CommandRefusal::NotFound { .. } => ProblemCode::NotFound,
+            CommandRefusal::AlreadyExists { .. } => ProblemCode::AlreadyExists,
+            CommandRefusal::ToolIsDeprecated { .. } => ProblemCode::ToolDeprecated,
+            CommandRefusal::ToolHasChanged { .. } => ProblemCode::ToolHasChanged,
+            CommandRefusal::HasFindings { findings, .. } => {
                 let findings = findings.as_slice().to_vec();
-                let problem = Self::new(Code::ToolHasFindings, refusal.to_string());
-                return problem.and(More { findings, ..More::default() });
+                let problem = Self::new(ProblemCode::ToolHasFindings, refusal.to_string());
+                return problem.with_extensions(ProblemExtensions {
+                    findings,
+                    ..ProblemExtensions::default()
+                });
             }
-            Refusal::NothingToReview { .. } => Code::NothingToReview,
-            Refusal::KeyIsRevoked { .. } => Code::KeyRevoked,
-            Refusal::HasChanged { .. } => Code::PreconditionFailed,
-            Refusal::SourceIsDisabled { .. } => Code::SourceDisabled,
-            Refusal::BeingRefreshed { .. } => {
-                return Self::new(Code::BeingRefreshed, refusal.to_string()).retry();
+            CommandRefusal::NothingToReview { .. } => ProblemCode::NothingToReview,
+            CommandRefusal::KeyIsRevoked { .. } => ProblemCode::KeyRevoked,
+            CommandRefusal::HasChanged { .. } => ProblemCode::PreconditionFailed,
+            CommandRefusal::SourceIsDisabled { .. } => ProblemCode::SourceDisabled,
+            CommandRefusal::BeingRefreshed { .. } => {
+                return Self::new(ProblemCode::BeingRefreshed, refusal.to_string()).retry_soon();
             }
-            Refusal::KindIsForEver { .. } => Code::KindIsFixed,
-            Refusal::GroupIsGranted { .. } => Code::GroupIsGranted,
-            Refusal::NoSuchGroups { .. } => return Self::field("groups", refusal.to_string()),
-            Refusal::NoSuchLabels { .. } => return Self::field("labels", refusal.to_string()),
-            Refusal::SelectorSaysNothing { number } => {
-                return Self::field(format!("selectors[{}]", number - 1), refusal.to_string());
+            CommandRefusal::KindIsFixed { .. } => ProblemCode::KindIsFixed,
+            CommandRefusal::GroupIsGranted { .. } => ProblemCode::GroupIsGranted,
+            CommandRefusal::NoSuchGroups { .. } => {
+                return Self::invalid_field("groups", refusal.to_string());
             }
-            Refusal::KindsExcludeEachOther => return Self::field("selectors", refusal.to_string()),
-            Refusal::OnlyOfTools { member, .. } => {
-                return Self::field(*member, refusal.to_string());
+            CommandRefusal::NoSuchLabels { .. } => {
+                return Self::invalid_field("labels", refusal.to_string());
             }
-            Refusal::TooMany { what, .. } => return Self::field(*what, refusal.to_string()),
-            Refusal::TooDeep => return Self::field("", refusal.to_string()),
-            Refusal::ShrinksTooMuch { .. } => Code::InventoryShrinks,
+            CommandRefusal::SelectorSaysNothing { number } => {
+                return Self::invalid_field(
+                    format!("selectors[{}]", number - 1),
+                    refusal.to_string(),
+                );
+            }
+            CommandRefusal::KindsExcludeEachOther => {
+                return Self::invalid_field("selectors", refusal.to_string());
+            }
+            CommandRefusal::OnlyOfTools { member, .. } => {
+                return Self::invalid_field(*member, refusal.to_string());
+            }
+            CommandRefusal::TooMany { what, .. } => {
+                return Self::invalid_field(*what, refusal.to_string());
+            }
+            CommandRefusal::TooDeep => return Self::invalid_field("", refusal.to_string()),
+            CommandRefusal::ShrinksTooMuch { .. } => ProblemCode::InventoryShrinks,
         };
         Self::new(code, refusal.to_string())
     }
@@ -301,10 +323,11 @@ impl From<CommandError> for Problem {
         match error {
             CommandError::Refused(refusal) => refusal.into(),
             CommandError::Busy { .. } => {
-                Self::new(Code::Busy, "others are changing the same thing: try again").retry()
+                Self::new(ProblemCode::Busy, "others are changing the same thing: try again")
+                    .retry_soon()
             }
-            CommandError::NotShown { .. } => {
-                Self::new(Code::JournalUnavailable, error.to_string()).retry()
+            CommandError::SnapshotBehind { .. } => {
+                Self::new(ProblemCode::JournalUnavailable, error.to_string()).retry_soon()
             }
             CommandError::Journal(error) => error.into(),
         }
@@ -316,24 +339,26 @@ impl From<JournalError> for Problem {
     fn from(error: JournalError) -> Self {
         match &error {
             JournalError::KeyReused { .. } => Self::new(
-                Code::IdempotencyKeyReused,
+                ProblemCode::IdempotencyKeyReused,
                 "this idempotency key was used for another request: use a new key",
             ),
-            JournalError::TooLarge { .. } => Self::new(Code::TooLarge, error.to_string()),
-            JournalError::NotText { .. } => Self::field("", error.to_string()),
+            JournalError::TooLarge { .. } => Self::new(ProblemCode::TooLarge, error.to_string()),
+            JournalError::NotText { .. } => Self::invalid_field("", error.to_string()),
             JournalError::Unavailable { maybe_stored: true, .. } => {
                 let detail = "the change may be stored: repeat it with the same idempotency key";
-                Self::new(Code::JournalUnavailable, detail).because(&error.to_string()).retry()
+                Self::new(ProblemCode::JournalUnavailable, detail)
+                    .with_cause(&error.to_string())
+                    .retry_soon()
             }
             JournalError::TookTooLong { .. } => {
                 let detail = "reading took too long: ask for less, such as a shorter time";
-                Self::new(Code::JournalUnavailable, detail).because(&error.to_string())
+                Self::new(ProblemCode::JournalUnavailable, detail).with_cause(&error.to_string())
             }
             _ => {
                 let detail = "the journal cannot be written or read now; the server's log says why";
-                let problem =
-                    Self::new(Code::JournalUnavailable, detail).because(&error.to_string());
-                if error.is_retryable() { problem.retry() } else { problem }
+                let problem = Self::new(ProblemCode::JournalUnavailable, detail)
+                    .with_cause(&error.to_string());
+                if error.is_retryable() { problem.retry_soon() } else { problem }
             }
         }
     }
@@ -345,24 +370,24 @@ impl From<SecretError> for Problem {
         match error {
             SecretError::Journal(error) => error.into(),
             SecretError::NotSealed { name } => Self::not_found("secret", &name),
-            SecretError::Size => Self::field("value", error.to_string()),
+            SecretError::Size => Self::invalid_field("value", error.to_string()),
             SecretError::Name | SecretError::Prefixed { .. } => {
-                Self::field("name", error.to_string())
+                Self::invalid_field("name", error.to_string())
             }
             SecretError::NoKey => {
                 let detail = "the server has no key to seal with: start it with TOOLCRIB_SEALING_KEY or \
                               --sealing-key-file (`openssl rand -base64 32 > FILE` makes one)";
-                Self::new(Code::NoSealingKey, detail)
+                Self::new(ProblemCode::NoSealingKey, detail)
             }
             SecretError::OtherKey { .. } => {
                 let detail = format!(
                     "{error} than the server has: start it with that key, or remove the secret"
                 );
-                Self::new(Code::OtherSealingKey, detail)
+                Self::new(ProblemCode::OtherSealingKey, detail)
             }
             SecretError::NotInEnvironment { .. }
             | SecretError::File { .. }
-            | SecretError::WeakKey => Self::internal(&error.to_string()),
+            | SecretError::WeakKey => Self::internal_error(&error.to_string()),
         }
     }
 }
@@ -371,12 +396,15 @@ impl From<SecretError> for Problem {
 impl From<RefreshResult> for Problem {
     fn from(result: RefreshResult) -> Self {
         let Some(error) = &result.error else {
-            return Self::internal("a refresh failed and did not say why");
+            return Self::internal_error("a refresh failed and did not say why");
         };
-        let code = Code::of_refresh(&error.code);
+        let code = ProblemCode::from_refresh_error(&error.code);
         let detail = error.message.to_string();
         let result = serde_json::to_value(&result).expect("a result is JSON");
-        Self::new(code, detail).and(More { result: Some(Box::new(result)), ..More::default() })
+        Self::new(code, detail).with_extensions(ProblemExtensions {
+            result: Some(Box::new(result)),
+            ..ProblemExtensions::default()
+        })
     }
 }
 

@@ -11,23 +11,27 @@ use model::is_scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::mcp;
 use crate::names::PublicUrl;
-use crate::problem::{Code, Problem};
-use crate::route::Route;
+use crate::problem::{Problem, ProblemCode};
+use crate::route::ApiRoute;
 
 /// Path of the metadata of the whole server; that of a nested resource appends its path (RFC 9728, 3.1).
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_protected_resource", WELL_KNOWN, of_server)
-            .open("about", "Say where tokens for this server are to be had")
-            .answers_plain::<Metadata>(),
-        Route::get("get_protected_mcp", "/.well-known/oauth-protected-resource/mcp", of_mcp)
-            .open("about", "Say where tokens for MCP on this server are to be had")
-            .answers_plain::<Metadata>(),
+        ApiRoute::get("get_protected_resource", METADATA_PATH, get_server_metadata)
+            .open_to_all("about", "Say where tokens for this server are to be had")
+            .returns_json::<ProtectedResourceMetadata>(),
+        ApiRoute::get(
+            "get_protected_mcp",
+            "/.well-known/oauth-protected-resource/mcp",
+            get_mcp_metadata,
+        )
+        .open_to_all("about", "Say where tokens for MCP on this server are to be had")
+        .returns_json::<ProtectedResourceMetadata>(),
     ]
 }
 
@@ -39,21 +43,21 @@ pub struct ProtectedResource {
     /// Issuers of accepted tokens.
     pub issuers: Vec<Box<str>>,
     /// Scopes that clients must at least request; often none.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<OAuthScope>,
 }
 
 /// A scope (RFC 6749, 3.3).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String", inline)]
-pub struct Scope(Box<str>);
+pub struct OAuthScope(Box<str>);
 
 /// Why a string is no scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a scope is one word without quotes, such as `tools`")]
 pub struct InvalidScope;
 
-impl FromStr for Scope {
+impl FromStr for OAuthScope {
     type Err = InvalidScope;
 
     fn from_str(text: &str) -> Result<Self, InvalidScope> {
@@ -65,7 +69,7 @@ impl FromStr for Scope {
     }
 }
 
-impl TryFrom<String> for Scope {
+impl TryFrom<String> for OAuthScope {
     type Error = InvalidScope;
 
     fn try_from(text: String) -> Result<Self, InvalidScope> {
@@ -74,27 +78,29 @@ impl TryFrom<String> for Scope {
 }
 
 /// Longest list of scopes in a challenge, in bytes.
-const CHALLENGE: usize = 4 << 10;
+const MAX_CHALLENGE_SCOPES: usize = 4 << 10;
 
 /// The challenge for a token with insufficient scopes; names all required scopes at once (RFC 6750, 3). A specification
 /// may call any string a scope; strings that no token can contain are omitted.
-pub(crate) fn more_is_needed(scopes: &[String]) -> HeaderValue {
+pub(crate) fn insufficient_scope_challenge(scopes: &[String]) -> HeaderValue {
     let known: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| is_scope(scope)).collect();
     let scopes = known.join(" ");
     let challenge = match scopes.len() {
-        1..=CHALLENGE => format!(r#"Bearer error="{LACKS}", scope="{scopes}""#),
-        _ => format!(r#"Bearer error="{LACKS}""#),
+        1..=MAX_CHALLENGE_SCOPES => {
+            format!(r#"Bearer error="{INSUFFICIENT_SCOPE}", scope="{scopes}""#)
+        }
+        _ => format!(r#"Bearer error="{INSUFFICIENT_SCOPE}""#),
     };
     HeaderValue::try_from(challenge).expect("scopes are words that may stand in a header")
 }
 
 /// The `error` of such a challenge.
-const LACKS: &str = "insufficient_scope";
+const INSUFFICIENT_SCOPE: &str = "insufficient_scope";
 
 /// What this server is to whoever issues tokens (RFC 9728, 2).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Metadata")]
-struct Metadata {
+struct ProtectedResourceMetadata {
     /// What tokens are for: their audience.
     resource: String,
     /// Who issues them.
@@ -110,20 +116,20 @@ struct Metadata {
 
 impl ProtectedResource {
     /// Issuers with a URL. Tokens of other issuers are obtained in ways outside of OAuth discovery.
-    fn servers(&self) -> impl Iterator<Item = &str> {
+    fn authorization_servers(&self) -> impl Iterator<Item = &str> {
         let is_url = |issuer: &&str| {
             url::Url::parse(issuer).is_ok_and(|url| matches!(url.scheme(), "https" | "http"))
         };
         self.issuers.iter().map(|issuer| &**issuer).filter(is_url)
     }
 
-    fn metadata(&self, path: &str) -> Result<Json<Metadata>, Problem> {
-        let authorization_servers: Vec<_> = self.servers().map(Box::from).collect();
+    fn metadata_for(&self, path: &str) -> Result<Json<ProtectedResourceMetadata>, Problem> {
+        let authorization_servers: Vec<_> = self.authorization_servers().map(Box::from).collect();
         if authorization_servers.is_empty() {
             let detail = "no issuer's tokens are taken here: ask an admin for an API key";
-            return Err(Problem::new(Code::NotFound, detail));
+            return Err(Problem::new(ProblemCode::NotFound, detail));
         }
-        Ok(Json(Metadata {
+        Ok(Json(ProtectedResourceMetadata {
             resource: format!("{}{path}", self.url),
             authorization_servers,
             bearer_methods_supported: ["header"],
@@ -133,17 +139,17 @@ impl ProtectedResource {
     }
 
     /// Adds to a challenge where clients obtain a token (RFC 9728, 5.1; RFC 6750, 3).
-    pub(crate) fn complete(&self, route: &str, headers: &mut HeaderMap) {
+    pub(crate) fn complete_challenge(&self, route: &str, headers: &mut HeaderMap) {
         let Some(challenge) = headers.get(WWW_AUTHENTICATE) else { return };
-        if self.servers().next().is_none() {
+        if self.authorization_servers().next().is_none() {
             return;
         }
         let mut text = challenge.to_str().unwrap_or("Bearer").to_owned();
-        let path = if route.starts_with(mcp::PATH) { mcp::PATH } else { "" };
+        let path = if route.starts_with(mcp::MCP_PATH) { mcp::MCP_PATH } else { "" };
         let separator = if text.contains(' ') { ", " } else { " " };
-        text += &format!("{separator}resource_metadata=\"{}{WELL_KNOWN}{path}\"", self.url);
+        text += &format!("{separator}resource_metadata=\"{}{METADATA_PATH}{path}\"", self.url);
         // A challenge for insufficient scopes already lists the required ones.
-        if !self.scopes.is_empty() && !text.contains(LACKS) {
+        if !self.scopes.is_empty() && !text.contains(INSUFFICIENT_SCOPE) {
             let scopes: Vec<_> = self.scopes.iter().map(|scope| &*scope.0).collect();
             text += &format!(", scope=\"{}\"", scopes.join(" "));
         }
@@ -153,12 +159,16 @@ impl ProtectedResource {
     }
 }
 
-async fn of_server(State(app): State<App>) -> Result<Json<Metadata>, Problem> {
-    app.options.resource.metadata("")
+async fn get_server_metadata(
+    State(app): State<AppState>,
+) -> Result<Json<ProtectedResourceMetadata>, Problem> {
+    app.options.resource.metadata_for("")
 }
 
-async fn of_mcp(State(app): State<App>) -> Result<Json<Metadata>, Problem> {
-    app.options.resource.metadata(mcp::PATH)
+async fn get_mcp_metadata(
+    State(app): State<AppState>,
+) -> Result<Json<ProtectedResourceMetadata>, Problem> {
+    app.options.resource.metadata_for(mcp::MCP_PATH)
 }
 
 #[cfg(test)]
@@ -171,7 +181,7 @@ mod tests {
         let resource = ProtectedResource { url, issuers: vec![issuer.into()], scopes };
         let mut headers = HeaderMap::new();
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_str(challenge).unwrap());
-        resource.complete(route, &mut headers);
+        resource.complete_challenge(route, &mut headers);
         headers[WWW_AUTHENTICATE].to_str().unwrap().to_owned()
     }
 
@@ -194,7 +204,7 @@ mod tests {
     fn an_insufficient_scope_challenge_lists_only_the_scopes_of_the_call() {
         let needed = |scopes: &[&str]| {
             let scopes: Vec<_> = scopes.iter().map(ToString::to_string).collect();
-            more_is_needed(&scopes).to_str().unwrap().to_owned()
+            insufficient_scope_challenge(&scopes).to_str().unwrap().to_owned()
         };
         let challenge = needed(&["pets:read", "a\"b", "two words", "", "ü", "back\\slash", "x"]);
         assert_eq!(challenge, r#"Bearer error="insufficient_scope", scope="pets:read x""#);
@@ -215,7 +225,7 @@ mod tests {
     #[test]
     fn a_scope_is_a_single_token() {
         for bad in ["", "a b", "a\"", "a\\b", "ä"] {
-            assert_eq!(bad.parse::<Scope>(), Err(InvalidScope), "{bad}");
+            assert_eq!(bad.parse::<OAuthScope>(), Err(InvalidScope), "{bad}");
         }
     }
 }

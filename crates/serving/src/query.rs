@@ -9,49 +9,50 @@ use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::body::{self, check};
 use crate::problem::Problem;
-use crate::schemas::Shape;
+use crate::schemas::TypeSchema;
 
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked<T> {
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<AppState> for QueryParams<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
         // Fast path: most requests have no query, and most parameters are optional.
         if parts.uri.query().is_none()
             && let Ok(none) = T::deserialize(Map::new().into_deserializer())
         {
             return Ok(Self(none));
         }
-        let shape = Shape::of::<T>();
-        let value = value_of(parts.uri.query().unwrap_or_default(), shape)?;
-        check::against(shape, &value)?;
-        body::read(&value).map(Self)
+        let shape = TypeSchema::for_type::<T>();
+        let value = query_to_json(parts.uri.query().unwrap_or_default(), shape)?;
+        check::check_schema(shape, &value)?;
+        body::deserialize_value(&value).map(Self)
     }
 }
 
 /// Middleware of routes without query parameters: rejects a request that has one.
-pub(crate) async fn refuse(request: Request, next: Next) -> Response {
+pub(crate) async fn reject_query(request: Request, next: Next) -> Response {
     let mut given = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
     match given.next() {
         None => next.run(request).await,
         Some((name, _)) => {
-            Problem::field(name, "is not known here: there are no query parameters").into_response()
+            Problem::invalid_field(name, "is not known here: there are no query parameters")
+                .into_response()
         }
     }
 }
 
 /// Converts the parameters to JSON, each to the type in the schema.
-fn value_of(query: &str, shape: Shape) -> Result<Value, Problem> {
-    let schemas = shape.schemas();
-    let properties = schemas.resolve(schemas.get(shape)).get("properties");
+fn query_to_json(query: &str, shape: TypeSchema) -> Result<Value, Problem> {
+    let schemas = shape.schema_set();
+    let properties = schemas.resolve_ref(schemas.get(shape)).get("properties");
     let mut members = Map::new();
     for (name, text) in form_urlencoded::parse(query.as_bytes()) {
         if members.contains_key(&*name) {
-            return Err(Problem::field(name, "stands here twice"));
+            return Err(Problem::invalid_field(name, "stands here twice"));
         }
         let kind = properties.and_then(|known| known.get(&*name)?.get("type"));
         let is = |word: &str| match kind {

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 /// Maximum number of calls and results, per caller and in all.
-const OF_ONE: usize = 100;
-const OF_ALL: usize = 10_000;
+const MAX_ENTRIES_PER_CALLER: usize = 100;
+const MAX_ENTRIES: usize = 10_000;
 /// Maximum size of results in bytes, per caller and in all.
-pub(crate) const BYTES_OF_ONE: usize = 32 << 20;
-const BYTES_OF_ALL: usize = 256 << 20;
+pub(crate) const MAX_BYTES_PER_CALLER: usize = 32 << 20;
+const MAX_BYTES: usize = 256 << 20;
 /// Maximum length of the last status message of a running call, in characters.
-const WORD: usize = 200;
+const MAX_STATUS_CHARS: usize = 200;
 
 /// A call or result that counts against the limits.
-pub(crate) struct Kept {
+pub(crate) struct RetainedEntry {
     pub(crate) id: String,
     pub(crate) principal: Box<str>,
     /// Size as text, which is the stored form.
@@ -25,45 +25,47 @@ pub(crate) struct Kept {
 
 /// Number and size of entries.
 #[derive(Default)]
-struct Has {
+struct RetentionUsage {
     count: usize,
     bytes: usize,
 }
 
-impl Has {
-    fn add(&mut self, bytes: usize) {
+impl RetentionUsage {
+    fn add_entry(&mut self, bytes: usize) {
         (self.count, self.bytes) = (self.count + 1, self.bytes + bytes);
     }
 }
 
 /// Whether one more call may run. Only running calls count, because results can be evicted.
-pub(crate) fn has_room_for_one_more(all: &[Kept], principal: &str) -> bool {
-    let (mut of_all, mut own) = (Has::default(), Has::default());
+pub(crate) fn has_capacity_for(all: &[RetainedEntry], principal: &str) -> bool {
+    let (mut of_all, mut own) = (RetentionUsage::default(), RetentionUsage::default());
     for kept in all.iter().filter(|kept| kept.end.is_none()) {
-        of_all.add(kept.bytes);
+        of_all.add_entry(kept.bytes);
         if *kept.principal == *principal {
-            own.add(kept.bytes);
+            own.add_entry(kept.bytes);
         }
     }
-    let has_room = |has: Has, count, bytes| has.count < count && has.bytes < bytes;
-    has_room(own, OF_ONE, BYTES_OF_ONE) && has_room(of_all, OF_ALL, BYTES_OF_ALL)
+    let has_room = |has: RetentionUsage, count, bytes| has.count < count && has.bytes < bytes;
+    has_room(own, MAX_ENTRIES_PER_CALLER, MAX_BYTES_PER_CALLER)
+        && has_room(of_all, MAX_ENTRIES, MAX_BYTES)
 }
 
 /// Truncates a status message: an upstream may send one of any length.
-pub(crate) fn word(said: &str) -> Box<str> {
-    said.chars().take(WORD).collect()
+pub(crate) fn truncate_status(said: &str) -> Box<str> {
+    said.chars().take(MAX_STATUS_CHARS).collect()
 }
 
 /// The ids of results to evict, oldest first; running calls stay.
-pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
-    let (mut of_all, mut of_each) = (Has::default(), HashMap::<Box<str>, Has>::new());
+pub(crate) fn select_evictions(all: Vec<RetainedEntry>) -> Vec<String> {
+    let (mut of_all, mut of_each) =
+        (RetentionUsage::default(), HashMap::<Box<str>, RetentionUsage>::new());
     let (mut ended, mut surplus) = (Vec::new(), Vec::new());
-    for Kept { id, principal, bytes, end } in all {
+    for RetainedEntry { id, principal, bytes, end } in all {
         match end {
             Some(at) => ended.push((at, bytes, id, principal)),
             None => {
-                of_all.add(bytes);
-                of_each.entry(principal).or_default().add(bytes);
+                of_all.add_entry(bytes);
+                of_each.entry(principal).or_default().add_entry(bytes);
             }
         }
     }
@@ -71,16 +73,16 @@ pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
     ended.sort_unstable_by(|one, two| two.cmp(one));
     for (_, bytes, id, principal) in ended {
         let own = of_each.entry(principal).or_default();
-        let is_too_much = OF_ALL <= of_all.count
-            || BYTES_OF_ALL < of_all.bytes + bytes
-            || OF_ONE <= own.count
-            || BYTES_OF_ONE < own.bytes + bytes;
+        let is_too_much = MAX_ENTRIES <= of_all.count
+            || MAX_BYTES < of_all.bytes + bytes
+            || MAX_ENTRIES_PER_CALLER <= own.count
+            || MAX_BYTES_PER_CALLER < own.bytes + bytes;
         if is_too_much {
             surplus.push(id);
             continue;
         }
-        of_all.add(bytes);
-        own.add(bytes);
+        of_all.add_entry(bytes);
+        own.add_entry(bytes);
     }
     surplus
 }
@@ -92,8 +94,8 @@ mod tests {
     /// Owner, and for ended calls the time and size.
     type One<'a> = (&'a str, Option<(i64, usize)>);
 
-    fn kept(all: &[One<'_>]) -> Vec<Kept> {
-        let kept = |(number, (principal, end)): (usize, &One<'_>)| Kept {
+    fn kept(all: &[One<'_>]) -> Vec<RetainedEntry> {
+        let kept = |(number, (principal, end)): (usize, &One<'_>)| RetainedEntry {
             id: number.to_string(),
             principal: (*principal).into(),
             bytes: end.map_or(0, |(_, bytes)| bytes),
@@ -103,7 +105,7 @@ mod tests {
     }
 
     fn left(all: &[One<'_>]) -> Vec<usize> {
-        let surplus = surplus(kept(all));
+        let surplus = select_evictions(kept(all));
         (0..all.len()).filter(|number| !surplus.contains(&number.to_string())).collect()
     }
 
@@ -125,26 +127,26 @@ mod tests {
         let mut all: Vec<One<'_>> = (0..99).map(|_| ("ada", None)).collect();
         all.extend([("ada", Some((0, 1))), ("ada", Some((1, 1)))]);
         assert_eq!(left(&all).len(), 100);
-        assert!(has_room_for_one_more(&kept(&all), "ada"));
+        assert!(has_capacity_for(&kept(&all), "ada"));
         all.push(("ada", None));
-        assert!(!has_room_for_one_more(&kept(&all), "ada"));
-        assert!(has_room_for_one_more(&kept(&all), "bob"));
+        assert!(!has_capacity_for(&kept(&all), "ada"));
+        assert!(has_capacity_for(&kept(&all), "bob"));
     }
 
     #[test]
     fn the_size_of_running_calls_displaces_results_too() {
         let mut all = kept(&[("ada", None), ("ada", Some((0, 20 << 20)))]);
         all[0].bytes = 20 << 20;
-        assert!(has_room_for_one_more(&all, "ada"));
-        assert_eq!(surplus(all), ["1"]);
+        assert!(has_capacity_for(&all, "ada"));
+        assert_eq!(select_evictions(all), ["1"]);
         let mut full = kept(&[("ada", None)]);
-        full[0].bytes = BYTES_OF_ONE;
-        assert!(!has_room_for_one_more(&full, "ada") && has_room_for_one_more(&full, "bob"));
+        full[0].bytes = MAX_BYTES_PER_CALLER;
+        assert!(!has_capacity_for(&full, "ada") && has_capacity_for(&full, "bob"));
     }
 
     #[test]
     fn a_status_message_is_truncated() {
-        assert_eq!(&*word("baking"), "baking");
-        assert_eq!(word(&"ü".repeat(8 << 20)).chars().count(), WORD);
+        assert_eq!(&*truncate_status("baking"), "baking");
+        assert_eq!(truncate_status(&"ü".repeat(8 << 20)).chars().count(), MAX_STATUS_CHARS);
     }
 }

@@ -14,20 +14,20 @@ use crate::admin::{
     access, configuration, executions, groups, history, issuers, keys, labels, plan, policies,
     search, secrets, sources, tools,
 };
-use crate::app::{App, Options};
+use crate::app::{AppState, ServerOptions};
 use crate::docs_page::{self, DocsPage};
-use crate::doors::Doors;
-use crate::problem::{self, Code, Problem};
-use crate::route::Route;
-use crate::schemas::{Schemas, Shape};
+use crate::doors::EndpointRouter;
+use crate::problem::{self, Problem, ProblemCode};
+use crate::route::ApiRoute;
+use crate::schemas::{SchemaSet, TypeSchema};
 use crate::{
     activity, agents, around, console, health, http_manifest, mcp, metrics, openapi,
     protected_resource, stream, whoami,
 };
 
-fn table() -> Vec<Route> {
+fn route_table() -> Vec<ApiRoute> {
     [
-        about(),
+        about_routes(),
         console::routes(),
         health::routes(),
         metrics::routes(),
@@ -61,87 +61,95 @@ fn table() -> Vec<Route> {
     .collect()
 }
 
-fn about() -> Vec<Route> {
+fn about_routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_openapi", "/api/openapi.json", show_openapi)
-            .open("about", "Describe this API as OpenAPI 3.1")
-            .shows("application/json"),
-        Route::get("get_docs", "/api/docs", show_docs)
-            .open("about", "Describe this API as a page to read")
-            .shows("text/html"),
+        ApiRoute::get("get_openapi", "/api/openapi.json", get_openapi)
+            .open_to_all("about", "Describe this API as OpenAPI 3.1")
+            .returns_document("application/json"),
+        ApiRoute::get("get_docs", "/api/docs", get_docs)
+            .open_to_all("about", "Describe this API as a page to read")
+            .returns_document("text/html"),
     ]
 }
 
 /// The API documents, rendered at the first request for one.
-static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
-    let routes = table();
-    let problem = Shape::of::<problem::Written>();
-    let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
-    let schemas = Schemas::of(shapes.collect::<Vec<_>>());
-    let document = openapi::document(&routes, &schemas);
+static API_DOCUMENTS: LazyLock<ApiDocuments> = LazyLock::new(|| {
+    let routes = route_table();
+    let problem = TypeSchema::for_type::<problem::ProblemBody>();
+    let shapes = routes.iter().flat_map(ApiRoute::type_schemas).chain([problem]);
+    let schemas = SchemaSet::from_types(shapes.collect::<Vec<_>>());
+    let document = openapi::build_document(&routes, &schemas);
     let openapi = serde_json::to_string(&document).expect("the document is JSON");
-    Published { openapi, docs: docs_page::of(&document) }
+    ApiDocuments { openapi, docs: docs_page::render_page(&document) }
 });
 
-struct Published {
+struct ApiDocuments {
     openapi: String,
     docs: DocsPage,
 }
 
 /// Builds all endpoints of a server, and the state that its handlers share.
-pub fn doors(crib: Toolcrib, options: Options) -> (Doors, App) {
-    assemble(table(), crib, options)
+pub fn build_endpoints(crib: Toolcrib, options: ServerOptions) -> (EndpointRouter, AppState) {
+    assemble_endpoints(route_table(), crib, options)
 }
 
 /// Routes `/mcp` and `/mcp/{group}` only, to be mounted in the router of another program.
-pub(crate) fn mcp_only(crib: Toolcrib, options: Options) -> (Router, App) {
-    let (router, app) = routed(mcp::http::routes(), crib, options);
-    (finished(router, &app), app)
+pub(crate) fn mcp_only_router(crib: Toolcrib, options: ServerOptions) -> (Router, AppState) {
+    let (router, app) = build_router(mcp::http::routes(), crib, options);
+    (add_request_middleware(router, &app), app)
 }
 
-fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App) {
-    let (router, app) = routed(routes, crib, options);
-    let router = router.fallback(nothing_here);
-    (Doors::new(app.clone(), finished(router, &app)), app)
+fn assemble_endpoints(
+    routes: Vec<ApiRoute>,
+    crib: Toolcrib,
+    options: ServerOptions,
+) -> (EndpointRouter, AppState) {
+    let (router, app) = build_router(routes, crib, options);
+    let router = router.fallback(answer_unknown_path);
+    (EndpointRouter::new(app.clone(), add_request_middleware(router, &app)), app)
 }
 
-fn routed(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router<App>, App) {
-    let doors = metrics::doors::Doors::new(routes.iter().map(|route| route.path));
-    let has_rest = routes.iter().any(|route| route.path == agents::results::PATH);
-    let app = App::new(crib, options, doors, has_rest);
+fn build_router(
+    routes: Vec<ApiRoute>,
+    crib: Toolcrib,
+    options: ServerOptions,
+) -> (Router<AppState>, AppState) {
+    let doors = metrics::doors::EndpointMetrics::new(routes.iter().map(|route| route.path));
+    let has_rest = routes.iter().any(|route| route.path == agents::results::RESULT_PATH);
+    let app = AppState::new(crib, options, doors, has_rest);
     let mut router = Router::new();
     for route in routes {
         router = router.route(route.path, route.into_handler());
     }
     let router = router.method_not_allowed_fallback(|| async {
-        Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
+        Problem::new(ProblemCode::MethodNotAllowed, "the `Allow` header says what can be done here")
     });
     (router, app)
 }
 
 /// Redirects a browser that opens the server's address to the console; answers 404 to everything else.
-async fn nothing_here(request: Request) -> Response {
+async fn answer_unknown_path(request: Request) -> Response {
     let accepts = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     if request.uri().path() == "/" && accepts.is_some_and(|kinds| kinds.contains("text/html")) {
         return Redirect::temporary("console").into_response();
     }
     let detail = "there is nothing at this path; `/api/docs` shows every path";
-    Problem::new(Code::NotFound, detail).into_response()
+    Problem::new(ProblemCode::NotFound, detail).into_response()
 }
 
 /// Adds the middleware of every request, and the shared state.
-fn finished(router: Router<App>, app: &App) -> Router {
-    let around = middleware::from_fn_with_state(app.clone(), around::every_request);
+fn add_request_middleware(router: Router<AppState>, app: &AppState) -> Router {
+    let around = middleware::from_fn_with_state(app.clone(), around::process_request);
     router.layer(around).with_state(app.clone())
 }
 
-async fn show_openapi() -> Response {
+async fn get_openapi() -> Response {
     let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    (kind, PUBLISHED.openapi.clone()).into_response()
+    (kind, API_DOCUMENTS.openapi.clone()).into_response()
 }
 
-async fn show_docs() -> Response {
-    let DocsPage { html, policy } = PUBLISHED.docs.clone();
+async fn get_docs() -> Response {
+    let DocsPage { html, policy } = API_DOCUMENTS.docs.clone();
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, policy),
@@ -156,24 +164,24 @@ mod tests {
 
     use axum::body::{Body, to_bytes};
     use serde_json::Value;
-    use toolcrib::{Catalog, JournalPlace, SystemClock};
+    use toolcrib::{Catalog, JournalLocation, SystemClock};
     use tower::ServiceExt as _;
-    use upstream::egress::Egress;
+    use upstream::egress::EgressPolicy;
     use upstream::http::HttpClient;
 
     use super::*;
 
     async fn crib() -> Toolcrib {
-        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default())
+        let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
+        Toolcrib::new(catalog, client, SystemClock, toolcrib::ToolcribOptions::default())
     }
 
     /// Status and body that a route outside of the table answers.
-    async fn answer(route: Route) -> (u16, Value) {
+    async fn answer(route: ApiRoute) -> (u16, Value) {
         let path = route.path;
-        let (router, _) = assemble(vec![route], crib().await, Options::default());
+        let (router, _) = assemble_endpoints(vec![route], crib().await, ServerOptions::default());
         let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.headers()["cache-control"], "no-store");
@@ -187,27 +195,27 @@ mod tests {
         async fn panics() -> String {
             panic!("hunter2")
         }
-        let (status, problem) = answer(Route::get("panics", "/panics", panics)).await;
+        let (status, problem) = answer(ApiRoute::get("panics", "/panics", panics)).await;
         assert_eq!((status, &problem["code"]), (500, &Value::from("internal_error")));
         assert!(!problem.to_string().contains("hunter2"), "{problem}");
     }
 
     #[tokio::test]
     async fn draining_wakes_every_waiter() {
-        let (_, app) = assemble(table(), crib().await, Options::default());
+        let (_, app) = assemble_endpoints(route_table(), crib().await, ServerOptions::default());
         let waiting = tokio::spawn({
             let app = app.clone();
-            async move { app.draining().await }
+            async move { app.wait_for_draining().await }
         });
-        app.drain();
+        app.start_draining();
         waiting.await.unwrap();
-        app.draining().await;
+        app.wait_for_draining().await;
     }
 
     #[tokio::test]
     async fn a_handler_that_exceeds_its_deadline_is_aborted() {
-        let route = Route::get("waits", "/waits", std::future::pending::<String>);
-        let (status, problem) = answer(route.within(Duration::from_millis(10))).await;
+        let route = ApiRoute::get("waits", "/waits", std::future::pending::<String>);
+        let (status, problem) = answer(route.with_deadline(Duration::from_millis(10))).await;
         assert_eq!((status, &problem["code"]), (503, &Value::from("deadline_exceeded")));
     }
 }

@@ -13,38 +13,38 @@ pub(crate) const COMPONENTS: &str = "#/components/schemas/";
 
 /// A type, and the function that generates its schema.
 #[derive(Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct TypeSchema {
     id: TypeId,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-impl Shape {
-    pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
+impl TypeSchema {
+    pub(crate) fn for_type<T: JsonSchema + 'static>() -> Self {
         Self { id: TypeId::of::<T>(), schema: SchemaGenerator::subschema_for::<T> }
     }
 
     /// The schema of the type with everything it refers to; generated once per type.
-    pub(crate) fn schemas(self) -> Arc<Schemas> {
-        static MADE: LazyLock<RwLock<HashMap<TypeId, Arc<Schemas>>>> =
+    pub(crate) fn schema_set(self) -> Arc<SchemaSet> {
+        static MADE: LazyLock<RwLock<HashMap<TypeId, Arc<SchemaSet>>>> =
             LazyLock::new(RwLock::default);
         if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&self.id) {
             return Arc::clone(made);
         }
-        let made = Arc::new(Schemas::of([self]));
+        let made = Arc::new(SchemaSet::from_types([self]));
         let mut all = MADE.write().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.entry(self.id).or_insert(made))
     }
 }
 
 /// The schemas of several types, with their shared components.
-pub(crate) struct Schemas {
+pub(crate) struct SchemaSet {
     /// The targets of `$ref`, by name.
     pub(crate) components: Map<String, Value>,
     by_type: HashMap<TypeId, Value>,
 }
 
-impl Schemas {
-    pub(crate) fn of(shapes: impl IntoIterator<Item = Shape>) -> Self {
+impl SchemaSet {
+    pub(crate) fn from_types(shapes: impl IntoIterator<Item = TypeSchema>) -> Self {
         let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
@@ -55,23 +55,23 @@ impl Schemas {
             by_type.insert(shape.id, (shape.schema)(&mut generator).to_value());
         }
         let mut components = generator.take_definitions(true);
-        components.values_mut().for_each(require_what_is_not_empty);
+        components.values_mut().for_each(require_non_empty_arrays);
         Self { components, by_type }
     }
 
     /// The schema of a type of this set.
-    pub(crate) fn get(&self, shape: Shape) -> &Value {
+    pub(crate) fn get(&self, shape: TypeSchema) -> &Value {
         self.by_type.get(&shape.id).expect("it is one of the shapes")
     }
 
     /// Follows the reference if the schema is one.
-    pub(crate) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        resolve(&self.components, schema)
+    pub(crate) fn resolve_ref<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        resolve_ref(&self.components, schema)
     }
 }
 
 /// Marks arrays with `minItems` as required: serde's default would let callers omit them.
-fn require_what_is_not_empty(schema: &mut Value) {
+fn require_non_empty_arrays(schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return;
     };
@@ -93,7 +93,7 @@ fn require_what_is_not_empty(schema: &mut Value) {
 }
 
 /// Follows the reference into the components if the schema is one.
-pub(crate) fn resolve<'a>(components: &'a Map<String, Value>, schema: &'a Value) -> &'a Value {
+pub(crate) fn resolve_ref<'a>(components: &'a Map<String, Value>, schema: &'a Value) -> &'a Value {
     let name = schema.get("$ref").and_then(Value::as_str);
     name.and_then(|name| components.get(name.strip_prefix(COMPONENTS)?)).unwrap_or(schema)
 }

@@ -3,27 +3,30 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::cli::Ended;
-use crate::cli::search::Search;
-use crate::config::Config;
-use crate::counter::place::{Place, Reach};
+use crate::cli::VerbOutcome;
+use crate::cli::search::SearchArgs;
+use crate::config::ProgramConfig;
+use crate::counter::place::{AdminBackend, JournalAccess};
 use crate::counter::tables;
 use crate::explain;
-use crate::failure::Failure;
+use crate::failure::CliError;
 
-pub(crate) async fn search(config: &Config, given: &Search) -> Result<Ended, Failure> {
+pub(crate) async fn search_tools(
+    config: &ProgramConfig,
+    given: &SearchArgs,
+) -> Result<VerbOutcome, CliError> {
     let claims = match &given.claims {
-        Some(claims) => Some(explain::claims(claims).await?),
+        Some(claims) => Some(explain::read_claims(claims).await?),
         None => None,
     };
     let asked = json!({"query": given.words.join(" "), "claims": claims, "limit": given.limit});
-    let place = Place::open(config, &given.at, Reach::Read).await?;
-    let answered = place.ask(Method::POST, "/api/access/search", Some(asked)).await;
+    let place = AdminBackend::connect(config, &given.at, JournalAccess::Read).await?;
+    let answered = place.send(Method::POST, "/api/access/search", Some(asked)).await;
     place.close().await;
     let found = match answered?.body["data"].take() {
         Value::Array(found) => found,
         _ => Vec::new(),
     };
-    tables::found(&found, &given.json)?;
-    Ok(Ended::Fine)
+    tables::print_search_results(&found, &given.json)?;
+    Ok(VerbOutcome::Success)
 }

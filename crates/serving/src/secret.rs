@@ -6,111 +6,127 @@ use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use axum::http::Method;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
-use toolcrib::{SecretError, Secrets, SystemClock};
+use toolcrib::{SecretError, SecretStore, SystemClock};
 use url::Url;
 
-use crate::cli::secret::{SecretVerb, SetSecret};
-use crate::cli::things::Done;
-use crate::cli::{Ended, Json};
-use crate::config::Config;
+use crate::cli::secret::{SecretVerb, SetSecretArgs};
+use crate::cli::things::AdminVerbArgs;
+use crate::cli::{JsonFlag, VerbOutcome};
+use crate::config::ProgramConfig;
 use crate::counter;
-use crate::counter::place::{Place, in_use};
-use crate::failure::Failure;
-use crate::journal::{open_or_make, open_to_change, open_to_read};
+use crate::counter::place::{AdminBackend, suggest_server};
+use crate::failure::CliError;
+use crate::journal::{open_or_create, open_to_change, open_to_read};
 use crate::out;
 
 /// The maximum size of a secret, a line end, and one byte more, so that a value that is too long is detected.
-const READ_AT_MOST: u64 = (64 << 10) + 3;
+const MAX_INPUT_BYTES: u64 = (64 << 10) + 3;
 /// The API route of secrets.
-const PATH: &str = "/api/secrets";
+const SECRETS_PATH: &str = "/api/secrets";
 
-pub(crate) async fn secret(config: &Config, done: &Done<SecretVerb>) -> Result<Ended, Failure> {
+pub(crate) async fn run_secret_verb(
+    config: &ProgramConfig,
+    done: &AdminVerbArgs<SecretVerb>,
+) -> Result<VerbOutcome, CliError> {
     let server = done.at.server.as_ref();
     match &done.verb {
-        SecretVerb::Set(arguments) => set(config, server, arguments).await?,
-        SecretVerb::List(format) => list(config, server, format).await?,
-        SecretVerb::Remove { name, yes } => remove(config, server, name, *yes).await?,
+        SecretVerb::Set(arguments) => set_secret(config, server, arguments).await?,
+        SecretVerb::List(format) => list_secrets(config, server, format).await?,
+        SecretVerb::Remove { name, yes } => remove_secret(config, server, name, *yes).await?,
     }
-    Ok(Ended::Fine)
+    Ok(VerbOutcome::Success)
 }
 
-async fn set(config: &Config, server: Option<&Url>, given: &SetSecret) -> Result<(), Failure> {
+async fn set_secret(
+    config: &ProgramConfig,
+    server: Option<&Url>,
+    given: &SetSecretArgs,
+) -> Result<(), CliError> {
     let name = &given.name;
-    let reference = Secrets::reference(name)?;
+    let reference = SecretStore::sealed_reference(name)?;
     // Check all requirements before the user types the secret.
     if let Some(url) = server {
-        let place = Place::server(url)?;
+        let place = AdminBackend::remote(url)?;
         let body = json!({"value": read_value(name)?.expose_secret()});
-        place.ask(Method::PUT, &path(name), Some(body)).await?;
+        place.send(Method::PUT, &secret_path(name), Some(body)).await?;
     } else {
         let key = config.sealing_key(given.sealing_key_file.as_deref())?;
         let key = key.ok_or(SecretError::NoKey)?;
         let value = read_value(name)?;
-        let journal = open_or_make(&config.journal).await.map_err(in_use)?;
-        Secrets::new(journal, Some(key), SystemClock, |_| None).seal(name, &value).await?;
+        let journal = open_or_create(&config.journal).await.map_err(suggest_server)?;
+        SecretStore::new(journal, Some(key), SystemClock, |_| None)
+            .seal_secret(name, &value)
+            .await?;
     }
-    out::print(&format!("sealed; sources refer to it as `{reference}`"))
+    out::print_text(&format!("sealed; sources refer to it as `{reference}`"))
 }
 
-async fn list(config: &Config, server: Option<&Url>, format: &Json) -> Result<(), Failure> {
+async fn list_secrets(
+    config: &ProgramConfig,
+    server: Option<&Url>,
+    format: &JsonFlag,
+) -> Result<(), CliError> {
     let names = match server {
         Some(url) => {
-            let rows = counter::all(&Place::server(url)?, PATH, &[]).await?;
+            let rows =
+                counter::fetch_all_pages(&AdminBackend::remote(url)?, SECRETS_PATH, &[]).await?;
             let names = rows.iter().filter_map(|row| row["name"].as_str());
             names.map(str::to_owned).collect()
         }
         None => {
             let journal = open_to_read(&config.journal).await?;
-            Secrets::new(journal, None, SystemClock, |_| None).names().await?
+            SecretStore::new(journal, None, SystemClock, |_| None).sealed_names().await?
         }
     };
     if format.json {
         return out::print_json(&names);
     }
     if names.is_empty() {
-        out::note("no secret is sealed here");
+        out::print_note("no secret is sealed here");
         return Ok(());
     }
-    out::print(&names.iter().map(|name| out::plain(name)).collect::<Vec<_>>().join("\n"))
+    out::print_text(
+        &names.iter().map(|name| out::escape_for_terminal(name)).collect::<Vec<_>>().join("\n"),
+    )
 }
 
-async fn remove(
-    config: &Config,
+async fn remove_secret(
+    config: &ProgramConfig,
     server: Option<&Url>,
     name: &str,
     yes: bool,
-) -> Result<(), Failure> {
-    Secrets::reference(name)?;
+) -> Result<(), CliError> {
+    SecretStore::sealed_reference(name)?;
     if let Some(url) = server {
-        let place = Place::server(url)?;
-        if !agreed(name, yes).await? {
+        let place = AdminBackend::remote(url)?;
+        if !confirm_removal(name, yes).await? {
             return Ok(());
         }
-        place.ask(Method::DELETE, &path(name), None).await?;
+        place.send(Method::DELETE, &secret_path(name), None).await?;
     } else {
-        let journal = open_to_change(&config.journal).await.map_err(in_use)?;
-        if !agreed(name, yes).await? {
+        let journal = open_to_change(&config.journal).await.map_err(suggest_server)?;
+        if !confirm_removal(name, yes).await? {
             return Ok(());
         }
-        Secrets::new(journal, None, SystemClock, |_| None).remove(name).await?;
+        SecretStore::new(journal, None, SystemClock, |_| None).remove_secret(name).await?;
     }
-    out::print(&format!("removed `{name}`"))
+    out::print_text(&format!("removed `{name}`"))
 }
 
-async fn agreed(name: &str, yes: bool) -> Result<bool, Failure> {
-    let agreed = yes || out::agreed(&format!("Remove the secret `{name}`?")).await?;
+async fn confirm_removal(name: &str, yes: bool) -> Result<bool, CliError> {
+    let agreed = yes || out::confirm(&format!("Remove the secret `{name}`?")).await?;
     if !agreed {
-        out::note("nothing was changed");
+        out::print_note("nothing was changed");
     }
     Ok(agreed)
 }
 
-fn path(name: &str) -> String {
-    format!("{PATH}/{}", counter::segment(name))
+fn secret_path(name: &str) -> String {
+    format!("{SECRETS_PATH}/{}", counter::path_segment(name))
 }
 
 /// Reads one line from a terminal, or everything from a file or pipe, without the line end.
-fn read_value(name: &str) -> Result<SecretString, Failure> {
+fn read_value(name: &str) -> Result<SecretString, CliError> {
     let stdin = io::stdin();
     let mut bytes = Vec::new();
     let read = if stdin.is_terminal() {
@@ -122,9 +138,9 @@ fn read_value(name: &str) -> Result<SecretString, Failure> {
         let mut line = String::new();
         stdin.read_line(&mut line).map(|_| bytes = line.into_bytes())
     } else {
-        stdin.lock().take(READ_AT_MOST).read_to_end(&mut bytes).map(drop)
+        stdin.lock().take(MAX_INPUT_BYTES).read_to_end(&mut bytes).map(drop)
     };
-    read.map_err(Failure::SecretInput)?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::SecretNotText)?;
+    read.map_err(CliError::SecretInput)?;
+    let text = String::from_utf8(bytes).map_err(|_| CliError::SecretNotText)?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
 }

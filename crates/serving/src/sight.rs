@@ -5,24 +5,25 @@ mod tests;
 
 use std::sync::Arc;
 
-use model::{Cache, GroupId};
+use model::{GroupId, LruCache};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::{AgentView, Beside, Identity, Stamp};
+use toolcrib::{AgentView, CallerIdentity, PinnedTools, ViewStamp};
 
-use crate::app::App;
-use crate::format::Format;
+use crate::app::AppState;
+use crate::format::ToolFormat;
 use crate::problem::Problem;
 
 /// Default for `budget`, in tokens.
-const BUDGET: u64 = 20_000;
+const DEFAULT_TOKEN_BUDGET: u64 = 20_000;
 /// Approximate number of bytes per token.
-const TOKEN: u64 = 4;
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Whether tools are listed or searched (requirement A6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Mode {
+#[schemars(rename = "Mode")]
+pub(crate) enum ListMode {
     /// The tools.
     #[default]
     List,
@@ -34,14 +35,15 @@ pub(crate) enum Mode {
 
 /// What a caller wants to see, and how: query parameters of every route that shows tools.
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct Wanted {
+#[schemars(rename = "Wanted")]
+pub(crate) struct ListQuery {
     /// Ready-made function definitions instead of all that is known.
     #[serde(default)]
-    format: Option<Format>,
+    format: Option<ToolFormat>,
     /// `list`: the tools. `search`: only `tool_search` and `execute_tool`, which reach the rest. `auto`: `list`, unless
     /// it is longer than the budget; then `search`, and the most used tools that fit into the budget.
     #[serde(default)]
-    mode: Option<Mode>,
+    mode: Option<ListMode>,
     /// How long the list may be before `auto` searches, in tokens of four bytes; 20,000 if it is left out.
     #[serde(default)]
     budget: Option<u64>,
@@ -50,95 +52,101 @@ pub(crate) struct Wanted {
     group: Option<String>,
 }
 
-impl Wanted {
-    pub(crate) fn sight(&self) -> Result<Sight, Problem> {
-        let group = self.group.as_deref().map(|text| text.parse().map_err(|_| self.no_group()));
-        Ok(Sight {
+impl ListQuery {
+    pub(crate) fn to_list_options(&self) -> Result<ListOptions, Problem> {
+        let group =
+            self.group.as_deref().map(|text| text.parse().map_err(|_| self.group_not_found()));
+        Ok(ListOptions {
             group: group.transpose()?,
             mode: self.mode.unwrap_or_default(),
             format: self.format.unwrap_or_default(),
-            budget: self.budget.unwrap_or(BUDGET),
+            budget: self.budget.unwrap_or(DEFAULT_TOKEN_BUDGET),
         })
     }
 
     /// The error for a group that is unknown or not granted: the caller cannot tell which.
-    pub(crate) fn no_group(&self) -> Problem {
+    pub(crate) fn group_not_found(&self) -> Problem {
         Problem::not_found("group of yours:", self.group.as_deref().unwrap_or_default())
     }
 }
 
 /// Options of a tool list: group, mode, format and budget.
 #[derive(Clone, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct ListOptions {
     /// Limits the list to this group.
     pub(crate) group: Option<GroupId>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: ListMode,
     /// The format of the list, which also determines its size.
-    pub(crate) format: Format,
+    pub(crate) format: ToolFormat,
     /// Budget of `auto`, in tokens.
     pub(crate) budget: u64,
 }
 
-impl Sight {
+impl ListOptions {
     /// Options for MCP, which has one format.
-    pub(crate) fn of_mcp(group: Option<GroupId>, mode: Mode) -> Self {
-        Self { group, mode, format: Format::Mcp, budget: BUDGET }
+    pub(crate) fn for_mcp(group: Option<GroupId>, mode: ListMode) -> Self {
+        Self { group, mode, format: ToolFormat::Mcp, budget: DEFAULT_TOKEN_BUDGET }
     }
 
     /// The agent's current view with these options; `None` if it does not have the group.
-    pub(crate) fn of(&self, app: &App, identity: &Identity) -> Option<AgentView> {
-        self.within(app, app.crib.view_of(identity))
+    pub(crate) fn current_view(
+        &self,
+        app: &AppState,
+        identity: &CallerIdentity,
+    ) -> Option<AgentView> {
+        self.apply_to(app, app.crib.view_for_identity(identity))
     }
 
     /// Applies the options to a view.
-    pub(crate) fn within(&self, app: &App, view: AgentView) -> Option<AgentView> {
-        let view = self.narrow(view)?;
-        Some(match self.searches(app, &view) {
-            Some(beside) => view.by_search_beside(beside),
+    pub(crate) fn apply_to(&self, app: &AppState, view: AgentView) -> Option<AgentView> {
+        let view = self.narrow_to_group(view)?;
+        Some(match self.select_pinned_tools(app, &view) {
+            Some(beside) => view.search_only_with_pinned(beside),
             None => view,
         })
     }
 
     /// The agent's current view. If the tools are those of `before`, the pinned tools are reused instead of measuring the
     /// list again.
-    pub(crate) fn like(
+    pub(crate) fn current_view_like(
         &self,
-        app: &App,
-        identity: &Identity,
+        app: &AppState,
+        identity: &CallerIdentity,
         before: &AgentView,
     ) -> Option<AgentView> {
-        let view = self.narrow(app.crib.view_of(identity))?;
-        let searches = match view.has_the_tools_of(before) {
-            true => before.beside().cloned(),
-            false => self.searches(app, &view),
+        let view = self.narrow_to_group(app.crib.view_for_identity(identity))?;
+        let searches = match view.has_same_tools(before) {
+            true => before.pinned_tools().cloned(),
+            false => self.select_pinned_tools(app, &view),
         };
         Some(match searches {
-            Some(beside) => view.by_search_beside(beside),
+            Some(beside) => view.search_only_with_pinned(beside),
             None => view,
         })
     }
 
-    fn narrow(&self, view: AgentView) -> Option<AgentView> {
+    fn narrow_to_group(&self, view: AgentView) -> Option<AgentView> {
         match &self.group {
-            Some(group) => view.narrowed(group),
+            Some(group) => view.narrow_to_group(group),
             None => Some(view),
         }
     }
 
     /// The tools pinned beside the two search tools; `None` if the whole list is shown.
-    fn searches(&self, app: &App, view: &AgentView) -> Option<Arc<Beside>> {
+    fn select_pinned_tools(&self, app: &AppState, view: &AgentView) -> Option<Arc<PinnedTools>> {
         match self.mode {
-            Mode::List => None,
-            Mode::Search => Some(Beside::nothing()),
-            Mode::Auto => {
-                let bytes = self.format.list(app, view).bytes.len() as u64;
-                let room = self.budget.saturating_mul(TOKEN);
+            ListMode::List => None,
+            ListMode::Search => Some(PinnedTools::empty()),
+            ListMode::Auto => {
+                let bytes = self.format.cached_list(app, view).bytes.len() as u64;
+                let room = self.budget.saturating_mul(BYTES_PER_TOKEN);
                 (room < bytes).then(|| {
-                    app.chosen.get(view, self.format, room, || {
+                    app.pinned_tools.get_or_select(view, self.format, room, || {
                         let two =
-                            self.format.list(app, &view.clone().by_search()).bytes.len() as u64;
-                        view.most_used(room.saturating_sub(two), |tool| {
-                            self.format.size(view, tool)
+                            self.format.cached_list(app, &view.clone().search_only()).bytes.len()
+                                as u64;
+                        view.most_used_tools(room.saturating_sub(two), |tool| {
+                            self.format.serialized_size(view, tool)
                         })
                     })
                 })
@@ -148,30 +156,32 @@ impl Sight {
 }
 
 /// Maximum number of cached selections.
-const KEPT: u64 = 4_096;
+const MAX_CACHED_SELECTIONS: u64 = 4_096;
 
 /// Cache of the pinned tools of `auto` lists. The key covers every input of the selection, so an entry is never stale.
-pub(crate) struct Chosen(Cache<By, Arc<Beside>>);
+pub(crate) struct PinnedToolsCache(LruCache<PinnedToolsKey, Arc<PinnedTools>>);
 
 /// Cache key: stamp of the view, usage statistics, format and budget in bytes.
-type By = (Stamp, u64, Format, u64);
+type PinnedToolsKey = (ViewStamp, u64, ToolFormat, u64);
 
-impl Default for Chosen {
+impl Default for PinnedToolsCache {
     fn default() -> Self {
-        Self(Cache::new(KEPT))
+        Self(LruCache::new(MAX_CACHED_SELECTIONS))
     }
 }
 
-impl Chosen {
-    fn get(
+impl PinnedToolsCache {
+    fn get_or_select(
         &self,
         view: &AgentView,
-        format: Format,
+        format: ToolFormat,
         room: u64,
-        choose: impl FnOnce() -> Arc<Beside>,
-    ) -> Arc<Beside> {
+        choose: impl FnOnce() -> Arc<PinnedTools>,
+    ) -> Arc<PinnedTools> {
         match view.stamp() {
-            Some(stamp) => self.0.get_with((stamp, view.usage_number(), format, room), choose),
+            Some(stamp) => {
+                self.0.get_with((stamp, view.usage_ranking_version(), format, room), choose)
+            }
             None => choose(),
         }
     }

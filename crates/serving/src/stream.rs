@@ -17,14 +17,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
-use self::events::{Mark, bye, changes, snapshot};
-use crate::app::App;
-use crate::problem::{Code, Problem};
-use crate::query::Asked;
-use crate::route::Route;
-use crate::seats::Seat;
-use crate::sight::Wanted;
-use crate::watching::{Change, Gone, Standing, Watching};
+use self::events::{ToolEventId, change_events, closing_event, snapshot_event};
+use crate::app::AppState;
+use crate::problem::{Problem, ProblemCode};
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
+use crate::seats::StreamPermit;
+use crate::sight::ListQuery;
+use crate::watching::{AuthenticatedCaller, StreamEnd, ViewChange, ViewSubscription};
 
 /// Interval of heartbeats on an idle stream, which keep proxies from closing it.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -32,60 +32,72 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Disables buffering in proxies.
 const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("stream_agent_tools", "/api/agents/stream", stream)
-            .agent("agents", "Follow the tools that the caller may use")
-            .asks::<Query>()
-            .shows("text/event-stream"),
+        ApiRoute::get("stream_agent_tools", "/api/agents/stream", stream_tools)
+            .for_agents("agents", "Follow the tools that the caller may use")
+            .with_query::<AgentStreamQuery>()
+            .returns_document("text/event-stream"),
     ]
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "AgentStreamQuery")]
-struct Query {
+struct AgentStreamQuery {
     #[serde(flatten)]
-    wanted: Wanted,
+    wanted: ListQuery,
     /// The id of the last event that the caller has, if it cannot send the header `Last-Event-ID`.
     #[serde(default)]
     last_event_id: Option<String>,
 }
 
-async fn stream(
-    who: Standing,
-    State(app): State<App>,
+async fn stream_tools(
+    who: AuthenticatedCaller,
+    State(app): State<AppState>,
     headers: HeaderMap,
-    Asked(query): Asked<Query>,
+    QueryParams(query): QueryParams<AgentStreamQuery>,
 ) -> Result<Response, Problem> {
     let agent = who.identity.agent.clone();
-    let seat = seat(&app, &who)?;
-    let watching = Watching::new(&app, who, query.wanted.sight()?, seat);
-    let watching = watching.ok_or_else(|| query.wanted.no_group())?;
-    let last = last_event(&headers, query.last_event_id.as_deref()).and_then(Mark::read);
+    let seat = acquire_stream_permit(&app, &who)?;
+    let watching = ViewSubscription::new(&app, who, query.wanted.to_list_options()?, seat);
+    let watching = watching.ok_or_else(|| query.wanted.group_not_found())?;
+    let last =
+        last_event_id(&headers, query.last_event_id.as_deref()).and_then(ToolEventId::from_text);
     let since = match last {
-        Some(last) => events::since(&app, &agent, &watching, &last).await,
+        Some(last) => events::events_since(&app, &agent, &watching, &last).await,
         None => None,
     };
-    let mut open = Open { app, watching, ready: Vec::new(), is_over: false, beats_at: later() };
-    open.ready =
-        since.unwrap_or_else(|| snapshot(&open.app, open.watching.view(), open.watching.sight()));
+    let mut open = OpenAgentStream {
+        app,
+        watching,
+        ready: Vec::new(),
+        is_over: false,
+        beats_at: next_heartbeat(),
+    };
+    open.ready = since.unwrap_or_else(|| {
+        snapshot_event(&open.app, open.watching.view(), open.watching.list_options())
+    });
     open.ready.reverse();
-    Ok(streamed(unfold(open, next)))
+    Ok(event_stream_response(unfold(open, next_chunk)))
 }
 
 /// Acquires a permit for a stream.
-pub(crate) fn seat(app: &App, who: &Standing) -> Result<Seat, Problem> {
-    let busy = || Problem::later(Code::Busy, "too many streams are open: try again later", 1);
-    app.seat_for_stream(&who.principal()).ok_or_else(busy)
+pub(crate) fn acquire_stream_permit(
+    app: &AppState,
+    who: &AuthenticatedCaller,
+) -> Result<StreamPermit, Problem> {
+    let busy =
+        || Problem::retry_after(ProblemCode::Busy, "too many streams are open: try again later", 1);
+    app.acquire_stream_permit(&who.principal()).ok_or_else(busy)
 }
 
 /// The id of the last event that the client received.
-pub(crate) fn last_event<'a>(headers: &'a HeaderMap, asked: Option<&'a str>) -> Option<&'a str> {
+pub(crate) fn last_event_id<'a>(headers: &'a HeaderMap, asked: Option<&'a str>) -> Option<&'a str> {
     headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).or(asked)
 }
 
 /// An event stream as the response.
-pub(crate) fn streamed(
+pub(crate) fn event_stream_response(
     events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
 ) -> Response {
     let headers = [
@@ -97,32 +109,34 @@ pub(crate) fn streamed(
 }
 
 /// An open stream.
-struct Open {
-    app: App,
-    watching: Watching,
+struct OpenAgentStream {
+    app: AppState,
+    watching: ViewSubscription,
     /// Events to send, the next one last.
     ready: Vec<Bytes>,
     is_over: bool,
     beats_at: Instant,
 }
 
-fn later() -> Instant {
+fn next_heartbeat() -> Instant {
     Instant::now() + HEARTBEAT
 }
 
 /// The next chunk. The body polls it only after the client has read the last one, so a slow client gets fewer, larger
 /// updates.
-async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
+async fn next_chunk(
+    mut open: OpenAgentStream,
+) -> Option<(Result<Bytes, Infallible>, OpenAgentStream)> {
     loop {
         if let Some(bytes) = open.ready.pop() {
-            open.beats_at = later();
+            open.beats_at = next_heartbeat();
             return Some((Ok(bytes), open));
         }
         if open.is_over {
             return None;
         }
         tokio::select! {
-            change = open.watching.changed() => open.tell(change),
+            change = open.watching.next_change() => open.queue_events(change),
             () = sleep_until(open.beats_at) => {
                 open.ready.push(Bytes::from_static(b": heartbeat\n\n"));
             }
@@ -130,16 +144,19 @@ async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
     }
 }
 
-impl Open {
-    fn tell(&mut self, change: Result<Change, Gone>) {
+impl OpenAgentStream {
+    fn queue_events(&mut self, change: Result<ViewChange, StreamEnd>) {
         let mut events = match change {
-            Ok(Change { tools_before: Some(before), .. }) => {
-                changes(&self.app, &before, self.watching.view(), self.watching.sight())
-            }
-            Ok(Change { tools_before: None, .. }) => Vec::new(),
+            Ok(ViewChange { tools_before: Some(before), .. }) => change_events(
+                &self.app,
+                &before,
+                self.watching.view(),
+                self.watching.list_options(),
+            ),
+            Ok(ViewChange { tools_before: None, .. }) => Vec::new(),
             Err(gone) => {
                 self.is_over = true;
-                vec![bye(gone)]
+                vec![closing_event(gone)]
             }
         };
         events.reverse();

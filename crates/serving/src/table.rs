@@ -2,15 +2,17 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::out::{self, Style};
+use crate::out::{self, TextStyle};
 
 /// A title and an indented table; only the title if there are no rows. Cells are escaped for the terminal.
-pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn table_section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut text = format!("\n{title}\n");
     if rows.is_empty() {
         return text;
     }
-    let plain = |row: Vec<String>| row.iter().map(|cell| out::plain(cell).into_owned()).collect();
+    let plain = |row: Vec<String>| {
+        row.iter().map(|cell| out::escape_for_terminal(cell).into_owned()).collect()
+    };
     let rows: Vec<Vec<String>> = rows.into_iter().map(plain).collect();
     let has_numbers = |number: usize| {
         let cells = rows.iter().filter_map(|row| row.get(number));
@@ -27,7 +29,7 @@ pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> 
     }
     for (number, line) in table.lines().enumerate() {
         let line = line.trim_end();
-        text += &if number == 0 { out::styled(Style::Bold, line) } else { line.to_owned() };
+        text += &if number == 0 { out::style_text(TextStyle::Bold, line) } else { line.to_owned() };
         text.push('\n');
     }
     text
@@ -40,6 +42,9 @@ mod tests {
     #[test]
     fn a_cell_cannot_control_the_terminal() {
         let rows = vec![vec!["a\u{1b}[2J\u{202e}b".to_owned()]];
-        assert_eq!(section("One", &["NAME"], rows), "\nOne\n  NAME\n  a\\u{1b}[2J\\u{202e}b\n");
+        assert_eq!(
+            table_section("One", &["NAME"], rows),
+            "\nOne\n  NAME\n  a\\u{1b}[2J\\u{202e}b\n"
+        );
     }
 }

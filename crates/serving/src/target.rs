@@ -7,50 +7,54 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use discovery::openapi::{Address, Found, Options};
+use discovery::openapi::{DiscoveredInventory, SpecOptions, SpecificationAddress};
 use discovery::text::MAX_BYTES;
-use model::{Kind, SourceId, SourceUrl};
-use upstream::egress::{Allowed, Egress};
-use upstream::http::{HttpClient, Limits, Origin, Shown};
-use upstream::limits::{LimitError, read_file};
-use upstream::mcp::Connection;
+use model::{SourceId, SourceKind, SourceUrl};
+use upstream::egress::{AllowedDestination, EgressPolicy};
+use upstream::http::{ExchangeLimits, HttpClient, Origin, OriginCredential};
+use upstream::limits::{BoundedReadError, read_file};
+use upstream::mcp::McpConnection;
 
-use crate::cli::target::{self as options, Describe};
-use crate::failure::Failure;
+use crate::cli::target::{self as options, DescribeChoice};
+use crate::failure::CliError;
 use crate::{out, progress};
 
 /// A target that was read.
-pub(crate) struct Target {
-    pub(crate) kind: Kind,
+pub(crate) struct InspectedTarget {
+    pub(crate) kind: SourceKind,
     /// The origin that may receive credentials; `None` if the user named the API by an option or in a file.
     pub(crate) origin: Option<Origin>,
-    pub(crate) found: Found,
+    pub(crate) found: DiscoveredInventory,
     /// The connection, if the target is an MCP server.
-    pub(crate) connection: Option<Connection>,
+    pub(crate) connection: Option<McpConnection>,
 }
 
 /// Detects the kind of the target, and reads its tools.
-pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
+pub(crate) async fn inspect_target(
+    options: &options::TargetOptions,
+) -> Result<InspectedTarget, CliError> {
     if !options.command.is_empty() {
-        return server::of_command(options).await;
+        return server::connect_to_program(options).await;
     }
     let target = options.target.as_deref().unwrap_or_default();
     if !is_url(target) {
-        return described(options, target).await;
+        return read_document_target(options, target).await;
     }
     // An MCP server is recognised by its path; otherwise it is tried last, if the URL has no document.
-    if server::is_likely(url(target)?.as_url()) {
-        return server::at(options, target).await;
+    if server::has_mcp_path(parse_target_url(target)?.as_url()) {
+        return server::connect_to_url(options, target).await;
     }
-    let error = match described(options, target).await {
+    let error = match read_document_target(options, target).await {
         Err(error) if error.may_be_no_document() => error,
         read => return read,
     };
-    match server::at(options, target).await {
+    match server::connect_to_url(options, target).await {
         Ok(found) => Ok(found),
         // Report the error of the most likely kind.
         Err(_) => {
-            match described(options, &format!("{}/tools", target.trim_end_matches('/'))).await {
+            match read_document_target(options, &format!("{}/tools", target.trim_end_matches('/')))
+                .await
+            {
                 Ok(target) => Ok(target),
                 Err(_) => Err(error),
             }
@@ -59,115 +63,130 @@ pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
 }
 
 /// Reads the target's document, and converts it to tools.
-async fn described(options: &options::Target, target: &str) -> Result<Target, Failure> {
-    let reading = Options {
-        base_url: options.base_url.as_deref().map(base_url).transpose()?,
+async fn read_document_target(
+    options: &options::TargetOptions,
+    target: &str,
+) -> Result<InspectedTarget, CliError> {
+    let reading = SpecOptions {
+        base_url: options.base_url.as_deref().map(parse_base_url).transpose()?,
         describe: match options.describe {
-            Describe::Summary => model::Describe::Summary,
-            Describe::Description => model::Describe::Description,
-            Describe::Both => model::Describe::Both,
+            DescribeChoice::Summary => model::OperationDescription::Summary,
+            DescribeChoice::Description => model::OperationDescription::Description,
+            DescribeChoice::Both => model::OperationDescription::Both,
         },
         media_type: options.media_type.clone(),
-        ..Options::default()
+        ..SpecOptions::default()
     };
-    let source = source_id(target);
-    let (address, bytes) = document(options, target).await?;
+    let source = propose_source_id(target);
+    let (address, bytes) = fetch_document(options, target).await?;
     let chosen = options.base_url.is_some() || !is_url(target);
-    let origin = if chosen { None } else { Some(url(target)?.as_url().origin()) };
+    let origin = if chosen { None } else { Some(parse_target_url(target)?.as_url().origin()) };
     let discovered = tokio::task::spawn_blocking(move || {
         discovery::discover_document(source, address, bytes, &reading)
     });
-    let discovered = progress::during("reading the specification", discovered).await;
+    let discovered = progress::show_while("reading the specification", discovered).await;
     let discovered = discovered.expect("reading a document does not panic");
-    let (kind, found) =
-        discovered.map_err(|source| Failure::NoTools { target: shown(target), source })?;
-    Ok(Target { kind, origin, found, connection: None })
+    let (kind, found) = discovered
+        .map_err(|source| CliError::NoTools { target: display_target(target), source })?;
+    Ok(InspectedTarget { kind, origin, found, connection: None })
 }
 
 /// The document and its address.
-async fn document(options: &options::Target, target: &str) -> Result<(Address, Vec<u8>), Failure> {
+async fn fetch_document(
+    options: &options::TargetOptions,
+    target: &str,
+) -> Result<(SpecificationAddress, Vec<u8>), CliError> {
     if target == "-" {
-        return Ok((Address::Inline, from_stdin(MAX_BYTES as u64).await?));
+        return Ok((SpecificationAddress::Inline, read_stdin(MAX_BYTES as u64).await?));
     }
     if !is_url(target) {
         let path = PathBuf::from(target);
-        let bytes = from_file(&path, MAX_BYTES as u64)?;
-        return Ok((Address::File(path), bytes));
+        let bytes = read_limited_file(&path, MAX_BYTES as u64)?;
+        return Ok((SpecificationAddress::File(path), bytes));
     }
-    let url = url(target)?;
-    let headers = server::headers(&options.headers, options.bearer.as_deref()).await?;
-    let shown = Shown { origin: url.as_url().origin(), headers, query: None };
-    let client = client(options).showing(shown);
-    let fetched = discovery::fetch(&client, url.as_url(), limits(options, discovery::LIMITS));
-    Ok(progress::during("fetching the specification", fetched).await?)
+    let url = parse_target_url(target)?;
+    let headers = server::resolve_headers(&options.headers, options.bearer.as_deref()).await?;
+    let shown = OriginCredential { origin: url.as_url().origin(), headers, query: None };
+    let client = target_http_client(options).with_credential(shown);
+    let fetched = discovery::fetch_document(
+        &client,
+        url.as_url(),
+        http_limits(options, discovery::DOCUMENT_LIMITS),
+    );
+    Ok(progress::show_while("fetching the specification", fetched).await?)
 }
 
 pub(crate) fn is_url(target: &str) -> bool {
     target.contains("://")
 }
 
-fn url(target: &str) -> Result<SourceUrl, Failure> {
-    target.parse().map_err(Failure::TargetUrl)
+fn parse_target_url(target: &str) -> Result<SourceUrl, CliError> {
+    target.parse().map_err(CliError::TargetUrl)
 }
 
 /// An HTTP client for addresses that the options allow or the user typed. The egress guard applies to addresses that
 /// specifications and upstreams name.
-pub(crate) fn client(options: &options::Target) -> HttpClient {
+pub(crate) fn target_http_client(options: &options::TargetOptions) -> HttpClient {
     let typed = [&options.target, &options.base_url].into_iter().flatten();
-    let allowed = typed.filter_map(|text| typed_origin(text)).collect();
-    HttpClient::new(Egress { allow_private: options.allow_private, allowed })
+    let allowed = typed.filter_map(|text| allowed_by_user(text)).collect();
+    HttpClient::new(EgressPolicy { allow_private: options.allow_private, allowed })
 }
 
 /// The host and port of a URL that the user typed; both are trusted.
-pub(crate) fn typed_origin(text: &str) -> Option<Allowed> {
+pub(crate) fn allowed_by_user(text: &str) -> Option<AllowedDestination> {
     let url = text.parse::<SourceUrl>().ok()?;
     let (host, port) = (url.as_url().host_str()?, url.as_url().port_or_known_default()?);
     format!("{host}:{port}").parse().ok()
 }
 
 /// Whether a URL is probably an MCP endpoint.
-pub(crate) fn is_server(url: &SourceUrl) -> bool {
-    server::is_likely(url.as_url())
+pub(crate) fn is_likely_mcp_url(url: &SourceUrl) -> bool {
+    server::has_mcp_path(url.as_url())
 }
 
-pub(crate) fn limits(options: &options::Target, usual: Limits) -> Limits {
+pub(crate) fn http_limits(
+    options: &options::TargetOptions,
+    usual: ExchangeLimits,
+) -> ExchangeLimits {
     let deadline = options.timeout.map_or(usual.deadline, Duration::from_secs);
-    Limits { deadline, ..usual }
+    ExchangeLimits { deadline, ..usual }
 }
 
 /// Warns once per run, because `--allow-private` may be left on by mistake.
-pub(crate) fn warn(options: &options::Target) {
+pub(crate) fn warn_allow_private(options: &options::TargetOptions) {
     if options.allow_private {
-        out::note("warning: --allow-private is on: private and loopback addresses are reached too");
+        out::print_note(
+            "warning: --allow-private is on: private and loopback addresses are reached too",
+        );
     }
 }
 
-pub(crate) fn from_file(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_limited_file(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
     read_file(path, limit).map_err(|error| match error {
-        LimitError::Io(source) => Failure::Read { path: path.to_owned(), source },
-        other => Failure::Read { path: path.to_owned(), source: io::Error::other(other) },
+        BoundedReadError::Io(source) => CliError::Read { path: path.to_owned(), source },
+        other => CliError::Read { path: path.to_owned(), source: io::Error::other(other) },
     })
 }
 
-pub(crate) async fn from_stdin(limit: u64) -> Result<Vec<u8>, Failure> {
+pub(crate) async fn read_stdin(limit: u64) -> Result<Vec<u8>, CliError> {
     let read = tokio::task::spawn_blocking(move || {
         let mut bytes = Vec::new();
         io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).map(|_| bytes)
     });
-    let bytes = read.await.expect("reading does not panic").map_err(Failure::Stdin)?;
+    let bytes = read.await.expect("reading does not panic").map_err(CliError::Stdin)?;
     match limit < bytes.len() as u64 {
-        true => Err(Failure::Stdin(io::Error::other(LimitError::TooLarge { limit }))),
+        true => Err(CliError::Stdin(io::Error::other(BoundedReadError::TooLarge { limit }))),
         false => Ok(bytes),
     }
 }
 
-fn base_url(text: &str) -> Result<upstream::http::Url, Failure> {
-    let url: SourceUrl = text.parse().map_err(Failure::BaseUrl)?;
+fn parse_base_url(text: &str) -> Result<upstream::http::Url, CliError> {
+    let url: SourceUrl = text.parse().map_err(CliError::BaseUrl)?;
     Ok(url.as_url().clone())
 }
 
 /// The target without the query of a URL, which may hold secrets.
-pub(crate) fn shown(target: &str) -> String {
+pub(crate) fn display_target(target: &str) -> String {
     match (target, target.split_once(['?', '#'])) {
         ("-", _) => "standard input".to_owned(),
         (target, Some((before, _))) if is_url(target) => before.to_owned(),
@@ -176,7 +195,7 @@ pub(crate) fn shown(target: &str) -> String {
 }
 
 /// The proposed source id of a target: `pizzeria` for `examples/pizzeria.yaml`.
-pub(crate) fn source_id(target: &str) -> SourceId {
+pub(crate) fn propose_source_id(target: &str) -> SourceId {
     let name = match target.parse::<SourceUrl>() {
         Ok(url) => url.as_url().host_str().unwrap_or_default().to_owned(),
         Err(_) => {

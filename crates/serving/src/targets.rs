@@ -11,46 +11,46 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::{
-    Isolation, Kind, Lifecycle, OpenapiSettings, Settings, SourceId, SourceProfile, SourceUrl,
-    SpecificationPlace, StdioCommand,
+    Isolation, Lifecycle, OpenapiSettings, SourceId, SourceKind, SourceProfile, SourceSettings,
+    SourceUrl, SpecificationLocation, StdioCommand,
 };
 use serde_json::json;
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 
 use crate::cli::target as options;
-use crate::cli::targets::{Given, Targets};
-use crate::failure::Failure;
+use crate::cli::targets::{TargetArg, TargetArgs};
+use crate::failure::CliError;
 use crate::{config, target};
 
 /// Time-out of a DNS lookup.
-const LOOKED_UP_WITHIN: Duration = Duration::from_secs(5);
+const DNS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A target to serve.
-pub(crate) struct Wanted {
+pub(crate) struct LocalTarget {
     /// The target as printed for the user.
-    pub(crate) shown: String,
+    pub(crate) display_text: String,
     /// The proposed source id.
-    name: SourceId,
-    place: Place,
+    proposed_id: SourceId,
+    location: TargetLocation,
     /// The kind of the source, or the error of its detection.
-    kind: Result<Kind, Failure>,
+    kind: Result<SourceKind, CliError>,
     allow: Vec<Box<str>>,
 }
 
 /// The location of a target, which identifies it in later runs.
-enum Place {
+enum TargetLocation {
     File(Box<str>),
     Url(SourceUrl),
     Program(StdioCommand),
 }
 
 /// Detects the kinds of all targets.
-pub(crate) async fn look_at(targets: &Targets) -> Result<Vec<Wanted>, Failure> {
+pub(crate) async fn inspect_targets(targets: &TargetArgs) -> Result<Vec<LocalTarget>, CliError> {
     let mut all = Vec::new();
-    for given in targets.all() {
+    for given in targets.all_targets() {
         let mut wanted = match given {
-            Given::Program(words) => program(&words)?,
-            Given::Place(text, kind) => place(&text, kind).await?,
+            TargetArg::Program(words) => program_target(&words)?,
+            TargetArg::Location(text, kind) => located_target(&text, kind).await?,
         };
         wanted.allow.extend(targets.allow.iter().map(|allowed| allowed.to_string().into()));
         all.push(wanted);
@@ -59,17 +59,17 @@ pub(crate) async fn look_at(targets: &Targets) -> Result<Vec<Wanted>, Failure> {
 }
 
 /// The programs among the targets; they may be started because the user named them.
-pub(crate) fn programs(wanted: &[Wanted]) -> Vec<StdioCommand> {
-    let programs = wanted.iter().filter_map(|wanted| match &wanted.place {
-        Place::Program(command) => Some(command.clone()),
-        Place::File(_) | Place::Url(_) => None,
+pub(crate) fn target_programs(wanted: &[LocalTarget]) -> Vec<StdioCommand> {
+    let programs = wanted.iter().filter_map(|wanted| match &wanted.location {
+        TargetLocation::Program(command) => Some(command.clone()),
+        TargetLocation::File(_) | TargetLocation::Url(_) => None,
     });
     programs.collect()
 }
 
-fn program(words: &[String]) -> Result<Wanted, Failure> {
+fn program_target(words: &[String]) -> Result<LocalTarget, CliError> {
     let Some((program, arguments)) = words.split_first() else {
-        return Err(Failure::CommandMissing);
+        return Err(CliError::CommandMissing);
     };
     let folder = std::env::current_dir().ok();
     // Make paths absolute: the server may be started in another folder the next time.
@@ -80,17 +80,24 @@ fn program(words: &[String]) -> Result<Wanted, Failure> {
     let command = StdioCommand {
         program: program.as_str().into(),
         arguments: arguments.iter().map(|word| word.as_str().into()).collect(),
-        environment: config::little_environment_by_reference(),
+        environment: config::minimal_environment_refs(),
         directory: folder.map(|folder| folder.to_string_lossy().into()),
         sandbox: None,
     };
-    let (shown, name) = (format!("-- {}", words.join(" ")), target::source_id(named_after(words)));
-    let (place, kind) = (Place::Program(command), Ok(Kind::Mcp));
-    Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
+    let (shown, name) =
+        (format!("-- {}", words.join(" ")), target::propose_source_id(naming_word(words)));
+    let (place, kind) = (TargetLocation::Program(command), Ok(SourceKind::Mcp));
+    Ok(LocalTarget {
+        display_text: shown,
+        proposed_id: name,
+        location: place,
+        kind,
+        allow: Vec::new(),
+    })
 }
 
 /// The word that names a program; for a launcher such as `npx -y`, the word that names the launched program.
-fn named_after(words: &[String]) -> &str {
+fn naming_word(words: &[String]) -> &str {
     const STARTERS: [&str; 12] = [
         "npx", "bunx", "pnpx", "uvx", "pipx", "uv", "bun", "deno", "node", "python", "python3",
         "docker",
@@ -122,39 +129,51 @@ fn takes_value(option: &str) -> bool {
     !option.contains('=') && !WITHOUT.contains(&option)
 }
 
-async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
-    let (shown, name) = (target::shown(text), target::source_id(text));
+async fn located_target(text: &str, kind: Option<SourceKind>) -> Result<LocalTarget, CliError> {
+    let (shown, name) = (target::display_target(text), target::propose_source_id(text));
     if target::is_url(text) {
-        let url: SourceUrl = text.parse().map_err(Failure::TargetUrl)?;
+        let url: SourceUrl = text.parse().map_err(CliError::TargetUrl)?;
         let kind = match kind {
             Some(kind) => Ok(kind),
-            None if target::is_server(&url) => Ok(Kind::Mcp),
-            None => kind_of(text).await,
+            None if target::is_likely_mcp_url(&url) => Ok(SourceKind::Mcp),
+            None => detect_kind(text).await,
         };
         let allow = match is_public(&url).await {
             true => None,
-            false => target::typed_origin(text).map(|origin| origin.to_string().into()),
+            false => target::allowed_by_user(text).map(|origin| origin.to_string().into()),
         };
         let allow = allow.into_iter().collect();
-        return Ok(Wanted { shown, name, place: Place::Url(url), kind, allow });
+        return Ok(LocalTarget {
+            display_text: shown,
+            proposed_id: name,
+            location: TargetLocation::Url(url),
+            kind,
+            allow,
+        });
     }
     // Files are specifications. They are read at once: most mistakes are in them.
-    let kind = match (kind, kind_of(text).await) {
-        (Some(Kind::HttpManifest), _) | (None, Ok(Kind::HttpManifest)) => {
-            Err(Failure::ManifestInFile { file: shown.clone() })
+    let kind = match (kind, detect_kind(text).await) {
+        (Some(SourceKind::HttpManifest), _) | (None, Ok(SourceKind::HttpManifest)) => {
+            Err(CliError::ManifestInFile { file: shown.clone() })
         }
         (_, kind) => kind,
     };
     let path = Path::new(text);
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let place = Place::File(path.to_string_lossy().into());
-    Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
+    let place = TargetLocation::File(path.to_string_lossy().into());
+    Ok(LocalTarget {
+        display_text: shown,
+        proposed_id: name,
+        location: place,
+        kind,
+        allow: Vec::new(),
+    })
 }
 
 /// Whether a host is public, or does not resolve yet. Only hosts that are not public are allowed explicitly: otherwise,
 /// the owner of the name could later redirect it to addresses in our network.
 async fn is_public(url: &SourceUrl) -> bool {
-    let guard = Egress { allow_private: false, allowed: Vec::new() };
+    let guard = EgressPolicy { allow_private: false, allowed: Vec::new() };
     let url = url.as_url();
     if guard.check_url(url).is_err() {
         return false;
@@ -162,7 +181,7 @@ async fn is_public(url: &SourceUrl) -> bool {
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
         return true;
     };
-    let found = tokio::time::timeout(LOOKED_UP_WITHIN, tokio::net::lookup_host((host, port)));
+    let found = tokio::time::timeout(DNS_TIMEOUT, tokio::net::lookup_host((host, port)));
     let Ok(Ok(found)) = found.await else { return true };
     // One public address is enough: a name that resolves to both kinds could be either.
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
@@ -170,53 +189,58 @@ async fn is_public(url: &SourceUrl) -> bool {
         || addresses.drain(..).any(|one| guard.check_addresses(host, port, &[one]).is_ok())
 }
 
-async fn kind_of(text: &str) -> Result<Kind, Failure> {
-    Ok(target::read(&options::Target::of(text)).await?.kind)
+async fn detect_kind(text: &str) -> Result<SourceKind, CliError> {
+    Ok(target::inspect_target(&options::TargetOptions::for_target(text)).await?.kind)
 }
 
-impl Wanted {
+impl LocalTarget {
     /// The reason why the target cannot be read.
     pub(crate) fn problem(&self) -> Option<String> {
-        let sentence = self.kind.as_ref().err()?.sentence();
-        let why = sentence.strip_prefix(&format!("{}: ", self.shown));
+        let sentence = self.kind.as_ref().err()?.full_message();
+        let why = sentence.strip_prefix(&format!("{}: ", self.display_text));
         Some(why.unwrap_or(&sentence).to_owned())
     }
 
     /// Whether a source has this target's location.
-    fn is(&self, profile: &SourceProfile) -> bool {
-        match (&self.place, &profile.settings) {
-            (Place::File(path), Settings::Openapi(openapi)) => {
-                matches!(&openapi.specification, Some(SpecificationPlace::File(known)) if known == path)
+    fn is_source(&self, profile: &SourceProfile) -> bool {
+        match (&self.location, &profile.settings) {
+            (TargetLocation::File(path), SourceSettings::Openapi(openapi)) => {
+                matches!(&openapi.specification, Some(SpecificationLocation::File(known)) if known == path)
             }
-            (Place::Program(wanted), Settings::Mcp { command: Some(command), .. }) => {
-                command.runs_the_same(wanted)
+            (
+                TargetLocation::Program(wanted),
+                SourceSettings::Mcp { command: Some(command), .. },
+            ) => command.has_same_invocation(wanted),
+            (TargetLocation::Url(url), SourceSettings::HttpManifest {}) => {
+                profile.url.as_ref() == Some(&manifest_base_url(url))
             }
-            (Place::Url(url), Settings::HttpManifest {}) => {
-                profile.url.as_ref() == Some(&without_tools(url))
-            }
-            (Place::Url(url), Settings::Openapi(openapi)) => {
+            (TargetLocation::Url(url), SourceSettings::Openapi(openapi)) => {
                 openapi.specification.is_none() && profile.url.as_ref() == Some(url)
             }
-            (Place::Url(url), Settings::Mcp { command: None, .. }) => {
+            (TargetLocation::Url(url), SourceSettings::Mcp { command: None, .. }) => {
                 profile.url.as_ref() == Some(url)
             }
-            (Place::File(_) | Place::Program(_) | Place::Url(_), _) => false,
+            (TargetLocation::File(_) | TargetLocation::Program(_) | TargetLocation::Url(_), _) => {
+                false
+            }
         }
     }
 
     /// The profile of the source for this target.
-    fn profile(&self, id: &SourceId, kind: Kind) -> SourceProfile {
-        let (settings, url) = match &self.place {
-            Place::File(path) => {
-                let specification = Some(SpecificationPlace::File(path.clone()));
+    fn source_profile(&self, id: &SourceId, kind: SourceKind) -> SourceProfile {
+        let (settings, url) = match &self.location {
+            TargetLocation::File(path) => {
+                let specification = Some(SpecificationLocation::File(path.clone()));
                 let settings = OpenapiSettings { specification, ..OpenapiSettings::default() };
-                (Settings::Openapi(settings), None)
+                (SourceSettings::Openapi(settings), None)
             }
-            Place::Program(command) => (server(Some(command.clone())), None),
-            Place::Url(url) => match kind {
-                Kind::Mcp => (server(None), Some(url.clone())),
-                Kind::HttpManifest => (Settings::HttpManifest {}, Some(without_tools(url))),
-                _ => (Settings::Openapi(OpenapiSettings::default()), Some(url.clone())),
+            TargetLocation::Program(command) => (mcp_settings(Some(command.clone())), None),
+            TargetLocation::Url(url) => match kind {
+                SourceKind::Mcp => (mcp_settings(None), Some(url.clone())),
+                SourceKind::HttpManifest => {
+                    (SourceSettings::HttpManifest {}, Some(manifest_base_url(url)))
+                }
+                _ => (SourceSettings::Openapi(OpenapiSettings::default()), Some(url.clone())),
             },
         };
         let said = json!({"name": id, "settings": settings, "url": url, "allow": self.allow});
@@ -224,12 +248,16 @@ impl Wanted {
     }
 }
 
-fn server(command: Option<StdioCommand>) -> Settings {
-    Settings::Mcp { command, lifecycle: Lifecycle::default(), isolation: Isolation::default() }
+fn mcp_settings(command: Option<StdioCommand>) -> SourceSettings {
+    SourceSettings::Mcp {
+        command,
+        lifecycle: Lifecycle::default(),
+        isolation: Isolation::default(),
+    }
 }
 
 /// The base URL of an http manifest, which is at `{url}/tools`.
-fn without_tools(url: &SourceUrl) -> SourceUrl {
+fn manifest_base_url(url: &SourceUrl) -> SourceUrl {
     let mut base = url.as_url().clone();
     let path = base.path().trim_end_matches('/');
     let path = path.strip_suffix("/tools").unwrap_or(path).to_owned();
@@ -255,7 +283,7 @@ mod tests {
             ("npx", "npx"),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert_eq!(target::source_id(named_after(&words)).as_str(), name, "{line}");
+            assert_eq!(target::propose_source_id(naming_word(&words)).as_str(), name, "{line}");
         }
     }
 
@@ -274,25 +302,28 @@ mod tests {
 
     #[tokio::test]
     async fn a_target_is_identified_by_its_location() {
-        let at = |text: &'static str, kind| async move { place(text, Some(kind)).await.unwrap() };
+        let at = |text: &'static str, kind| async move {
+            located_target(text, Some(kind)).await.unwrap()
+        };
         let id: SourceId = "x".parse().unwrap();
-        let spec = at("https://a.example/openapi.json", Kind::Openapi).await;
-        let manifest = at("https://a.example/v1/tools", Kind::HttpManifest).await;
-        let below = at("https://a.example/v1", Kind::HttpManifest).await;
-        let server = at("https://a.example/openapi.json", Kind::Mcp).await;
-        let run = |line: &str| program(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let spec = at("https://a.example/openapi.json", SourceKind::Openapi).await;
+        let manifest = at("https://a.example/v1/tools", SourceKind::HttpManifest).await;
+        let below = at("https://a.example/v1", SourceKind::HttpManifest).await;
+        let server = at("https://a.example/openapi.json", SourceKind::Mcp).await;
+        let run =
+            |line: &str| program_target(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let (one, other) = (run("npx -y a").unwrap(), run("npx -y b").unwrap());
         let all = [&spec, &manifest, &server, &one, &other];
         for (number, wanted) in all.iter().enumerate() {
-            let profile = wanted.profile(&id, *wanted.kind.as_ref().unwrap());
-            assert!(wanted.is(&profile), "{}", wanted.shown);
+            let profile = wanted.source_profile(&id, *wanted.kind.as_ref().unwrap());
+            assert!(wanted.is_source(&profile), "{}", wanted.display_text);
             // Targets with equal URLs are the same, regardless of their detected kind.
             let others = all.iter().enumerate().filter(|(other, _)| *other != number);
-            let same = others.filter(|(_, other)| other.is(&profile)).count();
-            assert_eq!(same, usize::from([0, 2].contains(&number)), "{}", wanted.shown);
+            let same = others.filter(|(_, other)| other.is_source(&profile)).count();
+            assert_eq!(same, usize::from([0, 2].contains(&number)), "{}", wanted.display_text);
         }
-        assert!(below.is(&manifest.profile(&id, Kind::HttpManifest)));
+        assert!(below.is_source(&manifest.source_profile(&id, SourceKind::HttpManifest)));
         assert!(spec.allow.is_empty());
-        assert_eq!(at("http://127.0.0.1:9/", Kind::Mcp).await.allow, ["127.0.0.1:9".into()]);
+        assert_eq!(at("http://127.0.0.1:9/", SourceKind::Mcp).await.allow, ["127.0.0.1:9".into()]);
     }
 }

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 
 /// Inode, modification time and length of a file; `None` if there is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trace(Option<(u64, SystemTime, u64)>);
+pub(crate) struct FileStamp(Option<(u64, SystemTime, u64)>);
 
-impl Trace {
-    pub(crate) fn of(path: &Path) -> Self {
+impl FileStamp {
+    pub(crate) fn read_stamp(path: &Path) -> Self {
         let found = fs::metadata(path).ok();
         Self(found.and_then(|found| Some((found.ino(), found.modified().ok()?, found.len()))))
     }
@@ -19,15 +19,15 @@ impl Trace {
 
 /// The files read so far, each with its stamp from before it was read.
 #[derive(Debug, Default)]
-pub(crate) struct Files(Vec<(PathBuf, Trace)>);
+pub(crate) struct FileStamps(Vec<(PathBuf, FileStamp)>);
 
-impl Files {
+impl FileStamps {
     /// Records the stamp of a file; call this before reading it.
-    pub(crate) fn note(&mut self, path: &Path) {
-        self.0.push((path.to_owned(), Trace::of(path)));
+    pub(crate) fn record_file(&mut self, path: &Path) {
+        self.0.push((path.to_owned(), FileStamp::read_stamp(path)));
     }
 
     pub(crate) fn have_changed(&self) -> bool {
-        self.0.iter().any(|(path, before)| Trace::of(path) != *before)
+        self.0.iter().any(|(path, before)| FileStamp::read_stamp(path) != *before)
     }
 }

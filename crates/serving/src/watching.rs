@@ -16,26 +16,28 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib::{
-    AgentView, Changes, Identity, Means, NotIdentified, Position, TokenError, ToolProvider as _,
+    AgentView, AuthMethod, AuthenticationError, CallerIdentity, Position, ProviderChanges,
+    TokenError, ToolProvider as _,
 };
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::{self, Caller};
 use crate::problem::Problem;
-use crate::seats::Seat;
-use crate::sight::Sight;
+use crate::seats::StreamPermit;
+use crate::sight::ListOptions;
 
 /// Delay before a comparison, because changes come in bursts.
-const BURST: Duration = Duration::from_millis(50);
+const BURST_DELAY: Duration = Duration::from_millis(50);
 /// Maximum interval between two checks of a credential.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const REVALIDATION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A unique key for the principal of an identity. It includes the client as well as the user that it acts for.
-pub(crate) fn principal(identity: &Identity) -> String {
-    let Identity { agent, means, came_with: _, providers: _ } = identity;
+pub(crate) fn principal_key(identity: &CallerIdentity) -> String {
+    let CallerIdentity { agent, auth_method: means, request_credentials: _, providers: _ } =
+        identity;
     let shown = match means {
-        Means::Token => agent.identity(),
-        Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
+        AuthMethod::Token => agent.identity(),
+        AuthMethod::Key { .. } | AuthMethod::Anonymous => agent.subject.to_string(),
     };
     match &agent.user {
         Some(user) => json!([shown, user]).to_string(),
@@ -45,37 +47,43 @@ pub(crate) fn principal(identity: &Identity) -> String {
 
 /// A caller with its identity, and the credential for later checks.
 #[derive(Clone)]
-pub(crate) struct Standing {
-    pub(crate) identity: Identity,
-    shown: Shown,
+pub(crate) struct AuthenticatedCaller {
+    pub(crate) identity: CallerIdentity,
+    credential: CallerCredential,
 }
 
 /// The credential of a caller, for later checks.
 #[derive(Clone)]
-enum Shown {
+enum CallerCredential {
     /// A bearer credential; `None` where anonymous access is allowed.
     Bearer(Option<SecretString>),
     /// No credential: the user who started the process set the identity.
-    ByStart,
+    SetAtStartup,
 }
 
-impl Standing {
+impl AuthenticatedCaller {
     /// A caller whose identity was set at startup; it stays valid for the life of the process.
-    pub(crate) fn here(identity: Identity) -> Self {
-        Self { identity, shown: Shown::ByStart }
+    pub(crate) fn set_at_startup(identity: CallerIdentity) -> Self {
+        Self { identity, credential: CallerCredential::SetAtStartup }
     }
 
     /// Authenticates a bearer credential.
-    pub(crate) async fn shown(app: &App, bearer: SecretString) -> Result<Self, NotIdentified> {
+    pub(crate) async fn authenticate_bearer(
+        app: &AppState,
+        bearer: SecretString,
+    ) -> Result<Self, AuthenticationError> {
         let identity = app.crib.identify(Some(bearer.expose_secret())).await?;
-        Ok(Self { identity, shown: Shown::Bearer(Some(bearer)) })
+        Ok(Self { identity, credential: CallerCredential::Bearer(Some(bearer)) })
     }
 
     /// Authenticates a request; its headers are not attached.
-    pub(crate) async fn of(parts: &Parts, app: &App) -> Result<Self, Problem> {
-        let bearer = caller::bearer(&parts.headers)?;
-        let Caller(identity) = Caller::showing(bearer, parts, app).await?;
-        Ok(Self { identity, shown: Shown::Bearer(bearer.map(SecretString::from)) })
+    pub(crate) async fn authenticate_request(
+        parts: &Parts,
+        app: &AppState,
+    ) -> Result<Self, Problem> {
+        let bearer = caller::bearer_token(&parts.headers)?;
+        let Caller(identity) = Caller::from_credential(bearer, parts, app).await?;
+        Ok(Self { identity, credential: CallerCredential::Bearer(bearer.map(SecretString::from)) })
     }
 
     /// Attaches the request's headers, for upstreams.
@@ -84,39 +92,39 @@ impl Standing {
     }
 
     pub(crate) fn principal(&self) -> String {
-        principal(&self.identity)
+        principal_key(&self.identity)
     }
 
     /// Checks the credential again and returns the current identity.
-    pub(crate) async fn again(&self, app: &App) -> Result<Identity, Gone> {
-        let bearer = match &self.shown {
-            Shown::Bearer(bearer) => bearer.as_ref(),
-            Shown::ByStart => return Ok(self.identity.clone()),
+    pub(crate) async fn reauthenticate(&self, app: &AppState) -> Result<CallerIdentity, StreamEnd> {
+        let bearer = match &self.credential {
+            CallerCredential::Bearer(bearer) => bearer.as_ref(),
+            CallerCredential::SetAtStartup => return Ok(self.identity.clone()),
         };
         let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
         // Keep the data of the original request, which applies to everything that the request started.
-        let identified = identified.map(|identity| identity.going_on_from(&self.identity));
+        let identified = identified.map(|identity| identity.continue_request(&self.identity));
         identified.map_err(|error| match error {
-            NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
-            NotIdentified::NoCredential
-            | NotIdentified::NoIssuer
-            | NotIdentified::Token(_)
-            | NotIdentified::Key => Gone::Credential,
+            AuthenticationError::Token(TokenError::KeysUnavailable) => StreamEnd::KeysUnavailable,
+            AuthenticationError::NoCredential
+            | AuthenticationError::NoIssuer
+            | AuthenticationError::Token(_)
+            | AuthenticationError::Key => StreamEnd::Credential,
         })
     }
 }
 
-impl FromRequestParts<App> for Standing {
+impl FromRequestParts<AppState> for AuthenticatedCaller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let standing = Self::of(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        let standing = Self::authenticate_request(parts, app).await?;
         Ok(standing.with_headers(Arc::new(parts.headers.clone())))
     }
 }
 
 /// The changes of a view since the last comparison.
-pub(crate) struct Change {
+pub(crate) struct ViewChange {
     /// The previous view, if the list of tools may have changed.
     pub(crate) tools_before: Option<AgentView>,
     pub(crate) prompts: bool,
@@ -134,7 +142,7 @@ pub(crate) struct Change {
 
 /// The reason why a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum StreamEnd {
     /// The credential is expired, revoked or no longer accepted.
     Credential,
     /// The issuer's keys are unavailable, so the credential cannot be checked.
@@ -146,36 +154,41 @@ pub(crate) enum Gone {
 }
 
 /// A subscription to changes of one agent's view.
-pub(crate) struct Watching {
-    app: App,
-    who: Standing,
-    sight: Sight,
+pub(crate) struct ViewSubscription {
+    app: AppState,
+    who: AuthenticatedCaller,
+    sight: ListOptions,
     view: AgentView,
     catalog: watch::Receiver<Position>,
-    providers: Vec<Provider>,
-    following: Option<Provider>,
+    providers: Vec<WatchedProvider>,
+    following: Option<WatchedProvider>,
     /// A change signal arrived that is not compared yet. A field, so that `next_change` can be dropped at any time.
     is_due: bool,
     look_again: Instant,
     /// Permit for one stream.
-    _seat: Seat,
+    _seat: StreamPermit,
 }
 
 /// The last seen state of a provider.
-struct Provider {
-    changes: watch::Receiver<Changes>,
-    seen: Changes,
+struct WatchedProvider {
+    changes: watch::Receiver<ProviderChanges>,
+    seen: ProviderChanges,
 }
 
-impl Watching {
+impl ViewSubscription {
     /// Subscribes from now on; `None` if the agent does not have the group.
-    pub(crate) fn new(app: &App, who: Standing, sight: Sight, seat: Seat) -> Option<Self> {
+    pub(crate) fn new(
+        app: &AppState,
+        who: AuthenticatedCaller,
+        sight: ListOptions,
+        seat: StreamPermit,
+    ) -> Option<Self> {
         // Subscribe before the view is taken, so that no change in between is missed.
-        let catalog = app.crib.catalog().changes();
-        let providers = providers(app, &who.identity, &sight);
-        let view = sight.of(app, &who.identity)?;
-        app.crib.keep(&view);
-        let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
+        let catalog = app.crib.catalog().subscribe();
+        let providers = watched_providers(app, &who.identity, &sight);
+        let view = sight.current_view(app, &who.identity)?;
+        app.crib.retain_snapshot(&view);
+        let (app, look_again) = (app.clone(), Instant::now() + REVALIDATION_INTERVAL);
         Some(Self {
             app,
             who,
@@ -191,12 +204,15 @@ impl Watching {
     }
 
     /// Also waits for changes of upstream resources.
-    pub(crate) fn following(mut self, changes: watch::Receiver<Changes>) -> Self {
-        self.following = Some(Provider::new(changes));
+    pub(crate) fn with_followed_resources(
+        mut self,
+        changes: watch::Receiver<ProviderChanges>,
+    ) -> Self {
+        self.following = Some(WatchedProvider::new(changes));
         self
     }
 
-    pub(crate) fn app(&self) -> &App {
+    pub(crate) fn app(&self) -> &AppState {
         &self.app
     }
 
@@ -205,41 +221,44 @@ impl Watching {
         &self.view
     }
 
-    pub(crate) fn sight(&self) -> &Sight {
+    pub(crate) fn list_options(&self) -> &ListOptions {
         &self.sight
     }
 
     /// Waits for the next change. Cancel-safe: a dropped call loses nothing.
-    pub(crate) async fn changed(&mut self) -> Result<Change, Gone> {
+    pub(crate) async fn next_change(&mut self) -> Result<ViewChange, StreamEnd> {
         loop {
             if !self.is_due {
-                self.wait().await?;
+                self.wait_for_signal().await?;
                 self.is_due = true;
             }
-            tokio::time::sleep(BURST).await;
+            tokio::time::sleep(BURST_DELAY).await;
             // Boxed, because most streams are idle most of the time and should not reserve memory for it.
-            let identity = Box::pin(self.who.again(&self.app)).await?;
-            if let Some(change) = self.compare(&identity)? {
+            let identity = Box::pin(self.who.reauthenticate(&self.app)).await?;
+            if let Some(change) = self.compare_views(&identity)? {
                 return Ok(change);
             }
         }
     }
 
-    async fn wait(&mut self) -> Result<(), Gone> {
+    async fn wait_for_signal(&mut self) -> Result<(), StreamEnd> {
         tokio::select! {
             _ = self.catalog.changed() => Ok(()),
-            () = any(&mut self.providers) => Ok(()),
-            () = any(self.following.as_mut_slice()) => Ok(()),
+            () = any_provider_changed(&mut self.providers) => Ok(()),
+            () = any_provider_changed(self.following.as_mut_slice()) => Ok(()),
             () = tokio::time::sleep_until(self.look_again) => Ok(()),
-            () = self.app.draining() => Err(Gone::Server),
+            () = self.app.wait_for_draining() => Err(StreamEnd::Server),
         }
     }
 
     /// Compares the views. It does not await, so it is atomic.
-    fn compare(&mut self, identity: &Identity) -> Result<Option<Change>, Gone> {
-        (self.is_due, self.look_again) = (false, Instant::now() + LOOK_AGAIN);
+    fn compare_views(
+        &mut self,
+        identity: &CallerIdentity,
+    ) -> Result<Option<ViewChange>, StreamEnd> {
+        (self.is_due, self.look_again) = (false, Instant::now() + REVALIDATION_INTERVAL);
         self.catalog.borrow_and_update();
-        let mut change = Change {
+        let mut change = ViewChange {
             tools_before: None,
             prompts: false,
             resources: false,
@@ -249,23 +268,26 @@ impl Watching {
             has_missed: false,
         };
         // The set of providers may have changed. A change during the lookup is reported twice rather than missed.
-        let others = providers(&self.app, identity, &self.sight);
+        let others = watched_providers(&self.app, identity, &self.sight);
         let mut before = std::mem::replace(&mut self.providers, others);
-        before.iter_mut().for_each(|provider| provider.compare(&mut change));
+        before.iter_mut().for_each(|provider| provider.add_changes(&mut change));
         if let Some(following) = &mut self.following {
             change.has_missed |= following.has_missed();
-            change.followed.extend(following.updated());
+            change.followed.extend(following.take_updated());
         }
-        let view = self.sight.like(&self.app, identity, &self.view).ok_or(Gone::Group)?;
-        self.app.crib.keep(&view);
-        if !view.has_the_offers_of(&self.view) {
+        let view = self
+            .sight
+            .current_view_like(&self.app, identity, &self.view)
+            .ok_or(StreamEnd::Group)?;
+        self.app.crib.retain_snapshot(&view);
+        if !view.has_same_offers(&self.view) {
             let before = &self.view;
             change.prompts |= view.prompts() != before.prompts();
             change.resources |= view.resources() != before.resources()
                 || view.resource_templates() != before.resource_templates();
             change.offers_before = Some(before.clone());
         }
-        let is_as_before = view.is_as(&self.view);
+        let is_as_before = view.has_same_list(&self.view);
         let before = std::mem::replace(&mut self.view, view);
         change.tools_before = (!is_as_before).then_some(before);
         let is_updated =
@@ -277,40 +299,44 @@ impl Watching {
 }
 
 /// The providers whose changes are visible in the view.
-fn providers(app: &App, identity: &Identity, sight: &Sight) -> Vec<Provider> {
+fn watched_providers(
+    app: &AppState,
+    identity: &CallerIdentity,
+    sight: &ListOptions,
+) -> Vec<WatchedProvider> {
     let all = app.crib.registry().changes().into_iter().filter(|_| sight.group.is_none());
     let own = identity.providers.iter().flat_map(|provider| provider.changes());
-    all.chain(own).map(Provider::new).collect()
+    all.chain(own).map(WatchedProvider::new).collect()
 }
 
-impl Provider {
-    fn new(mut changes: watch::Receiver<Changes>) -> Self {
+impl WatchedProvider {
+    fn new(mut changes: watch::Receiver<ProviderChanges>) -> Self {
         let seen = changes.borrow_and_update().clone();
         Self { changes, seen }
     }
 
-    fn compare(&mut self, change: &mut Change) {
+    fn add_changes(&mut self, change: &mut ViewChange) {
         let (prompts, resources) = (self.seen.prompts, self.seen.resources);
         change.has_missed |= self.has_missed();
-        change.updated.extend(self.updated());
+        change.updated.extend(self.take_updated());
         change.prompts |= prompts != self.seen.prompts;
         change.resources |= resources != self.seen.resources;
     }
 
-    fn last(&self) -> u64 {
-        self.seen.updated.last().map_or(0, |(number, _)| *number)
+    fn last_update_number(&self) -> u64 {
+        self.seen.updated_resources.last().map_or(0, |(number, _)| *number)
     }
 
     /// Whether more resources changed since the last look than the provider remembers by URI.
     fn has_missed(&self) -> bool {
-        self.last() < self.changes.borrow().forgotten
+        self.last_update_number() < self.changes.borrow().last_dropped
     }
 
     /// Takes the URIs of resources that changed since the last look.
-    fn updated(&mut self) -> Vec<Arc<str>> {
+    fn take_updated(&mut self) -> Vec<Arc<str>> {
         let now = self.changes.borrow_and_update().clone();
-        let last = self.last();
-        let newer = now.updated.iter().filter(|(number, _)| last < *number);
+        let last = self.last_update_number();
+        let newer = now.updated_resources.iter().filter(|(number, _)| last < *number);
         let newer = newer.map(|(_, uri)| Arc::clone(uri)).collect();
         self.seen = now;
         newer
@@ -318,7 +344,7 @@ impl Provider {
 }
 
 /// Resolves when one of the providers changes.
-async fn any(providers: &mut [Provider]) {
+async fn any_provider_changed(providers: &mut [WatchedProvider]) {
     let waits = providers.iter_mut().map(|provider| {
         Box::pin(async {
             // A dropped provider changes no more.

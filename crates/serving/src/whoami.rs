@@ -5,24 +5,24 @@ use axum::extract::State;
 use model::Claims;
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolcrib::Means;
+use toolcrib::AuthMethod;
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::Caller;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("whoami", "/api/whoami", whoami)
-            .agent("about", "Say who the caller is")
-            .answers_plain::<Whoami>(),
+        ApiRoute::get("whoami", "/api/whoami", describe_caller)
+            .for_agents("about", "Say who the caller is")
+            .returns_json::<CallerDescription>(),
     ]
 }
 
 /// Who is calling.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Whoami")]
-struct Whoami {
+struct CallerDescription {
     /// Who it is, for the record.
     subject: String,
     /// What was shown: `key`, `token` or `nothing`.
@@ -33,12 +33,15 @@ struct Whoami {
     claims: Claims,
 }
 
-async fn whoami(Caller(identity): Caller, State(app): State<App>) -> Json<Whoami> {
-    Json(Whoami {
-        means: match identity.means {
-            Means::Key { .. } => "key",
-            Means::Token => "token",
-            Means::Nothing => "nothing",
+async fn describe_caller(
+    Caller(identity): Caller,
+    State(app): State<AppState>,
+) -> Json<CallerDescription> {
+    Json(CallerDescription {
+        means: match identity.auth_method {
+            AuthMethod::Key { .. } => "key",
+            AuthMethod::Token => "token",
+            AuthMethod::Anonymous => "nothing",
         },
         is_admin: app.crib.is_admin(&identity),
         subject: identity.agent.subject.to_string(),

@@ -5,22 +5,25 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::task::{AbortHandle, JoinSet};
 
 #[derive(Default)]
-pub(crate) struct Work(Mutex<JoinSet<()>>);
+pub(crate) struct BackgroundTasks(Mutex<JoinSet<()>>);
 
-impl Work {
-    fn all(&self) -> MutexGuard<'_, JoinSet<()>> {
+impl BackgroundTasks {
+    fn lock_tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.0.lock().expect("no one panics while holding the work")
     }
 
-    pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let mut all = self.all();
+    pub(crate) fn spawn_task(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
+        let mut all = self.lock_tasks();
         while all.try_join_next().is_some() {}
         all.spawn(work)
     }
 
     /// Aborts all running tasks.
-    pub(crate) async fn stop(&self) {
-        let mut all = std::mem::take(&mut *self.all());
+    pub(crate) async fn abort_all(&self) {
+        let mut all = std::mem::take(&mut *self.lock_tasks());
         all.shutdown().await;
     }
 }

@@ -3,32 +3,32 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolcrib::{InvalidDocument, read_workflow};
+use toolcrib::{InvalidWorkflowDocument, read_workflow};
 
-use crate::cli::Ended;
-use crate::cli::workflow::{CheckWorkflows, ShowWorkflow};
-use crate::failure::Failure;
-use crate::out::{self, counted, plain};
+use crate::cli::VerbOutcome;
+use crate::cli::workflow::{CheckWorkflowsArgs, ShowWorkflowArgs};
+use crate::failure::CliError;
+use crate::out::{self, count_noun, escape_for_terminal};
 use crate::target;
 
 /// Maximum bytes of a document.
-const LIMIT: u64 = 1 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 
 /// Prints the plan of a workflow, as text and as a Mermaid diagram.
-pub(crate) async fn show(arguments: &ShowWorkflow) -> Result<Ended, Failure> {
-    let read = read(&arguments.file).await?;
+pub(crate) async fn show_workflow(arguments: &ShowWorkflowArgs) -> Result<VerbOutcome, CliError> {
+    let read = read_document(&arguments.file).await?;
     let workflow = match read {
         Ok(workflow) => workflow,
         Err(error) => {
-            let text = problems(&arguments.file, &error);
-            out::notes(&text);
-            return Ok(Ended::ProblemsFound);
+            let text = problems_text(&arguments.file, &error);
+            out::print_notes(&text);
+            return Ok(VerbOutcome::ProblemsFound);
         }
     };
-    let plan = workflow.plan();
+    let plan = workflow.to_plan();
     if arguments.mermaid {
-        out::print(&workflow.mermaid())?;
-        return Ok(Ended::Fine);
+        out::print_text(&workflow.to_mermaid())?;
+        return Ok(VerbOutcome::Success);
     }
     if arguments.json.json {
         let mut shown = json!(plan);
@@ -36,61 +36,70 @@ pub(crate) async fn show(arguments: &ShowWorkflow) -> Result<Ended, Failure> {
         shown["summary"] = json!(workflow.summary);
         shown["input_schema"] = json!(workflow.input_schema);
         shown["output_schema"] = json!(workflow.output_schema);
-        shown["mermaid"] = Value::from(workflow.mermaid());
+        shown["mermaid"] = Value::from(workflow.to_mermaid());
         out::print_json(&shown)?;
-        return Ok(Ended::Fine);
+        return Ok(VerbOutcome::Success);
     }
     let about = workflow.summary.as_deref().or(workflow.title.as_deref()).unwrap_or_default();
-    let mut text = format!("{}: {}\n\nCalls\n", plain(&plan.workflow), plain(about.trim()));
+    let mut text = format!(
+        "{}: {}\n\nCalls\n",
+        escape_for_terminal(&plan.workflow),
+        escape_for_terminal(about.trim())
+    );
     for tool in &plan.tools {
-        text += &format!("  {}\n", plain(tool));
+        text += &format!("  {}\n", escape_for_terminal(tool));
     }
     text += "\nSteps\n";
     for line in plan.to_string().lines() {
-        text += &format!("  {}\n", plain(line));
+        text += &format!("  {}\n", escape_for_terminal(line));
     }
-    text += &format!("\nPicture (Mermaid)\n{}", workflow.mermaid());
-    out::print(&text)?;
-    Ok(Ended::Fine)
+    text += &format!("\nPicture (Mermaid)\n{}", workflow.to_mermaid());
+    out::print_text(&text)?;
+    Ok(VerbOutcome::Success)
 }
 
 /// Checks documents, and prints all problems of invalid ones.
-pub(crate) async fn check(arguments: &CheckWorkflows) -> Result<Ended, Failure> {
-    let mut ended = Ended::Fine;
+pub(crate) async fn check_workflows(
+    arguments: &CheckWorkflowsArgs,
+) -> Result<VerbOutcome, CliError> {
+    let mut ended = VerbOutcome::Success;
     for file in &arguments.files {
-        let text = match read(file).await? {
+        let text = match read_document(file).await? {
             Ok(workflow) => {
-                let plan = workflow.plan();
-                let steps = counted(plan.steps.len(), "step", "steps");
-                let tools = counted(plan.tools.len(), "tool", "tools");
+                let plan = workflow.to_plan();
+                let steps = count_noun(plan.steps.len(), "step", "steps");
+                let tools = count_noun(plan.tools.len(), "tool", "tools");
                 format!("{file}: `{}`, {steps}, {tools}", workflow.name)
             }
             Err(error) => {
-                ended = Ended::ProblemsFound;
-                problems(file, &error)
+                ended = VerbOutcome::ProblemsFound;
+                problems_text(file, &error)
             }
         };
-        let lines: Vec<String> = text.lines().map(|line| plain(line).into_owned()).collect();
-        out::print(&lines.join("\n"))?;
+        let lines: Vec<String> =
+            text.lines().map(|line| escape_for_terminal(line).into_owned()).collect();
+        out::print_text(&lines.join("\n"))?;
     }
     Ok(ended)
 }
 
-async fn read(file: &str) -> Result<Result<toolcrib::Workflow, InvalidDocument>, Failure> {
+async fn read_document(
+    file: &str,
+) -> Result<Result<toolcrib::Workflow, InvalidWorkflowDocument>, CliError> {
     let bytes = match file {
-        "-" => target::from_stdin(LIMIT).await?,
-        path => target::from_file(Path::new(path), LIMIT)?,
+        "-" => target::read_stdin(MAX_DOCUMENT_BYTES).await?,
+        path => target::read_limited_file(Path::new(path), MAX_DOCUMENT_BYTES)?,
     };
     Ok(read_workflow(&String::from_utf8_lossy(&bytes)))
 }
 
 /// One line per problem.
-fn problems(file: &str, error: &InvalidDocument) -> String {
+fn problems_text(file: &str, error: &InvalidWorkflowDocument) -> String {
     match error {
-        InvalidDocument::Workflow(invalid) => {
+        InvalidWorkflowDocument::Workflow(invalid) => {
             let lines = invalid.problems.iter().map(|problem| format!("{file}: {problem}"));
             lines.collect::<Vec<_>>().join("\n")
         }
-        other => format!("{file}: {}", model::sentence(other)),
+        other => format!("{file}: {}", model::format_error_chain(other)),
     }
 }

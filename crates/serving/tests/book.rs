@@ -50,7 +50,7 @@ const NOT_RUN: [(&str, &str, &str); 18] = [
 ];
 
 /// Pages that assume the example at the beginning of `docs/access.md`.
-const GO_ON: [&str; 6] = [
+const BASED_ON_EXAMPLE: [&str; 6] = [
     "docs/builtin.md",
     "docs/custom.md",
     "docs/operations.md",
@@ -82,25 +82,25 @@ fn every_documented_command_prints_what_its_page_shows() {
 
 /// Runs a page from beginning to end and returns its errors.
 fn mistakes_of(page: &Page, example: &Page) -> Vec<String> {
-    if page.commands.iter().all(|command| why_not(page, &command.text).is_some()) {
+    if page.commands.iter().all(|command| reason_to_skip(page, &command.text).is_some()) {
         return Vec::new();
     }
     let mut reader = Reader::new();
-    if GO_ON.contains(&page.name.as_str()) {
+    if BASED_ON_EXAMPLE.contains(&page.name.as_str()) {
         let first = example.commands.iter().filter(|command| command.heading == "An example");
         for command in first {
             reader.read(&example.name, command);
         }
     }
     for command in &page.commands {
-        if why_not(page, &command.text).is_none() {
+        if reason_to_skip(page, &command.text).is_none() {
             reader.read(&page.name, command);
         }
     }
-    reader.end(&page.name)
+    reader.finish(&page.name)
 }
 
-fn why_not(page: &Page, command: &str) -> Option<&'static str> {
+fn reason_to_skip(page: &Page, command: &str) -> Option<&'static str> {
     let mut listed = NOT_RUN.iter().filter(|(name, _, _)| *name == page.name);
     listed.find(|(_, beginning, _)| command.starts_with(beginning)).map(|(_, _, reason)| *reason)
 }
@@ -115,7 +115,7 @@ fn every_skipped_command_is_still_on_its_page() {
     let gone: Vec<_> = NOT_RUN.iter().filter(|(name, start, _)| !is_there(name, start)).collect();
     assert!(gone.is_empty(), "{gone:?}");
     let names: BTreeSet<&str> = pages.iter().map(|page| page.name.as_str()).collect();
-    let gone: Vec<_> = GO_ON.iter().filter(|name| !names.contains(*name)).collect();
+    let gone: Vec<_> = BASED_ON_EXAMPLE.iter().filter(|name| !names.contains(*name)).collect();
     assert!(gone.is_empty(), "{gone:?}");
 }
 

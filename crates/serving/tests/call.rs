@@ -51,7 +51,7 @@ fn folder() -> Folder {
 }
 
 /// Dry run with a base URL where no server is.
-fn dry(arguments: &str) -> Run {
+fn dry_run(arguments: &str) -> Run {
     let environment = [("SECRET", "me:hunter2")];
     let arguments =
         format!("call orders.yaml {arguments} --base-url https://orders.example --dry-run");
@@ -59,7 +59,7 @@ fn dry(arguments: &str) -> Run {
 }
 
 /// Calls a tool of an API that gives this answer.
-fn called(answer: impl Into<Vec<u8>>, arguments: &str) -> (Run, Upstream) {
+fn call_tool(answer: impl Into<Vec<u8>>, arguments: &str) -> (Run, Upstream) {
     let server = answering(answer);
     let arguments = format!("call orders.yaml {arguments} --allow-private --base-url");
     let arguments = format!("{arguments} {}", server.url(""));
@@ -69,20 +69,20 @@ fn called(answer: impl Into<Vec<u8>>, arguments: &str) -> (Run, Upstream) {
     (run, server)
 }
 
-fn seen(answer: impl Into<Vec<u8>>, arguments: &str) -> String {
-    called(answer, arguments).0.seen()
+fn call_output(answer: impl Into<Vec<u8>>, arguments: &str) -> String {
+    call_tool(answer, arguments).0.seen()
 }
 
 #[test]
 fn a_dry_run_shows_the_request() {
-    insta::assert_snapshot!(dry(LINE).seen(), @r#"
+    insta::assert_snapshot!(dry_run(LINE).seen(), @r#"
     POST https://orders.example/orders/a%2Fb/lines?tag=x&tag=y
     X-Trace: 7
     Content-Type: application/json
 
     {"sku":"9","count":2}
     "#);
-    insta::assert_snapshot!(dry(&format!("{LINE} --json")).seen(), @r#"
+    insta::assert_snapshot!(dry_run(&format!("{LINE} --json")).seen(), @r#"
     {
       "method": "POST",
       "url": "https://orders.example/orders/a%2Fb/lines?tag=x&tag=y",
@@ -94,7 +94,7 @@ fn a_dry_run_shows_the_request() {
       "body": "{\"sku\":\"9\",\"count\":2}"
     }
     "#);
-    insta::assert_snapshot!(dry("list_orders --json").seen(), @r#"
+    insta::assert_snapshot!(dry_run("list_orders --json").seen(), @r#"
     {
       "method": "GET",
       "url": "https://orders.example/orders",
@@ -108,14 +108,14 @@ fn a_dry_run_shows_the_request() {
 #[test]
 fn a_body_that_is_not_text_is_shown_in_base64() {
     let picture = "put_picture body=data:image/png;base64,iVBORw==";
-    insta::assert_snapshot!(dry(picture).seen(), @"
+    insta::assert_snapshot!(dry_run(picture).seen(), @"
     PUT https://orders.example/picture
     Content-Type: image/png
 
     (not text; in Base64:)
     iVBORw==
     ");
-    insta::assert_snapshot!(dry(&format!("{picture} --json")).seen(), @r#"
+    insta::assert_snapshot!(dry_run(&format!("{picture} --json")).seen(), @r#"
     {
       "method": "PUT",
       "url": "https://orders.example/picture",
@@ -131,7 +131,7 @@ fn a_body_that_is_not_text_is_shown_in_base64() {
 
 #[test]
 fn arguments_can_be_json_and_pairs_override_it() {
-    let expected = dry(LINE).output();
+    let expected = dry_run(LINE).output();
     let folder = folder();
     let args = r#"{"id":"a/b","tag":["x","y"],"X-Trace":"7","sku":"9","count":1}"#;
     folder.write("args.json", args);
@@ -155,7 +155,7 @@ fn arguments_can_be_json_and_pairs_override_it() {
 
 #[test]
 fn all_invalid_arguments_are_reported_one_per_line() {
-    insta::assert_snapshot!(dry("add_line id=1 count=many tag=x more more=1 more=2").seen(), @"
+    insta::assert_snapshot!(dry_run("add_line id=1 count=many tag=x more more=1 more=2").seen(), @"
     stderr: error: the arguments of `add_line` are wrong
     stderr:   `count` takes JSON of type integer
     stderr:   `tag` takes JSON of type array, as in tag='[…]'
@@ -164,7 +164,7 @@ fn all_invalid_arguments_are_reported_one_per_line() {
     stderr:   `more` is given twice
     exit code: 1
     ");
-    insta::assert_snapshot!(dry("add_line count=0 tag=[1]").seen(), @r#"
+    insta::assert_snapshot!(dry_run("add_line count=0 tag=[1]").seen(), @r#"
     stderr: error: the arguments of `add_line` are wrong
     stderr:   "id" is a required property
     stderr:   "sku" is a required property
@@ -172,7 +172,7 @@ fn all_invalid_arguments_are_reported_one_per_line() {
     stderr:   /tag/0: it is not of type "string"
     exit code: 1
     "#);
-    insta::assert_snapshot!(dry("list_orders limit=3").seen(), @"
+    insta::assert_snapshot!(dry_run("list_orders limit=3").seen(), @"
     stderr: error: the arguments of `list_orders` are wrong
     stderr:   there is no argument `limit`
     exit code: 1
@@ -181,15 +181,15 @@ fn all_invalid_arguments_are_reported_one_per_line() {
 
 #[test]
 fn an_unknown_tool_is_rejected_with_suggestions() {
-    insta::assert_snapshot!(dry("listOrders").seen(), @"
+    insta::assert_snapshot!(dry_run("listOrders").seen(), @"
     stderr: error: there is no tool `listOrders`: did you mean `list_orders`?
     exit code: 1
     ");
-    insta::assert_snapshot!(dry("with").seen(), @"
+    insta::assert_snapshot!(dry_run("with").seen(), @"
     stderr: error: there is no tool `with`: did you mean `with_key`, `with_basic`, `with_token`?
     exit code: 1
     ");
-    insta::assert_snapshot!(dry("delete_everything").seen(), @"
+    insta::assert_snapshot!(dry_run("delete_everything").seen(), @"
     stderr: error: there is no tool `delete_everything`: `toolcrib discover` lists them
     exit code: 1
     ");
@@ -201,7 +201,7 @@ fn a_dry_run_hides_secrets_unless_show_secrets_is_given() {
     let mut hidden = String::new();
     for (tool, scheme) in tools {
         for json in ["", " --json"] {
-            let run = dry(&format!("{tool} --credential {scheme}=env:SECRET{json}"));
+            let run = dry_run(&format!("{tool} --credential {scheme}=env:SECRET{json}"));
             assert!(!run.seen().contains("hunter2") && !run.seen().contains("bWU6"));
             hidden += &run.seen();
         }
@@ -244,7 +244,7 @@ fn a_dry_run_hides_secrets_unless_show_secrets_is_given() {
     }
     stderr: secrets are shown as ***; --show-secrets shows them
     "#);
-    let shown = dry("with_token --credential token=env:SECRET --show-secrets");
+    let shown = dry_run("with_token --credential token=env:SECRET --show-secrets");
     assert!(shown.output().contains("Authorization: Bearer me:hunter2\n"));
 }
 
@@ -252,7 +252,7 @@ fn a_dry_run_hides_secrets_unless_show_secrets_is_given() {
 fn secrets_are_sent() {
     let sent = |tool: &str, scheme: &str| {
         let arguments = format!("{tool} --credential {scheme}=env:SECRET");
-        let (run, server) = called(ok("application/json", "1"), &arguments);
+        let (run, server) = call_tool(ok("application/json", "1"), &arguments);
         run.output();
         server.requests().concat()
     };
@@ -267,7 +267,7 @@ fn a_secret_echoed_by_the_upstream_is_redacted_in_the_error() {
     let refusal = answer("401 Unauthorized", "Content-Type: text/plain\r\n", echo.as_bytes());
     for format in ["", "--json"] {
         let arguments = format!("with_basic --credential login=env:SECRET {format}");
-        let (run, _) = called(refusal.clone(), &arguments);
+        let (run, _) = call_tool(refusal.clone(), &arguments);
         assert!(run.seen().contains("status 401: *** *** ***"), "{}", run.seen());
         assert_eq!(run.code, Some(1));
     }
@@ -276,17 +276,17 @@ fn a_secret_echoed_by_the_upstream_is_redacted_in_the_error() {
 #[test]
 fn a_credential_must_be_a_reference_and_is_never_printed() {
     for credential in ["token=hunter2", "hunter2", "token=sealed:hunter2"] {
-        let run = dry(&format!("with_token --credential {credential}"));
+        let run = dry_run(&format!("with_token --credential {credential}"));
         insta::allow_duplicates! { insta::assert_snapshot!(run.seen(), @"
         stderr: error: a credential is given as SCHEME=env:NAME or SCHEME=file:PATH, never as it is
         exit code: 1
         "); }
     }
-    insta::assert_snapshot!(dry("with_token --credential token=env:MISSING").seen(), @"
+    insta::assert_snapshot!(dry_run("with_token --credential token=env:MISSING").seen(), @"
     stderr: error: the environment variable `MISSING` is not set
     exit code: 1
     ");
-    insta::assert_snapshot!(dry("with_token").seen(), @"
+    insta::assert_snapshot!(dry_run("with_token").seen(), @"
     GET https://orders.example/bearer
     stderr: note: the tool asks for a credential that is not given (token): see --credential
     ");
@@ -295,7 +295,7 @@ fn a_credential_must_be_a_reference_and_is_never_printed() {
 #[test]
 fn a_json_answer_is_printed() {
     let json = ok("application/json", r#"{"id":7,"lines":[]}"#);
-    let (run, server) = called(json.clone(), LINE);
+    let (run, server) = call_tool(json.clone(), LINE);
     insta::assert_snapshot!(run.seen(), @r#"
     {
       "id": 7,
@@ -305,7 +305,7 @@ fn a_json_answer_is_printed() {
     let request = server.requests().concat();
     assert!(request.starts_with("POST /orders/a%2Fb/lines?tag=x&tag=y HTTP/1.1\r\n"), "{request}");
     assert!(request.ends_with("\r\n\r\n{\"sku\":\"9\",\"count\":2}"), "{request}");
-    let (run, _) = called(json, "list_orders --json");
+    let (run, _) = call_tool(json, "list_orders --json");
     let mut outcome: Value = serde_json::from_str(&run.output()).unwrap();
     outcome["execution_time_ms"] = 0.into();
     insta::assert_snapshot!(outcome, @r#"{"tool_id":"orders:list_orders","status":"completed","result":{"id":7,"lines":[]},"error":null,"execution_time_ms":0,"upstream_status":200}"#);
@@ -313,29 +313,29 @@ fn a_json_answer_is_printed() {
 
 #[test]
 fn other_answers_are_printed_by_their_type() {
-    insta::assert_snapshot!(seen(ok("text/plain", "two\nlines \u{1b}[2J"), "list_orders"), @r"
+    insta::assert_snapshot!(call_output(ok("text/plain", "two\nlines \u{1b}[2J"), "list_orders"), @r"
     two
     lines \u{1b}[2J
     ");
-    insta::assert_snapshot!(seen(ok("image/png", "\u{89}PNG"), "list_orders"), @"(5 bytes of image/png; --json has them in Base64)");
-    insta::assert_snapshot!(seen(answer("204 No Content", "", b""), "list_orders"), @"done (status 204, nothing to say)");
+    insta::assert_snapshot!(call_output(ok("image/png", "\u{89}PNG"), "list_orders"), @"(5 bytes of image/png; --json has them in Base64)");
+    insta::assert_snapshot!(call_output(answer("204 No Content", "", b""), "list_orders"), @"done (status 204, nothing to say)");
 }
 
 #[test]
 fn a_failed_call_sets_the_exit_code() {
     let text = "Content-Type: text/plain\r\n";
-    insta::assert_snapshot!(seen(answer("404 Not Found", text, b"no such order"), "list_orders"), @"
+    insta::assert_snapshot!(call_output(answer("404 Not Found", text, b"no such order"), "list_orders"), @"
     stderr: error: the upstream answered with status 404: no such order
     exit code: 1
     ");
     let long = format!("broken\n{}", "x".repeat(100_000));
     let (run, _) =
-        called(answer("500 Internal Server Error", text, long.as_bytes()), "list_orders");
+        call_tool(answer("500 Internal Server Error", text, long.as_bytes()), "list_orders");
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
     assert!(run.stderr.starts_with("error: the upstream answered with status 500: broken\n  xxx"));
     assert!(run.stderr.len() < 3_000);
     let (run, _) =
-        called(answer("429 Too Many Requests", text, b"slow down"), "list_orders --json");
+        call_tool(answer("429 Too Many Requests", text, b"slow down"), "list_orders --json");
     let outcome: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, &outcome["status"]), (Some(1), &"failed".into()));
     insta::assert_snapshot!(outcome["error"], @r#"{"code":"upstream_error","message":"the upstream answered with status 429: slow down","retryable":true}"#);
@@ -345,7 +345,7 @@ fn a_failed_call_sets_the_exit_code() {
 fn a_redirect_is_not_followed() {
     let elsewhere = answering(ok("text/plain", "elsewhere"));
     let redirect = format!("Location: {}\r\n", elsewhere.url("/there?key=hunter2"));
-    let seen = seen(answer("302 Found", &redirect, b""), "list_orders");
+    let seen = call_output(answer("302 Found", &redirect, b""), "list_orders");
     insta::assert_snapshot!(seen.replace(&elsewhere.url(""), "ELSEWHERE"), @"
     stderr: error: the upstream answered with status 302: it points to ELSEWHERE/there, which was not followed
     exit code: 1
@@ -356,7 +356,7 @@ fn a_redirect_is_not_followed() {
 #[test]
 fn an_answer_that_is_too_large_is_rejected() {
     let large = answer("200 OK", "", &vec![b'x'; 10 * 1024 * 1024 + 1]);
-    insta::assert_snapshot!(seen(large, "list_orders"), @"
+    insta::assert_snapshot!(call_output(large, "list_orders"), @"
     stderr: error: the answer is too large: at most 10485760 bytes are read, and 10485761 were announced
     exit code: 1
     ");
@@ -364,7 +364,7 @@ fn an_answer_that_is_too_large_is_rejected() {
 
 #[test]
 fn a_call_with_a_lost_answer_has_an_unknown_outcome_and_is_not_retried() {
-    let (run, server) = called("", LINE);
+    let (run, server) = call_tool("", LINE);
     insta::assert_snapshot!(run.seen(), @"
     stderr: error: the answer of `SERVER` was lost, so the outcome is unknown: check there before you repeat the request (connection closed before message completed)
     exit code: 1
@@ -377,13 +377,13 @@ fn invisible_characters_are_escaped() {
     let result = ok("application/json", "[\"\u{202e}gnp.exe\u{200b}\u{e0041}\"]");
     let escaped = r#""\u202egnp.exe\u200b\udb40\udc41""#;
     for arguments in ["list_orders", "list_orders --json"] {
-        let shown = seen(result.clone(), arguments);
+        let shown = call_output(result.clone(), arguments);
         assert!(shown.contains(escaped), "{shown}");
     }
-    let text = seen(ok("text/plain", "\u{202e}gnp.exe"), "list_orders");
+    let text = call_output(ok("text/plain", "\u{202e}gnp.exe"), "list_orders");
     assert_eq!(text, "\\u{202e}gnp.exe\n");
     let failed = answer("400 Bad Request", "Content-Type: text/plain\r\n", "\u{202e}a".as_bytes());
-    assert!(seen(failed, "list_orders").contains("status 400: \\u{202e}a\n"));
+    assert!(call_output(failed, "list_orders").contains("status 400: \\u{202e}a\n"));
 }
 
 #[test]

@@ -38,12 +38,12 @@ fn events(folder: &Folder) -> usize {
     folder.run("journal tail -n 1000").output().lines().count()
 }
 
-fn planned(folder: &Folder, arguments: &str) -> (Option<i32>, Value) {
+fn plan_as_json(folder: &Folder, arguments: &str) -> (Option<i32>, Value) {
     let run = folder.run(&format!("plan --json {arguments}"));
     (run.code, serde_json::from_str(&run.stdout).expect(&run.stderr))
 }
 
-fn with(text: &str) -> Folder {
+fn folder_with_config(text: &str) -> Folder {
     let folder = Folder::with_catalog();
     folder.write("crib.yaml", text);
     folder
@@ -55,7 +55,7 @@ fn apply(folder: &Folder, arguments: &str) -> Run {
 
 #[test]
 fn a_plan_shows_the_changes_and_their_effect_on_identities() {
-    let folder = with(CHANGED);
+    let folder = folder_with_config(CHANGED);
     folder.write("staff.json", r#"{"role": "staff"}"#);
     let before = events(&folder);
     insta::assert_snapshot!(folder.run("plan crib.yaml --as staff.json").seen(), @r##"
@@ -96,14 +96,14 @@ fn a_plan_shows_the_changes_and_their_effect_on_identities() {
 
 #[test]
 fn a_plan_is_applied_once() {
-    let folder = with(CHANGED);
+    let folder = folder_with_config(CHANGED);
     let before = events(&folder);
-    let (code, plan) = planned(&folder, "crib.yaml");
+    let (code, plan) = plan_as_json(&folder, "crib.yaml");
     assert_eq!(code, Some(2));
     let run = apply(&folder, "crib.yaml");
     assert_eq!(run.code, Some(0), "{}", run.seen());
     assert_eq!(json!(events(&folder) - before), plan["events"]);
-    assert_eq!(planned(&folder, "crib.yaml").0, Some(0));
+    assert_eq!(plan_as_json(&folder, "crib.yaml").0, Some(0));
     let again = apply(&folder, "crib.yaml");
     assert_eq!(again.code, Some(0));
     assert!(again.stdout.starts_with("Nothing to change"), "{}", again.stdout);
@@ -120,7 +120,7 @@ fn an_error_in_line_37_is_reported_and_changes_nothing() {
     }
     text += "  - id: last\n    nmae: Last\n";
     assert_eq!(text.lines().count(), 37);
-    let folder = with(&text);
+    let folder = folder_with_config(&text);
     let before = folder.read("crib.yaml").len() + events(&folder);
     insta::assert_snapshot!(apply(&folder, "crib.yaml").seen(), @r#"
     stderr: error: the configuration cannot be used
@@ -133,7 +133,7 @@ fn an_error_in_line_37_is_reported_and_changes_nothing() {
 
 #[test]
 fn an_error_of_the_catalog_has_its_line_and_changes_nothing() {
-    let folder = with(
+    let folder = folder_with_config(
         "\
 groups:
   - {id: owners, name: Owners}
@@ -174,7 +174,7 @@ policies:
 
 #[test]
 fn unresolved_references_are_reported() {
-    let folder = with(
+    let folder = folder_with_config(
         "\
 groups:
   - {id: a, name: A, selectors: [{source: petstroe}]}
@@ -198,8 +198,8 @@ tools:
 
 #[test]
 fn prune_removes_everything_missing_from_the_present_sections() {
-    let folder = with("groups: []\npolicies: []\ntools: []\nlabels: []\n");
-    assert_eq!(planned(&folder, "crib.yaml").0, Some(0));
+    let folder = folder_with_config("groups: []\npolicies: []\ntools: []\nlabels: []\n");
+    assert_eq!(plan_as_json(&folder, "crib.yaml").0, Some(0));
     insta::assert_snapshot!(folder.run("plan crib.yaml --prune").seen(), @r#"
     - label pii
     ~ tool petstore:deletePet
@@ -214,7 +214,7 @@ fn prune_removes_everything_missing_from_the_present_sections() {
     exit code: 2
     "#);
     assert_eq!(apply(&folder, "crib.yaml --prune").code, Some(0));
-    assert_eq!(planned(&folder, "crib.yaml --prune").0, Some(0));
+    assert_eq!(plan_as_json(&folder, "crib.yaml --prune").0, Some(0));
     let shown: Value = serde_json::from_str(&folder.run("journal show --json").output()).unwrap();
     assert_eq!((&shown["groups"], &shown["policies"]), (&json!([]), &json!([])));
     assert_eq!(shown["sources"].as_array().unwrap().len(), 2);
@@ -290,7 +290,7 @@ fn an_applied_export_gives_the_same_export() {
         let file = format!("crib.{format}");
         folder.write(&file, &exported);
         // Applied to the same catalog, it changes nothing.
-        assert_eq!(planned(&folder, &format!("{file} --prune")).0, Some(0), "{exported}");
+        assert_eq!(plan_as_json(&folder, &format!("{file} --prune")).0, Some(0), "{exported}");
         let empty = Folder::empty();
         // Tool overrides wait until their sources have been discovered.
         empty.write(&file, &exported);
@@ -364,10 +364,10 @@ fn the_schema_is_printed() {
 fn the_example_can_be_planned_and_applied() {
     let folder = Folder::empty();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/pizzeria.config.yaml");
-    assert_eq!(planned(&folder, example).0, Some(2));
+    assert_eq!(plan_as_json(&folder, example).0, Some(2));
     let run = apply(&folder, example);
     assert_eq!(run.code, Some(0), "{}", run.seen());
-    let (_, plan) = planned(&folder, example);
+    let (_, plan) = plan_as_json(&folder, example);
     assert_eq!(plan["changes"], json!([]), "only what is said of tools is left");
     assert_eq!(plan["waiting"].as_array().unwrap().len(), 1);
     let shown: Value = serde_json::from_str(&folder.run("journal show --json").output()).unwrap();
@@ -375,12 +375,12 @@ fn the_example_can_be_planned_and_applied() {
 }
 
 /// Server on the small catalog, with a configuration file in its folder.
-fn served(text: &str) -> Server {
-    Server::on(with(text), "--new-admin-key")
+fn server_with_config(text: &str) -> Server {
+    Server::on_folder(folder_with_config(text), "--new-admin-key")
 }
 
 /// Output of the same verb on the journal and at the server.
-fn both(server: &Server, line: &str) -> (String, String) {
+fn run_on_both(server: &Server, line: &str) -> (String, String) {
     let key = [("TOOLCRIB_KEY", server.key.as_str())];
     let there = format!("{line} --server {}", server.url(""));
     // The server may have refreshed a source in between.
@@ -396,23 +396,23 @@ fn both(server: &Server, line: &str) -> (String, String) {
 fn a_running_server_gives_the_same_plan_and_result() {
     let text =
         format!("{CHANGED}sources:\n  - {{id: own, name: Own, settings: {{kind: builtin}}}}\n");
-    let server = served(&text);
+    let server = server_with_config(&text);
     server.folder.write("staff.json", r#"{"role": "staff"}"#);
     for line in ["plan crib.yaml --as staff.json", "plan crib.yaml --json"] {
-        let (here, there) = both(&server, line);
+        let (here, there) = run_on_both(&server, line);
         assert_eq!(here, there);
         assert!(here.contains("crib.yaml:27:5: `sources[0]`: is new"), "{here}");
     }
-    let (here, there) = both(&server, "apply crib.yaml");
+    let (here, there) = run_on_both(&server, "apply crib.yaml");
     insta::assert_snapshot!(here, @"
     stderr: error: a server runs on the journal `FOLDER/toolcrib.db`: give --server with its address, and TOOLCRIB_KEY with an admin's key
     exit code: 6
     ");
     assert!(there.contains("\nstderr: applied: "), "{there}");
-    let (here, there) = both(&server, "plan crib.yaml");
+    let (here, there) = run_on_both(&server, "plan crib.yaml");
     assert_eq!(here, there);
     assert!(here.starts_with("Nothing to change"), "{here}");
-    let (_, again) = both(&server, "apply crib.yaml");
+    let (_, again) = run_on_both(&server, "apply crib.yaml");
     assert!(again.starts_with("Nothing to change") && !again.contains("applied"), "{again}");
     let history = server.get("/api/groups/owners/history").ok();
     assert_eq!(history["data"][0]["actor"], "key:first-admin");
@@ -422,10 +422,10 @@ fn a_running_server_gives_the_same_plan_and_result() {
 fn an_error_of_a_server_has_its_line_too() {
     let policy = "{id: p, name: P, groups: [nowhere], \
         matchers: [{claim: role, operator: equals, value: staff}]}";
-    let server = served(&format!("labels: []\npolicies:\n  - {policy}\n"));
-    let (here, there) = both(&server, "apply crib.yaml");
+    let server = server_with_config(&format!("labels: []\npolicies:\n  - {policy}\n"));
+    let (here, there) = run_on_both(&server, "apply crib.yaml");
     assert!(here.contains("a server runs on the journal"), "{here}");
-    let (planned, _) = both(&server, "plan crib.yaml");
+    let (planned, _) = run_on_both(&server, "plan crib.yaml");
     assert_eq!(planned, there);
     insta::assert_snapshot!(there, @"
     stderr: error: the configuration cannot be used
@@ -434,13 +434,13 @@ fn an_error_of_a_server_has_its_line_too() {
     ");
     let program = "settings: {kind: mcp, command: {program: date}}";
     server.folder.write("crib.yaml", format!("sources:\n  - id: s\n    name: S\n    {program}\n"));
-    insta::assert_snapshot!(both(&server, "plan crib.yaml").1, @"
+    insta::assert_snapshot!(run_on_both(&server, "plan crib.yaml").1, @"
     stderr: error: the configuration cannot be used
     stderr:   crib.yaml:2:5: `sources[0]`: this server starts no child processes: start it with --allow-stdio for that
     exit code: 1
     ");
     server.folder.write("crib.yaml", "record: {mode: loose}");
-    insta::assert_snapshot!(both(&server, "plan crib.yaml").1, @"
+    insta::assert_snapshot!(run_on_both(&server, "plan crib.yaml").1, @"
     stderr: error: the configuration cannot be used
     stderr:   crib.yaml:1:10: `record.mode`: there is no `loose`; there is `default`, `strict`, `off`
     exit code: 1
@@ -454,7 +454,7 @@ fn an_error_of_a_server_has_its_line_too() {
 
 #[test]
 fn a_stale_plan_is_not_applied() {
-    let server = served("");
+    let server = server_with_config("");
     let labels = json!({"document": {"labels": [{"id": "new", "name": "New"}]}});
     let plan = server.post("/api/plan", &labels);
     let tag = plan.header("etag").to_owned();

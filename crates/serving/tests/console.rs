@@ -17,7 +17,7 @@ fn signed_in(server: &Server) -> Browser {
 }
 
 /// Opens a screen by its URL.
-fn show(browser: &Browser, server: &Server, screen: &str, title: &str) {
+fn open_screen(browser: &Browser, server: &Server, screen: &str, title: &str) {
     browser.go(&server.url(&format!("/console#/{screen}")));
     browser.wait(&format!("document.querySelector('#title')?.innerText === {}", json!(title)));
     browser.wait("!document.querySelector('[aria-busy]')");
@@ -33,25 +33,25 @@ fn only_an_admin_key_opens_the_console() {
     browser.keys(&format!("tcrib_first-admin_wrong{ENTER}"));
     browser.wait_for("This key is not known");
     browser.wait("document.activeElement.id === 'key'");
-    browser.look("document.activeElement.select()");
+    browser.evaluate("document.activeElement.select()");
     browser.keys(&format!("{}{ENTER}", agent["key"].as_str().unwrap()));
     browser.wait_for("This key is not an admin’s");
-    assert_eq!(browser.look("sessionStorage.length"), json!(0));
-    browser.look("document.activeElement.select()");
+    assert_eq!(browser.evaluate("sessionStorage.length"), json!(0));
+    browser.evaluate("document.activeElement.select()");
     browser.keys(&format!("{}{ENTER}", server.key));
     browser.wait_for("Wants attention");
     // The key is kept in this tab only, and in no URL.
     browser.reload();
     browser.wait_for("Wants attention");
-    assert_eq!(browser.look("localStorage.length + document.cookie.length"), json!(0));
+    assert_eq!(browser.evaluate("localStorage.length + document.cookie.length"), json!(0));
     browser.press("Sign out");
     browser.wait("document.activeElement.id === 'key'");
-    assert_eq!(browser.look("sessionStorage.length"), json!(0));
+    assert_eq!(browser.evaluate("sessionStorage.length"), json!(0));
     browser.go(&server.url(&format!("/console#key={}", server.key)));
     browser.wait_for("Wants attention");
-    assert_eq!(browser.look("location.href"), json!(server.url("/console")));
+    assert_eq!(browser.evaluate("location.href"), json!(server.url("/console")));
     // The key is revoked while it is in use.
-    server.act("/api/keys/first-admin/revoke").ok();
+    server.post_empty("/api/keys/first-admin/revoke").ok();
     browser.wait_for("Admin key");
 }
 
@@ -78,13 +78,13 @@ fn every_screen_shows_the_demo_and_loads_nothing_from_elsewhere() {
         ("server", "Server", &["ready", "key:first-admin"]),
     ];
     for (screen, title, texts) in screens {
-        show(&browser, &server, screen, title);
+        open_screen(&browser, &server, screen, title);
         for text in texts {
             browser.wait_for(text);
         }
     }
     // Search, opened with `/`.
-    show(&browser, &server, "tools", "Tools");
+    open_screen(&browser, &server, "tools", "Tools");
     browser.keys("/bake");
     browser.wait_without("place_order");
     browser.wait_for("bake_order");
@@ -169,12 +169,12 @@ fn groups_and_policies_can_be_managed_by_keyboard() {
     assert_eq!(policy()["is_active"], false);
 
     // A group that a policy grants cannot be deleted, and the reason is shown.
-    show(&browser, &server, "groups/night-shift", "Night shift");
+    open_screen(&browser, &server, "groups/night-shift", "Night shift");
     browser.press("Delete");
     browser.wait("document.activeElement.innerText === 'Cancel'");
     browser.keys(ESCAPE);
     browser.wait("!document.querySelector('dialog')");
-    show(&browser, &server, "policies/night-owls", "Night owls");
+    open_screen(&browser, &server, "policies/night-owls", "Night owls");
     for (screen, title) in [("policies", "Policies"), ("groups", "Groups")] {
         browser.press("Delete");
         browser.wait("document.activeElement.innerText === 'Cancel'");
@@ -183,7 +183,7 @@ fn groups_and_policies_can_be_managed_by_keyboard() {
         browser.wait("!document.querySelector('[aria-busy]')");
         browser.wait_without("Night");
         if screen == "policies" {
-            show(&browser, &server, "groups/night-shift", "Night shift");
+            open_screen(&browser, &server, "groups/night-shift", "Night shift");
         }
     }
     assert_eq!(server.get("/api/groups/night-shift").status, 404);
@@ -208,17 +208,17 @@ fn labels_keys_and_tools_can_be_managed_by_keyboard() {
     // The same body as JSON.
     browser.press("Edit as JSON");
     browser.wait("document.activeElement.classList.contains('json')");
-    browser.look("document.activeElement.select()");
+    browser.evaluate("document.activeElement.select()");
     browser.keys("{\"name\": \"Hot\", \"descripton\": \"from the oven\"}");
     browser.save();
     browser.wait_for("descripton");
-    browser.look("document.activeElement.select()");
+    browser.evaluate("document.activeElement.select()");
     browser.keys("{\"name\": \"Hot\", \"description\": \"from the oven\"}");
     browser.save();
     browser.wait("!document.querySelector('dialog')");
     browser.wait_for("from the oven");
 
-    show(&browser, &server, "tools/pizzeria%3Abake_order", "bake_order");
+    open_screen(&browser, &server, "tools/pizzeria%3Abake_order", "bake_order");
     browser.press("Labels");
     browser.wait("document.querySelector('dialog form')");
     browser.keys(" ");
@@ -247,7 +247,7 @@ fn labels_keys_and_tools_can_be_managed_by_keyboard() {
     browser.keys(ESCAPE);
     browser.wait("!document.querySelector('dialog')");
     browser.wait("document.querySelector('#title')?.innerText === 'Guest'");
-    assert!(!browser.look("document.documentElement.outerHTML").to_string().contains(&key));
+    assert!(!browser.evaluate("document.documentElement.outerHTML").to_string().contains(&key));
     browser.press("Revoke");
     browser.wait("document.activeElement.innerText === 'Cancel'");
     browser.press("Revoke");
@@ -260,7 +260,7 @@ fn labels_keys_and_tools_can_be_managed_by_keyboard() {
 fn a_tool_can_be_tried_with_other_claims_and_explained() {
     let server = Server::demo();
     let browser = signed_in(&server);
-    show(&browser, &server, "try/pizzeria%3Aplace_order", "Try place_order");
+    open_screen(&browser, &server, "try/pizzeria%3Aplace_order", "Try place_order");
     browser.tab_to("table");
     browser.keys("7");
     browser.tab_to("pizzas");
@@ -298,28 +298,28 @@ fn a_tool_can_be_tried_with_other_claims_and_explained() {
 fn changes_by_others_appear_without_a_reload() {
     let server = Server::demo();
     let browser = signed_in(&server);
-    show(&browser, &server, "groups", "Groups");
+    open_screen(&browser, &server, "groups", "Groups");
     server.post("/api/groups", &json!({"name": "Made elsewhere"})).ok();
     browser.wait_for("Made elsewhere");
-    show(&browser, &server, "activity", "Live activity");
+    open_screen(&browser, &server, "activity", "Live activity");
     browser.wait("document.querySelector('#count-changes').innerText === '1'");
     browser.wait_for("group created");
     let claims = json!({"claims": {"role": "cook"}});
     server.post("/api/tools/pizzeria:list_pizzas/try", &claims).ok();
     browser.wait("document.querySelector('#count-calls').innerText === '1'");
     browser.wait_for("pizzeria:list_pizzas called by key:first-admin");
-    show(&browser, &server, "executions", "Calls");
+    open_screen(&browser, &server, "executions", "Calls");
     browser.wait_for("pizzeria:list_pizzas");
 
     // The focus stays although the screen is redrawn.
-    show(&browser, &server, "groups/menu", "menu");
+    open_screen(&browser, &server, "groups/menu", "menu");
     browser.tab_to("list_pizzas");
-    server.act("/api/groups/menu/deactivate").ok();
+    server.post_empty("/api/groups/menu/deactivate").ok();
     browser.wait_for("inactive");
     browser.wait("document.activeElement.innerText === 'list_pizzas'");
 
     // If two admins edit at once, the second is warned and can load the current version.
-    show(&browser, &server, "groups/menu", "menu");
+    open_screen(&browser, &server, "groups/menu", "menu");
     browser.press("Edit");
     browser.wait("document.querySelector('dialog form')");
     let other = server
@@ -356,16 +356,19 @@ fn foreign_texts_are_escaped_and_their_findings_shown() {
     browser.wait_for("1 tool waits");
     let unharmed = || {
         browser.wait_for("<img src=x onerror='window.hacked=1'><script>");
-        assert_eq!(browser.look("document.querySelectorAll('img, main script').length"), json!(0));
-        assert_eq!(browser.look("window.hacked ?? 'no'"), json!("no"));
+        assert_eq!(
+            browser.evaluate("document.querySelectorAll('img, main script').length"),
+            json!(0)
+        );
+        assert_eq!(browser.evaluate("window.hacked ?? 'no'"), json!("no"));
     };
-    show(&browser, &server, "labels", "Labels");
+    open_screen(&browser, &server, "labels", "Labels");
     unharmed();
     browser.wait_for("a‹U+202E›b‹U+200B›c");
-    show(&browser, &server, "tools", "Tools");
+    open_screen(&browser, &server, "tools", "Tools");
     unharmed();
 
-    show(&browser, &server, "tools/evil%3Apoison", "poison");
+    open_screen(&browser, &server, "tools/evil%3Apoison", "poison");
     unharmed();
     browser.wait_for("Found in its texts");
     browser.wait_for("Waits for a decision");
@@ -378,7 +381,7 @@ fn foreign_texts_are_escaped_and_their_findings_shown() {
     browser.wait("!document.querySelector('#do-approve')");
     assert_eq!(server.get("/api/tools/evil:poison").ok()["review"], "approved");
 
-    show(&browser, &server, "try/evil%3Apoison", "Try poison");
+    open_screen(&browser, &server, "try/evil%3Apoison", "Try poison");
     browser.press("Call");
     browser.wait_for("completed");
     unharmed();
@@ -415,7 +418,7 @@ fn a_source_can_be_registered_refreshed_and_reset_after_failures() {
 
     let tool = server.wait_for("/api/tools?source=flows", |tools| tools["data"][0].is_object());
     let id = tool["data"][0]["id"].as_str().unwrap().to_owned();
-    show(
+    open_screen(
         &browser,
         &server,
         &format!("tools/{}", id.replace(':', "%3A")),
@@ -429,7 +432,7 @@ fn a_source_can_be_registered_refreshed_and_reset_after_failures() {
     let command = json!({"program": "/bin/sh", "arguments": ["-c", script]});
     let program = json!({"name": "program", "settings": {"kind": "mcp", "command": command}});
     server.post("/api/sources", &program).ok();
-    show(&browser, &server, "sources/program", "program");
+    open_screen(&browser, &server, "sources/program", "program");
     browser.wait_for("The last refresh failed");
     browser.wait("document.querySelector('#stderr')?.innerText.includes('the disk is full')");
 
@@ -450,7 +453,7 @@ fn a_source_can_be_registered_refreshed_and_reset_after_failures() {
         }
     }
     assert!(is_open());
-    show(&browser, &server, "sources/dead", "dead");
+    open_screen(&browser, &server, "sources/dead", "dead");
     browser.wait_for("circuit open for 1 agent");
     browser.press("Call it again now");
     browser.wait_without("circuit open");

@@ -12,7 +12,7 @@ const FIRST: [&str; 5] = [
     "key add Ada claims.role=staff",
 ];
 
-fn filled() -> Folder {
+fn filled_folder() -> Folder {
     let folder = Folder::empty();
     for line in FIRST {
         folder.run(line).output();
@@ -21,7 +21,7 @@ fn filled() -> Folder {
 }
 
 /// Output without values that differ between runs.
-fn told(run: &Run) -> String {
+fn stable_output(run: &Run) -> String {
     let lines = run.seen();
     let is_same =
         |line: &&str| !["created_at", "updated_at", "tcrib_"].iter().any(|it| line.contains(it));
@@ -31,7 +31,7 @@ fn told(run: &Run) -> String {
 #[test]
 fn resources_are_added_and_listed() {
     let folder = Folder::empty();
-    let said: String = FIRST.iter().map(|line| told(&folder.run(line))).collect();
+    let said: String = FIRST.iter().map(|line| stable_output(&folder.run(line))).collect();
     insta::assert_snapshot!(said, @"
     added source `own`
     stderr: a server asks it for its tools by itself; without one: toolcrib source refresh own
@@ -44,7 +44,7 @@ fn resources_are_added_and_listed() {
     ");
     let lists =
         ["source list", "group list", "policy list", "key list", "label list", "tool list uuid"];
-    let lists: String = lists.iter().map(|line| told(&folder.run(line))).collect();
+    let lists: String = lists.iter().map(|line| stable_output(&folder.run(line))).collect();
     insta::assert_snapshot!(lists, @r#"
     1 source
       ID   KIND     HEALTH   ENABLED  TOOLS  SERVED  OTHERS  NAME
@@ -67,9 +67,9 @@ fn resources_are_added_and_listed() {
 
 #[test]
 fn an_edit_keeps_fields_that_are_not_given() {
-    let folder = filled();
-    insta::assert_snapshot!(told(&folder.run("group edit office description=All")), @"changed group `office`");
-    insta::assert_snapshot!(told(&folder.run("group show office")), @r#"
+    let folder = filled_folder();
+    insta::assert_snapshot!(stable_output(&folder.run("group edit office description=All")), @"changed group `office`");
+    insta::assert_snapshot!(stable_output(&folder.run("group show office")), @r#"
     id             office
     name           Office
     description    All
@@ -94,7 +94,7 @@ fn an_edit_keeps_fields_that_are_not_given() {
 
 #[test]
 fn resources_are_enabled_and_disabled() {
-    let folder = filled();
+    let folder = filled_folder();
     for (off, on, thing) in [
         ("tool disable own:uuid", "tool enable own:uuid", "tool show own:uuid"),
         ("source disable own", "source enable own", "source show own"),
@@ -115,7 +115,7 @@ fn resources_are_enabled_and_disabled() {
 
 #[test]
 fn errors_have_a_message_and_an_exit_code() {
-    let folder = filled();
+    let folder = filled_folder();
     let lines = [
         "group show nope",
         "group remove office",
@@ -126,8 +126,10 @@ fn errors_have_a_message_and_an_exit_code() {
         "group add More selector=[]",
         "source reset own",
     ];
-    let said: String =
-        lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
+    let said: String = lines
+        .iter()
+        .map(|line| format!("$ {line}\n{}", stable_output(&folder.run(line))))
+        .collect();
     insta::assert_snapshot!(said, @"
     $ group show nope
     stderr: error: there is no group `nope`
@@ -158,7 +160,7 @@ fn errors_have_a_message_and_an_exit_code() {
 
 #[test]
 fn resources_are_removed() {
-    let folder = filled();
+    let folder = filled_folder();
     let lines = [
         "policy remove staff",
         "group remove office",
@@ -166,7 +168,7 @@ fn resources_are_removed() {
         "key remove ada",
         "source remove own",
     ];
-    let said: String = lines.iter().map(|line| told(&folder.run(line))).collect();
+    let said: String = lines.iter().map(|line| stable_output(&folder.run(line))).collect();
     insta::assert_snapshot!(said, @"
     removed policy `staff`
     removed group `office`
@@ -174,12 +176,12 @@ fn resources_are_removed() {
     removed key `ada`
     removed source `own`
     ");
-    insta::assert_snapshot!(told(&folder.run("tool list")), @"0 tools");
+    insta::assert_snapshot!(stable_output(&folder.run("tool list")), @"0 tools");
 }
 
 #[test]
 fn a_body_can_be_a_file() {
-    let folder = filled();
+    let folder = filled_folder();
     folder.write("group.yaml", "name: Others\nselectors:\n  - {source: own, name: \"*e*\"}\n");
     folder.run("group add --file group.yaml description=some").output();
     let shown = folder.run("group show others --json").output();
@@ -189,7 +191,7 @@ fn a_body_can_be_a_file() {
     let list = folder.run("label add X --file list.json");
     assert!(list.stderr.contains("`list.json` is to be a mapping"), "{}", list.stderr);
     folder.write("broken.yaml", "name: [");
-    insta::assert_snapshot!(told(&folder.run("group add --file broken.yaml")), @"
+    insta::assert_snapshot!(stable_output(&folder.run("group add --file broken.yaml")), @"
     stderr: error: `broken.yaml` cannot be used: the document is not YAML: while parsing a node, did not find expected node content at line 2 column 1
     exit code: 1
     ");
@@ -214,17 +216,17 @@ fn a_journal_with_a_running_server_is_changed_only_through_the_server() {
     let key = [("TOOLCRIB_KEY", server.key.as_str())];
     let run =
         |line: &str, environment: &[(&str, &str)]| server.folder.run_with(line, "", environment);
-    insta::assert_snapshot!(told(&run("label add Safe", &[])), @"
+    insta::assert_snapshot!(stable_output(&run("label add Safe", &[])), @"
     stderr: error: a server runs on the journal `FOLDER/toolcrib.db`: give --server with its address, and TOOLCRIB_KEY with an admin's key
     exit code: 6
     ");
-    insta::assert_snapshot!(told(&run(&format!("label add Safe {at}"), &key)), @"added label `safe`");
-    insta::assert_snapshot!(told(&run(&format!("label list {at}"), &key)), @"
+    insta::assert_snapshot!(stable_output(&run(&format!("label add Safe {at}"), &key)), @"added label `safe`");
+    insta::assert_snapshot!(stable_output(&run(&format!("label list {at}"), &key)), @"
     1 label
       ID    COLOUR   NAME  DESCRIPTION
       safe  #808080  Safe
     ");
-    insta::assert_snapshot!(told(&run(&format!("label list {at}"), &[])), @"
+    insta::assert_snapshot!(stable_output(&run(&format!("label list {at}"), &[])), @"
     stderr: error: this is for admins: send a key, as TOOLCRIB_KEY
     exit code: 5
     ");
@@ -232,9 +234,9 @@ fn a_journal_with_a_running_server_is_changed_only_through_the_server() {
 
 #[test]
 fn the_tools_of_a_group_are_listed_by_id() {
-    let folder = filled();
+    let folder = filled_folder();
     folder.run(r#"group add Some tools=["own:uuid"]"#).output();
-    insta::assert_snapshot!(told(&folder.run("group tools some")), @"
+    insta::assert_snapshot!(stable_output(&folder.run("group tools some")), @"
     1 tool
       ID        SERVED  EXPLICIT
       own:uuid  yes     yes
@@ -242,8 +244,8 @@ fn the_tools_of_a_group_are_listed_by_id() {
 }
 
 /// Output without times, which differ between runs.
-fn timeless(run: &Run) -> String {
-    let told = told(run);
+fn output_without_times(run: &Run) -> String {
+    let told = stable_output(run);
     let is_time = |word: &&str| 20 < word.len() && word.starts_with("20") && word.ends_with('Z');
     let line = |line: &str| line.split(' ').filter(|it| !is_time(it)).collect::<Vec<_>>().join(" ");
     // The hash changes whenever a built-in tool is added.
@@ -253,7 +255,7 @@ fn timeless(run: &Run) -> String {
 
 #[test]
 fn history_shows_changes_with_their_actor() {
-    let folder = filled();
+    let folder = filled_folder();
     for line in ["label add Safe", "label edit safe description=Good", "group disable office"] {
         folder.run(line).output();
     }
@@ -269,8 +271,10 @@ fn history_shows_changes_with_their_actor() {
         "tool history own:uuid",
         "tool history own:nothing",
     ];
-    let said: String =
-        lines.iter().map(|line| format!("$ {line}\n{}", timeless(&folder.run(line)))).collect();
+    let said: String = lines
+        .iter()
+        .map(|line| format!("$ {line}\n{}", output_without_times(&folder.run(line))))
+        .collect();
     insta::assert_snapshot!(said, @r##"
     $ label history safe
     2 events
@@ -317,8 +321,8 @@ fn history_shows_changes_with_their_actor() {
 
 #[test]
 fn a_long_history_is_shown_completely() {
-    let folder = filled();
-    let server = Server::on(folder, "--new-admin-key");
+    let folder = filled_folder();
+    let server = Server::on_folder(folder, "--new-admin-key");
     for number in 0..205 {
         let body = serde_json::json!({"name": "Safe", "description": number.to_string()});
         match number {
@@ -338,7 +342,7 @@ fn a_long_history_is_shown_completely() {
 
 #[test]
 fn search_covers_the_tools_of_an_identity_or_all_tools() {
-    let folder = filled();
+    let folder = filled_folder();
     folder.run("tool disable own:uuid").output();
     let lines = [
         "search new identifiers -n 2",
@@ -347,8 +351,10 @@ fn search_covers_the_tools_of_an_identity_or_all_tools() {
         "search uuid -n 101",
         "search",
     ];
-    let said: String =
-        lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
+    let said: String = lines
+        .iter()
+        .map(|line| format!("$ {line}\n{}", stable_output(&folder.run(line))))
+        .collect();
     insta::assert_snapshot!(said, @r#"
     $ search new identifiers -n 2
     2 tools
@@ -380,7 +386,7 @@ fn search_covers_the_tools_of_an_identity_or_all_tools() {
 
 #[test]
 fn irreversible_verbs_ask_for_confirmation_at_a_terminal() {
-    let folder = filled();
+    let folder = filled_folder();
     let at_terminal = |line: &str, typed: &str| folder.run_at_terminal(line, typed, &[]);
     let no = at_terminal("source remove own", "n\n").output();
     assert!(no.contains("Remove source `own` and its 11 tools? [y/N] "), "{no}");
@@ -397,7 +403,7 @@ fn irreversible_verbs_ask_for_confirmation_at_a_terminal() {
 
 #[test]
 fn tables_are_styled_at_a_terminal_unless_disabled() {
-    let folder = filled();
+    let folder = filled_folder();
     let styled = folder.run_at_terminal("group list", "", &[]).output();
     assert!(styled.contains("\x1b[1m  ID "), "{styled:?}");
     let plain = folder.run("group list").output();
@@ -409,7 +415,7 @@ fn tables_are_styled_at_a_terminal_unless_disabled() {
 
 #[test]
 fn an_invalid_value_is_reported_with_a_valid_example() {
-    let folder = filled();
+    let folder = filled_folder();
     let lines = [
         "key add Ada expires_at=tomorrow",
         "source add Pets url=api.yaml settings.kind=openapi",
@@ -418,8 +424,10 @@ fn an_invalid_value_is_reported_with_a_valid_example() {
         "explain --claims role=staff --tool petstore:getOwner",
         "label remove safe --journal nowhere.db",
     ];
-    let said: String =
-        lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
+    let said: String = lines
+        .iter()
+        .map(|line| format!("$ {line}\n{}", stable_output(&folder.run(line))))
+        .collect();
     insta::assert_snapshot!(said, @r#"
     $ key add Ada expires_at=tomorrow
     stderr: error: `expires_at`: is to be a time, such as `2026-05-01T12:00:00Z`
@@ -452,7 +460,7 @@ fn prompts_and_resources_are_not_counted_as_tools() {
     let written = format!("settings.prompts=[{prompt}] settings.tools=[{tool}]");
     folder.run(&format!("source add House settings.kind=custom {written}")).output();
     folder.run("source refresh house").output();
-    insta::assert_snapshot!(told(&folder.run("source list")), @"
+    insta::assert_snapshot!(stable_output(&folder.run("source list")), @"
     1 source
       ID     KIND    HEALTH   ENABLED  TOOLS  SERVED  OTHERS  NAME
       house  custom  healthy  yes          1       1       1  House

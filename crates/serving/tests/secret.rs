@@ -109,7 +109,7 @@ fn a_value_on_the_command_line_is_rejected() {
 
 #[test]
 fn secrets_can_be_managed_at_a_running_server() {
-    let server = Server::start_in(&key());
+    let server = Server::start_with_environment(&key());
     let at = |verb: &str, value: &str| {
         let line = format!("secret {verb} --server {}", server.url(""));
         server.folder.run_with(&line, value, &[("TOOLCRIB_KEY", &server.key)])

@@ -11,13 +11,13 @@ use crate::support::Folder;
 const STAFF: &str = r#"stdio --claims {"role":"staff"}"#;
 
 /// Running program with its standard input and output.
-pub(crate) struct Spoken {
+pub(crate) struct StdioClient {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
-impl Spoken {
+impl StdioClient {
     pub(crate) fn start(folder: &Folder, arguments: &str) -> Self {
         let mut child = folder.start(arguments, &[]);
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
@@ -30,7 +30,7 @@ impl Spoken {
         input.flush().unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
@@ -38,11 +38,11 @@ impl Spoken {
 
     pub(crate) fn ask(&mut self, message: &Value) -> Value {
         self.send(&message.to_string());
-        self.hear()
+        self.receive()
     }
 
     /// Closes the input; returns the remaining output and the exit code.
-    pub(crate) fn end(mut self) -> (String, Option<i32>) {
+    pub(crate) fn close(mut self) -> (String, Option<i32>) {
         drop(self.input.take());
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut rest).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn names(answer: &Value) -> Vec<&str> {
 #[test]
 fn both_generations_share_one_stream_with_nothing_else_on_it() {
     let folder = Folder::with_catalog();
-    let mut spoken = Spoken::start(&folder, STAFF);
+    let mut spoken = StdioClient::start(&folder, STAFF);
     let discovered = spoken.ask(&modern(1, "server/discover", json!({})));
     assert_eq!(discovered["result"]["resultType"], "complete");
     assert_eq!(names(&spoken.ask(&modern(2, "tools/list", json!({})))), ["getOwner", "listPets"]);
@@ -81,13 +81,13 @@ fn both_generations_share_one_stream_with_nothing_else_on_it() {
     assert_eq!(listed["result"].get("resultType"), None);
     let pong = spoken.ask(&json!({"jsonrpc": "2.0", "id": 4, "method": "ping"}));
     assert_eq!(pong, json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
-    assert_eq!(spoken.end(), (String::new(), Some(0)));
+    assert_eq!(spoken.close(), (String::new(), Some(0)));
 }
 
 #[test]
 fn an_invalid_message_is_an_error_and_the_next_one_is_handled() {
     let folder = Folder::with_catalog();
-    let mut spoken = Spoken::start(&folder, STAFF);
+    let mut spoken = StdioClient::start(&folder, STAFF);
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(5 << 20));
     for (line, code) in [
         ("garbage", -32700),
@@ -99,27 +99,28 @@ fn an_invalid_message_is_an_error_and_the_next_one_is_handled() {
     ] {
         spoken.send("");
         spoken.send(line);
-        assert_eq!(spoken.hear()["error"]["code"], code, "{}", line.get(..40).unwrap_or(line));
+        assert_eq!(spoken.receive()["error"]["code"], code, "{}", line.get(..40).unwrap_or(line));
     }
     let call = json!({"name": "buyPet", "arguments": {}});
     let missing = spoken.ask(&modern(2, "tools/call", call));
     assert_eq!(missing["error"]["message"], "Tool not found: buyPet");
-    assert_eq!(spoken.end(), (String::new(), Some(0)));
+    assert_eq!(spoken.close(), (String::new(), Some(0)));
 }
 
 #[test]
 fn the_identity_is_given_at_startup() {
     let folder = Folder::with_catalog();
-    let mut nobody = Spoken::start(&folder, "stdio");
+    let mut nobody = StdioClient::start(&folder, "stdio");
     assert!(names(&nobody.ask(&modern(1, "tools/list", json!({})))).is_empty());
-    nobody.end();
-    let mut narrowed = Spoken::start(&folder, &format!("{STAFF} --group pets-read --mode search"));
+    nobody.close();
+    let mut narrowed =
+        StdioClient::start(&folder, &format!("{STAFF} --group pets-read --mode search"));
     let listed = narrowed.ask(&modern(1, "tools/list", json!({})));
     assert_eq!(names(&listed), ["tool_search", "execute_tool"]);
     let search = json!({"name": "tool_search", "arguments": {"query": "owner"}});
     let found = narrowed.ask(&modern(2, "tools/call", search));
     assert_eq!(found["result"]["structuredContent"]["tools"][0]["name"], "getOwner");
-    narrowed.end();
+    narrowed.close();
     let refused = folder.run(&format!("{STAFF} --group pets-all"));
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("has no group `pets-all`"), "{}", refused.stderr);
@@ -131,7 +132,7 @@ fn the_identity_is_given_at_startup() {
 #[test]
 fn the_program_ends_when_its_output_is_closed() {
     let folder = Folder::with_catalog();
-    let Spoken { mut child, input, output } = Spoken::start(&folder, STAFF);
+    let StdioClient { mut child, input, output } = StdioClient::start(&folder, STAFF);
     let mut input = input.unwrap();
     drop(output);
     // Both answers go to a closed pipe; the input stays open.
@@ -164,7 +165,7 @@ fn the_rest_of_a_long_result_is_a_resource_and_not_a_url() {
     folder.write("long.py", LONG);
     let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
     let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
-    let mut spoken = Spoken::start(&folder, &format!("stdio -- {python} -S -E long.py"));
+    let mut spoken = StdioClient::start(&folder, &format!("stdio -- {python} -S -E long.py"));
     let discovered = spoken.ask(&modern(1, "server/discover", json!({})));
     assert!(discovered["result"]["capabilities"]["resources"].is_object(), "{discovered}");
     let told = spoken.ask(&modern(2, "tools/call", json!({"name": "tell", "arguments": {}})));
@@ -176,5 +177,5 @@ fn the_rest_of_a_long_result_is_a_resource_and_not_a_url() {
     let rest = spoken.ask(&modern(3, "resources/read", json!({"uri": uri})));
     let rest = rest["result"]["contents"][0]["text"].as_str().unwrap();
     assert_eq!(content[0]["text"].as_str().unwrap().len() + rest.len(), 300_000);
-    spoken.end();
+    spoken.close();
 }

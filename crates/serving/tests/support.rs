@@ -18,7 +18,7 @@ use model::{Execution, Inventory, Manifest, Schema};
 use rustix::pty::OpenptFlags;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::{Catalog, Context, ManualClock};
+use toolcrib::{Catalog, ChangeContext, ManualClock};
 
 use crate::upstream::{Upstream, answer};
 
@@ -203,13 +203,13 @@ impl Folder {
 
 /// Stores a small catalog: one refreshed and one failing source, of two kinds; groups, a policy and a label.
 async fn fill(path: PathBuf) {
-    let clock = Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()));
+    let clock = Arc::new(ManualClock::starting_at("2026-05-01T09:00:00Z".parse().unwrap()));
     let journal = SqliteJournal::open(&path, clock.clone()).unwrap();
     let catalog = Catalog::open(Arc::new(journal)).await.unwrap();
     for (number, command) in commands().into_iter().enumerate() {
         let key = format!("step {number}");
         let key = (number == 0).then_some(key.as_str());
-        catalog.execute(command, Context::by("ada"), key).await.unwrap();
+        catalog.execute(command, ChangeContext::by_actor("ada"), key).await.unwrap();
         clock.advance(SignedDuration::from_mins(1));
     }
 }

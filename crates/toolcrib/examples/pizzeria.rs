@@ -16,7 +16,7 @@ use model::{
     BodyEncoding, Execution, HttpRequest, Inventory, Manifest, NewGroup, Schema, SourceId, ToolId,
 };
 use serde_json::{Value, json};
-use toolcrib::{Catalog, Command, Context, JournalPlace, ManualClock};
+use toolcrib::{Catalog, ChangeContext, Command, JournalLocation, ManualClock};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -29,21 +29,21 @@ async fn main() -> Outcome {
 
 /// Runs the whole scenario and returns the exported journal.
 pub(crate) async fn journal() -> Outcome<String> {
-    let clock = Arc::new(ManualClock::at("2026-03-02T09:00:00Z".parse()?));
-    let journal = JournalPlace::Memory.open(Arc::clone(&clock)).await?;
+    let clock = Arc::new(ManualClock::starting_at("2026-03-02T09:00:00Z".parse()?));
+    let journal = JournalLocation::Memory.open(Arc::clone(&clock)).await?;
     let pizzeria = Pizzeria { catalog: Catalog::open(journal).await?, clock };
-    pizzeria.open().await?;
-    pizzeria.days_later(1)?;
-    pizzeria.decide_who_may_do_what().await?;
-    pizzeria.days_later(6)?;
-    pizzeria.add_the_kitchen().await?;
-    pizzeria.days_later(1)?;
-    pizzeria.lose_sight_of_the_orders().await?;
-    pizzeria.days_later(6)?;
-    pizzeria.describe_the_pizzas_better().await?;
+    pizzeria.register_menu_and_orders().await?;
+    pizzeria.advance_days(1)?;
+    pizzeria.create_groups_and_policies().await?;
+    pizzeria.advance_days(6)?;
+    pizzeria.register_kitchen().await?;
+    pizzeria.advance_days(1)?;
+    pizzeria.fail_refresh_of_orders().await?;
+    pizzeria.advance_days(6)?;
+    pizzeria.improve_menu_description().await?;
 
     let mut lines = String::new();
-    toolcrib::export(&**pizzeria.catalog.journal(), |line| {
+    toolcrib::export_journal(&**pizzeria.catalog.journal(), |line| {
         lines += line;
         Ok(())
     })
@@ -59,7 +59,7 @@ struct Pizzeria {
 
 impl Pizzeria {
     /// Registers the menu and the orders: two web APIs with an OpenAPI specification each.
-    async fn open(&self) -> Outcome {
+    async fn register_menu_and_orders(&self) -> Outcome {
         self.label("pii", "Personal data", "#b03060").await?;
         self.label("money", "Moves money", "#c0a000").await?;
         let menu = json!({
@@ -82,7 +82,7 @@ impl Pizzeria {
     }
 
     /// Creates the groups and policies: guests read the menu and their order; staff use every tool but the prices.
-    async fn decide_who_may_do_what(&self) -> Outcome {
+    async fn create_groups_and_policies(&self) -> Outcome {
         let guest_read = json!({
             "id": "guest-read", "profile": {"name": "What guests may read"},
             "selectors": [{"source": "menu", "method": "GET"}], "tools": ["orders:get_order"],
@@ -107,7 +107,7 @@ impl Pizzeria {
     }
 
     /// Registers the kitchen, an MCP source. Its tools are pending review; one still is at the end.
-    async fn add_the_kitchen(&self) -> Outcome {
+    async fn register_kitchen(&self) -> Outcome {
         let kitchen = json!({
             "name": "Kitchen", "description": "The oven and what is in it.",
             "url": "https://kitchen.example.com/mcp", "settings": {"kind": "mcp"}, "trust": "review",
@@ -117,7 +117,7 @@ impl Pizzeria {
         let seen: ToolId = "kitchen:oven_status".parse()?;
         let snapshot = self.catalog.snapshot();
         let fingerprint = snapshot.tool(&seen).ok_or("no such tool")?.tool.fingerprint;
-        self.admin(Command::Tool(
+        self.execute_as_admin(Command::Tool(
             seen,
             ToolCommand::Approve { fingerprint, despite_findings: false },
         ))
@@ -125,52 +125,56 @@ impl Pizzeria {
     }
 
     /// A failed refresh leaves the tools unchanged; the next day it succeeds.
-    async fn lose_sight_of_the_orders(&self) -> Outcome {
+    async fn fail_refresh_of_orders(&self) -> Outcome {
         let id: SourceId = "orders".parse()?;
         let error = SyncError {
             code: "spec_fetch_failed".into(),
             message: "orders.example.com did not answer within 10 s".into(),
         };
-        self.refresher(Command::Source(id.clone(), SourceCommand::StartSync)).await?;
-        self.refresher(Command::Source(id, SourceCommand::FailSync(error))).await?;
-        self.days_later(1)?;
+        self.execute_as_refresher(Command::Source(id.clone(), SourceCommand::StartSync)).await?;
+        self.execute_as_refresher(Command::Source(id, SourceCommand::FailSync(error))).await?;
+        self.advance_days(1)?;
         self.refresh("orders", order_tools()?).await
     }
 
-    async fn describe_the_pizzas_better(&self) -> Outcome {
+    async fn improve_menu_description(&self) -> Outcome {
         let description = "Lists the pizzas of the day with their price and allergens.";
         self.refresh("menu", menu_tools(description)?).await
     }
 
-    fn days_later(&self, days: i64) -> Outcome {
+    fn advance_days(&self, days: i64) -> Outcome {
         self.clock.advance(format!("{}h", days * 24).parse()?);
         Ok(())
     }
 
     async fn label(&self, id: &str, name: &str, colour: &str) -> Outcome {
         let profile = serde_json::from_value(json!({"name": name, "colour": colour}))?;
-        self.admin(Command::Label(id.parse()?, LabelCommand::Create(profile))).await
+        self.execute_as_admin(Command::Label(id.parse()?, LabelCommand::Create(profile))).await
     }
 
     async fn label_tool(&self, id: &str, labels: &[&str]) -> Outcome {
         let labels =
             labels.iter().map(|label| label.parse()).collect::<Result<BTreeSet<_>, _>>()?;
-        self.admin(Command::Tool(id.parse()?, ToolCommand::Label(labels))).await
+        self.execute_as_admin(Command::Tool(id.parse()?, ToolCommand::Label(labels))).await
     }
 
     async fn register(&self, id: &str, profile: Value) -> Outcome {
         let command = SourceCommand::Register(serde_json::from_value(profile)?);
-        self.admin(Command::Source(id.parse()?, command)).await
+        self.execute_as_admin(Command::Source(id.parse()?, command)).await
     }
 
     async fn group(&self, group: Value) -> Outcome {
         let group: NewGroup = serde_json::from_value(group)?;
-        self.admin(Command::Group(group.id.clone(), GroupCommand::Create(Box::new(group)))).await
+        self.execute_as_admin(Command::Group(
+            group.id.clone(),
+            GroupCommand::Create(Box::new(group)),
+        ))
+        .await
     }
 
     async fn policy(&self, id: &str, rules: Value) -> Outcome {
         let command = PolicyCommand::Define(serde_json::from_value(rules)?);
-        self.admin(Command::Policy(id.parse()?, command)).await
+        self.execute_as_admin(Command::Policy(id.parse()?, command)).await
     }
 
     /// Ingests the inventory that a discovery would have found.
@@ -178,17 +182,17 @@ impl Pizzeria {
         let id: SourceId = id.parse()?;
         let tools = tools.into_iter().map(|manifest| (manifest.name.to_string(), manifest));
         let inventory = Box::new(Inventory::new(id.clone(), tools)?);
-        self.refresher(Command::Source(id, SourceCommand::StartSync)).await?;
-        self.refresher(Command::Ingest { inventory, force: false }).await
+        self.execute_as_refresher(Command::Source(id, SourceCommand::StartSync)).await?;
+        self.execute_as_refresher(Command::Ingest { inventory, force: false }).await
     }
 
-    async fn admin(&self, command: Command) -> Outcome {
-        self.catalog.execute(command, Context::by("admin:luigi"), None).await?;
+    async fn execute_as_admin(&self, command: Command) -> Outcome {
+        self.catalog.execute(command, ChangeContext::by_actor("admin:luigi"), None).await?;
         Ok(())
     }
 
-    async fn refresher(&self, command: Command) -> Outcome {
-        self.catalog.execute(command, Context::by("system:refresher"), None).await?;
+    async fn execute_as_refresher(&self, command: Command) -> Outcome {
+        self.catalog.execute(command, ChangeContext::by_actor("system:refresher"), None).await?;
         Ok(())
     }
 }
@@ -202,15 +206,16 @@ fn menu_tools(about_the_list: &str) -> Outcome<Vec<Manifest>> {
         "type": "object", "required": ["pizza", "cents"],
         "properties": {"pizza": pizza, "cents": {"type": "integer", "minimum": 1, "description": "The new price in cents."}},
     });
-    let mut set_price = http("set_price", "PUT", "/pizzas/{pizza}/price", price)?;
-    set_price.execution = request("/pizzas/{{ pizza }}/price", Some(r#"{"cents": {{ cents }}}"#));
+    let mut set_price = http_tool("set_price", "PUT", "/pizzas/{pizza}/price", price)?;
+    set_price.execution =
+        http_request("/pizzas/{{ pizza }}/price", Some(r#"{"cents": {{ cents }}}"#));
     Ok(vec![
-        described(http("list_pizzas", "GET", "/pizzas", nothing)?, about_the_list),
-        described(
-            http("get_pizza", "GET", "/pizzas/{pizza}", one)?,
+        with_description(http_tool("list_pizzas", "GET", "/pizzas", nothing)?, about_the_list),
+        with_description(
+            http_tool("get_pizza", "GET", "/pizzas/{pizza}", one)?,
             "Says what is on a pizza, what it costs and which allergens it has.",
         ),
-        described(set_price, "Changes the price of a pizza from now on."),
+        with_description(set_price, "Changes the price of a pizza from now on."),
     ])
 }
 
@@ -220,18 +225,21 @@ fn order_tools() -> Outcome<Vec<Manifest>> {
         "type": "object", "properties": {"order": {"$ref": "#/$defs/Order"}}, "required": ["order"],
         "$defs": {"Order": order()},
     });
-    let mut place_order = http("place_order", "POST", "/orders", place)?;
-    place_order.execution = request("/orders", Some("{{ order | tojson }}"));
-    let mut get_order = http("get_order", "GET", "/orders/{order}", id.clone())?;
+    let mut place_order = http_tool("place_order", "POST", "/orders", place)?;
+    place_order.execution = http_request("/orders", Some("{{ order | tojson }}"));
+    let mut get_order = http_tool("get_order", "GET", "/orders/{order}", id.clone())?;
     get_order.output_schema = Some(Schema::new(json!({
         "type": "object", "properties": {"state": {"enum": ["baking", "on_its_way", "delivered"]}, "order": {"$ref": "#/$defs/Order"}},
         "$defs": {"Order": order()},
     }))?);
     Ok(vec![
-        described(place_order, "Orders pizzas for one guest and answers with the order's number."),
-        described(get_order, "Says what was ordered and where it is now."),
-        described(
-            http("cancel_order", "DELETE", "/orders/{order}", id)?,
+        with_description(
+            place_order,
+            "Orders pizzas for one guest and answers with the order's number.",
+        ),
+        with_description(get_order, "Says what was ordered and where it is now."),
+        with_description(
+            http_tool("cancel_order", "DELETE", "/orders/{order}", id)?,
             "Cancels an order that is not in the oven yet.",
         ),
     ])
@@ -273,16 +281,19 @@ fn kitchen_tools() -> Outcome<Vec<Manifest>> {
         "properties": {"celsius": {"type": "integer", "minimum": 200, "maximum": 500}},
     });
     let mcp = |name: &str, schema| {
-        let manifest = http(name, "POST", &format!("/mcp/{name}"), schema)?;
+        let manifest = http_tool(name, "POST", &format!("/mcp/{name}"), schema)?;
         Outcome::Ok(Manifest { execution: Execution::McpCall, tags: Vec::new(), ..manifest })
     };
     Ok(vec![
-        described(mcp("oven_status", nothing)?, "Says how hot the oven is and what is in it."),
-        described(mcp("set_oven_temperature", degrees)?, "Makes the oven hotter or cooler."),
+        with_description(
+            mcp("oven_status", nothing)?,
+            "Says how hot the oven is and what is in it.",
+        ),
+        with_description(mcp("set_oven_temperature", degrees)?, "Makes the oven hotter or cooler."),
     ])
 }
 
-fn http(name: &str, method: &str, path: &str, input: Value) -> Outcome<Manifest> {
+fn http_tool(name: &str, method: &str, path: &str, input: Value) -> Outcome<Manifest> {
     let access = if method == "GET" { "read" } else { "write" };
     Ok(Manifest {
         name: name.into(),
@@ -293,14 +304,14 @@ fn http(name: &str, method: &str, path: &str, input: Value) -> Outcome<Manifest>
         tags: vec![access.into()],
         input_schema: Schema::new(input)?,
         output_schema: None,
-        execution: request(&path.replace('{', "{{ ").replace('}', " }}"), None),
+        execution: http_request(&path.replace('{', "{{ ").replace('}', " }}"), None),
         deprecated: false,
         security: None,
         extra: BTreeMap::new(),
     })
 }
 
-fn request(url: &str, body: Option<&str>) -> Execution {
+fn http_request(url: &str, body: Option<&str>) -> Execution {
     Execution::SyncHttp(HttpRequest {
         url_template: url.into(),
         headers_template: BTreeMap::new(),
@@ -309,6 +320,6 @@ fn request(url: &str, body: Option<&str>) -> Execution {
     })
 }
 
-fn described(manifest: Manifest, description: &str) -> Manifest {
+fn with_description(manifest: Manifest, description: &str) -> Manifest {
     Manifest { description: description.into(), ..manifest }
 }

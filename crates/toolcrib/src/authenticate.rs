@@ -11,7 +11,9 @@ mod seen;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use access::{InvalidKeys, Issuer, KeySet, MAX_TOKEN, Token, TokenError, Verified};
+use access::{
+    InvalidKeySet, Issuer, KeySet, MAX_TOKEN, TokenError, UnverifiedToken, VerifiedToken,
+};
 use catalog::clock::Clock;
 use jiff::Timestamp;
 use model::Agent;
@@ -20,48 +22,48 @@ use tokio::task::JoinSet;
 use upstream::http::{HttpClient, Url};
 
 use config::ScopeIncludes;
-pub use config::{Audience, IssuerConfig, IssuerError, KeySource};
-use fetch::Place;
-use keeper::{Held, Keeper};
-pub use keeper::{IssuerState, Timing};
-use seen::{Seen, SeenToken};
+pub use config::{IssuerAudience, IssuerConfig, IssuerError, KeySource};
+use fetch::KeyLocation;
+use keeper::{IssuerKeys, KeyGeneration};
+pub use keeper::{IssuerState, KeyTiming};
+use seen::{VerifiedAgent, VerifiedTokens};
 
-use crate::Secrets;
+use crate::SecretStore;
 
 /// Verifies tokens and turns them into agents.
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
-/// use toolcrib::upstream::{egress::Egress, http::HttpClient};
-/// use toolcrib::{Authenticator, IssuerConfig, JournalPlace, Secrets, SystemClock, Timing, TokenError};
+/// use toolcrib::upstream::{egress::EgressPolicy, http::HttpClient};
+/// use toolcrib::{Authenticator, IssuerConfig, JournalLocation, SecretStore, SystemClock, KeyTiming, TokenError};
 ///
 /// let issuer: IssuerConfig = serde_json::from_str(
 ///     r#"{"issuer": "https://id.example/realms/main", "audience": "https://tools.example/mcp"}"#,
 /// )?;
-/// let client = HttpClient::new(Egress::default());
-/// let journal = JournalPlace::Memory.open(SystemClock).await?;
-/// let secrets = Secrets::new(journal, None, SystemClock, |_| None);
+/// let client = HttpClient::new(EgressPolicy::default());
+/// let journal = JournalLocation::Memory.open(SystemClock).await?;
+/// let secrets = SecretStore::new(journal, None, SystemClock, |_| None);
 /// let clock = Arc::new(SystemClock);
 /// let authenticator =
-///     Authenticator::new(vec![issuer], &client, &secrets, clock, Timing::default()).await?;
-/// let stranger = authenticator.token("not a token").await;
+///     Authenticator::new(vec![issuer], &client, &secrets, clock, KeyTiming::default()).await?;
+/// let stranger = authenticator.verify_token("not a token").await;
 /// assert!(matches!(stranger, Err(TokenError::Malformed { .. })));
 /// # Ok(())
 /// # }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 /// ```
 pub struct Authenticator {
-    issuers: Vec<Trusted>,
-    seen: Seen,
+    issuers: Vec<TrustedIssuer>,
+    verified: VerifiedTokens,
     clock: Arc<dyn Clock>,
-    timing: Timing,
+    timing: KeyTiming,
 }
 
-struct Trusted {
+struct TrustedIssuer {
     rules: Issuer,
     scope_includes: ScopeIncludes,
-    keeper: Arc<Keeper>,
+    keys: Arc<IssuerKeys>,
 }
 
 impl Authenticator {
@@ -70,85 +72,88 @@ impl Authenticator {
     pub async fn new(
         issuers: Vec<IssuerConfig>,
         client: &HttpClient,
-        secrets: &Secrets,
+        secrets: &SecretStore,
         clock: Arc<dyn Clock>,
-        timing: Timing,
+        timing: KeyTiming,
     ) -> Result<Self, IssuerError> {
-        let mut trusted: Vec<Trusted> = Vec::new();
+        let mut trusted: Vec<TrustedIssuer> = Vec::new();
         for config in issuers {
             if trusted.iter().any(|other| other.rules.name() == &*config.issuer) {
-                return Err(IssuerError::Twice { issuer: config.issuer.into() });
+                return Err(IssuerError::DuplicateIssuer { issuer: config.issuer.into() });
             }
-            let rules = config.rules()?;
+            let rules = config.token_rules()?;
             let client = match config.allow.is_empty() {
                 true => client.clone(),
-                false => client.allowing(config.allow.clone()),
+                false => client.with_allowed(config.allow.clone()),
             };
-            let (place, keys) = match place(&config)? {
+            let (place, keys) = match key_location(&config)? {
                 Some(place) => {
-                    let keys = read_file(&place, &config, &client, timing).await?;
+                    let keys = read_key_file(&place, &config, &client, timing).await?;
                     (Some(place), keys)
                 }
-                None => (None, Some(given(&config, secrets).await?)),
+                None => (None, Some(configured_keys(&config, secrets).await?)),
             };
-            if keys.as_ref().is_some_and(|keys| !suffice(keys, &rules)) {
+            if keys.as_ref().is_some_and(|keys| !has_suitable_keys(keys, &rules)) {
                 return Err(IssuerError::NoSuitableKey { issuer: config.issuer.into() });
             }
             let IssuerConfig { issuer, scope_includes, .. } = config;
-            let keeper = Keeper::new(issuer, place, client, Arc::clone(&clock), timing);
-            keys.into_iter().for_each(|keys| keeper.put(keys));
-            trusted.push(Trusted { rules, scope_includes, keeper: Arc::new(keeper) });
+            let keeper = IssuerKeys::new(issuer, place, client, Arc::clone(&clock), timing);
+            keys.into_iter().for_each(|keys| keeper.store_keys(keys));
+            trusted.push(TrustedIssuer { rules, scope_includes, keys: Arc::new(keeper) });
         }
         Ok(Self {
             issuers: trusted,
-            seen: Seen::new(timing.remember.unsigned_abs()),
+            verified: VerifiedTokens::new(timing.cache_tokens_for.unsigned_abs()),
             clock,
             timing,
         })
     }
 
     /// The agent of this token. A verified token is cached for a while; a rejected one is not.
-    pub async fn token(&self, text: &str) -> Result<Agent, TokenError> {
+    pub async fn verify_token(&self, text: &str) -> Result<Agent, TokenError> {
         if MAX_TOKEN < text.len() {
             return Err(TokenError::TooLong { limit: MAX_TOKEN });
         }
-        let digest = seen::digest(text);
-        if let Some(agent) = self.remembered(&digest) {
+        let digest = seen::token_digest(text);
+        if let Some(agent) = self.find_verified(&digest) {
             return Ok(agent);
         }
-        let mut token = Token::parse(text)?;
+        let mut token = UnverifiedToken::parse(text)?;
         let found = self.issuers.iter().position(|issuer| issuer.rules.name() == token.issuer());
         let place = found.ok_or(TokenError::UnknownIssuer)?;
-        let Trusted { rules, keeper, .. } = &self.issuers[place];
-        let mut held = keeper.keys().await?;
+        let TrustedIssuer { rules, keys: keeper, .. } = &self.issuers[place];
+        let mut held = keeper.current_keys().await?;
         let mut verified = token.verify(rules, &held.keys, self.clock.now());
         if verified == Err(TokenError::UnknownKey) {
-            held = keeper.newer_than(&held).await.ok_or(TokenError::UnknownKey)?;
+            held = keeper.keys_newer_than(&held).await.ok_or(TokenError::UnknownKey)?;
             verified = token.verify(rules, &held.keys, self.clock.now());
         }
         let verified = verified?;
-        let until = self.remember_until(&verified, rules);
+        let until = self.cache_until(&verified, rules);
         let agent = Agent::new(verified.subject, Arc::new(verified.claims));
         let generation = held.generation;
-        self.seen.put(digest, SeenToken { agent: agent.clone(), until, issuer: place, generation });
+        self.verified.insert(
+            digest,
+            VerifiedAgent { agent: agent.clone(), until, issuer: place, generation },
+        );
         Ok(agent)
     }
 
     /// The agent of a recently verified token, if it is still valid under the same keys.
-    fn remembered(&self, digest: &seen::Digest) -> Option<Agent> {
-        let seen = self.seen.get(digest)?;
+    fn find_verified(&self, digest: &seen::TokenDigest) -> Option<Agent> {
+        let seen = self.verified.get(digest)?;
         let now = self.clock.now();
-        let held: Option<Arc<Held>> = self.issuers[seen.issuer].keeper.usable(now);
+        let held: Option<Arc<KeyGeneration>> = self.issuers[seen.issuer].keys.usable_keys(now);
         let same_keys = held.is_some_and(|held| held.generation == seen.generation);
         if !same_keys || seen.until <= now {
-            self.seen.forget(digest);
+            self.verified.remove(digest);
             return None;
         }
         Some(seen.agent.clone())
     }
 
     /// Adds the scopes that the scopes of an issuer include, transitively.
-    pub(crate) fn add_included(&self, issuer: &str, scopes: &mut BTreeSet<String>) {
+    pub(crate) fn add_included_scopes(&self, issuer: &str, scopes: &mut BTreeSet<String>) {
         let Some(issuer) = self.issuers.iter().find(|known| known.rules.name() == issuer) else {
             return;
         };
@@ -163,57 +168,57 @@ impl Authenticator {
         }
     }
 
-    fn remember_until(&self, verified: &Verified, rules: &Issuer) -> Timestamp {
+    fn cache_until(&self, verified: &VerifiedToken, rules: &Issuer) -> Timestamp {
         let later = |time: Timestamp, by| time.checked_add(by).unwrap_or(Timestamp::MAX);
-        let end = later(verified.expires_at, rules.skew());
-        end.min(later(self.clock.now(), self.timing.remember))
+        let end = later(verified.expires_at, rules.clock_skew());
+        end.min(later(self.clock.now(), self.timing.cache_tokens_for))
     }
 
     /// Fetches the keys of all issuers now, at most once a second, and returns the state of each issuer.
     pub async fn refresh_keys(&self) -> Vec<IssuerState> {
         let mut refreshes = JoinSet::new();
         for issuer in &self.issuers {
-            refreshes.spawn(Arc::clone(&issuer.keeper).refresh());
+            refreshes.spawn(Arc::clone(&issuer.keys).refresh_on_request());
         }
         refreshes.join_all().await;
-        self.issuers()
+        self.issuer_states()
     }
 
     /// The state of each issuer.
-    pub fn issuers(&self) -> Vec<IssuerState> {
-        self.issuers.iter().map(|issuer| issuer.keeper.state()).collect()
+    pub fn issuer_states(&self) -> Vec<IssuerState> {
+        self.issuers.iter().map(|issuer| issuer.keys.issuer_state()).collect()
     }
 }
 
 /// The location of the keys, if they are not in the configuration.
-fn place(config: &IssuerConfig) -> Result<Option<Place>, IssuerError> {
+fn key_location(config: &IssuerConfig) -> Result<Option<KeyLocation>, IssuerError> {
     let place = match &config.keys {
-        KeySource::Discovery => Place::discovery(&config.issuer)?,
-        KeySource::JwksUrl(url) => Place::Jwks(url.clone()),
-        KeySource::JwksFile(path) => Place::JwksFile(path.clone()),
-        KeySource::PemFile(path) => Place::PemFile(path.clone()),
+        KeySource::Discovery => KeyLocation::from_issuer(&config.issuer)?,
+        KeySource::JwksUrl(url) => KeyLocation::Jwks(url.clone()),
+        KeySource::JwksFile(path) => KeyLocation::JwksFile(path.clone()),
+        KeySource::PemFile(path) => KeyLocation::PemFile(path.clone()),
         KeySource::Jwks(_) | KeySource::Pem(_) | KeySource::Secret(_) => return Ok(None),
     };
     // On plain HTTP, anyone on the network path could substitute keys. To a host allowed by name, the path is the
     // admin's own.
-    let is_open = |url: &Url| !config.allow.iter().any(|allowed| allowed.names(url));
-    if place.plain_http().is_some_and(is_open) {
+    let is_open = |url: &Url| !config.allow.iter().any(|allowed| allowed.matches_url(url));
+    if place.plain_http_url().is_some_and(is_open) {
         return Err(IssuerError::PlainHttp { issuer: config.issuer.to_string() });
     }
     Ok(Some(place))
 }
 
 /// Reads keys from a file at start, so that mistakes show at once. An unreachable issuer must not prevent the start.
-async fn read_file(
-    place: &Place,
+async fn read_key_file(
+    place: &KeyLocation,
     config: &IssuerConfig,
     client: &HttpClient,
-    timing: Timing,
+    timing: KeyTiming,
 ) -> Result<Option<KeySet>, IssuerError> {
     match place {
-        Place::Discovery { .. } | Place::Jwks(_) => Ok(None),
-        Place::JwksFile(_) | Place::PemFile(_) => {
-            let read = place.read(client, timing.deadline).await;
+        KeyLocation::Discovery { .. } | KeyLocation::Jwks(_) => Ok(None),
+        KeyLocation::JwksFile(_) | KeyLocation::PemFile(_) => {
+            let read = place.read_keys(client, timing.deadline).await;
             read.map(Some).map_err(|source| IssuerError::File {
                 issuer: config.issuer.to_string(),
                 source: Box::new(source),
@@ -223,28 +228,31 @@ async fn read_file(
 }
 
 /// The keys in the configuration.
-async fn given(config: &IssuerConfig, secrets: &Secrets) -> Result<KeySet, IssuerError> {
+async fn configured_keys(
+    config: &IssuerConfig,
+    secrets: &SecretStore,
+) -> Result<KeySet, IssuerError> {
     let issuer = config.issuer.to_string();
     let keys = match &config.keys {
         KeySource::Jwks(set) => KeySet::from_jwks(set.to_string().as_bytes()),
         KeySource::Pem(text) => KeySet::from_pem(text),
-        KeySource::Secret(secret) => match secrets.read(secret).await {
+        KeySource::Secret(secret) => match secrets.read_secret(secret).await {
             Ok(value) => KeySet::from_secret(value.expose_secret().as_bytes()),
             Err(source) => return Err(IssuerError::Secret { issuer, source }),
         },
         KeySource::Discovery
         | KeySource::JwksUrl(_)
         | KeySource::JwksFile(_)
-        | KeySource::PemFile(_) => Err(InvalidKeys::NotAKeySet),
+        | KeySource::PemFile(_) => Err(InvalidKeySet::NotAKeySet),
     };
     keys.map_err(|source| IssuerError::Keys { issuer, source })
 }
 
 /// A secret must be long enough for each of the algorithms; public keys need to suit only one of them.
-fn suffice(keys: &KeySet, rules: &Issuer) -> bool {
+fn has_suitable_keys(keys: &KeySet, rules: &Issuer) -> bool {
     let mut algorithms = rules.algorithms().iter();
     match rules.algorithms().iter().any(|algorithm| algorithm.needs_secret()) {
-        true => algorithms.all(|algorithm| keys.suits(*algorithm)),
-        false => algorithms.any(|algorithm| keys.suits(*algorithm)),
+        true => algorithms.all(|algorithm| keys.supports_algorithm(*algorithm)),
+        false => algorithms.any(|algorithm| keys.supports_algorithm(*algorithm)),
     }
 }

@@ -13,288 +13,313 @@ use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
 use catalog::source::Source;
-use execution::{Given, Own};
+use execution::{CallCredentials, SourceCredential};
 use model::SourceProfile;
-use model::{Agent, Auth, Cache, Digest, ErrorCode, Failure, Name, SecretRef, Settings, SourceId};
+use model::{
+    Agent, CallFailure, Digest, DisplayName, ErrorCode, LruCache, SecretRef, SourceId,
+    SourceSettings, UpstreamAuth,
+};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use upstream::http::{HttpClient, Identity, Origin, Url};
+use upstream::http::{ClientTlsCertificate, HttpClient, Origin, Url};
 
-use self::asking::Asking;
-pub(crate) use self::tokens::Held;
-use self::tokens::Tokens;
-use self::wish::Wish;
-use crate::identity::CameWith;
-use crate::secrets::Secrets;
-use crate::telemetry::Telemetry;
+use self::asking::TokenFetch;
+pub(crate) use self::tokens::CachedToken;
+use self::tokens::TokenCache;
+use self::wish::TokenRequest;
+use crate::identity::RequestCredentials;
+use crate::secrets::SecretStore;
+use crate::telemetry::ToolcribTelemetry;
 
 /// The most HTTP clients of sources to keep, and how long to keep an unused one.
-const CLIENTS: u64 = 1_000;
-const CLIENTS_FOR: Duration = Duration::from_secs(10 * 60);
+const MAX_SOURCE_CLIENTS: u64 = 1_000;
+const CLIENT_IDLE_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// Reads and obtains the credentials of all sources.
-pub(crate) struct Keyring {
+pub(crate) struct UpstreamKeyring {
     client: HttpClient,
-    tokens: Tokens,
-    telemetry: Arc<Telemetry>,
+    tokens: TokenCache,
+    telemetry: Arc<ToolcribTelemetry>,
     /// Clients with a client certificate, keyed by a digest of everything they were built from.
-    identified: Cache<Digest, HttpClient>,
+    certificate_clients: LruCache<Digest, HttpClient>,
     /// Clients with a source's own egress allowlist, keyed by it: building one is slow, and its connections are worth
     /// keeping.
-    allowed: Cache<Digest, HttpClient>,
+    allowlist_clients: LruCache<Digest, HttpClient>,
 }
 
 /// On whose behalf an upstream is called.
 #[derive(Clone, Copy)]
-pub(crate) enum Whose<'a> {
+pub(crate) enum OnBehalfOf<'a> {
     /// On behalf of toolcrib itself: discovery.
-    Ours,
+    Toolcrib,
     /// On behalf of an agent, with the credentials and headers of its request.
-    Agent(&'a Agent, &'a CameWith),
+    Agent(&'a Agent, &'a RequestCredentials),
 }
 
 /// The scope of a credential: a source, or one tool of it whose tokens have a different audience. The profile is
 /// borrowed because it may contain a specification of many megabytes.
-pub(crate) struct For<'a> {
+pub(crate) struct CredentialScope<'a> {
     source: &'a SourceId,
     profile: &'a SourceProfile,
-    auth: Cow<'a, Auth>,
+    auth: Cow<'a, UpstreamAuth>,
 }
 
-impl<'a> For<'a> {
-    pub(crate) fn source(source: &'a SourceId, profile: &'a SourceProfile) -> Self {
+impl<'a> CredentialScope<'a> {
+    pub(crate) fn for_source(source: &'a SourceId, profile: &'a SourceProfile) -> Self {
         Self { source, profile, auth: Cow::Borrowed(&profile.auth) }
     }
 
     /// The scope of a tool: the audience that an admin set for the tool replaces the source's.
-    pub(crate) fn tool(source: &'a Source, audience: Option<&Name>) -> Self {
+    pub(crate) fn for_tool(source: &'a Source, audience: Option<&DisplayName>) -> Self {
         let Source { id, profile, .. } = source;
-        Self { source: id, profile, auth: profile.auth.for_audience(audience) }
+        Self { source: id, profile, auth: profile.auth.with_audience(audience) }
     }
 }
 
 /// Headers and token of one request to an MCP server, in addition to those of its connection.
 #[derive(Clone, Default)]
-pub(crate) struct Carried {
+pub(crate) struct RequestAuth {
     pub(crate) headers: HeaderMap,
-    pub(crate) token: Option<Held>,
+    pub(crate) token: Option<CachedToken>,
 }
 
 /// Why there is no token.
-struct NoToken {
-    failure: Failure,
+struct TokenUnavailable {
+    failure: CallFailure,
     /// Whether the authorization server issues tokens for agents only, and none for toolcrib itself.
-    is_for_agents_alone: bool,
+    is_for_agents_only: bool,
 }
 
-impl From<Failure> for NoToken {
-    fn from(failure: Failure) -> Self {
-        Self { failure, is_for_agents_alone: false }
+impl From<CallFailure> for TokenUnavailable {
+    fn from(failure: CallFailure) -> Self {
+        Self { failure, is_for_agents_only: false }
     }
 }
 
-impl From<NoToken> for Failure {
-    fn from(none: NoToken) -> Self {
+impl From<TokenUnavailable> for CallFailure {
+    fn from(none: TokenUnavailable) -> Self {
         none.failure
     }
 }
 
-impl Keyring {
+impl UpstreamKeyring {
     pub(crate) fn new(
         client: HttpClient,
         clock: Arc<dyn Clock>,
-        telemetry: Arc<Telemetry>,
+        telemetry: Arc<ToolcribTelemetry>,
     ) -> Self {
         Self {
             client,
-            tokens: Tokens::new(clock),
+            tokens: TokenCache::new(clock),
             telemetry,
-            identified: Cache::new(CLIENTS).lasting_unused(CLIENTS_FOR),
-            allowed: Cache::new(CLIENTS).lasting_unused(CLIENTS_FOR),
+            certificate_clients: LruCache::new(MAX_SOURCE_CLIENTS)
+                .with_idle_timeout(CLIENT_IDLE_TIME),
+            allowlist_clients: LruCache::new(MAX_SOURCE_CLIENTS)
+                .with_idle_timeout(CLIENT_IDLE_TIME),
         }
     }
 
     /// A client like `client` that presents the source's client certificate, if it has one, to `origin`. The client
     /// already has the source's egress permissions.
-    pub(crate) async fn identified(
+    pub(crate) async fn client_with_certificate(
         &self,
         client: &HttpClient,
         (source, profile): (&SourceId, &SourceProfile),
         origin: Option<Origin>,
-        secrets: Option<&Secrets>,
-    ) -> Result<HttpClient, Failure> {
-        match certificate(source, profile, secrets).await? {
-            Some(certificate) => self.showing(client, (source, profile), &certificate, origin),
+        secrets: Option<&SecretStore>,
+    ) -> Result<HttpClient, CallFailure> {
+        match read_certificate(source, profile, secrets).await? {
+            Some(certificate) => {
+                self.certificate_client(client, (source, profile), &certificate, origin)
+            }
             None => Ok(client.clone()),
         }
     }
 
-    fn showing(
+    fn certificate_client(
         &self,
         client: &HttpClient,
         (source, profile): (&SourceId, &SourceProfile),
-        certificate: &Certificate,
+        certificate: &CertificateWithKey,
         origin: Option<Origin>,
-    ) -> Result<HttpClient, Failure> {
-        let (chain, key) = certificate.pem();
+    ) -> Result<HttpClient, CallFailure> {
+        let (chain, key) = certificate.pem_texts();
         let at = origin.as_ref().map(Origin::ascii_serialization);
-        let made_of = Digest::of(json!([source, profile.allow, at, chain, key]).to_string());
-        if let Some(known) = self.identified.get(&made_of) {
-            return Ok(known.in_room_of(client));
+        let made_of = Digest::of_bytes(json!([source, profile.allow, at, chain, key]).to_string());
+        if let Some(known) = self.certificate_clients.get(&made_of) {
+            return Ok(known.sharing_limiter_of(client));
         }
-        let identity = Identity::from_pem(chain, key).map_err(|why| {
+        let identity = ClientTlsCertificate::from_pem(chain, key).map_err(|why| {
             let message = format!("the client certificate of the source cannot be used: {why}");
             tracing::error!(%source, "source `{source}`: {message}");
-            Failure::new(ErrorCode::InternalError, message, false)
+            CallFailure::new(ErrorCode::InternalError, message, false)
         })?;
-        let identified = client.identified(identity, origin);
-        self.identified.insert(made_of, identified.clone());
+        let identified = client.with_client_certificate(identity, origin);
+        self.certificate_clients.insert(made_of, identified.clone());
         Ok(identified)
     }
 
     /// A client that may also reach these targets. An invalid entry is reported when the source is called.
-    fn allowing(&self, allow: &[Box<str>]) -> HttpClient {
+    fn client_with_allowlist(&self, allow: &[Box<str>]) -> HttpClient {
         if allow.is_empty() {
             return self.client.clone();
         }
-        self.allowed.get_with(Digest::of(json!(allow).to_string()), || {
-            self.client.allowing_texts(allow).unwrap_or_else(|_| self.client.clone())
+        self.allowlist_clients.get_with(Digest::of_bytes(json!(allow).to_string()), || {
+            self.client.with_allowed_texts(allow).unwrap_or_else(|_| self.client.clone())
         })
     }
 
     /// The credentials for an HTTP request, and the token among them if one was requested.
-    pub(crate) async fn given(
+    pub(crate) async fn http_credentials(
         &self,
-        wanted: &For<'_>,
-        whose: Whose<'_>,
-        secrets: Option<&Secrets>,
-    ) -> Result<(Given, Option<Held>), Failure> {
-        let For { source, profile, auth } = wanted;
-        let mut given = Given { headers: forwarded(profile, whose), ..Given::default() };
-        if let Settings::Openapi(settings) = &profile.settings {
+        wanted: &CredentialScope<'_>,
+        whose: OnBehalfOf<'_>,
+        secrets: Option<&SecretStore>,
+    ) -> Result<(CallCredentials, Option<CachedToken>), CallFailure> {
+        let CredentialScope { source, profile, auth } = wanted;
+        let mut given = CallCredentials {
+            headers: forwarded_headers(profile, whose),
+            ..CallCredentials::default()
+        };
+        if let SourceSettings::Openapi(settings) = &profile.settings {
             for (scheme, reference) in &settings.credentials {
-                let value = read(source, reference, secrets).await?;
+                let value = read_secret(source, reference, secrets).await?;
                 given.credentials.insert(scheme.to_string(), value);
             }
         }
         let mut held = None;
         given.own = match &**auth {
-            Auth::None => None,
-            Auth::ApiKey { location, name, value } => {
-                Some(Own::api_key(*location, name, read(source, value, secrets).await?))
+            UpstreamAuth::None => None,
+            UpstreamAuth::ApiKey { location, name, value } => Some(SourceCredential::api_key(
+                *location,
+                name,
+                read_secret(source, value, secrets).await?,
+            )),
+            UpstreamAuth::Basic { username, password } => Some(SourceCredential::basic(
+                username,
+                &read_secret(source, password, secrets).await?,
+            )),
+            UpstreamAuth::Bearer { token } => {
+                Some(SourceCredential::bearer(read_secret(source, token, secrets).await?))
             }
-            Auth::Basic { username, password } => {
-                Some(Own::basic(username, &read(source, password, secrets).await?))
-            }
-            Auth::Bearer { token } => Some(Own::bearer(read(source, token, secrets).await?)),
-            Auth::ClientCredentials { .. }
-            | Auth::TokenExchange { .. }
-            | Auth::McpOauth { .. }
-            | Auth::McpEnterprise { .. } => {
-                held = self.token(wanted, whose, secrets).await?;
-                given.proof = held.as_ref().and_then(|held| held.proof().cloned());
-                held.as_ref().map(|held| Own::bearer(held.token().clone()))
+            UpstreamAuth::ClientCredentials { .. }
+            | UpstreamAuth::TokenExchange { .. }
+            | UpstreamAuth::McpOauth { .. }
+            | UpstreamAuth::McpEnterprise { .. } => {
+                held = self.request_token(wanted, whose, secrets).await?;
+                given.proof = held.as_ref().and_then(|held| held.client_secret().cloned());
+                held.as_ref().map(|held| SourceCredential::bearer(held.token().clone()))
             }
         };
         Ok((given, held))
     }
 
     /// Headers and token of a request to an MCP server. Fixed credentials belong to its connection.
-    pub(crate) async fn carried(
+    pub(crate) async fn mcp_request_auth(
         &self,
-        wanted: &For<'_>,
-        whose: Whose<'_>,
-        secrets: Option<&Secrets>,
-    ) -> Result<Carried, Failure> {
-        carrying(wanted, whose, self.token(wanted, whose, secrets).await?)
+        wanted: &CredentialScope<'_>,
+        whose: OnBehalfOf<'_>,
+        secrets: Option<&SecretStore>,
+    ) -> Result<RequestAuth, CallFailure> {
+        build_request_auth(wanted, whose, self.request_token(wanted, whose, secrets).await?)
     }
 
     /// Headers and token for discovery at an MCP server. Where tokens are exchanged and toolcrib has none of its own,
     /// they are empty, and the failure explains why.
-    pub(crate) async fn carried_to_list(
+    pub(crate) async fn mcp_discovery_auth(
         &self,
-        wanted: &For<'_>,
-        secrets: Option<&Secrets>,
-    ) -> Result<(Carried, Option<Failure>), Failure> {
-        match self.token(wanted, Whose::Ours, secrets).await {
-            Ok(token) => Ok((carrying(wanted, Whose::Ours, token)?, None)),
-            Err(NoToken { failure, is_for_agents_alone: true }) => {
-                Ok((Carried::default(), Some(failure)))
+        wanted: &CredentialScope<'_>,
+        secrets: Option<&SecretStore>,
+    ) -> Result<(RequestAuth, Option<CallFailure>), CallFailure> {
+        match self.request_token(wanted, OnBehalfOf::Toolcrib, secrets).await {
+            Ok(token) => Ok((build_request_auth(wanted, OnBehalfOf::Toolcrib, token)?, None)),
+            Err(TokenUnavailable { failure, is_for_agents_only: true }) => {
+                Ok((RequestAuth::default(), Some(failure)))
             }
             Err(none) => Err(none.into()),
         }
     }
 
     /// Invalidates a token that an upstream rejected; returns whether a retry with another token is worthwhile.
-    pub(crate) async fn refused(&self, held: &Held) -> bool {
-        self.tokens.forget(held).await
+    pub(crate) async fn invalidate_token(&self, held: &CachedToken) -> bool {
+        self.tokens.invalidate_token(held).await
     }
 
     /// Requests a token; `None` if the source uses another kind of credential.
-    async fn token(
+    async fn request_token(
         &self,
-        wanted: &For<'_>,
-        whose: Whose<'_>,
-        secrets: Option<&Secrets>,
-    ) -> Result<Option<Held>, NoToken> {
-        let For { source, profile, auth } = wanted;
-        if !auth.is_a_token() {
+        wanted: &CredentialScope<'_>,
+        whose: OnBehalfOf<'_>,
+        secrets: Option<&SecretStore>,
+    ) -> Result<Option<CachedToken>, TokenUnavailable> {
+        let CredentialScope { source, profile, auth } = wanted;
+        if !auth.uses_fetched_token() {
             return Ok(None);
         }
         let subject = match whose {
-            Whose::Agent(agent, came) if auth.is_per_agent() => {
-                Some((agent, came.token().ok_or_else(nothing_to_exchange)?))
+            OnBehalfOf::Agent(agent, came) if auth.is_per_agent() => {
+                Some((agent, came.token().ok_or_else(no_subject_token)?))
             }
-            Whose::Agent(..) | Whose::Ours => None,
+            OnBehalfOf::Agent(..) | OnBehalfOf::Toolcrib => None,
         };
-        let wish = Wish::of(profile, auth, subject);
-        let wish = wish.ok_or_else(|| unusable(source, &"it is for MCP servers at a `url`"))?;
-        if let Some(problem) = auth.problems().first() {
-            return Err(wish.failed(source, problem).into());
+        let wish = TokenRequest::from_profile(profile, auth, subject);
+        let wish =
+            wish.ok_or_else(|| unusable_credential(source, &"it is for MCP servers at a `url`"))?;
+        if let Some(problem) = auth.find_problems().first() {
+            return Err(wish.token_failure(source, problem).into());
         }
-        let proofs = wish.proofs(source, secrets).await?;
-        let certificate = certificate(source, profile, secrets).await?;
+        let proofs = wish.read_client_secrets(source, secrets).await?;
+        let certificate = read_certificate(source, profile, secrets).await?;
         let for_tokens = certificate.as_ref().filter(|certificate| certificate.for_tokens);
         if proofs.own.is_none() && for_tokens.is_none() {
             let cause = "it has neither a `client_secret` nor a certificate `for_tokens`";
-            return Err(unusable(source, &cause).into());
+            return Err(unusable_credential(source, &cause).into());
         }
-        let key = wish.key(source, &proofs, for_tokens);
-        let client = self.allowing(&profile.allow);
-        let showing = |certificate: Option<&Certificate>, origin| match certificate {
-            Some(shown) => self.showing(&client, (source, profile), shown, origin),
+        let key = wish.cache_key(source, &proofs, for_tokens);
+        let client = self.client_with_allowlist(&profile.allow);
+        let showing = |certificate: Option<&CertificateWithKey>, origin| match certificate {
+            Some(shown) => self.certificate_client(&client, (source, profile), shown, origin),
             None => Ok(client.clone()),
         };
-        let server = wish.server();
-        let asking = Asking {
+        let server = wish.mcp_server_url();
+        let asking = TokenFetch {
             tokens: &self.tokens,
             source,
             wish: &wish,
             proofs: &proofs,
-            to_upstream: showing(server.and(certificate.as_ref()), server.map(Url::origin))?,
-            to_authorities: showing(for_tokens, None)?,
+            upstream_client: showing(server.and(certificate.as_ref()), server.map(Url::origin))?,
+            authority_client: showing(for_tokens, None)?,
             allowed: profile.allow.iter().filter_map(|text| text.parse().ok()).collect(),
         };
         // The future is large: boxed, or every waiting call would contain it.
         let asked = Box::pin(async {
             let start = Instant::now();
-            let granted = asking.granted().await;
-            self.telemetry.token(source, subject.is_some(), start.elapsed(), granted.is_ok());
+            let granted = asking.fetch_token().await;
+            self.telemetry.record_token_request(
+                source,
+                subject.is_some(),
+                start.elapsed(),
+                granted.is_ok(),
+            );
             granted
         });
         let held = self.tokens.get(key, asked).await;
-        let held = held.map(|held| Some(held.got_with(proofs.own.clone(), server)));
-        held.map_err(|error| NoToken {
-            failure: wish.refused(source, &error),
-            is_for_agents_alone: wish.is_for_agents_alone(&error),
+        let held = held.map(|held| Some(held.with_origin(proofs.own.clone(), server)));
+        held.map_err(|error| TokenUnavailable {
+            failure: wish.oauth_failure(source, &error),
+            is_for_agents_only: wish.is_for_agents_only(&error),
         })
     }
 }
 
-fn carrying(wanted: &For<'_>, whose: Whose<'_>, token: Option<Held>) -> Result<Carried, Failure> {
+fn build_request_auth(
+    wanted: &CredentialScope<'_>,
+    whose: OnBehalfOf<'_>,
+    token: Option<CachedToken>,
+) -> Result<RequestAuth, CallFailure> {
     let mut headers = HeaderMap::new();
-    for (name, value) in forwarded(wanted.profile, whose) {
+    for (name, value) in forwarded_headers(wanted.profile, whose) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value.try_into()) {
             headers.insert(name, value);
         }
@@ -302,70 +327,76 @@ fn carrying(wanted: &For<'_>, whose: Whose<'_>, token: Option<Held>) -> Result<C
     if let Some(held) = &token {
         let text = format!("Bearer {}", held.token().expose_secret());
         let value = HeaderValue::try_from(text);
-        let mut value = value.map_err(|_| unusable(wanted.source, &"a token cannot be sent"))?;
+        let mut value =
+            value.map_err(|_| unusable_credential(wanted.source, &"a token cannot be sent"))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
-    Ok(Carried { headers, token })
+    Ok(RequestAuth { headers, token })
 }
 
-fn nothing_to_exchange() -> Failure {
+fn no_subject_token() -> CallFailure {
     let message = "the source is called with the agent's own rights, and the agent showed no token \
                    that could be exchanged: call with a token of a trusted issuer";
     let code = ErrorCode::TokenExchangeFailed;
-    Failure::new(code, message, false)
+    CallFailure::new(code, message, false)
 }
 
 /// Headers of the agent's request that an admin allows to be forwarded. None of them can replace the source's own
 /// credential, whatever the settings say.
-pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
-    let Whose::Agent(_, came) = whose else { return Vec::new() };
+pub(crate) fn forwarded_headers(
+    profile: &SourceProfile,
+    whose: OnBehalfOf<'_>,
+) -> Vec<(String, String)> {
+    let OnBehalfOf::Agent(_, came) = whose else { return Vec::new() };
     // Trace headers are passed on separately, to every upstream, and only if they are valid.
     let is_trace = |name: &str| {
         ["traceparent", "tracestate"].iter().any(|known| known.eq_ignore_ascii_case(name))
     };
-    let is_own =
-        |name: &str| profile.auth.header_of_key().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    let is_own = |name: &str| {
+        profile.auth.api_key_header().is_some_and(|own| own.eq_ignore_ascii_case(name))
+    };
     let wanted = profile.forward_headers.iter().filter(|name| !is_trace(name) && !is_own(name));
-    came.headers(wanted.map(|name| &**name))
+    came.forwardable_headers(wanted.map(|name| &**name))
 }
 
 /// A client certificate with its key.
-struct Certificate {
+struct CertificateWithKey {
     chain: SecretString,
     key: SecretString,
     for_tokens: bool,
 }
 
-impl Certificate {
-    fn pem(&self) -> (&str, &str) {
+impl CertificateWithKey {
+    fn pem_texts(&self) -> (&str, &str) {
         (self.chain.expose_secret(), self.key.expose_secret())
     }
 }
 
-async fn certificate(
+async fn read_certificate(
     source: &SourceId,
     profile: &SourceProfile,
-    secrets: Option<&Secrets>,
-) -> Result<Option<Certificate>, Failure> {
+    secrets: Option<&SecretStore>,
+) -> Result<Option<CertificateWithKey>, CallFailure> {
     let Some(said) = &profile.client_certificate else { return Ok(None) };
-    let chain = read(source, &said.chain, secrets).await?;
-    let key = read(source, &said.key, secrets).await?;
-    Ok(Some(Certificate { chain, key, for_tokens: said.for_tokens }))
+    let chain = read_secret(source, &said.chain, secrets).await?;
+    let key = read_secret(source, &said.key, secrets).await?;
+    Ok(Some(CertificateWithKey { chain, key, for_tokens: said.for_tokens }))
 }
 
-async fn read(
+async fn read_secret(
     source: &SourceId,
     reference: &SecretRef,
-    secrets: Option<&Secrets>,
-) -> Result<SecretString, Failure> {
-    let secrets = secrets.ok_or_else(|| unusable(source, &"no secret can be read here"))?;
-    secrets.read(reference).await.map_err(|error| unusable(source, &error))
+    secrets: Option<&SecretStore>,
+) -> Result<SecretString, CallFailure> {
+    let secrets =
+        secrets.ok_or_else(|| unusable_credential(source, &"no secret can be read here"))?;
+    secrets.read_secret(reference).await.map_err(|error| unusable_credential(source, &error))
 }
 
 /// The cause is only for admins: it may name files and environment variables.
-fn unusable(source: &SourceId, cause: &dyn std::fmt::Display) -> Failure {
+fn unusable_credential(source: &SourceId, cause: &dyn std::fmt::Display) -> CallFailure {
     tracing::error!(%source, "the credential of source `{source}` cannot be used: {cause}");
     let message = "the credential of the source cannot be used";
-    Failure::new(ErrorCode::InternalError, message, false).because(cause.to_string())
+    CallFailure::new(ErrorCode::InternalError, message, false).with_cause(cause.to_string())
 }

@@ -7,107 +7,112 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use catalog::clock::{Clock, SystemClock};
 use catalog::journal::{JournalError, Position};
-use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
-use execution::{Arguments, CANCEL_DEADLINE};
+use catalog::{Catalog, CataloguedSource, CataloguedTool, JournalMoment, Snapshot};
+use execution::{ArgumentValidator, CANCEL_DEADLINE};
 use jiff::Timestamp;
-use model::{Agent, Failure, GroupId, Limit, SourceId};
-use upstream::LastWords;
-use upstream::egress::Egress;
-use upstream::files::Folders;
+use model::{Agent, CallFailure, CallLimit, GroupId, SourceId};
+use upstream::CancelNotices;
+use upstream::egress::EgressPolicy;
+use upstream::files::ReadableFolders;
 use upstream::http::HttpClient;
 
 use crate::api_key;
 use crate::authenticate::Authenticator;
-use crate::credentials::Keyring;
-use crate::finder::Finder;
-use crate::gates::{GateState, Gates};
-use crate::hints::Hints;
-use crate::identity::{Identity, Means, NotIdentified};
-use crate::kept_results::KeptResults;
-use crate::meaning::{Embeddings, Meaning};
-use crate::most_used::{MostUsed, Ranking};
-use crate::place::JournalPlace;
-use crate::provided::Provided;
+use crate::credentials::UpstreamKeyring;
+use crate::finder::SearchIndexCache;
+use crate::gates::{GateState, SourceGates};
+use crate::hints::UsageHints;
+use crate::identity::{AuthMethod, AuthenticationError, CallerIdentity};
+use crate::kept_results::StoredResults;
+use crate::meaning::{EmbeddingOptions, SemanticIndex};
+use crate::most_used::{CurrentRanking, UsageRanking};
+use crate::place::JournalLocation;
+use crate::provided::ProviderSnapshot;
 use crate::provider::ProvidedTool;
-use crate::ready::ReadyTools;
-use crate::recent::Recent;
-use crate::record::Recorder;
-use crate::refresh::Refresher;
+use crate::ready::CompiledToolCache;
+use crate::recent::RecentSnapshots;
+use crate::record::CallRecorder;
+use crate::refresh::SourceRefresher;
 use crate::registry::Registry;
-use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
-use crate::secrets::Secrets;
-use crate::telemetry::{METRICS, Reading, Telemetry, Tracer, read_catalog, read_record};
+use crate::resolver::{
+    ToolsetCacheLimits, ToolsetResolver, resolve_uncached, resolve_with_unserved,
+};
+use crate::secrets::SecretStore;
+use crate::telemetry::{
+    METRICS, MetricsSnapshot, SpanTracer, ToolcribTelemetry, add_call_log_metrics,
+    add_catalog_metrics,
+};
 use crate::toolset::Toolset;
-use crate::upstreams::{ProgramHost, Upstreams};
-use crate::view::{AgentView, Ready};
+use crate::upstreams::{ProgramHost, UpstreamConnections};
+use crate::view::{AgentView, CompiledTool};
 
 /// The most events to fold while a caller waits for an answer.
-const SOON: u64 = 10_000;
+const MAX_REPLAYED_EVENTS: u64 = 10_000;
 
 /// One catalog with everything that works on it; cheap to clone.
 #[derive(Clone)]
-pub struct Toolcrib(Arc<Inner>);
+pub struct Toolcrib(Arc<ToolcribInner>);
 
 /// A weak handle to a [`Toolcrib`] that may have been dropped.
-pub(crate) struct WeakCrib(Weak<Inner>);
+pub(crate) struct WeakToolcrib(Weak<ToolcribInner>);
 
-impl WeakCrib {
+impl WeakToolcrib {
     pub(crate) fn upgrade(&self) -> Option<Toolcrib> {
         self.0.upgrade().map(Toolcrib)
     }
 }
 
-struct Inner {
+struct ToolcribInner {
     catalog: Arc<Catalog>,
-    refresher: Refresher,
+    refresher: SourceRefresher,
     client: HttpClient,
-    resolver: Resolver,
-    finder: Finder,
-    most_used: MostUsed,
-    hints: Hints,
-    meaning: Option<Meaning>,
-    ready: ReadyTools,
-    upstreams: Arc<Upstreams>,
-    gates: Gates,
-    keyring: Arc<Keyring>,
-    telemetry: Arc<Telemetry>,
+    resolver: ToolsetResolver,
+    finder: SearchIndexCache,
+    most_used: CurrentRanking,
+    hints: UsageHints,
+    meaning: Option<SemanticIndex>,
+    ready: CompiledToolCache,
+    upstreams: Arc<UpstreamConnections>,
+    gates: SourceGates,
+    keyring: Arc<UpstreamKeyring>,
+    telemetry: Arc<ToolcribTelemetry>,
     clock: Arc<dyn Clock>,
-    options: Options,
-    provided: ArcSwapOption<Provided>,
-    recent: Recent,
-    results: KeptResults,
-    last_words: LastWords<SourceId>,
+    options: ToolcribOptions,
+    provided: ArcSwapOption<ProviderSnapshot>,
+    recent: RecentSnapshots,
+    stored_results: StoredResults,
+    cancel_notices: CancelNotices<SourceId>,
     /// Serialises reads of the past: each one folds the journal from its start, so one at a time is enough.
-    looking_back: tokio::sync::Mutex<()>,
+    history_lock: tokio::sync::Mutex<()>,
 }
 
 /// How a [`Toolcrib`] behaves.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct ToolcribOptions {
     /// Whether a caller without a credential is accepted, with the claims `{"anonymous": true}`.
     pub anonymous: bool,
     /// Turns tokens into agents; without it, every token is rejected.
     pub authenticator: Option<Arc<Authenticator>>,
     /// Limits of the cache of resolved toolsets.
-    pub cache: CacheLimits,
+    pub cache: ToolsetCacheLimits,
     /// How many calls each agent may make over all sources; unlimited if not set.
-    pub per_agent: Limit,
+    pub per_agent: CallLimit,
     /// Reads the secrets that sources refer to.
-    pub secrets: Option<Arc<Secrets>>,
+    pub secrets: Option<Arc<SecretStore>>,
     /// Where programs that speak MCP are started.
     pub programs: ProgramHost,
     /// Folders whose files may be served as resources; none by default.
-    pub resource_folders: Folders,
+    pub resource_folders: ReadableFolders,
     /// Code whose tools, prompts and resources every agent has, regardless of its grant.
     pub registry: Registry,
     /// Records calls in the call log; without it, calls are not recorded.
-    pub recorder: Option<Arc<Recorder>>,
+    pub recorder: Option<Arc<CallRecorder>>,
     /// Whether search ranks tools higher that the agent executed after similar queries.
-    pub learns: bool,
+    pub learns_from_usage: bool,
     /// Where text embeddings come from; without it, search is by words only.
-    pub embeddings: Option<Embeddings>,
+    pub embeddings: Option<EmbeddingOptions>,
     /// Records spans of calls; without it there are none, and incoming traces are passed on unchanged.
-    pub tracer: Option<Arc<Tracer>>,
+    pub tracer: Option<Arc<SpanTracer>>,
 }
 
 impl Toolcrib {
@@ -116,14 +121,16 @@ impl Toolcrib {
         catalog: Arc<Catalog>,
         client: HttpClient,
         clock: impl Clock + 'static,
-        options: Options,
+        options: ToolcribOptions,
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
-        let telemetry = Telemetry::new(options.tracer.clone());
-        let keyring = Keyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
+        let upstreams =
+            Arc::new(UpstreamConnections::new(client.clone(), options.programs.clone()));
+        let telemetry = ToolcribTelemetry::new(options.tracer.clone());
+        let keyring =
+            UpstreamKeyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
         let keyring = Arc::new(keyring);
-        let refresher = Refresher::over(
+        let refresher = SourceRefresher::from_parts(
             Arc::clone(&catalog),
             client.clone(),
             Arc::clone(&upstreams),
@@ -131,42 +138,42 @@ impl Toolcrib {
             (Arc::clone(&clock), Arc::clone(&telemetry)),
         );
         let meaning = options.embeddings.clone();
-        let meaning = meaning.map(|it| Meaning::new(it, &client, options.secrets.clone()));
-        let resolver = Resolver::new(options.cache);
+        let meaning = meaning.map(|it| SemanticIndex::new(it, &client, options.secrets.clone()));
+        let resolver = ToolsetResolver::new(options.cache);
         let looking_back = tokio::sync::Mutex::default();
-        let (ready, provided) = (ReadyTools::new(), ArcSwapOption::empty());
-        let inner = Inner {
+        let (ready, provided) = (CompiledToolCache::new(), ArcSwapOption::empty());
+        let inner = ToolcribInner {
             catalog,
             refresher,
             client,
             resolver,
-            finder: Finder::default(),
-            most_used: MostUsed::default(),
-            hints: Hints::default(),
+            finder: SearchIndexCache::default(),
+            most_used: CurrentRanking::default(),
+            hints: UsageHints::default(),
             meaning,
             ready,
             upstreams,
-            gates: Gates::new(Arc::clone(&telemetry), options.per_agent),
+            gates: SourceGates::new(Arc::clone(&telemetry), options.per_agent),
             keyring,
             telemetry,
             clock,
             options,
             provided,
-            recent: Recent::default(),
-            results: KeptResults::default(),
-            last_words: LastWords::within(CANCEL_DEADLINE),
-            looking_back,
+            recent: RecentSnapshots::default(),
+            stored_results: StoredResults::default(),
+            cancel_notices: CancelNotices::with_deadline(CANCEL_DEADLINE),
+            history_lock: looking_back,
         };
         Self(Arc::new(inner))
     }
 
     /// Serves only the given registry, to every caller, in memory: no file, no policy, no credential. If others can
     /// reach the process, use [`Self::new`] and decide which callers to accept.
-    pub async fn of(registry: Registry) -> Result<Self, JournalError> {
-        let journal = JournalPlace::Memory.open(SystemClock).await?;
+    pub async fn from_registry(registry: Registry) -> Result<Self, JournalError> {
+        let journal = JournalLocation::Memory.open(SystemClock).await?;
         let catalog = Arc::new(Catalog::open(journal).await?);
-        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        let options = Options { anonymous: true, registry, ..Options::default() };
+        let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
+        let options = ToolcribOptions { anonymous: true, registry, ..ToolcribOptions::default() };
         Ok(Self::new(catalog, client, SystemClock, options))
     }
 
@@ -176,20 +183,20 @@ impl Toolcrib {
     }
 
     /// Waits until every pending cancellation notice was sent to its upstream. Drop the calls before you wait.
-    pub async fn settle(&self) {
-        self.0.last_words.said().await;
+    pub async fn wait_for_cancellations(&self) {
+        self.0.cancel_notices.wait_until_sent().await;
     }
 
-    pub(crate) fn last_words(&self) -> &LastWords<SourceId> {
-        &self.0.last_words
+    pub(crate) fn cancel_notices(&self) -> &CancelNotices<SourceId> {
+        &self.0.cancel_notices
     }
 
     /// Discovers and refreshes sources.
-    pub fn refresher(&self) -> &Refresher {
+    pub fn refresher(&self) -> &SourceRefresher {
         &self.0.refresher
     }
 
-    /// Refreshes every source when it is due, for as long as it is polled: [`Refresher::keep_fresh`].
+    /// Refreshes every source when it is due, for as long as it is polled: [`SourceRefresher::keep_fresh`].
     pub async fn keep_fresh(&self) {
         self.0.refresher.keep_fresh().await;
     }
@@ -198,22 +205,22 @@ impl Toolcrib {
     pub async fn keep_searchable(&self) {
         let meaning = async {
             if let Some(meaning) = self.meaning() {
-                meaning.keep_up(&self.0.catalog).await;
+                meaning.follow_catalog(&self.0.catalog).await;
             }
         };
-        tokio::join!(self.0.finder.keep_up(&self.0.catalog), meaning);
+        tokio::join!(self.0.finder.follow_catalog(&self.0.catalog), meaning);
     }
 
     /// Semantic search, if embeddings are configured.
-    pub(crate) fn meaning(&self) -> Option<&Meaning> {
+    pub(crate) fn meaning(&self) -> Option<&SemanticIndex> {
         self.0.meaning.as_ref()
     }
 
     /// Refreshes the list of most used tools regularly, for as long as it is polled; without a call log the list is
     /// empty.
-    pub async fn keep_counting(&self) {
+    pub async fn keep_usage_updated(&self) {
         if let Some(recorder) = self.recorder() {
-            self.0.most_used.keep_up(recorder).await;
+            self.0.most_used.refresh_periodically(recorder).await;
         }
     }
 
@@ -221,20 +228,20 @@ impl Toolcrib {
     pub async fn count_usage(&self) {
         if let Some(recorder) = self.recorder() {
             recorder.flush().await;
-            self.0.most_used.look_up(recorder).await;
+            self.0.most_used.refresh_ranking(recorder).await;
         }
     }
 
     /// Tools that agents executed after searches, if the options enable learning from usage.
-    pub(crate) fn hints(&self) -> Option<&Hints> {
-        self.0.options.learns.then_some(&self.0.hints)
+    pub(crate) fn hints(&self) -> Option<&UsageHints> {
+        self.0.options.learns_from_usage.then_some(&self.0.hints)
     }
 
-    pub(crate) fn most_used(&self) -> Arc<Ranking> {
-        self.0.most_used.now()
+    pub(crate) fn most_used(&self) -> Arc<UsageRanking> {
+        self.0.most_used.current_ranking()
     }
 
-    pub(crate) fn finder(&self) -> &Finder {
+    pub(crate) fn finder(&self) -> &SearchIndexCache {
         &self.0.finder
     }
 
@@ -244,41 +251,44 @@ impl Toolcrib {
     }
 
     /// The tools, prompts and resources that the registered providers offer now.
-    pub(crate) fn provided(&self) -> Arc<Provided> {
-        let providers = self.registry().providers();
+    pub(crate) fn provider_listing(&self) -> Arc<ProviderSnapshot> {
+        let providers = self.registry().provider_list();
         let kept = self.0.provided.load_full();
-        if let Some(kept) = kept.filter(|kept| kept.is_all_of(&providers)) {
+        if let Some(kept) = kept.filter(|kept| kept.is_current(&providers)) {
             return kept;
         }
-        let fresh = Arc::new(Provided::of(providers));
+        let fresh = Arc::new(ProviderSnapshot::capture(providers));
         self.0.provided.store(Some(Arc::clone(&fresh)));
         fresh
     }
 
     /// Results that were too long to send at once.
-    pub(crate) fn results(&self) -> &KeptResults {
-        &self.0.results
+    pub(crate) fn stored_results(&self) -> &StoredResults {
+        &self.0.stored_results
     }
 
-    pub(crate) fn ready(
+    pub(crate) fn ready_tool(
         &self,
         entry: &Arc<CataloguedTool>,
         source: &Arc<CataloguedSource>,
-    ) -> Result<Arc<Ready>, Failure> {
-        self.0.ready.catalogued(entry, source, &self.0.client)
+    ) -> Result<Arc<CompiledTool>, CallFailure> {
+        self.0.ready.catalog_tool(entry, source, &self.0.client)
     }
 
-    pub(crate) fn arguments_of_provided(&self, tool: &Arc<ProvidedTool>) -> Arc<Arguments> {
-        self.0.ready.provided(tool)
+    pub(crate) fn provided_tool_arguments(
+        &self,
+        tool: &Arc<ProvidedTool>,
+    ) -> Arc<ArgumentValidator> {
+        self.0.ready.provider_arguments(tool)
     }
 
-    pub(crate) fn narrowed(
+    pub(crate) fn narrow_toolset(
         &self,
         snapshot: &Snapshot,
         toolset: &Arc<Toolset>,
         group: &GroupId,
     ) -> Option<Arc<Toolset>> {
-        self.0.resolver.narrowed(snapshot, toolset, group)
+        self.0.resolver.narrow_to_group(snapshot, toolset, group)
     }
 
     /// The trusted issuers, if there are any.
@@ -287,22 +297,22 @@ impl Toolcrib {
     }
 
     /// Folders whose files may be served as resources.
-    pub fn resource_folders(&self) -> &Folders {
+    pub fn resource_folders(&self) -> &ReadableFolders {
         &self.0.options.resource_folders
     }
 
-    pub(crate) fn keyring(&self) -> &Keyring {
+    pub(crate) fn keyring(&self) -> &UpstreamKeyring {
         &self.0.keyring
     }
 
     /// The recorder of the call log, if calls are recorded.
-    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
+    pub fn recorder(&self) -> Option<&Arc<CallRecorder>> {
         self.0.options.recorder.as_ref()
     }
 
     /// Whether every call must be rejected because it could not be recorded.
     pub(crate) fn refuses_calls(&self) -> bool {
-        self.recorder().is_some_and(|recorder| recorder.refuses())
+        self.recorder().is_some_and(|recorder| recorder.refuses_calls())
     }
 
     pub(crate) fn records_strictly(&self) -> bool {
@@ -313,94 +323,98 @@ impl Toolcrib {
         self.0.clock.now()
     }
 
-    pub(crate) fn gates(&self) -> &Gates {
+    pub(crate) fn gates(&self) -> &SourceGates {
         &self.0.gates
     }
 
     /// Begins spans, if spans are exported.
-    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+    pub fn tracer(&self) -> Option<&Arc<SpanTracer>> {
         self.0.options.tracer.as_ref()
     }
 
-    pub(crate) fn telemetry(&self) -> &Arc<Telemetry> {
+    pub(crate) fn telemetry(&self) -> &Arc<ToolcribTelemetry> {
         &self.0.telemetry
     }
 
     /// All metrics at this moment.
-    pub fn reading(&self) -> Reading {
-        let (snapshot, mut reading) = (self.0.catalog.snapshot(), Reading::of(METRICS));
+    pub fn read_metrics(&self) -> MetricsSnapshot {
+        let (snapshot, mut reading) =
+            (self.0.catalog.snapshot(), MetricsSnapshot::with_metrics(METRICS));
         let is_there = |id: &str| id.parse().is_ok_and(|id| snapshot.source(&id).is_some());
-        self.0.telemetry.read(is_there, &mut reading);
-        self.0.telemetry.read_gates(&self.0.gates, &mut reading);
-        read_catalog(&self.0.catalog, &mut reading);
+        self.0.telemetry.add_metrics(is_there, &mut reading);
+        self.0.telemetry.add_gate_metrics(&self.0.gates, &mut reading);
+        add_catalog_metrics(&self.0.catalog, &mut reading);
         if let Some(recorder) = self.recorder() {
-            read_record(recorder, &mut reading);
+            add_call_log_metrics(recorder, &mut reading);
         }
         reading
     }
 
     /// The state of calls to a source; `None` before the first call.
-    pub fn gate_of(&self, source: &SourceId) -> Option<GateState> {
-        self.0.gates.state(source)
+    pub fn gate_state(&self, source: &SourceId) -> Option<GateState> {
+        self.0.gates.gate_state(source)
     }
 
     /// A flag that the server sets while it is overloaded: while it is set, more calls may queue at a source.
-    pub fn crowd(&self) -> Arc<AtomicBool> {
-        self.0.gates.crowd()
+    pub fn overload_flag(&self) -> Arc<AtomicBool> {
+        self.0.gates.overload_flag()
     }
 
     /// Closes the circuit breaker of a source, so that calls reach it again.
     pub fn reset_gate(&self, source: &SourceId) {
-        self.0.gates.reset(source);
+        self.0.gates.reset_breaker(source);
     }
 
-    pub(crate) fn downgrade(&self) -> WeakCrib {
-        WeakCrib(Arc::downgrade(&self.0))
+    pub(crate) fn downgrade(&self) -> WeakToolcrib {
+        WeakToolcrib(Arc::downgrade(&self.0))
     }
 
-    pub(crate) fn upstreams(&self) -> &Arc<Upstreams> {
+    pub(crate) fn upstreams(&self) -> &Arc<UpstreamConnections> {
         &self.0.upstreams
     }
 
     /// The last output on stderr of the program behind a source, with our secrets redacted.
-    pub fn stderr_of(&self, source: &SourceId) -> Option<String> {
-        let text = self.0.upstreams.stderr(source)?;
+    pub fn source_stderr(&self, source: &SourceId) -> Option<String> {
+        let text = self.0.upstreams.program_stderr(source)?;
         Some(self.secrets().map_or(text.clone(), |secrets| secrets.redact(&text)))
     }
 
     /// The secrets that sources refer to, if they can be read here.
-    pub fn secrets(&self) -> Option<&Secrets> {
+    pub fn secrets(&self) -> Option<&SecretStore> {
         self.0.options.secrets.as_deref()
     }
 
     /// The snapshot at an earlier moment.
-    pub(crate) async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
-        let _turn = self.0.looking_back.lock().await;
+    pub(crate) async fn snapshot_at(
+        &self,
+        moment: JournalMoment,
+    ) -> Result<Snapshot, JournalError> {
+        let _turn = self.0.history_lock.lock().await;
         self.0.catalog.snapshot_at(moment).await
     }
 
     /// Keeps the snapshot of a view for a while, so that the caller can continue with it.
-    pub fn keep(&self, view: &AgentView) {
-        self.0.recent.keep(view.snapshot());
+    pub fn retain_snapshot(&self, view: &AgentView) {
+        self.0.recent.add_snapshot(view.snapshot());
     }
 
     /// An agent's view at a recent position, or shortly before it.
     pub fn recent_view(&self, agent: &Agent, position: Position) -> Option<AgentView> {
-        let snapshot = self.0.recent.at(position)?;
-        let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        let snapshot = self.0.recent.at_or_before(position)?;
+        let toolset = Arc::new(resolve_uncached(&snapshot, &agent.claims));
         Some(AgentView::new(self.clone(), snapshot, agent.clone(), toolset))
     }
 
     /// An agent's view at an earlier position, if it can be computed soon. It folds at most the first
     /// `MAX_REPLAYED_EVENTS` events of the journal, for one caller at a time.
     pub async fn view_at(&self, agent: &Agent, position: Position) -> Option<AgentView> {
-        if self.0.catalog.snapshot().position() < position || SOON < position.0 {
+        if self.0.catalog.snapshot().position() < position || MAX_REPLAYED_EVENTS < position.0 {
             return None;
         }
-        let _turn = self.0.looking_back.try_lock().ok()?;
-        let moment = Moment::Position(position);
+        let _turn = self.0.history_lock.try_lock().ok()?;
+        let moment = JournalMoment::Position(position);
         let snapshot = Arc::new(self.0.catalog.snapshot_at(moment).await.ok()?);
-        let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        let toolset = Arc::new(resolve_uncached(&snapshot, &agent.claims));
         Some(AgentView::new(self.clone(), snapshot, agent.clone(), toolset))
     }
 
@@ -408,26 +422,26 @@ impl Toolcrib {
     pub fn view(&self, agent: &Agent) -> AgentView {
         let start = Instant::now();
         let snapshot = self.0.catalog.snapshot();
-        let toolset = self.0.resolver.toolset(&snapshot, &agent.claims);
-        self.0.telemetry.resolved(&toolset, start.elapsed());
+        let toolset = self.0.resolver.resolve_toolset(&snapshot, &agent.claims);
+        self.0.telemetry.record_resolution(&toolset, start.elapsed());
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
     /// A caller's current view, with the providers that belong to its request.
-    pub fn view_of(&self, identity: &Identity) -> AgentView {
+    pub fn view_for_identity(&self, identity: &CallerIdentity) -> AgentView {
         self.view(&identity.agent).with_providers(&identity.providers)
     }
 
     /// The view of an anonymous caller: registered tools, and tools that policies grant to everyone. For code that
     /// calls tools itself.
-    pub fn anyone(&self) -> AgentView {
-        self.view(&Identity::anonymous().agent)
+    pub fn anonymous_view(&self) -> AgentView {
+        self.view(&CallerIdentity::anonymous().agent)
     }
 
     /// An agent's current view, resolved again without the cache.
-    pub fn fresh_view(&self, agent: &Agent) -> AgentView {
+    pub fn uncached_view(&self, agent: &Agent) -> AgentView {
         let snapshot = self.0.catalog.snapshot();
-        let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        let toolset = Arc::new(resolve_uncached(&snapshot, &agent.claims));
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
@@ -439,38 +453,45 @@ impl Toolcrib {
     }
 
     /// Authenticates a bearer credential; without one, the caller is anonymous if the options allow that.
-    pub async fn identify(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
-        let identified = self.identified(bearer).await;
-        self.0.telemetry.authenticated(bearer, identified.is_ok());
+    pub async fn identify(
+        &self,
+        bearer: Option<&str>,
+    ) -> Result<CallerIdentity, AuthenticationError> {
+        let identified = self.resolve_identity(bearer).await;
+        self.0.telemetry.record_authentication(bearer, identified.is_ok());
         identified
     }
 
-    async fn identified(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
+    async fn resolve_identity(
+        &self,
+        bearer: Option<&str>,
+    ) -> Result<CallerIdentity, AuthenticationError> {
         match bearer {
-            None if self.0.options.anonymous => Ok(Identity::anonymous()),
-            None => Err(NotIdentified::NoCredential),
-            Some(bearer) if api_key::is_key(bearer) => {
+            None if self.0.options.anonymous => Ok(CallerIdentity::anonymous()),
+            None => Err(AuthenticationError::NoCredential),
+            Some(bearer) if api_key::is_api_key(bearer) => {
                 let snapshot = self.0.catalog.snapshot();
-                let key = api_key::find(&snapshot, bearer, self.0.clock.now());
-                key.map(Identity::of_key).ok_or(NotIdentified::Key)
+                let key = api_key::find_valid_key(&snapshot, bearer, self.0.clock.now());
+                key.map(CallerIdentity::from_api_key).ok_or(AuthenticationError::Key)
             }
             Some(bearer) => match &self.0.options.authenticator {
-                Some(authenticator) => {
-                    Ok(Identity::of_token(authenticator.token(bearer).await?, bearer))
-                }
-                None => Err(NotIdentified::NoIssuer),
+                Some(authenticator) => Ok(CallerIdentity::from_token(
+                    authenticator.verify_token(bearer).await?,
+                    bearer,
+                )),
+                None => Err(AuthenticationError::NoIssuer),
             },
         }
     }
 
     /// Whether the caller may administer. An anonymous caller is never an admin.
-    pub fn is_admin(&self, identity: &Identity) -> bool {
-        match &identity.means {
-            Means::Nothing => false,
-            Means::Key { admin: true, .. } => true,
-            Means::Key { admin: false, .. } | Means::Token => {
+    pub fn is_admin(&self, identity: &CallerIdentity) -> bool {
+        match &identity.auth_method {
+            AuthMethod::Anonymous => false,
+            AuthMethod::Key { admin: true, .. } => true,
+            AuthMethod::Key { admin: false, .. } | AuthMethod::Token => {
                 let snapshot = self.0.catalog.snapshot();
-                self.0.resolver.toolset(&snapshot, &identity.agent.claims).grant().admin
+                self.0.resolver.resolve_toolset(&snapshot, &identity.agent.claims).grant().admin
             }
         }
     }

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-use discovery::Found;
-use discovery::custom::{self, CustomProblem, Declared};
-use execution::{Answers, HttpTool, schema_problem};
+use discovery::DiscoveredInventory;
+use discovery::custom::{self, CustomDeclaration, CustomProblem};
+use execution::{HttpTool, HttpToolResponse, schema_problem};
 use model::{
     CustomHolds, CustomSettings, CustomWork, Execution, Inventory, InventoryError, SourceId,
     SourceUrl, ToolId,
 };
 use serde_json::json;
-use upstream::aside;
+use upstream::run_low_priority;
 
 /// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidCustom {
+pub struct InvalidCustomSettings {
     /// All problems, each with its field path in the settings.
     pub problems: Vec<CustomProblem>,
 }
 
-impl fmt::Display for InvalidCustom {
+impl fmt::Display for InvalidCustomSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = self.problems.iter().map(|CustomProblem { at, why }| match at.is_empty() {
             true => why.clone(),
@@ -29,9 +29,9 @@ impl fmt::Display for InvalidCustom {
     }
 }
 
-impl std::error::Error for InvalidCustom {}
+impl std::error::Error for InvalidCustomSettings {}
 
-impl From<InventoryError> for InvalidCustom {
+impl From<InventoryError> for InvalidCustomSettings {
     fn from(error: InventoryError) -> Self {
         let why = error.to_string();
         Self { problems: vec![CustomProblem { at: String::new(), why }] }
@@ -43,30 +43,31 @@ pub fn read_custom(
     source: &SourceId,
     url: Option<&SourceUrl>,
     settings: &CustomSettings,
-) -> Result<Inventory, InvalidCustom> {
-    let declared =
-        custom::read(source, url, settings).map_err(|problems| InvalidCustom { problems })?;
-    let problems: Vec<_> = declared.iter().flat_map(|one| unusable(source, one)).collect();
+) -> Result<Inventory, InvalidCustomSettings> {
+    let declared = custom::read_custom_settings(source, url, settings)
+        .map_err(|problems| InvalidCustomSettings { problems })?;
+    let problems: Vec<_> = declared.iter().flat_map(|one| compile_problems(source, one)).collect();
     if !problems.is_empty() {
-        return Err(InvalidCustom { problems });
+        return Err(InvalidCustomSettings { problems });
     }
-    let manifests = declared.into_iter().map(|Declared { key, manifest, .. }| (key, manifest));
+    let manifests =
+        declared.into_iter().map(|CustomDeclaration { key, manifest, .. }| (key, manifest));
     Ok(Inventory::new(source.clone(), manifests)?)
 }
 
-pub(crate) async fn discover(
+pub(crate) async fn discover_custom(
     source: SourceId,
     url: Option<SourceUrl>,
     settings: CustomSettings,
-) -> Result<Found, InvalidCustom> {
-    let inventory = aside(move || read_custom(&source, url.as_ref(), &settings)).await?;
+) -> Result<DiscoveredInventory, InvalidCustomSettings> {
+    let inventory = run_low_priority(move || read_custom(&source, url.as_ref(), &settings)).await?;
     let operations = inventory.tools.len();
-    Ok(Found { inventory, operations })
+    Ok(DiscoveredInventory { inventory, operations })
 }
 
 /// Problems that only compilation finds.
-fn unusable(source: &SourceId, declared: &Declared) -> Vec<CustomProblem> {
-    let Declared { at, key, manifest } = declared;
+fn compile_problems(source: &SourceId, declared: &CustomDeclaration) -> Vec<CustomProblem> {
+    let CustomDeclaration { at, key, manifest } = declared;
     let mut problems = Vec::new();
     let mut say = |member: &str, why: String| {
         problems.push(CustomProblem { at: format!("{at}.{member}"), why })
@@ -80,7 +81,7 @@ fn unusable(source: &SourceId, declared: &Declared) -> Vec<CustomProblem> {
         say("output_schema", why);
     }
     let Ok(id) = ToolId::new(source, key) else { return problems };
-    let (member, method, request) = match (&manifest.execution, manifest.execution.work()) {
+    let (member, method, request) = match (&manifest.execution, manifest.execution.custom_work()) {
         (Execution::SyncHttp(request) | Execution::AsyncPoll { request, .. }, _) => {
             ("request", &*manifest.method, request)
         }
@@ -93,7 +94,7 @@ fn unusable(source: &SourceId, declared: &Declared) -> Vec<CustomProblem> {
         ) => ("url", "GET", request),
         _ => return problems,
     };
-    let compiled = HttpTool::of_request(id, (method, request), &json!({}), Answers::Api);
+    let compiled = HttpTool::from_request(id, (method, request), &json!({}), HttpToolResponse::Api);
     if let Err(error) = compiled {
         say(member, error.to_string());
     }

@@ -10,21 +10,22 @@ use std::cmp::Reverse;
 
 use access::PolicyVerdict;
 use catalog::journal::{JournalError, Position};
-use catalog::{Moment, Snapshot};
+use catalog::{JournalMoment, Snapshot};
 use jiff::Timestamp;
 use model::{Claims, GroupId, PolicyId, ToolId, Visibility};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::crib::Toolcrib;
-use crate::resolver::resolve;
+use crate::resolver::resolve_uncached;
 use crate::toolset::Toolset;
 
-pub use tool::{GroupOfTool, Stop, StopCode, ToolExplanation};
+pub use tool::{BlockerCode, GroupOfTool, ToolBlocker, ToolExplanation};
 
 /// What an agent with some claims has, and why.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Explanation {
+#[schemars(rename = "Explanation")]
+pub struct AccessExplanation {
     /// Of the last event that was known.
     pub position: Position,
     /// When that was recorded.
@@ -100,36 +101,40 @@ impl Toolcrib {
         &self,
         claims: &Claims,
         tool: Option<&str>,
-        at: Option<Moment>,
-    ) -> Result<Explanation, JournalError> {
+        at: Option<JournalMoment>,
+    ) -> Result<AccessExplanation, JournalError> {
         match at {
-            Some(moment) => Ok(explain(&self.snapshot_at(moment).await?, claims, tool)),
-            None => Ok(explain(&self.catalog().snapshot(), claims, tool)),
+            Some(moment) => Ok(explain_access(&self.snapshot_at(moment).await?, claims, tool)),
+            None => Ok(explain_access(&self.catalog().snapshot(), claims, tool)),
         }
     }
 }
 
 /// What an agent with these claims has in a snapshot, and why.
-pub fn explain(snapshot: &Snapshot, claims: &Claims, tool: Option<&str>) -> Explanation {
-    let toolset = resolve(snapshot, claims);
-    let policies = policies(snapshot, claims);
-    let tools = tool.map(|text| tool::explain(snapshot, &toolset, &policies, text));
-    Explanation {
+pub fn explain_access(
+    snapshot: &Snapshot,
+    claims: &Claims,
+    tool: Option<&str>,
+) -> AccessExplanation {
+    let toolset = resolve_uncached(snapshot, claims);
+    let policies = explain_policies(snapshot, claims);
+    let tools = tool.map(|text| tool::explain_tool(snapshot, &toolset, &policies, text));
+    AccessExplanation {
         position: snapshot.position(),
         time: snapshot.time(),
         admin: toolset.grant().admin,
         tool_count: toolset.tools().len(),
-        groups: groups(snapshot, &toolset, &policies),
+        groups: explain_groups(snapshot, &toolset, &policies),
         policies,
-        has: tool.is_none().then(|| has(snapshot, &toolset)),
+        has: tool.is_none().then(|| list_held_tools(snapshot, &toolset)),
         tools: tools.unwrap_or_default(),
     }
 }
 
-fn has(snapshot: &Snapshot, toolset: &Toolset) -> Vec<HeldTool> {
+fn list_held_tools(snapshot: &Snapshot, toolset: &Toolset) -> Vec<HeldTool> {
     let held = toolset.tools().iter().filter_map(|slot| {
         let entry = snapshot.tool_at(slot)?;
-        let (tool, name) = (entry.tool.id.clone(), toolset.name(snapshot, entry));
+        let (tool, name) = (entry.tool.id.clone(), toolset.name_for_agent(snapshot, entry));
         Some(HeldTool { tool, name, visibility: toolset.visibility(slot)? })
     });
     let mut held: Vec<_> = held.collect();
@@ -137,11 +142,11 @@ fn has(snapshot: &Snapshot, toolset: &Toolset) -> Vec<HeldTool> {
     held
 }
 
-fn policies(snapshot: &Snapshot, claims: &Claims) -> Vec<PolicyExplanation> {
+fn explain_policies(snapshot: &Snapshot, claims: &Claims) -> Vec<PolicyExplanation> {
     let mut policies: Vec<_> = snapshot.policies().collect();
     policies.sort_by_key(|policy| (Reverse(policy.rules.priority), &policy.id));
     let explained = policies.into_iter().map(|policy| {
-        let verdict = access::explain(&policy.rules, claims);
+        let verdict = access::explain_policy(&policy.rules, claims);
         PolicyExplanation {
             id: policy.id.clone(),
             name: policy.rules.name.to_string(),
@@ -156,7 +161,7 @@ fn policies(snapshot: &Snapshot, claims: &Claims) -> Vec<PolicyExplanation> {
     explained.collect()
 }
 
-fn groups(
+fn explain_groups(
     snapshot: &Snapshot,
     toolset: &Toolset,
     policies: &[PolicyExplanation],

@@ -7,42 +7,45 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use catalog::search::{SearchIndex, differing, text_length};
+use catalog::search::{SearchIndex, changed_tools, search_text_bytes};
 use catalog::tool_set::ToolSet;
 use catalog::{Catalog, Snapshot};
 use tokio::sync::Mutex;
 use tokio::task::JoinError;
 
 /// Maximum number of changed tools that are indexed inline.
-const FEW: usize = 32;
+const MAX_INLINE_CHANGES: usize = 32;
 /// Maximum size of their text, in bytes.
-const LITTLE_TEXT: usize = 64 * 1024;
+const MAX_INLINE_TEXT: usize = 64 * 1024;
 
 /// Keeps the newest search index.
-pub(crate) struct Finder {
-    newest: Arc<ArcSwap<Indexed>>,
+pub(crate) struct SearchIndexCache {
+    newest: Arc<ArcSwap<IndexedSnapshot>>,
     /// Held while indexing, so that no work is done twice. The work holds it, and not the waiter, which may be dropped.
-    turn: Arc<Mutex<()>>,
+    indexing_lock: Arc<Mutex<()>>,
 }
 
 /// A search index with its snapshot.
 #[derive(Default)]
-pub(crate) struct Indexed {
+pub(crate) struct IndexedSnapshot {
     snapshot: Arc<Snapshot>,
     pub(crate) index: SearchIndex,
 }
 
-impl Default for Finder {
+impl Default for SearchIndexCache {
     fn default() -> Self {
-        Self { newest: Arc::new(ArcSwap::from_pointee(Indexed::default())), turn: Arc::default() }
+        Self {
+            newest: Arc::new(ArcSwap::from_pointee(IndexedSnapshot::default())),
+            indexing_lock: Arc::default(),
+        }
     }
 }
 
-impl Finder {
+impl SearchIndexCache {
     /// The index of a snapshot, usually the newest. Panics if indexing panicked, because empty results would look
     /// correct.
-    pub(crate) async fn at(&self, snapshot: &Arc<Snapshot>) -> Arc<Indexed> {
-        match self.try_at(snapshot).await {
+    pub(crate) async fn index_for(&self, snapshot: &Arc<Snapshot>) -> Arc<IndexedSnapshot> {
+        match self.try_index_for(snapshot).await {
             Ok(indexed) => indexed,
             Err(error) => {
                 tracing::error!(%error, "tools could not be indexed: {error}");
@@ -55,22 +58,26 @@ impl Finder {
         }
     }
 
-    async fn try_at(&self, snapshot: &Arc<Snapshot>) -> Result<Arc<Indexed>, JoinError> {
-        if let Some(indexed) = self.known(snapshot) {
+    async fn try_index_for(
+        &self,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<Arc<IndexedSnapshot>, JoinError> {
+        if let Some(indexed) = self.newest_if_current(snapshot) {
             return Ok(indexed);
         }
-        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let turn = Arc::clone(&self.indexing_lock).lock_owned().await;
         // Another search may have indexed it while this one waited.
-        if let Some(indexed) = self.known(snapshot) {
+        if let Some(indexed) = self.newest_if_current(snapshot) {
             return Ok(indexed);
         }
         let newest = self.newest.load_full();
-        let slots = differing(&newest.snapshot, snapshot);
-        let is_little = slots.len() <= FEW && text_length(snapshot, &slots) <= LITTLE_TEXT;
+        let slots = changed_tools(&newest.snapshot, snapshot);
+        let is_little = slots.len() <= MAX_INLINE_CHANGES
+            && search_text_bytes(snapshot, &slots) <= MAX_INLINE_TEXT;
         let (kept, wanted) = (Arc::clone(&self.newest), Arc::clone(snapshot));
         let work = move || {
-            let indexed = newest.moved(&slots, &wanted);
-            keep(&kept, &indexed);
+            let indexed = newest.reindex(&slots, &wanted);
+            store_if_newer(&kept, &indexed);
             drop(turn);
             indexed
         };
@@ -80,17 +87,17 @@ impl Finder {
         }
     }
 
-    fn known(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Indexed>> {
+    fn newest_if_current(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<IndexedSnapshot>> {
         let newest = self.newest.load_full();
         Arc::ptr_eq(&newest.snapshot, snapshot).then_some(newest)
     }
 
     /// Keeps the index up to date with a catalog, for as long as the future is polled.
-    pub(crate) async fn keep_up(&self, catalog: &Catalog) {
-        let mut changes = catalog.changes();
+    pub(crate) async fn follow_catalog(&self, catalog: &Catalog) {
+        let mut changes = catalog.subscribe();
         loop {
             changes.mark_unchanged();
-            if let Err(error) = self.try_at(&catalog.snapshot()).await {
+            if let Err(error) = self.try_index_for(&catalog.snapshot()).await {
                 tracing::error!(%error, "tools could not be indexed: {error}");
             }
             if changes.changed().await.is_err() {
@@ -101,18 +108,18 @@ impl Finder {
 }
 
 /// Stores an index for later searches, unless a newer one is stored.
-fn keep(newest: &ArcSwap<Indexed>, indexed: &Arc<Indexed>) {
+fn store_if_newer(newest: &ArcSwap<IndexedSnapshot>, indexed: &Arc<IndexedSnapshot>) {
     newest.rcu(|other| match other.snapshot.position() <= indexed.snapshot.position() {
         true => Arc::clone(indexed),
         false => Arc::clone(other),
     });
 }
 
-impl Indexed {
+impl IndexedSnapshot {
     /// The index of another snapshot, newer or older, whose tools differ in these slots.
-    fn moved(&self, slots: &ToolSet, snapshot: &Arc<Snapshot>) -> Arc<Self> {
+    fn reindex(&self, slots: &ToolSet, snapshot: &Arc<Snapshot>) -> Arc<Self> {
         let mut index = self.index.clone();
-        index.follow(slots.iter(), snapshot);
+        index.update_slots(slots.iter(), snapshot);
         Arc::new(Self { snapshot: Arc::clone(snapshot), index })
     }
 }

@@ -5,21 +5,21 @@
 
 use catalog::Snapshot;
 use catalog::tool::Tool;
-use model::{Finding, Primitive, Severity};
+use model::{Finding, McpPrimitive, Severity};
 
 use crate::view::MetaTool;
 
 /// All findings about the latest version of a tool, most severe first.
-pub fn findings(snapshot: &Snapshot, tool: &Tool) -> Vec<Finding> {
+pub fn tool_findings(snapshot: &Snapshot, tool: &Tool) -> Vec<Finding> {
     let mut all = tool.findings.clone();
-    all.extend(shadowed(snapshot, tool));
+    all.extend(find_shadowed_name(snapshot, tool));
     all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     all
 }
 
 /// A finding if an older tool or a meta tool has the same name.
-fn shadowed(snapshot: &Snapshot, tool: &Tool) -> Option<Finding> {
-    let is_tool = |tool: &Tool| tool.shown_manifest().execution.primitive() == Primitive::Tool;
+fn find_shadowed_name(snapshot: &Snapshot, tool: &Tool) -> Option<Finding> {
+    let is_tool = |tool: &Tool| tool.current_manifest().execution.primitive() == McpPrimitive::Tool;
     let name = tool.name();
     if !is_tool(tool) {
         return None;
@@ -28,12 +28,12 @@ fn shadowed(snapshot: &Snapshot, tool: &Tool) -> Option<Finding> {
         let (check, at) = ("name.shadows".into(), "/name".into());
         Some(Finding { check, severity, at, offset: 0, what: what.into() })
     };
-    if MetaTool::named(name).is_some() {
+    if MetaTool::find_by_name(name).is_some() {
         let what = "is called like a tool of toolcrib itself: agents see it under a longer name";
         return finding(Severity::Warning, what.to_owned());
     }
     let came_before = |other: &Tool| (other.created_at, &other.id) < (tool.created_at, &tool.id);
-    let other = snapshot.tools_called(name).map(|entry| &entry.tool).find(|other| {
+    let other = snapshot.tools_named(name).map(|entry| &entry.tool).find(|other| {
         other.source != tool.source && other.name() == name && is_tool(other) && came_before(other)
     })?;
     let source = &other.source;

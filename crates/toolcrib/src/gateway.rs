@@ -1,52 +1,52 @@
 //! The public API of the feature `gateway`: sources, the catalog, policies, and the views of agents.
 
-pub use crate::api_key::new_key;
+pub use crate::api_key::new_api_key;
 pub use crate::authenticate::{
-    Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
+    Authenticator, IssuerAudience, IssuerConfig, IssuerError, IssuerState, KeySource, KeyTiming,
 };
-pub use crate::crib::{Options, Toolcrib};
-pub use crate::custom::{InvalidCustom, read_custom};
+pub use crate::crib::{Toolcrib, ToolcribOptions};
+pub use crate::custom::{InvalidCustomSettings, read_custom};
 pub use crate::explain::{
-    Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
-    ToolExplanation, explain,
+    AccessExplanation, BlockerCode, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation,
+    ToolBlocker, ToolExplanation, explain_access,
 };
-pub use crate::findings::findings;
+pub use crate::findings::tool_findings;
 pub use crate::gates::GateState;
-pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
+pub use crate::identity::{AuthMethod, AuthenticationError, CallerIdentity, RequestCredentials};
 pub use crate::kept_results::ResultPart;
-pub use crate::meaning::{Embeddings, NoVectors, VectorMaker, vectors};
+pub use crate::meaning::{EmbeddingBackend, EmbeddingError, EmbeddingOptions, embed_texts};
 pub use crate::openapi::{OpenApi, OpenApiError, OpenApiOptions};
-pub use crate::place::{InvalidPlace, JournalPlace};
-pub use crate::record::{RecordOptions, Recorder, Via};
+pub use crate::place::{InvalidJournalLocation, JournalLocation};
+pub use crate::record::{CallLogOptions, CallOrigin, CallRecorder};
 pub use crate::refresh::{
-    FindingCounts, RefreshResult, RefreshedTool, Refresher, SourceChanges, next_refresh,
+    FindingCounts, RefreshResult, RefreshedTool, SourceChanges, SourceRefresher, next_refresh,
 };
-pub use crate::resolver::CacheLimits;
-pub use crate::seal::{Seal, random};
-pub use crate::secrets::{SealingKey, SecretError, Secrets};
+pub use crate::resolver::ToolsetCacheLimits;
+pub use crate::seal::{StateCipher, random_id};
+pub use crate::secrets::{SealingKey, SecretError, SecretStore};
 pub use crate::toolset::Toolset;
-pub use crate::upstreams::followers::{Following, NotFollowed};
+pub use crate::upstreams::followers::{ResourceSubscriptions, SubscribeError};
 pub use crate::upstreams::{ProgramHost, UpstreamError};
 pub use crate::view::{
-    AgentView, Beside, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, ReadsOn,
-    Stamp, ToolAnswer, ViewedTool,
+    AgentView, CallResult, CompletedCall, ContinuationSupport, ListChange, MetaTool, OfferHit,
+    OfferResult, PinnedTools, ToolAnswer, ToolHit, ToolLookupError, ViewStamp, ViewedTool,
 };
-pub use crate::what_if::{Effect, Extent, Renamed, effects};
-pub use crate::workflows::{InvalidDocument, read_workflow, read_workflows};
-pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
+pub use crate::what_if::{AccessEffect, RenamedTool, ToolsetExtent, access_effects};
+pub use crate::workflows::{InvalidWorkflowDocument, read_workflow, read_workflows};
+pub use access::{InvalidIssuer, InvalidKeySet, JwsAlgorithm, TokenError, TokenType};
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
-    Context, Journal, JournalError, Position, Recorded, StreamName, Version,
+    ChangeContext, Journal, JournalError, Position, RecordedEvent, StreamName, StreamVersion,
 };
 pub use catalog::record::{
-    CallDoor, CallEnd, CallFilter, CallRecord, Expected as ExpectedRecord, ExportVerifier,
-    KeptHead, Link as RecordLink, MemoryRecords, RecordVerification, RecordedCall, Records,
-    ShownBy, Usage, UsageOf, UsagePage, verify_records,
+    AuditExpectations as ExpectedRecord, CallEndpoint, CallFilter, CallLog, CallLogVerification,
+    CallRecord, CallerCredentialKind, ChainLink as RecordLink, ExportVerifier, FinalCallStatus,
+    MemoryCallLog, RecordedCall, SavedHead, UsageKind, UsagePage, UsageTotals, verify_call_log,
 };
 pub use catalog::{
-    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,
-    Snapshot, Supposed, TransferError, Verification, collect_documents, export, snapshot_at,
-    verify,
+    Catalog, Command, CommandError, CommandPlan, CommandRefusal, DocumentCleanup, ExecutedCommand,
+    JournalImport, JournalMoment, JournalVerification, RefusedCommand, Snapshot, TransferError,
+    export_journal, remove_unused_documents, snapshot_at, verify_journal,
 };
 pub use catalog::{group, key, label, policy, source, tool};
 /// Why discovery found no tools in a document.
@@ -54,9 +54,9 @@ pub use discovery::DiscoveryError;
 pub use discovery::custom::CustomProblem;
 pub use embedding::{InvalidModel, SentenceModel};
 /// Credentials for APIs: one for each named security scheme, or one for all operations.
-pub use execution::{Credentials, Own};
+pub use execution::{Credentials, SourceCredential};
 pub use secrecy::{ExposeSecret, SecretString};
-/// Outgoing connections: which addresses may be reached, and the client that [`Refresher`] needs.
+/// Outgoing connections: which addresses may be reached, and the client that [`SourceRefresher`] needs.
 pub use upstream;
 /// A tool of several steps.
 pub use workflow::Workflow;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use access::TokenError;
 use catalog::Snapshot;
-use catalog::key::Key;
-use execution::Mask;
+use catalog::key::ApiKey;
+use execution::CredentialMask;
 use jiff::Timestamp;
 use model::header::may_be_forwarded;
 use model::{Agent, Claims, KeyId};
@@ -18,13 +18,13 @@ use crate::provider::RequestProviders;
 
 /// An authenticated caller, and the credential that it presented.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct CallerIdentity {
     /// The agent as policies see it.
     pub agent: Agent,
     /// How the caller authenticated.
-    pub means: Means,
+    pub auth_method: AuthMethod,
     /// Credentials and headers of the request that may be needed for upstreams.
-    pub came_with: CameWith,
+    pub request_credentials: RequestCredentials,
     /// Code whose tools exist only for this request.
     pub providers: RequestProviders,
 }
@@ -33,27 +33,28 @@ pub struct Identity {
 /// be forwarded. It implements neither a revealing `Debug` nor `Serialize`, and the token leaves this crate only for
 /// the exchange.
 #[derive(Clone, Default)]
-pub struct CameWith {
+pub struct RequestCredentials {
     token: Option<SecretString>,
     key: Option<KeyId>,
     /// Expiry (seconds since 1970) of a token that was removed from here.
-    ends: Option<f64>,
+    expires_at: Option<f64>,
     headers: Arc<HeaderMap>,
 }
 
-impl CameWith {
+impl RequestCredentials {
     /// Holds a verified token.
-    pub fn token_of(text: &str) -> Self {
+    pub fn with_token(text: &str) -> Self {
         Self { token: Some(text.into()), ..Self::default() }
     }
 
     /// A copy without anything that could be forwarded. It still expires with the key or the token.
     pub fn without_credentials(&self, agent: &Agent) -> Self {
-        Self { key: self.key.clone(), ends: self.ends(agent), ..Self::default() }
+        Self { key: self.key.clone(), expires_at: self.token_expiry(agent), ..Self::default() }
     }
 
-    fn ends(&self, agent: &Agent) -> Option<f64> {
-        self.ends.or_else(|| self.token.as_ref().and_then(|_| agent.claims.get("exp")?.as_f64()))
+    fn token_expiry(&self, agent: &Agent) -> Option<f64> {
+        self.expires_at
+            .or_else(|| self.token.as_ref().and_then(|_| agent.claims.get("exp")?.as_f64()))
     }
 
     /// Adds the headers of the request.
@@ -62,15 +63,15 @@ impl CameWith {
     }
 
     /// Whether the key is still valid, and the token has not expired.
-    pub(crate) fn is_good_at(&self, snapshot: &Snapshot, agent: &Agent, now: Timestamp) -> bool {
-        self.has_good_key(snapshot, now)
-            && self.ends(agent).is_none_or(|end| (now.as_second() as f64) < end)
+    pub(crate) fn is_valid_at(&self, snapshot: &Snapshot, agent: &Agent, now: Timestamp) -> bool {
+        self.has_valid_key(snapshot, now)
+            && self.token_expiry(agent).is_none_or(|end| (now.as_second() as f64) < end)
     }
 
     /// Whether the key is still valid; tokens cannot be revoked here.
-    pub(crate) fn has_good_key(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
+    pub(crate) fn has_valid_key(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
         let key = self.key.as_ref();
-        key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_good_at(now)))
+        key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_valid_at(now)))
     }
 
     pub(crate) fn token(&self) -> Option<&SecretString> {
@@ -79,7 +80,7 @@ impl CameWith {
 
     /// The headers of these names that may be forwarded: without credential headers, and without any value that repeats
     /// the token or key with which the caller authenticated.
-    pub(crate) fn headers<'a>(
+    pub(crate) fn forwardable_headers<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Vec<(String, String)> {
@@ -90,14 +91,14 @@ impl CameWith {
             }
         }
         if !headers.is_empty() {
-            let opened = Mask::of(&self.opened_with());
-            headers.retain(|(_, value)| !opened.is_in(value.as_bytes()));
+            let opened = CredentialMask::from_secrets(&self.presented_credentials());
+            headers.retain(|(_, value)| !opened.occurs_in(value.as_bytes()));
         }
         headers
     }
 
     /// The credentials with which the caller authenticated. A key is found only in the header that carried it.
-    fn opened_with(&self) -> Vec<SecretString> {
+    fn presented_credentials(&self) -> Vec<SecretString> {
         let shown = self.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let shown =
             shown.map(|text| text.split_once(' ').map_or(text, |(_, credential)| credential));
@@ -105,7 +106,7 @@ impl CameWith {
     }
 }
 
-impl fmt::Debug for CameWith {
+impl fmt::Debug for RequestCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CameWith").finish_non_exhaustive()
     }
@@ -113,7 +114,7 @@ impl fmt::Debug for CameWith {
 
 /// How a caller authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum AuthMethod {
     /// A token of a trusted issuer.
     Token,
     /// An API key.
@@ -124,12 +125,12 @@ pub enum Means {
         admin: bool,
     },
     /// No credential, where anonymous callers are allowed.
-    Nothing,
+    Anonymous,
 }
 
 /// Why a caller could not be authenticated.
 #[derive(Debug, thiserror::Error)]
-pub enum NotIdentified {
+pub enum AuthenticationError {
     /// The request has no credential.
     #[error("a credential is needed: send `Authorization: Bearer …` with a token or an API key")]
     NoCredential,
@@ -144,45 +145,48 @@ pub enum NotIdentified {
     Key,
 }
 
-impl Identity {
+impl CallerIdentity {
     /// A caller without a credential.
     pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
         let agent = Agent::new("anonymous", Arc::new(Claims::from(claims)));
         Self {
             agent,
-            means: Means::Nothing,
-            came_with: CameWith::default(),
+            auth_method: AuthMethod::Anonymous,
+            request_credentials: RequestCredentials::default(),
             providers: RequestProviders::default(),
         }
     }
 
     /// The agent that a verified token identifies.
-    pub(crate) fn of_token(agent: Agent, token: &str) -> Self {
+    pub(crate) fn from_token(agent: Agent, token: &str) -> Self {
         Self {
             agent,
-            means: Means::Token,
-            came_with: CameWith::token_of(token),
+            auth_method: AuthMethod::Token,
+            request_credentials: RequestCredentials::with_token(token),
             providers: RequestProviders::default(),
         }
     }
 
     /// The holder of this API key.
-    pub(crate) fn of_key(key: &Key) -> Self {
+    pub(crate) fn from_api_key(key: &ApiKey) -> Self {
         let claims = Arc::clone(&key.profile.claims);
         let agent = Agent::new(format!("key:{}", key.id), claims);
-        let means = Means::Key { id: key.id.clone(), admin: key.profile.admin };
+        let means = AuthMethod::Key { id: key.id.clone(), admin: key.profile.admin };
         Self {
             agent,
-            means,
-            came_with: CameWith { key: Some(key.id.clone()), ..CameWith::default() },
+            auth_method: means,
+            request_credentials: RequestCredentials {
+                key: Some(key.id.clone()),
+                ..RequestCredentials::default()
+            },
             providers: RequestProviders::default(),
         }
     }
 
     /// Adds the headers of the request.
     pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
-        Self { came_with: self.came_with.with_headers(headers), ..self }
+        Self { request_credentials: self.request_credentials.with_headers(headers), ..self }
     }
 
     /// Adds code whose tools exist only for this request.
@@ -196,17 +200,17 @@ impl Identity {
     }
 
     /// The identity as it is now, with the user and the providers of the earlier request.
-    pub fn going_on_from(self, request: &Self) -> Self {
+    pub fn continue_request(self, request: &Self) -> Self {
         let agent = Agent { user: request.agent.user.clone(), ..self.agent };
         Self { agent, providers: request.providers.clone(), ..self }
     }
 
     /// The actor name under which the journal records changes by the caller.
-    pub fn actor(&self) -> String {
+    pub fn actor_name(&self) -> String {
         let subject = &self.agent.subject;
-        match &self.means {
-            Means::Key { .. } | Means::Nothing => subject.to_string(),
-            Means::Token => match self.agent.issuer() {
+        match &self.auth_method {
+            AuthMethod::Key { .. } | AuthMethod::Anonymous => subject.to_string(),
+            AuthMethod::Token => match self.agent.issuer() {
                 Some(issuer) => format!("token:{issuer}:{subject}"),
                 None => format!("token:{subject}"),
             },

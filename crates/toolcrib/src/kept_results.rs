@@ -10,25 +10,25 @@ use jiff::Timestamp;
 use model::ToolId;
 
 /// How long a result is stored.
-const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
+const RESULT_TTL: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of results: of one caller, and of all.
-const OF_ONE: usize = 20;
-const OF_ALL: usize = 1_000;
+const MAX_RESULTS_PER_CALLER: usize = 20;
+const MAX_STORED_RESULTS: usize = 1_000;
 /// Maximum size of all results: of one caller, and of all, in bytes.
-const BYTES_OF_ONE: usize = 8 << 20;
-const BYTES_OF_ALL: usize = 64 << 20;
+const MAX_BYTES_PER_CALLER: usize = 8 << 20;
+const MAX_STORED_BYTES: usize = 64 << 20;
 
 /// Prefix of the MCP resource URIs of stored results.
-const ADDRESS: &str = "toolcrib://results/";
+const RESULT_URI_PREFIX: &str = "toolcrib://results/";
 
 /// The MCP resource URI of a stored result from a byte offset on.
-pub(crate) fn address(id: &str, offset: usize) -> String {
-    format!("{ADDRESS}{id}?offset={offset}")
+pub(crate) fn result_uri(id: &str, offset: usize) -> String {
+    format!("{RESULT_URI_PREFIX}{id}?offset={offset}")
 }
 
 /// Parses the URI of a stored result into its id and offset; `None` for other URIs.
-pub(crate) fn addressed(uri: &str) -> Option<(&str, usize)> {
-    let rest = uri.strip_prefix(ADDRESS)?;
+pub(crate) fn parse_result_uri(uri: &str) -> Option<(&str, usize)> {
+    let rest = uri.strip_prefix(RESULT_URI_PREFIX)?;
     match rest.split_once("?offset=") {
         None => Some((rest, 0)),
         Some((id, offset)) => Some((id, offset.parse().unwrap_or(usize::MAX))),
@@ -50,7 +50,7 @@ pub struct ResultPart {
 
 impl ResultPart {
     /// The part from a byte offset on, of at most this many bytes; it never splits a character.
-    pub(crate) fn of(whole: &str, offset: usize, bytes: usize) -> Self {
+    pub(crate) fn slice(whole: &str, offset: usize, bytes: usize) -> Self {
         let offset = whole.floor_char_boundary(offset);
         // At least one character, so that a reader always makes progress.
         let end = whole.floor_char_boundary(offset.saturating_add(bytes.max(4)));
@@ -60,26 +60,26 @@ impl ResultPart {
     }
 }
 
-struct Kept {
+struct StoredResult {
     id: String,
     owner: Box<str>,
     tool: ToolId,
     at: Timestamp,
     text: String,
     /// Maximum size of one part.
-    bytes: usize,
+    part_bytes: usize,
 }
 
 #[derive(Default)]
-pub(crate) struct KeptResults(Mutex<VecDeque<Kept>>);
+pub(crate) struct StoredResults(Mutex<VecDeque<StoredResult>>);
 
-impl KeptResults {
-    fn all(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+impl StoredResults {
+    fn lock_results(&self) -> MutexGuard<'_, VecDeque<StoredResult>> {
         self.0.lock().expect("no one panics while holding the results")
     }
 
     /// Stores a result and returns its id; `None` if it exceeds the limit per caller.
-    pub(crate) fn keep(
+    pub(crate) fn store_result(
         &self,
         owner: Box<str>,
         tool: ToolId,
@@ -87,49 +87,59 @@ impl KeptResults {
         bytes: usize,
         now: Timestamp,
     ) -> Option<String> {
-        if BYTES_OF_ONE < text.len() {
+        if MAX_BYTES_PER_CALLER < text.len() {
             return None;
         }
         // The buffer may have been allocated for much more.
         text.shrink_to_fit();
-        let id = crate::random();
-        let mut all = self.all();
-        all.push_front(Kept { id: id.clone(), owner, tool, at: now, text, bytes });
-        make_room(&mut all, now);
+        let id = crate::random_id();
+        let mut all = self.lock_results();
+        all.push_front(StoredResult {
+            id: id.clone(),
+            owner,
+            tool,
+            at: now,
+            text,
+            part_bytes: bytes,
+        });
+        evict_results(&mut all, now);
         Some(id)
     }
 
     /// A part of a result that is stored for this caller, and the tool that gave it.
-    pub(crate) fn part(
+    pub(crate) fn read_part(
         &self,
         owner: &str,
         id: &str,
         offset: usize,
         now: Timestamp,
     ) -> Option<(ToolId, ResultPart)> {
-        let all = self.all();
-        let is_it = |kept: &&Kept| *kept.id == *id && *kept.owner == *owner && !is_over(kept, now);
+        let all = self.lock_results();
+        let is_it = |kept: &&StoredResult| {
+            *kept.id == *id && *kept.owner == *owner && !is_expired(kept, now)
+        };
         let kept = all.iter().find(is_it)?;
         let is_in = offset < kept.text.len();
-        is_in.then(|| (kept.tool.clone(), ResultPart::of(&kept.text, offset, kept.bytes)))
+        is_in.then(|| (kept.tool.clone(), ResultPart::slice(&kept.text, offset, kept.part_bytes)))
     }
 }
 
-fn is_over(kept: &Kept, now: Timestamp) -> bool {
-    kept.at + KEPT_FOR < now
+fn is_expired(kept: &StoredResult, now: Timestamp) -> bool {
+    kept.at + RESULT_TTL < now
 }
 
 /// Evicts expired results and the oldest ones beyond the limits. The newest result is first and always fits; only the
 /// share of its owner has grown.
-fn make_room(all: &mut VecDeque<Kept>, now: Timestamp) {
+fn evict_results(all: &mut VecDeque<StoredResult>, now: Timestamp) {
     let Some(owner) = all.front().map(|kept| kept.owner.clone()) else { return };
     let (mut count, mut bytes, mut own, mut own_bytes) = (0, 0, 0, 0);
     all.retain(|kept| {
         let (size, is_own) = (kept.text.len(), kept.owner == owner);
-        let fits = !is_over(kept, now)
-            && count < OF_ALL
-            && bytes + size <= BYTES_OF_ALL
-            && (!is_own || own < OF_ONE && own_bytes + size <= BYTES_OF_ONE);
+        let fits = !is_expired(kept, now)
+            && count < MAX_STORED_RESULTS
+            && bytes + size <= MAX_STORED_BYTES
+            && (!is_own
+                || own < MAX_RESULTS_PER_CALLER && own_bytes + size <= MAX_BYTES_PER_CALLER);
         if fits {
             (count, bytes) = (count + 1, bytes + size);
             if is_own {
@@ -148,13 +158,13 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn keep(kept: &KeptResults, owner: &str, text: &str, second: i64) -> String {
+    fn keep(kept: &StoredResults, owner: &str, text: &str, second: i64) -> String {
         let tool = "s:a".parse().unwrap();
-        kept.keep(owner.into(), tool, text.to_owned(), 4, at(second)).unwrap()
+        kept.store_result(owner.into(), tool, text.to_owned(), 4, at(second)).unwrap()
     }
 
-    fn has(kept: &KeptResults, owner: &str, id: &str, second: i64) -> bool {
-        kept.part(owner, id, 0, at(second)).is_some()
+    fn has(kept: &StoredResults, owner: &str, id: &str, second: i64) -> bool {
+        kept.read_part(owner, id, 0, at(second)).is_some()
     }
 
     #[test]
@@ -163,7 +173,7 @@ mod tests {
         for bytes in 1..9 {
             let (mut read, mut offset) = (String::new(), Some(0));
             while let Some(from) = offset {
-                let part = ResultPart::of(&whole, from, bytes);
+                let part = ResultPart::slice(&whole, from, bytes);
                 assert_eq!((part.offset, part.total_bytes), (from, whole.len()));
                 read += &part.text;
                 offset = part.next_offset;
@@ -174,20 +184,20 @@ mod tests {
 
     #[test]
     fn only_its_owner_reads_a_result_and_only_for_ten_minutes() {
-        let kept = KeptResults::default();
+        let kept = StoredResults::default();
         let id = keep(&kept, "ada", "a long text", 0);
         assert!(has(&kept, "ada", &id, 600));
         assert!(!has(&kept, "ada", &id, 601));
         assert!(!has(&kept, "bob", &id, 0));
         assert!(!has(&kept, "ada", "other", 0));
-        assert_eq!(kept.part("ada", &id, 11, at(0)), None, "there is nothing after the end");
-        let (_, part) = kept.part("ada", &id, 8, at(0)).unwrap();
+        assert_eq!(kept.read_part("ada", &id, 11, at(0)), None, "there is nothing after the end");
+        let (_, part) = kept.read_part("ada", &id, 8, at(0)).unwrap();
         assert_eq!((part.text.as_str(), part.next_offset), ("ext", None));
     }
 
     #[test]
     fn the_oldest_results_of_a_caller_are_evicted_and_no_others() {
-        let kept = KeptResults::default();
+        let kept = StoredResults::default();
         let of_bob = keep(&kept, "bob", "text", 0);
         let first = keep(&kept, "ada", "text", 1);
         let all: Vec<String> = (0..20).map(|at| keep(&kept, "ada", "text", 2 + at)).collect();
@@ -198,24 +208,24 @@ mod tests {
         let one = keep(&kept, "cem", &large, 40);
         let two = keep(&kept, "cem", &large, 41);
         assert!(!has(&kept, "cem", &one, 42) && has(&kept, "cem", &two, 42));
-        let too_large = "a".repeat(BYTES_OF_ONE + 1);
+        let too_large = "a".repeat(MAX_BYTES_PER_CALLER + 1);
         let tool = "s:a".parse().unwrap();
-        assert_eq!(kept.keep("cem".into(), tool, too_large, 4, at(43)), None);
+        assert_eq!(kept.store_result("cem".into(), tool, too_large, 4, at(43)), None);
         for number in 0..20 {
             keep(&kept, &number.to_string(), &large, 50 + number);
         }
-        let bytes: usize = kept.all().iter().map(|kept| kept.text.len()).sum();
-        assert!(bytes <= BYTES_OF_ALL, "{bytes}");
+        let bytes: usize = kept.lock_results().iter().map(|kept| kept.text.len()).sum();
+        assert!(bytes <= MAX_STORED_BYTES, "{bytes}");
         // Storing a result evicts expired ones.
         keep(&kept, "ada", "text", 10_000);
-        assert_eq!(kept.all().len(), 1);
+        assert_eq!(kept.lock_results().len(), 1);
     }
 
     #[test]
     fn a_result_uri_has_an_id_and_an_offset() {
-        assert_eq!(addressed(&address("a1", 7)), Some(("a1", 7)));
-        assert_eq!(addressed("toolcrib://results/a1"), Some(("a1", 0)));
-        assert_eq!(addressed("toolcrib://results/a1?offset=-1"), Some(("a1", usize::MAX)));
-        assert_eq!(addressed("file:///a1"), None);
+        assert_eq!(parse_result_uri(&result_uri("a1", 7)), Some(("a1", 7)));
+        assert_eq!(parse_result_uri("toolcrib://results/a1"), Some(("a1", 0)));
+        assert_eq!(parse_result_uri("toolcrib://results/a1?offset=-1"), Some(("a1", usize::MAX)));
+        assert_eq!(parse_result_uri("file:///a1"), None);
     }
 }

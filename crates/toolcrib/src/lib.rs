@@ -12,7 +12,7 @@
 //! let registry = Registry::new();
 //! registry.register_tool(ProvidedTool::new("hello", "Says hello"), || async { "hello" }, &[])?;
 //!
-//! let view = Toolcrib::of(registry).await?.anyone();
+//! let view = Toolcrib::from_registry(registry).await?.anonymous_view();
 //! assert_eq!(view.list()[0].name(), "hello");
 //! assert_eq!(view.search("hello", 10).await[0].score, 1.0);
 //! assert!(view.call("hello", Default::default()).await?.error.is_none());
@@ -100,17 +100,18 @@ mod what_if;
 mod workflows;
 
 pub use call::{
-    Abilities, Ability, CallContext, Level, NewCall, NoAnswer, Progress, Question, Said, TASKS,
+    CallBuilder, CallContext, CallProgress, CallUpdate, CallerCapabilities, CallerCapability,
+    InputError, InputRequest, LogLevel, TASKS_EXTENSION,
 };
 #[cfg(feature = "gateway")]
 pub use gateway::*;
 /// The nouns of the domain: ids, manifests, selectors, matchers.
 pub use model;
 pub use provider::{
-    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, RequestProviders, ToolProvider,
-    Unfinished, UnfinishedOf,
+    CompletionRequest, CompletionTarget, OfferListing, ProvidedTool, ProviderChanges,
+    ProviderError, ProviderFuture, RequestProviders, ToolCallFuture, ToolProvider,
 };
 pub use registry::{
-    BoxError, Contents, Handler, IntoResult, Json, Prompt, PromptMessage, RegisterError, Registry,
-    Resource, ResourceTemplate, Role,
+    BoxError, IntoResult, Json, Prompt, PromptMessage, PromptRole, RegisterError, Registry,
+    Resource, ResourceContents, ResourceTemplate, ToolHandler,
 };

@@ -8,36 +8,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use catalog::record::{UsageOf, UsagePage};
+use catalog::record::{UsageKind, UsagePage};
 use model::ToolId;
 
-use crate::record::Recorder;
+use crate::record::CallRecorder;
 
 /// Maximum length of the ranking: as many tools as a catalog usually has, since an agent's own tools may rank low.
-const MOST: usize = 100_000;
+const MAX_RANKED_TOOLS: usize = 100_000;
 /// Interval between refreshes.
-const EVERY: Duration = Duration::from_secs(10 * 60);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// The current ranking of the most used tools.
 #[derive(Default)]
-pub(crate) struct MostUsed(ArcSwap<Ranking>);
+pub(crate) struct CurrentRanking(ArcSwap<UsageRanking>);
 
 /// A ranking of tools by use at one time.
 #[derive(Debug, Default)]
-pub(crate) struct Ranking {
+pub(crate) struct UsageRanking {
     /// Increases whenever the order changes.
-    pub(crate) number: u64,
+    pub(crate) version: u64,
     /// The rank of each tool, starting with the most used.
-    pub(crate) places: HashMap<ToolId, usize>,
+    pub(crate) ranks: HashMap<ToolId, usize>,
 }
 
-impl MostUsed {
-    pub(crate) fn now(&self) -> Arc<Ranking> {
+impl CurrentRanking {
+    pub(crate) fn current_ranking(&self) -> Arc<UsageRanking> {
         self.0.load_full()
     }
 
-    pub(crate) async fn look_up(&self, recorder: &Recorder) {
-        let most = UsagePage::first(UsageOf::Tool, MOST);
+    pub(crate) async fn refresh_ranking(&self, recorder: &CallRecorder) {
+        let most = UsagePage::first_page(UsageKind::Tool, MAX_RANKED_TOOLS);
         let used = match recorder.records().most_used(most).await {
             Ok(used) => used,
             Err(error) => {
@@ -46,16 +46,16 @@ impl MostUsed {
         };
         let ids = used.iter().filter_map(|(name, _)| name.parse().ok());
         let places: HashMap<ToolId, usize> = ids.zip(0..).collect();
-        let before = self.now();
-        if before.places != places {
-            self.0.store(Arc::new(Ranking { number: before.number + 1, places }));
+        let before = self.current_ranking();
+        if before.ranks != places {
+            self.0.store(Arc::new(UsageRanking { version: before.version + 1, ranks: places }));
         }
     }
 
-    pub(crate) async fn keep_up(&self, recorder: &Recorder) {
+    pub(crate) async fn refresh_periodically(&self, recorder: &CallRecorder) {
         loop {
-            self.look_up(recorder).await;
-            tokio::time::sleep(EVERY).await;
+            self.refresh_ranking(recorder).await;
+            tokio::time::sleep(REFRESH_INTERVAL).await;
         }
     }
 }

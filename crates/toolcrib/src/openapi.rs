@@ -11,16 +11,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use discovery::DiscoveryError;
-use discovery::openapi::{Address, Options as Reading, Specification, discover};
-use execution::{Credentials, Own};
-use model::{Describe, InvalidId, SourceId, Visibility, Warning};
+use discovery::openapi::{
+    OpenApiSpecification, SpecOptions as Reading, SpecificationAddress, discover_openapi,
+};
+use execution::{Credentials, SourceCredential};
+use model::{DiscoveryWarning, InvalidId, OperationDescription, SourceId, Visibility};
 use serde_json::{Map, Value};
-use upstream::egress::Egress;
-use upstream::http::{HttpClient, Limits, Url};
+use upstream::egress::EgressPolicy;
+use upstream::http::{ExchangeLimits, HttpClient, Url};
 
-use self::operation::{Operation, Wire};
+use self::operation::{OperationClient, ProvidedOperation};
 use crate::call::CallContext;
-use crate::provider::{Calling, ProvidedTool, ProviderError, ToolProvider};
+use crate::provider::{ProvidedTool, ProviderError, ToolCallFuture, ToolProvider};
 
 /// A provider of the operations in an OpenAPI specification, to be added to a [`Registry`](crate::Registry).
 ///
@@ -44,11 +46,11 @@ use crate::provider::{Calling, ProvidedTool, ProviderError, ToolProvider};
 /// ```
 pub struct OpenApi {
     /// Operations by tool name.
-    operations: HashMap<Box<str>, Arc<Operation>>,
+    operations: HashMap<Box<str>, Arc<ProvidedOperation>>,
     /// The tools of the operations, in the order of the specification.
     tools: Vec<Arc<ProvidedTool>>,
-    warnings: Vec<Warning>,
-    wire: Arc<Wire>,
+    warnings: Vec<DiscoveryWarning>,
+    client: Arc<OperationClient>,
 }
 
 /// How a specification is read, and how its operations are called.
@@ -57,17 +59,17 @@ pub struct OpenApiOptions {
     /// Base URL of the API; overrides the specification.
     pub base_url: Option<Url>,
     /// Which text of an operation describes the tool.
-    pub describe: Describe,
+    pub describe: OperationDescription,
     /// The media type to send if an operation accepts several.
     pub media_type: Option<String>,
     /// Credentials by name of the security scheme; for `basic`, the value is `user:password`.
     pub credentials: Credentials,
     /// A credential for all calls, whatever the operations declare.
-    pub own: Option<Own>,
+    pub own: Option<SourceCredential>,
     /// Non-public addresses that may be reached.
-    pub egress: Egress,
+    pub egress: EgressPolicy,
     /// Deadline of a call, and size limit of a response.
-    pub limits: Limits,
+    pub limits: ExchangeLimits,
     /// Whether the tools are listed, found by search only, or callable by name only.
     pub visibility: Visibility,
 }
@@ -91,7 +93,11 @@ impl OpenApi {
         text: impl Into<Vec<u8>>,
         options: OpenApiOptions,
     ) -> Result<Self, OpenApiError> {
-        Self::of(name, &Specification::read(Address::Inline, text)?, options)
+        Self::from_specification(
+            name,
+            &OpenApiSpecification::from_bytes(SpecificationAddress::Inline, text)?,
+            options,
+        )
     }
 
     /// Reads a specification from a file, including referenced files below its folder.
@@ -100,7 +106,7 @@ impl OpenApi {
         path: impl AsRef<Path>,
         options: OpenApiOptions,
     ) -> Result<Self, OpenApiError> {
-        Self::of(name, &Specification::open(path.as_ref())?, options)
+        Self::from_specification(name, &OpenApiSpecification::open_file(path.as_ref())?, options)
     }
 
     /// Fetches a specification, without the documents it refers to. Credentials go to its origin, unless `base_url` is
@@ -111,18 +117,23 @@ impl OpenApi {
         options: OpenApiOptions,
     ) -> Result<Self, OpenApiError> {
         let client = HttpClient::new(options.egress.clone());
-        let (address, bytes) = discovery::fetch(&client, url, discovery::LIMITS).await?;
+        let (address, bytes) =
+            discovery::fetch_document(&client, url, discovery::DOCUMENT_LIMITS).await?;
         let name = name.to_owned();
         // Parsing a large specification takes too long for an async worker.
         let read = tokio::task::spawn_blocking(move || {
-            Self::of(&name, &Specification::read(address, bytes)?, options)
+            Self::from_specification(
+                &name,
+                &OpenApiSpecification::from_bytes(address, bytes)?,
+                options,
+            )
         });
         read.await.expect("reading a specification does not panic")
     }
 
-    fn of(
+    fn from_specification(
         name: &str,
-        specification: &Specification,
+        specification: &OpenApiSpecification,
         options: OpenApiOptions,
     ) -> Result<Self, OpenApiError> {
         let reading = Reading {
@@ -131,26 +142,29 @@ impl OpenApi {
             media_type: options.media_type.clone(),
             ..Reading::default()
         };
-        let found = discover(SourceId::from_name(name)?, specification, &reading)?.inventory;
+        let found =
+            discover_openapi(SourceId::from_name(name)?, specification, &reading)?.inventory;
         for warning in &found.warnings {
-            let Warning { code, at, message } = warning;
+            let DiscoveryWarning { code, at, message } = warning;
             tracing::warn!(name, %code, %at, "the specification `{name}`: {message}");
         }
         // The operator who named the address decides where credentials may go (requirement O7).
         let origin = options.base_url.as_ref().or(specification.url()).map(Url::origin);
         let all = found.tools.into_iter();
-        let all = all.map(|(id, tool)| Operation::new(id, tool, options.visibility)).map(Arc::new);
-        let operations: Vec<Arc<Operation>> = all.collect();
+        let all = all
+            .map(|(id, tool)| ProvidedOperation::new(id, tool, options.visibility))
+            .map(Arc::new);
+        let operations: Vec<Arc<ProvidedOperation>> = all.collect();
         Ok(Self {
             tools: operations.iter().map(|operation| Arc::clone(&operation.tool)).collect(),
             operations: operations.into_iter().map(|it| (it.tool.name.clone(), it)).collect(),
             warnings: found.warnings,
-            wire: Arc::new(Wire::new(options, origin)),
+            client: Arc::new(OperationClient::new(options, origin)),
         })
     }
 
     /// The parts of the specification that gave no tool, or a limited one, with reasons. They are logged too.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[DiscoveryWarning] {
         &self.warnings
     }
 }
@@ -169,10 +183,12 @@ impl ToolProvider for OpenApi {
         name: &'a str,
         arguments: Map<String, Value>,
         call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         Box::pin(async move {
             match self.operations.get(name) {
-                Some(operation) => Ok(operation.call(&self.wire, arguments, call).await),
+                Some(operation) => {
+                    Ok(operation.call_operation(&self.client, arguments, call).await)
+                }
                 None => Err(ProviderError::ToolNotFound { name: name.into() }),
             }
         })

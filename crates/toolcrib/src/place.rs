@@ -13,14 +13,14 @@ use catalog::journal::{Journal, JournalError, MemoryJournal};
 #[cfg(feature = "postgres")]
 use catalog::journal::{PostgresJournal, PostgresUrl};
 #[cfg(feature = "postgres")]
-use catalog::record::PostgresRecords;
+use catalog::record::PostgresCallLog;
 #[cfg(feature = "sqlite")]
-use catalog::record::SqliteRecords;
-use catalog::record::{MemoryRecords, Records};
+use catalog::record::SqliteCallLog;
+use catalog::record::{CallLog, MemoryCallLog};
 
 /// The location of the journal.
 #[derive(Clone, Debug)]
-pub enum JournalPlace {
+pub enum JournalLocation {
     /// `memory:`, lost when the process ends.
     Memory,
     #[cfg(feature = "sqlite")]
@@ -33,7 +33,7 @@ pub enum JournalPlace {
 
 /// Why a text is not a journal location.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidPlace {
+pub enum InvalidJournalLocation {
     /// The text is empty.
     #[error("a journal is a path, `postgres://…` or `memory:`")]
     Empty,
@@ -48,7 +48,7 @@ pub enum InvalidPlace {
     },
     /// The program was built without the feature that this location needs.
     #[error("this program was built without the feature `{feature}` of toolcrib")]
-    LeftOut {
+    MissingFeature {
         /// The name of the feature.
         feature: &'static str,
     },
@@ -57,36 +57,36 @@ pub enum InvalidPlace {
     Url(#[from] JournalError),
 }
 
-impl FromStr for JournalPlace {
-    type Err = InvalidPlace;
+impl FromStr for JournalLocation {
+    type Err = InvalidJournalLocation;
 
-    fn from_str(text: &str) -> Result<Self, InvalidPlace> {
+    fn from_str(text: &str) -> Result<Self, InvalidJournalLocation> {
         match text.split_once("://") {
             #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.parse()?)),
             #[cfg(not(feature = "postgres"))]
             Some(("postgres" | "postgresql", _)) => {
-                Err(InvalidPlace::LeftOut { feature: "postgres" })
+                Err(InvalidJournalLocation::MissingFeature { feature: "postgres" })
             }
-            Some((scheme, _)) => Err(InvalidPlace::Scheme { scheme: scheme.to_owned() }),
-            None if text.is_empty() => Err(InvalidPlace::Empty),
+            Some((scheme, _)) => Err(InvalidJournalLocation::Scheme { scheme: scheme.to_owned() }),
+            None if text.is_empty() => Err(InvalidJournalLocation::Empty),
             // Not a path, and not repeated in the error: it may contain a password.
             None if text.starts_with("postgres:")
                 || text.starts_with("postgresql:")
                 || text.starts_with("postgres//") =>
             {
-                Err(InvalidPlace::Slashes)
+                Err(InvalidJournalLocation::Slashes)
             }
             None if text == "memory:" => Ok(Self::Memory),
             #[cfg(feature = "sqlite")]
             None => Ok(Self::File(text.into())),
             #[cfg(not(feature = "sqlite"))]
-            None => Err(InvalidPlace::LeftOut { feature: "sqlite" }),
+            None => Err(InvalidJournalLocation::MissingFeature { feature: "sqlite" }),
         }
     }
 }
 
-impl fmt::Display for JournalPlace {
+impl fmt::Display for JournalLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory:"),
@@ -98,7 +98,7 @@ impl fmt::Display for JournalPlace {
     }
 }
 
-impl JournalPlace {
+impl JournalLocation {
     /// Opens the journal for reading and writing; creates it if it does not exist.
     pub async fn open(
         &self,
@@ -130,26 +130,26 @@ impl JournalPlace {
     }
 
     /// Opens the call log that belongs to the journal; creates it if it does not exist.
-    pub async fn open_record(&self) -> Result<Arc<dyn Records>, JournalError> {
+    pub async fn open_call_log(&self) -> Result<Arc<dyn CallLog>, JournalError> {
         Ok(match self {
-            Self::Memory => Arc::new(MemoryRecords::default()),
+            Self::Memory => Arc::new(MemoryCallLog::default()),
             #[cfg(feature = "sqlite")]
-            Self::File(path) => Arc::new(SqliteRecords::open(&SqliteRecords::beside(path))?),
+            Self::File(path) => Arc::new(SqliteCallLog::open(&SqliteCallLog::path_beside(path))?),
             #[cfg(feature = "postgres")]
-            Self::Postgres(url) => Arc::new(PostgresRecords::connect(url.clone()).await?),
+            Self::Postgres(url) => Arc::new(PostgresCallLog::connect(url.clone()).await?),
         })
     }
 
     /// Opens the call log for reading.
-    pub async fn open_record_to_read(&self) -> Result<Arc<dyn Records>, JournalError> {
+    pub async fn open_call_log_read_only(&self) -> Result<Arc<dyn CallLog>, JournalError> {
         match self {
             #[cfg(feature = "sqlite")]
             Self::File(path) => {
-                Ok(Arc::new(SqliteRecords::open_read_only(&SqliteRecords::beside(path))?))
+                Ok(Arc::new(SqliteCallLog::open_read_only(&SqliteCallLog::path_beside(path))?))
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(url) => Ok(Arc::new(PostgresRecords::connect_to_read(url.clone())?)),
-            Self::Memory => self.open_record().await,
+            Self::Postgres(url) => Ok(Arc::new(PostgresCallLog::connect_to_read(url.clone())?)),
+            Self::Memory => self.open_call_log().await,
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_location_is_parsed_from_text_and_shown_without_the_password() {
         let show =
-            |text: &str| text.parse::<JournalPlace>().map(|place| format!("{place} {place:?}"));
+            |text: &str| text.parse::<JournalLocation>().map(|place| format!("{place} {place:?}"));
         assert!(show("toolcrib.db").unwrap().starts_with("toolcrib.db"));
         let shown = show("postgres://me:hunter2@db.example:6543/crib").unwrap();
         assert!(shown.starts_with("postgres://db.example:6543/crib"), "{shown}");
@@ -177,7 +177,7 @@ mod tests {
             "postgres:/me:hunter2@db",
             "postgres//me:hunter2@db/x",
         ] {
-            let error = text.parse::<JournalPlace>().unwrap_err();
+            let error = text.parse::<JournalLocation>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{text}");
         }
     }

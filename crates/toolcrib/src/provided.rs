@@ -8,57 +8,58 @@ use catalog::tool_set::Slot;
 use model::Visibility;
 use tokio::sync::watch;
 
-use crate::provider::{Changes, ProvidedTool, ToolProvider};
-use crate::registry::{Providers, offers};
-use crate::view::{ViewedTool, index_of};
+use crate::provider::{ProvidedTool, ProviderChanges, ToolProvider};
+use crate::registry::{ProviderList, collect_tools};
+use crate::view::{ViewedTool, index_tools};
 
-pub(crate) struct Provided {
+pub(crate) struct ProviderSnapshot {
     /// Unique per instance, as part of cache keys.
     pub(crate) serial: u64,
-    pub(crate) providers: Providers,
+    pub(crate) providers: ProviderList,
     /// The tools with their providers; of several with one name, the first.
     pub(crate) tools: Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)>,
     /// Whether some of the tools are found by search only.
     pub(crate) is_searched: bool,
-    changes: Vec<watch::Receiver<Changes>>,
-    so_far: u64,
+    changes: Vec<watch::Receiver<ProviderChanges>>,
+    change_count: u64,
     /// Built by the first search.
     index: OnceLock<SearchIndex>,
 }
 
-static SERIAL: AtomicU64 = AtomicU64::new(1);
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
-impl Provided {
-    pub(crate) fn of(providers: Providers) -> Self {
+impl ProviderSnapshot {
+    pub(crate) fn capture(providers: ProviderList) -> Self {
         // Subscribe before listing: a change during the listing makes this snapshot stale.
         let changes: Vec<_> = providers.iter().flat_map(|provider| provider.changes()).collect();
-        let so_far = count(&changes);
-        let tools = offers(&providers);
+        let so_far = count_tool_changes(&changes);
+        let tools = collect_tools(&providers);
         let is_searched = tools.iter().any(|(tool, _)| tool.visibility == Visibility::Searchable);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
         let index = OnceLock::new();
-        Self { serial, providers, tools, is_searched, changes, so_far, index }
+        Self { serial, providers, tools, is_searched, changes, change_count: so_far, index }
     }
 
     /// Search index of the tools, each under its position.
-    pub(crate) fn index(&self) -> &SearchIndex {
-        let tools = || (0..).map_while(|slot| self.viewed(slot)).collect::<Vec<_>>();
-        self.index.get_or_init(|| index_of(&tools()))
+    pub(crate) fn tool_index(&self) -> &SearchIndex {
+        let tools = || (0..).map_while(|slot| self.viewed_tool_at(slot)).collect::<Vec<_>>();
+        self.index.get_or_init(|| index_tools(&tools()))
     }
 
     /// The tool at a position.
-    pub(crate) fn viewed(&self, slot: Slot) -> Option<ViewedTool> {
+    pub(crate) fn viewed_tool_at(&self, slot: Slot) -> Option<ViewedTool> {
         let (tool, by) = self.tools.get(slot as usize)?;
-        Some(ViewedTool::provided(Arc::clone(tool), Arc::clone(by)))
+        Some(ViewedTool::from_provider(Arc::clone(tool), Arc::clone(by)))
     }
 
     /// Whether the snapshot still matches the providers.
-    pub(crate) fn is_all_of(&self, providers: &Providers) -> bool {
-        Arc::ptr_eq(&self.providers, providers) && self.so_far == count(&self.changes)
+    pub(crate) fn is_current(&self, providers: &ProviderList) -> bool {
+        Arc::ptr_eq(&self.providers, providers)
+            && self.change_count == count_tool_changes(&self.changes)
     }
 }
 
 /// How often the tools of the providers changed.
-fn count(changes: &[watch::Receiver<Changes>]) -> u64 {
+fn count_tool_changes(changes: &[watch::Receiver<ProviderChanges>]) -> u64 {
     changes.iter().map(|changes| changes.borrow().tools).sum()
 }

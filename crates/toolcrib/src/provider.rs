@@ -11,7 +11,7 @@ use model::{ToolResult, Visibility};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::call::{CallContext, NoAnswer};
+use crate::call::{CallContext, InputError};
 
 /// A tool of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +28,8 @@ pub struct ProvidedTool {
     pub visibility: Visibility,
     /// Other fields that MCP lists: `title`, `outputSchema`, `annotations`, `icons`, `_meta`.
     pub more: Map<String, Value>,
-    /// Whether a call may continue after the caller received its response ([`CallContext::go_on`]).
-    pub may_go_on: bool,
+    /// Whether a call may continue after the caller received its response ([`CallContext::detach`]).
+    pub may_outlive_request: bool,
 }
 
 impl ProvidedTool {
@@ -45,12 +45,12 @@ impl ProvidedTool {
 
     /// Sets the schema of the arguments. Without it, a tool with typed arguments has the schema of their type. With
     /// both, arguments that fit the schema and not the type are rejected when the tool is called.
-    pub fn taking(self, input_schema: Value) -> Self {
+    pub fn with_input_schema(self, input_schema: Value) -> Self {
         Self { input_schema, ..self }
     }
 
     /// Sets another field that MCP lists: `title`, `annotations`, `icons`.
-    pub fn showing(mut self, member: &str, value: impl Into<Value>) -> Self {
+    pub fn with_field(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.more.insert(member.to_owned(), value.into());
         self
     }
@@ -58,29 +58,29 @@ impl ProvidedTool {
 
 /// The list entry of a prompt, a resource or a resource template, in the shape of MCP.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
+pub struct OfferListing {
     /// The name of a prompt, the `uri` of a resource, the `uriTemplate` of a template.
     pub key: Box<str>,
     /// All fields of the list entry.
-    pub shown: Map<String, Value>,
+    pub fields: Map<String, Value>,
 }
 
 /// A request to complete an argument while a user types it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unfinished {
+pub struct CompletionRequest {
     /// The prompt or template that the argument belongs to.
-    pub of: UnfinishedOf,
+    pub target: CompletionTarget,
     /// Name of the argument.
     pub argument: Box<str>,
     /// The text typed so far.
     pub value: Box<str>,
     /// The other arguments that are already set.
-    pub known: Map<String, Value>,
+    pub known_arguments: Map<String, Value>,
 }
 
-impl Unfinished {
+impl CompletionRequest {
     /// The values that start with the typed text, ignoring case.
-    pub fn among<'a>(&self, values: impl Iterator<Item = &'a str>) -> Vec<String> {
+    pub fn matching_values<'a>(&self, values: impl Iterator<Item = &'a str>) -> Vec<String> {
         let typed = self.value.to_lowercase();
         let begin_so = values.filter(|value| value.to_lowercase().starts_with(&typed));
         begin_so.map(str::to_owned).collect()
@@ -89,7 +89,7 @@ impl Unfinished {
 
 /// The target of a completion request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnfinishedOf {
+pub enum CompletionTarget {
     /// A prompt, by name.
     Prompt(Box<str>),
     /// A resource template, by its `uriTemplate`.
@@ -121,14 +121,15 @@ pub enum ProviderError {
     },
     /// The caller did not answer a request for input, or not yet.
     #[error(transparent)]
-    NoAnswer(#[from] NoAnswer),
+    Input(#[from] InputError),
 }
 
 /// The future of a provider's result.
-pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + Send + 'a>>;
+pub type ProviderFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, ProviderError>> + Send + 'a>>;
 
 /// The future of a tool call.
-pub type Calling<'a> = Coming<'a, ToolResult>;
+pub type ToolCallFuture<'a> = ProviderFuture<'a, ToolResult>;
 
 /// Lists, gets and calls tools at run time, and optionally prompts and resources.
 ///
@@ -139,7 +140,7 @@ pub type Calling<'a> = Coming<'a, ToolResult>;
 /// use std::sync::Arc;
 ///
 /// use serde_json::{Map, Value};
-/// use toolcrib::{CallContext, Calling, IntoResult, ProvidedTool, ProviderError, ToolProvider};
+/// use toolcrib::{CallContext, ToolCallFuture, IntoResult, ProvidedTool, ProviderError, ToolProvider};
 ///
 /// /// Every script is a tool.
 /// struct Scripts(Vec<Arc<ProvidedTool>>);
@@ -154,7 +155,7 @@ pub type Calling<'a> = Coming<'a, ToolResult>;
 ///         name: &'a str,
 ///         _arguments: Map<String, Value>,
 ///         _call: &'a CallContext,
-///     ) -> Calling<'a> {
+///     ) -> ToolCallFuture<'a> {
 ///         Box::pin(async move {
 ///             if self.get_tool(name).is_none() {
 ///                 return Err(ProviderError::ToolNotFound { name: name.into() });
@@ -182,10 +183,10 @@ pub trait ToolProvider: Send + Sync {
         name: &'a str,
         arguments: Map<String, Value>,
         call: &'a CallContext,
-    ) -> Calling<'a>;
+    ) -> ToolCallFuture<'a>;
 
     /// Lists all prompts.
-    fn list_prompts(&self) -> Vec<Arc<Listed>> {
+    fn list_prompts(&self) -> Vec<Arc<OfferListing>> {
         Vec::new()
     }
 
@@ -195,17 +196,17 @@ pub trait ToolProvider: Send + Sync {
         name: &'a str,
         _arguments: Map<String, Value>,
         _call: &'a CallContext,
-    ) -> Coming<'a, Map<String, Value>> {
+    ) -> ProviderFuture<'a, Map<String, Value>> {
         Box::pin(async move { Err(ProviderError::Invalid(format!("Prompt not found: {name}"))) })
     }
 
     /// Lists all resources.
-    fn list_resources(&self) -> Vec<Arc<Listed>> {
+    fn list_resources(&self) -> Vec<Arc<OfferListing>> {
         Vec::new()
     }
 
     /// Lists all resource templates.
-    fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
+    fn list_resource_templates(&self) -> Vec<Arc<OfferListing>> {
         Vec::new()
     }
 
@@ -214,18 +215,18 @@ pub trait ToolProvider: Send + Sync {
         &'a self,
         _uri: &'a str,
         _call: &'a CallContext,
-    ) -> Coming<'a, Option<Map<String, Value>>> {
+    ) -> ProviderFuture<'a, Option<Map<String, Value>>> {
         Box::pin(async { Ok(None) })
     }
 
     /// Completes an argument, best values first; `None` if the provider does not know the target.
-    fn complete(&self, _unfinished: &Unfinished) -> Option<Vec<String>> {
+    fn complete(&self, _unfinished: &CompletionRequest) -> Option<Vec<String>> {
         None
     }
 
     /// Channels that report changes of this provider's lists; empty if they never change. A provider that wraps others
     /// also returns theirs, and reports when the set of them changes.
-    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+    fn changes(&self) -> Vec<watch::Receiver<ProviderChanges>> {
         Vec::new()
     }
 }
@@ -254,7 +255,7 @@ impl fmt::Debug for RequestProviders {
 
 /// Counters of a provider's changes. Each only increases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ProviderChanges {
     /// Changes of the tool list.
     pub tools: u64,
     /// Changes of the prompt list.
@@ -262,53 +263,53 @@ pub struct Changes {
     /// Changes of the list of resources or templates.
     pub resources: u64,
     /// Resources whose content changed recently, newest last, each with an increasing number.
-    pub updated: Vec<(u64, Arc<str>)>,
+    pub updated_resources: Vec<(u64, Arc<str>)>,
     /// The number of the last entry that was dropped. A reader that has seen only lower numbers missed an update.
-    pub forgotten: u64,
+    pub last_dropped: u64,
 }
 
 /// Maximum number of recently changed resources that are kept.
-const UPDATED: usize = 256;
+const MAX_UPDATED: usize = 256;
 
-impl Changes {
+impl ProviderChanges {
     /// Records that the content of a resource changed.
-    pub fn update(&mut self, uri: &str) {
-        let number = self.updated.last().map_or(0, |(number, _)| *number) + 1;
-        self.updated.retain(|(_, known)| **known != *uri);
-        if self.updated.len() == UPDATED {
-            (self.forgotten, _) = self.updated.remove(0);
+    pub fn record_resource_update(&mut self, uri: &str) {
+        let number = self.updated_resources.last().map_or(0, |(number, _)| *number) + 1;
+        self.updated_resources.retain(|(_, known)| **known != *uri);
+        if self.updated_resources.len() == MAX_UPDATED {
+            (self.last_dropped, _) = self.updated_resources.remove(0);
         }
-        self.updated.push((number, uri.into()));
+        self.updated_resources.push((number, uri.into()));
     }
 }
 
 /// The lists of a provider. A provider that panics lists nothing, and others are not affected.
-pub(crate) trait Lists {
-    fn tools(&self) -> Vec<Arc<ProvidedTool>>;
-    fn prompts(&self) -> Vec<Arc<Listed>>;
-    fn resources(&self) -> Vec<Arc<Listed>>;
-    fn templates(&self) -> Vec<Arc<Listed>>;
+pub(crate) trait GuardedLists {
+    fn tools_or_empty(&self) -> Vec<Arc<ProvidedTool>>;
+    fn prompts_or_empty(&self) -> Vec<Arc<OfferListing>>;
+    fn resources_or_empty(&self) -> Vec<Arc<OfferListing>>;
+    fn templates_or_empty(&self) -> Vec<Arc<OfferListing>>;
 }
 
-impl Lists for dyn ToolProvider + '_ {
-    fn tools(&self) -> Vec<Arc<ProvidedTool>> {
-        listed("tools", || self.list_tools())
+impl GuardedLists for dyn ToolProvider + '_ {
+    fn tools_or_empty(&self) -> Vec<Arc<ProvidedTool>> {
+        list_or_empty("tools", || self.list_tools())
     }
 
-    fn prompts(&self) -> Vec<Arc<Listed>> {
-        listed("prompts", || self.list_prompts())
+    fn prompts_or_empty(&self) -> Vec<Arc<OfferListing>> {
+        list_or_empty("prompts", || self.list_prompts())
     }
 
-    fn resources(&self) -> Vec<Arc<Listed>> {
-        listed("resources", || self.list_resources())
+    fn resources_or_empty(&self) -> Vec<Arc<OfferListing>> {
+        list_or_empty("resources", || self.list_resources())
     }
 
-    fn templates(&self) -> Vec<Arc<Listed>> {
-        listed("resource templates", || self.list_resource_templates())
+    fn templates_or_empty(&self) -> Vec<Arc<OfferListing>> {
+        list_or_empty("resource templates", || self.list_resource_templates())
     }
 }
 
-fn listed<T>(what: &str, list: impl FnOnce() -> Vec<T>) -> Vec<T> {
+fn list_or_empty<T>(what: &str, list: impl FnOnce() -> Vec<T>) -> Vec<T> {
     std::panic::catch_unwind(AssertUnwindSafe(list)).unwrap_or_else(|_| {
         tracing::error!("a provider panicked when it was asked for its {what}");
         Vec::new()
@@ -316,17 +317,17 @@ fn listed<T>(what: &str, list: impl FnOnce() -> Vec<T>) -> Vec<T> {
 }
 
 /// Awaits a provider. A panic becomes a failure of this request only.
-pub(crate) async fn caught<'a, T>(
+pub(crate) async fn catch_provider_panic<'a, T>(
     name: &str,
-    coming: impl FnOnce() -> Coming<'a, T>,
+    coming: impl FnOnce() -> ProviderFuture<'a, T>,
 ) -> Result<T, ProviderError> {
     // Inside the future, to catch also a panic before the first await.
     let coming = AssertUnwindSafe(async { coming().await });
     coming.catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(name, "`{name}` panicked");
-        Err(ProviderError::Failed(PANICKED.to_owned()))
+        Err(ProviderError::Failed(PANIC_MESSAGE.to_owned()))
     })
 }
 
 /// The panic message itself is for the log, not for agents.
-const PANICKED: &str = "it panicked";
+const PANIC_MESSAGE: &str = "it panicked";

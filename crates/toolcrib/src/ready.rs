@@ -6,64 +6,72 @@
 use std::sync::Arc;
 
 use catalog::{CataloguedSource, CataloguedTool};
-use execution::{Arguments, Others};
-use model::{Cache, Failure, SourceId};
+use execution::{ArgumentValidator, UndeclaredArguments};
+use model::{CallFailure, LruCache, SourceId};
 use serde_json::Value;
-use upstream::Room;
+use upstream::LargeBodyLimiter;
 use upstream::http::HttpClient;
 
 use crate::provider::ProvidedTool;
-use crate::view::Ready;
+use crate::view::CompiledTool;
 
 /// Maximum total weight of compiled tools: their number, if they are small.
-const KEPT: u64 = 2_000;
+const MAX_COMPILED_WEIGHT: u64 = 2_000;
 /// Maximum number of sources whose long answers are limited separately.
-const SOURCES: u64 = 10_000;
+const MAX_LIMITED_SOURCES: u64 = 10_000;
 /// Maximum number of long answers of one source that are read at the same time.
-pub(crate) const LONG_ANSWERS: usize = 8;
+pub(crate) const LONG_ANSWERS_PER_SOURCE: usize = 8;
 
-type Catalogued = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<Ready>);
-type Provided = (Arc<ProvidedTool>, Arc<Arguments>);
+type CachedCatalogTool = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<CompiledTool>);
+type CachedProviderTool = (Arc<ProvidedTool>, Arc<ArgumentValidator>);
 
-pub(crate) struct ReadyTools {
-    catalogued: Cache<(usize, usize), Arc<Catalogued>>,
-    provided: Cache<usize, Provided>,
+pub(crate) struct CompiledToolCache {
+    catalogued: LruCache<(usize, usize), Arc<CachedCatalogTool>>,
+    provided: LruCache<usize, CachedProviderTool>,
     /// Limits the long answers of each source, across all its tools.
-    rooms: Cache<SourceId, Room>,
+    long_answer_limits: LruCache<SourceId, LargeBodyLimiter>,
 }
 
-impl ReadyTools {
+impl CompiledToolCache {
     pub(crate) fn new() -> Self {
-        let catalogued = Cache::weighing(KEPT, |_, kept: &Arc<Catalogued>| kept.2.weight());
-        let provided = Cache::weighing(KEPT, |_, kept: &Provided| kept.1.weight());
-        Self { catalogued, provided, rooms: Cache::new(SOURCES) }
+        let catalogued =
+            LruCache::with_weight(MAX_COMPILED_WEIGHT, |_, kept: &Arc<CachedCatalogTool>| {
+                kept.2.weight()
+            });
+        let provided =
+            LruCache::with_weight(MAX_COMPILED_WEIGHT, |_, kept: &CachedProviderTool| {
+                kept.1.relative_size()
+            });
+        Self { catalogued, provided, long_answer_limits: LruCache::new(MAX_LIMITED_SOURCES) }
     }
 
-    pub(crate) fn catalogued(
+    pub(crate) fn catalog_tool(
         &self,
         entry: &Arc<CataloguedTool>,
         source: &Arc<CataloguedSource>,
         client: &HttpClient,
-    ) -> Result<Arc<Ready>, Failure> {
+    ) -> Result<Arc<CompiledTool>, CallFailure> {
         let key = (Arc::as_ptr(entry) as usize, Arc::as_ptr(source) as usize);
         if let Some(kept) = self.catalogued.get(&key) {
             return Ok(Arc::clone(&kept.2));
         }
-        let room = self.rooms.get_with(source.source.id.clone(), || Room::of(LONG_ANSWERS));
-        let ready = Arc::new(Ready::new(entry, source, (client, room))?);
+        let room = self.long_answer_limits.get_with(source.source.id.clone(), || {
+            LargeBodyLimiter::with_slots(LONG_ANSWERS_PER_SOURCE)
+        });
+        let ready = Arc::new(CompiledTool::new(entry, source, (client, room))?);
         let kept = (Arc::clone(entry), Arc::clone(source), Arc::clone(&ready));
         self.catalogued.insert(key, Arc::new(kept));
         Ok(ready)
     }
 
-    pub(crate) fn provided(&self, tool: &Arc<ProvidedTool>) -> Arc<Arguments> {
+    pub(crate) fn provider_arguments(&self, tool: &Arc<ProvidedTool>) -> Arc<ArgumentValidator> {
         let key = Arc::as_ptr(tool) as usize;
-        let compile = || (Arc::clone(tool), arguments(&tool.input_schema));
+        let compile = || (Arc::clone(tool), compile_arguments(&tool.input_schema));
         self.provided.get_with(key, compile).1
     }
 }
 
 /// Compiles a schema without caching it: for small schemas that are rarely needed.
-pub(crate) fn arguments(schema: &Value) -> Arc<Arguments> {
-    Arc::new(Arguments::compile(schema, Others::Sent))
+pub(crate) fn compile_arguments(schema: &Value) -> Arc<ArgumentValidator> {
+    Arc::new(ArgumentValidator::compile(schema, UndeclaredArguments::Sent))
 }

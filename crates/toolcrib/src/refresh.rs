@@ -15,70 +15,74 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
-use catalog::journal::{Context, JournalError, Lease};
+use catalog::journal::{ChangeContext, JournalError, JournalLease};
 use catalog::source::{SourceCommand, SyncError};
-use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
-use discovery::{DiscoveryError, Found};
-use model::{ErrorCode, Failure, Inventory, Kind, Settings, SourceId, SourceProfile};
+use catalog::{Catalog, Command, CommandError, CommandRefusal, Snapshot};
+use discovery::{DiscoveredInventory, DiscoveryError};
+use model::{
+    CallFailure, ErrorCode, Inventory, SourceId, SourceKind, SourceProfile, SourceSettings,
+};
 use upstream::http::HttpClient;
 use upstream::mcp::McpError;
 
-use self::changes::{Change, Changes};
-use self::wakes::Wakes;
-use crate::credentials::{Carried, For, Held, Keyring, Whose};
-use crate::custom::{self, InvalidCustom};
-use crate::secrets::Secrets;
-use crate::telemetry::Telemetry;
-use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
-use crate::view::origin;
-use crate::workflows::{self, InvalidDocument};
+use self::changes::{ChangeLimits, InventoryChange};
+use self::wakes::RefreshRequests;
+use crate::credentials::{CachedToken, CredentialScope, OnBehalfOf, RequestAuth, UpstreamKeyring};
+use crate::custom::{self, InvalidCustomSettings};
+use crate::secrets::SecretStore;
+use crate::telemetry::ToolcribTelemetry;
+use crate::upstreams::{ProgramHost, UpstreamConnections, UpstreamError};
+use crate::view::credential_origin;
+use crate::workflows::{self, InvalidWorkflowDocument};
 
 pub use changes::SourceChanges;
-pub use due::due as next_refresh;
+pub use due::refresh_due_at as next_refresh;
 pub use result::{FindingCounts, RefreshResult, RefreshedTool};
 
 /// The time limit of a discovery.
-const DISCOVERED_WITHIN: Duration = Duration::from_secs(240);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 /// How long a refresh waits for another node's refresh of the same source.
-const TURN_WITHIN: Duration = Duration::from_secs(60);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often to check whether the other node has finished.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Refreshes the sources of one catalog.
-pub struct Refresher {
+pub struct SourceRefresher {
     catalog: Arc<Catalog>,
     client: HttpClient,
-    upstreams: Arc<Upstreams>,
-    keyring: Arc<Keyring>,
-    secrets: Option<Arc<Secrets>>,
+    upstreams: Arc<UpstreamConnections>,
+    keyring: Arc<UpstreamKeyring>,
+    secrets: Option<Arc<SecretStore>>,
     clock: Arc<dyn Clock>,
-    telemetry: Arc<Telemetry>,
-    turns: Mutex<HashMap<SourceId, Turn>>,
-    wakes: Wakes,
-    changes: Changes,
+    telemetry: Arc<ToolcribTelemetry>,
+    turns: Mutex<HashMap<SourceId, RefreshTurn>>,
+    refresh_requests: RefreshRequests,
+    change_limits: ChangeLimits,
 }
 
 /// A lock whose holder refreshes the source on this node.
-type Turn = Arc<tokio::sync::Mutex<()>>;
+type RefreshTurn = Arc<tokio::sync::Mutex<()>>;
 
-impl Refresher {
+impl SourceRefresher {
     /// Works on this catalog and sends every request through this client.
     pub fn new(catalog: Arc<Catalog>, client: HttpClient, clock: Arc<dyn Clock>) -> Self {
-        let upstreams = Upstreams::new(client.clone(), ProgramHost::default());
-        let telemetry: Arc<Telemetry> = Arc::default();
-        let keyring = Keyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
+        let upstreams = UpstreamConnections::new(client.clone(), ProgramHost::default());
+        let telemetry: Arc<ToolcribTelemetry> = Arc::default();
+        let keyring =
+            UpstreamKeyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
         let (keyring, upstreams) = (Arc::new(keyring), Arc::new(upstreams));
-        Self::over(catalog, client, upstreams, (keyring, None), (clock, telemetry))
+        Self::from_parts(catalog, client, upstreams, (keyring, None), (clock, telemetry))
     }
 
-    pub(crate) fn over(
+    pub(crate) fn from_parts(
         catalog: Arc<Catalog>,
         client: HttpClient,
-        upstreams: Arc<Upstreams>,
-        (keyring, secrets): (Arc<Keyring>, Option<Arc<Secrets>>),
-        (clock, telemetry): (Arc<dyn Clock>, Arc<Telemetry>),
+        upstreams: Arc<UpstreamConnections>,
+        (keyring, secrets): (Arc<UpstreamKeyring>, Option<Arc<SecretStore>>),
+        (clock, telemetry): (Arc<dyn Clock>, Arc<ToolcribTelemetry>),
     ) -> Self {
-        let (turns, wakes, changes) = (Mutex::default(), Wakes::default(), Changes::default());
+        let (turns, wakes, changes) =
+            (Mutex::default(), RefreshRequests::default(), ChangeLimits::default());
         Self {
             catalog,
             client,
@@ -88,14 +92,14 @@ impl Refresher {
             clock,
             telemetry,
             turns,
-            wakes,
-            changes,
+            refresh_requests: wakes,
+            change_limits: changes,
         }
     }
 
     /// How much a source has changed within the last hour on this node; `None` if it has not changed.
-    pub fn changes_of(&self, source: &SourceId) -> Option<SourceChanges> {
-        self.changes.of(source, self.clock.now())
+    pub fn recent_changes(&self, source: &SourceId) -> Option<SourceChanges> {
+        self.change_limits.changes_of_source(source, self.clock.now())
     }
 
     /// Refreshes a source. With `force` it skips no step and quarantines no change.
@@ -107,57 +111,60 @@ impl Refresher {
         &self,
         source: &SourceId,
         force: bool,
-        context: &Context,
+        context: &ChangeContext,
     ) -> Result<RefreshResult, CommandError> {
-        let turn = self.turn(source);
+        let turn = self.source_turn(source);
         let _turn = turn.lock().await;
-        let lease = self.lease(source).await?;
-        self.carry_out(source, force, context, &lease, |_| Ok(())).await
+        let lease = self.wait_for_lease(source).await?;
+        self.refresh_with_lease(source, force, context, &lease, |_| Ok(())).await
     }
 
     /// Waits, for a limited time, until no other node refreshes the source.
-    async fn lease(&self, source: &SourceId) -> Result<Lease, CommandError> {
+    async fn wait_for_lease(&self, source: &SourceId) -> Result<JournalLease, CommandError> {
         let free = async {
             loop {
-                if let Some(lease) = self.catalog.journal().lease(lease_name(source)).await? {
+                if let Some(lease) =
+                    self.catalog.journal().acquire_lease(lease_name(source)).await?
+                {
                     return Ok(lease);
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(LEASE_POLL_INTERVAL).await;
             }
         };
-        match tokio::time::timeout(TURN_WITHIN, free).await {
+        match tokio::time::timeout(LEASE_TIMEOUT, free).await {
             Ok(lease) => lease,
-            Err(_) => Err(being_refreshed(source)),
+            Err(_) => Err(already_refreshing(source)),
         }
     }
 
     /// Carries out one refresh under the lease, if the condition holds when it begins.
-    async fn carry_out(
+    async fn refresh_with_lease(
         &self,
         source: &SourceId,
         force: bool,
-        context: &Context,
-        lease: &Lease,
-        condition: impl Fn(&Snapshot) -> Result<(), Refusal> + Send,
+        context: &ChangeContext,
+        lease: &JournalLease,
+        condition: impl Fn(&Snapshot) -> Result<(), CommandRefusal> + Send,
     ) -> Result<RefreshResult, CommandError> {
         let start = Instant::now();
         let begin = Command::Source(source.clone(), SourceCommand::StartSync);
         self.catalog.execute_if(begin, condition, context.clone(), None).await?;
-        self.wakes.answer(source);
-        let found = self.discover(source).await?;
+        self.refresh_requests.remove_request(source);
+        let found = self.discover_source(source).await?;
         if !lease.is_held() {
             // Another node may have begun a refresh: its inventory counts.
-            return Err(being_refreshed(source));
+            return Err(already_refreshing(source));
         }
         let mut result = match found {
             Ok(found) => {
                 let force = force || self.is_declared(source);
-                self.ingest(result::shortened(found.inventory), force, context).await?
+                self.ingest_inventory(result::truncate_warnings(found.inventory), force, context)
+                    .await?
             }
-            Err(error) => self.fail(source, error, context).await?,
+            Err(error) => self.record_failure(source, error, context).await?,
         };
         let took = start.elapsed();
-        self.telemetry.refreshed(source, result.success, took);
+        self.telemetry.record_refresh(source, result.success, took);
         result.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
@@ -170,135 +177,151 @@ impl Refresher {
     }
 
     /// Discovers the source as it is configured now. The outer error means that it was removed meanwhile.
-    async fn discover(&self, source: &SourceId) -> Result<Result<Found, SyncError>, CommandError> {
+    async fn discover_source(
+        &self,
+        source: &SourceId,
+    ) -> Result<Result<DiscoveredInventory, SyncError>, CommandError> {
         let snapshot = self.catalog.snapshot();
         let Some(entry) = snapshot.source(source) else {
             let id = source.to_string();
-            return Err(Refusal::NotFound { what: "source", id }.into());
+            return Err(CommandRefusal::NotFound { what: "source", id }.into());
         };
-        let asked = self.ask(source, &entry.source.profile);
-        Ok(match tokio::time::timeout(DISCOVERED_WITHIN, asked).await {
-            Ok(found) => found.map_err(|error| failure(&error)),
-            Err(_) => Err(too_slow(entry.source.profile.settings.kind())),
+        let asked = self.discover_with_token_retry(source, &entry.source.profile);
+        Ok(match tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await {
+            Ok(found) => found.map_err(|error| sync_error(&error)),
+            Err(_) => Err(discovery_timeout(entry.source.profile.settings.kind())),
         })
     }
 
     /// Discovers again, once, if the source rejects a cached token: its issuer may have revoked it.
-    async fn ask(
+    async fn discover_with_token_retry(
         &self,
         source: &SourceId,
         profile: &SourceProfile,
-    ) -> Result<Found, NotDiscovered> {
+    ) -> Result<DiscoveredInventory, SourceDiscoveryError> {
         let mut held = None;
-        let asked = self.ask_once(source, profile, &mut held).await;
+        let asked = self.discover_once(source, profile, &mut held).await;
         match (asked, held) {
-            (Err(error), Some(held)) if error.is_refused() && self.keyring.refused(&held).await => {
-                self.ask_once(source, profile, &mut None).await
+            (Err(error), Some(held))
+                if error.is_unauthorized() && self.keyring.invalidate_token(&held).await =>
+            {
+                self.discover_once(source, profile, &mut None).await
             }
             (asked, _) => asked,
         }
     }
 
     /// Discovers once; `held` receives the requested token that the source was shown.
-    async fn ask_once(
+    async fn discover_once(
         &self,
         source: &SourceId,
         profile: &SourceProfile,
-        held: &mut Option<Held>,
-    ) -> Result<Found, NotDiscovered> {
+        held: &mut Option<CachedToken>,
+    ) -> Result<DiscoveredInventory, SourceDiscoveryError> {
         let secrets = self.secrets.as_deref();
         match &profile.settings {
-            Settings::Mcp { .. } => {}
-            Settings::Builtin {} => return Ok(built_in(source)?),
-            Settings::Workflow { documents } => {
-                return Ok(workflows::discover(source.clone(), documents.clone()).await?);
+            SourceSettings::Mcp { .. } => {}
+            SourceSettings::Builtin {} => return Ok(builtin_inventory(source)?),
+            SourceSettings::Workflow { documents } => {
+                return Ok(workflows::discover_workflows(source.clone(), documents.clone()).await?);
             }
-            Settings::Custom(settings) => {
+            SourceSettings::Custom(settings) => {
                 let (source, url) = (source.clone(), profile.url.clone());
-                return Ok(custom::discover(source, url, settings.clone()).await?);
+                return Ok(custom::discover_custom(source, url, settings.clone()).await?);
             }
-            Settings::Openapi(_) | Settings::HttpManifest {} => {
-                let client = self.showing(source, profile, held).await?;
-                return Ok(discovery::discover(source, profile, &client).await?);
+            SourceSettings::Openapi(_) | SourceSettings::HttpManifest {} => {
+                let client = self.client_with_credential(source, profile, held).await?;
+                return Ok(discovery::discover_source(source, profile, &client).await?);
             }
         }
-        let carried = self.keyring.carried_to_list(&For::source(source, profile), secrets).await;
-        let (carried, lacking) = carried.map_err(NotDiscovered::Credential)?;
+        let carried = self
+            .keyring
+            .mcp_discovery_auth(&CredentialScope::for_source(source, profile), secrets)
+            .await;
+        let (carried, lacking) = carried.map_err(SourceDiscoveryError::Credential)?;
         *held = carried.token.clone();
-        let found = self.list(source, profile, carried).await;
+        let found = self.list_mcp_server(source, profile, carried).await;
         match lacking {
             // The source requires the token that could not be obtained.
-            Some(why) if found.as_ref().is_err_and(NotDiscovered::is_refused) => {
-                Err(NotDiscovered::Credential(why))
+            Some(why) if found.as_ref().is_err_and(SourceDiscoveryError::is_unauthorized) => {
+                Err(SourceDiscoveryError::Credential(why))
             }
             _ => found,
         }
     }
 
     /// The inventory that an MCP server offers to a client with this token and these headers.
-    async fn list(
+    async fn list_mcp_server(
         &self,
         source: &SourceId,
         profile: &SourceProfile,
-        carried: Carried,
-    ) -> Result<Found, NotDiscovered> {
+        carried: RequestAuth,
+    ) -> Result<DiscoveredInventory, SourceDiscoveryError> {
         let secrets = self.secrets.as_deref();
         let upstream = self.upstreams.for_discovery(source, profile, secrets, carried).await?;
-        Ok(discovery::mcp::discover(source, &upstream.connection).await?)
+        Ok(discovery::mcp::discover_mcp(source, &upstream.connection).await?)
     }
 
     /// A client that sends the source's credential to the source's origin, if the credential is the same for all
     /// agents.
-    async fn showing(
+    async fn client_with_credential(
         &self,
         source: &SourceId,
         profile: &SourceProfile,
-        held: &mut Option<Held>,
-    ) -> Result<HttpClient, NotDiscovered> {
-        let (at, secrets) = (origin(profile), self.secrets.as_deref());
-        let client = self.client.allowing_texts(&profile.allow);
+        held: &mut Option<CachedToken>,
+    ) -> Result<HttpClient, SourceDiscoveryError> {
+        let (at, secrets) = (credential_origin(profile), self.secrets.as_deref());
+        let client = self.client.with_allowed_texts(&profile.allow);
         let client = client.unwrap_or_else(|_| self.client.clone());
-        let client = self.keyring.identified(&client, (source, profile), at.clone(), secrets).await;
-        let client = client.map_err(NotDiscovered::Credential)?;
+        let client = self
+            .keyring
+            .client_with_certificate(&client, (source, profile), at.clone(), secrets)
+            .await;
+        let client = client.map_err(SourceDiscoveryError::Credential)?;
         let (Some(at), false) = (at, profile.auth.is_per_agent()) else {
             return Ok(client);
         };
-        let wanted = For::source(source, profile);
-        let given = self.keyring.given(&wanted, Whose::Ours, secrets).await;
-        let (given, token) = given.map_err(NotDiscovered::Credential)?;
+        let wanted = CredentialScope::for_source(source, profile);
+        let given = self.keyring.http_credentials(&wanted, OnBehalfOf::Toolcrib, secrets).await;
+        let (given, token) = given.map_err(SourceDiscoveryError::Credential)?;
         *held = token;
-        match given.own.and_then(|own| own.shown(at)) {
-            Some(shown) => Ok(client.showing(shown)),
+        match given.own.and_then(|own| own.for_documents(at)) {
+            Some(shown) => Ok(client.with_credential(shown)),
             None => Ok(client),
         }
     }
 
-    async fn ingest(
+    async fn ingest_inventory(
         &self,
         inventory: Inventory,
         force: bool,
-        context: &Context,
+        context: &ChangeContext,
     ) -> Result<RefreshResult, CommandError> {
         let source = inventory.source.clone();
-        let tools = result::tools(&inventory);
+        let tools = result::refreshed_tools(&inventory);
         let warnings = inventory.warnings.clone();
-        let change = Change::of(&self.catalog.snapshot(), &inventory);
-        if let Err(error) = self.changes.allow(&source, change, force, self.clock.now()) {
-            let failed = self.fail(&source, error, context).await?;
-            return Ok(failed.held_back(tools, warnings));
+        let change = InventoryChange::from_inventory(&self.catalog.snapshot(), &inventory);
+        if let Err(error) =
+            self.change_limits.count_change(&source, change, force, self.clock.now())
+        {
+            let failed = self.record_failure(&source, error, context).await?;
+            return Ok(failed.with_rejected_inventory(tools, warnings));
         }
         let command = Command::Ingest { inventory: Box::new(inventory), force };
         let error = match self.catalog.execute(command, context.clone(), None).await {
             Ok(executed) => {
                 let result: RefreshResult = serde_json::from_value(executed.answer)
                     .expect("an ingest answers with a result");
-                return Ok(RefreshResult { tools, ..result }.in_view_of(&self.catalog.snapshot()));
+                return Ok(RefreshResult { tools, ..result }
+                    .with_catalog_findings(&self.catalog.snapshot()));
             }
-            Err(CommandError::Refused(refusal @ Refusal::ShrinksTooMuch { .. })) => {
+            Err(CommandError::Refused(refusal @ CommandRefusal::ShrinksTooMuch { .. })) => {
                 let message = refusal.to_string().into();
                 SyncError { code: "inventory_shrinks".into(), message }
             }
-            Err(error @ CommandError::Refused(Refusal::NotFound { .. })) => return Err(error),
+            Err(error @ CommandError::Refused(CommandRefusal::NotFound { .. })) => {
+                return Err(error);
+            }
             Err(CommandError::Refused(refusal)) => {
                 SyncError { code: "save_failed".into(), message: refusal.to_string().into() }
             }
@@ -314,35 +337,36 @@ impl Refresher {
             )) => SyncError { code: "save_failed".into(), message: error.to_string().into() },
             Err(error) => return Err(error),
         };
-        let failed = self.fail(&source, error, context).await?;
-        Ok(failed.held_back(tools, warnings))
+        let failed = self.record_failure(&source, error, context).await?;
+        Ok(failed.with_rejected_inventory(tools, warnings))
     }
 
     /// Records a failure; the result contains it too.
-    async fn fail(
+    async fn record_failure(
         &self,
         source: &SourceId,
         error: SyncError,
-        context: &Context,
+        context: &ChangeContext,
     ) -> Result<RefreshResult, CommandError> {
         tracing::warn!(%source, code = %error.code, "source `{source}` was not refreshed: {}", error.message);
-        self.tell(source, SourceCommand::FailSync(error.clone()), context).await?;
+        self.execute_source_command(source, SourceCommand::FailSync(error.clone()), context)
+            .await?;
         let snapshot = self.catalog.snapshot();
         let known = snapshot.source(source).and_then(|entry| entry.source.inventory.as_ref());
         Ok(RefreshResult::failed(source, known, error))
     }
 
-    async fn tell(
+    async fn execute_source_command(
         &self,
         source: &SourceId,
         command: SourceCommand,
-        context: &Context,
+        context: &ChangeContext,
     ) -> Result<(), CommandError> {
         let command = Command::Source(source.clone(), command);
         self.catalog.execute(command, context.clone(), None).await.map(drop)
     }
 
-    fn turn(&self, source: &SourceId) -> Turn {
+    fn source_turn(&self, source: &SourceId) -> RefreshTurn {
         let mut turns = self.turns.lock().expect("no one panics while holding the turns");
         // Drop locks without waiters; they are created again when needed.
         turns.retain(|_, turn| 1 < Arc::strong_count(turn));
@@ -355,21 +379,21 @@ fn lease_name(source: &SourceId) -> String {
     format!("refresh {source}")
 }
 
-fn being_refreshed(source: &SourceId) -> CommandError {
-    Refusal::BeingRefreshed { id: source.to_string() }.into()
+fn already_refreshing(source: &SourceId) -> CommandError {
+    CommandRefusal::BeingRefreshed { id: source.to_string() }.into()
 }
 
 /// The built-in tools of this version.
-fn built_in(source: &SourceId) -> Result<Found, DiscoveryError> {
-    let inventory = builtin::inventory(source)?;
-    Ok(Found { inventory, operations: builtin::ALL.len() })
+fn builtin_inventory(source: &SourceId) -> Result<DiscoveredInventory, DiscoveryError> {
+    let inventory = builtin::builtin_inventory(source)?;
+    Ok(DiscoveredInventory { inventory, operations: builtin::BUILTIN_TOOLS.len() })
 }
 
-fn too_slow(kind: Kind) -> SyncError {
-    let seconds = DISCOVERED_WITHIN.as_secs();
+fn discovery_timeout(kind: SourceKind) -> SyncError {
+    let seconds = DISCOVERY_TIMEOUT.as_secs();
     let message = format!("the source has not said what it offers within {seconds} seconds");
     let code = match kind {
-        Kind::Mcp => "mcp_list_failed",
+        SourceKind::Mcp => "mcp_list_failed",
         _ => "spec_fetch_failed",
     };
     SyncError { code: code.into(), message: message.into() }
@@ -377,27 +401,27 @@ fn too_slow(kind: Kind) -> SyncError {
 
 /// Why a source gave no inventory.
 #[derive(Debug, thiserror::Error)]
-enum NotDiscovered {
+enum SourceDiscoveryError {
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
     #[error(transparent)]
-    Workflow(#[from] InvalidDocument),
+    Workflow(#[from] InvalidWorkflowDocument),
     #[error(transparent)]
-    Custom(#[from] InvalidCustom),
-    #[error("{}", .0.in_full())]
-    Credential(Failure),
+    Custom(#[from] InvalidCustomSettings),
+    #[error("{}", .0.full_message())]
+    Credential(CallFailure),
 }
 
-impl NotDiscovered {
+impl SourceDiscoveryError {
     /// Whether the source rejected the credential.
-    fn is_refused(&self) -> bool {
+    fn is_unauthorized(&self) -> bool {
         matches!(
             self,
             Self::Discovery(
-                DiscoveryError::Status { status: 401, .. }
-                    | DiscoveryError::Mcp(McpError::Unauthorized { status: 401, .. })
+                DiscoveryError::UnexpectedStatus { status: 401, .. }
+                    | DiscoveryError::McpListFailed(McpError::Unauthorized { status: 401, .. })
             ) | Self::Upstream(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. }))
         )
     }
@@ -405,16 +429,16 @@ impl NotDiscovered {
 
 /// The error and its causes in one sentence. None of them contains a secret; quoted text of an upstream is converted to
 /// plain text here, before it is stored, logged and shown.
-fn failure(error: &NotDiscovered) -> SyncError {
+fn sync_error(error: &SourceDiscoveryError) -> SyncError {
     let code = match error {
-        NotDiscovered::Discovery(error) => error.code(),
-        NotDiscovered::Upstream(_) => "mcp_connect_failed",
-        NotDiscovered::Workflow(_) | NotDiscovered::Custom(_) => "spec_parse_failed",
-        NotDiscovered::Credential(failure) => match failure.code {
+        SourceDiscoveryError::Discovery(error) => error.code(),
+        SourceDiscoveryError::Upstream(_) => "mcp_connect_failed",
+        SourceDiscoveryError::Workflow(_) | SourceDiscoveryError::Custom(_) => "spec_parse_failed",
+        SourceDiscoveryError::Credential(failure) => match failure.code {
             ErrorCode::ClientCredentialsFailed => "client_credentials_failed",
             _ => "credential_unusable",
         },
     };
-    let message = model::plain_line(&model::sentence(error)).into();
+    let message = model::printable_line(&model::format_error_chain(error)).into();
     SyncError { code: code.into(), message }
 }

@@ -21,21 +21,21 @@ use model::ToolResult;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use self::registered::{Registered, RegisteredTool};
-use crate::call::{CallContext, NoAnswer};
+use self::registered::{RegisteredItems, RegisteredTool};
+use crate::call::{CallContext, InputError};
 use crate::provider::{
-    Calling, Changes, Coming, Listed, Lists as _, ProvidedTool, ProviderError, ToolProvider,
-    Unfinished, caught,
+    CompletionRequest, GuardedLists as _, OfferListing, ProvidedTool, ProviderChanges,
+    ProviderError, ProviderFuture, ToolCallFuture, ToolProvider, catch_provider_panic,
 };
 
 pub use self::error::RegisterError;
-pub use self::handler::Handler;
-pub use self::prompt::{Prompt, PromptMessage, Role};
-pub use self::resource::{Contents, Resource, ResourceTemplate};
+pub use self::handler::ToolHandler;
+pub use self::prompt::{Prompt, PromptMessage, PromptRole};
+pub use self::resource::{Resource, ResourceContents, ResourceTemplate};
 pub use self::result::{BoxError, IntoResult, Json};
 
 /// Providers in order of precedence.
-pub(crate) type Providers = Arc<Vec<Arc<dyn ToolProvider>>>;
+pub(crate) type ProviderList = Arc<Vec<Arc<dyn ToolProvider>>>;
 
 /// Tools, prompts and resources of an embedder's code. Cheap to clone; all clones are the same registry.
 ///
@@ -65,19 +65,19 @@ pub(crate) type Providers = Arc<Vec<Arc<dyn ToolProvider>>>;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Registry(Arc<Inner>);
+pub struct Registry(Arc<RegistryInner>);
 
-struct Inner {
-    registered: Arc<Registered>,
+struct RegistryInner {
+    registered: Arc<RegisteredItems>,
     /// The registered items as a provider, then the added providers.
     providers: ArcSwap<Vec<Arc<dyn ToolProvider>>>,
 }
 
 impl Default for Registry {
     fn default() -> Self {
-        let registered = Arc::new(Registered::default());
+        let registered = Arc::new(RegisteredItems::default());
         let first: Arc<dyn ToolProvider> = Arc::clone(&registered) as _;
-        Self(Arc::new(Inner { registered, providers: ArcSwap::from_pointee(vec![first]) }))
+        Self(Arc::new(RegistryInner { registered, providers: ArcSwap::from_pointee(vec![first]) }))
     }
 }
 
@@ -88,7 +88,7 @@ impl Registry {
     }
 
     /// A registry with one provider.
-    pub fn of(provider: Arc<dyn ToolProvider>) -> Self {
+    pub fn from_provider(provider: Arc<dyn ToolProvider>) -> Self {
         let registry = Self::default();
         registry.add_provider(provider);
         registry
@@ -99,12 +99,12 @@ impl Registry {
     /// A handler is a function or a closure that returns a future. It takes nothing, the arguments, or the arguments
     /// and the [`CallContext`], to report progress, ask the user and observe cancellation. Arguments are either a
     /// struct, whose schema becomes the tool's, or a `Map<String, Value>` with an explicit schema
-    /// ([`ProvidedTool::taking`]). The handler returns a string, [`Json`], a [`ToolResult`], or a `Result` of one of
+    /// ([`ProvidedTool::with_input_schema`]). The handler returns a string, [`Json`], a [`ToolResult`], or a `Result` of one of
     /// them. An error or a panic becomes the result `Error: …`.
     pub fn register_tool<Takes>(
         &self,
         tool: ProvidedTool,
-        handler: impl Handler<Takes>,
+        handler: impl ToolHandler<Takes>,
         keywords: &[&str],
     ) -> Result<(), RegisterError> {
         let tool = RegisteredTool::new(tool, handler, keywords)?;
@@ -131,34 +131,35 @@ impl Registry {
 
     /// Reports that the content of a resource changed: subscribers are notified.
     pub fn resource_changed(&self, uri: &str) {
-        self.0.registered.change(|changes| changes.update(uri));
+        self.0.registered.report_change(|changes| changes.record_resource_update(uri));
     }
 
     /// Adds a provider after the existing ones. A provider that is already there keeps its position. A registry must
     /// not be added to itself or to one that it contains: listing would never end.
     pub fn add_provider(&self, provider: Arc<dyn ToolProvider>) {
         self.0.providers.rcu(|known| {
-            let is_there = known.iter().any(|one| is_same(one, &provider));
+            let is_there = known.iter().any(|one| is_same_provider(one, &provider));
             let added = Some(&provider).filter(|_| !is_there);
             known.iter().chain(added).cloned().collect::<Vec<_>>()
         });
-        self.changed_by(&*provider);
+        self.report_provider_change(&*provider);
     }
 
     /// Removes a provider; returns whether it was there. Running calls continue.
     pub fn remove_provider(&self, provider: &Arc<dyn ToolProvider>) -> bool {
         let before = self.0.providers.rcu(|known| {
-            known.iter().filter(|one| !is_same(one, provider)).cloned().collect::<Vec<_>>()
+            known.iter().filter(|one| !is_same_provider(one, provider)).cloned().collect::<Vec<_>>()
         });
-        self.changed_by(&**provider);
-        before.iter().any(|one| is_same(one, provider))
+        self.report_provider_change(&**provider);
+        before.iter().any(|one| is_same_provider(one, provider))
     }
 
     /// Reports changes of the lists that a provider contributes to.
-    fn changed_by(&self, provider: &dyn ToolProvider) {
-        let has_prompts = !provider.prompts().is_empty();
-        let has_resources = !provider.resources().is_empty() || !provider.templates().is_empty();
-        self.0.registered.change(|changes| {
+    fn report_provider_change(&self, provider: &dyn ToolProvider) {
+        let has_prompts = !provider.prompts_or_empty().is_empty();
+        let has_resources =
+            !provider.resources_or_empty().is_empty() || !provider.templates_or_empty().is_empty();
+        self.0.registered.report_change(|changes| {
             changes.tools += 1;
             changes.prompts += u64::from(has_prompts);
             changes.resources += u64::from(has_resources);
@@ -166,39 +167,39 @@ impl Registry {
     }
 
     /// The registered items as a provider, then the added providers.
-    pub(crate) fn providers(&self) -> Providers {
+    pub(crate) fn provider_list(&self) -> ProviderList {
         self.0.providers.load_full()
     }
 
     /// Calls a tool for a caller that receives no progress and cannot be asked. The result also reports failures.
     pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> ToolResult {
-        self.call_with(name, arguments, &CallContext::silent()).await
+        self.call_in_context(name, arguments, &CallContext::silent()).await
     }
 
-    /// Calls a tool for any caller; create the context with a [`NewCall`](crate::NewCall). The update channel closes
+    /// Calls a tool for any caller; create the context with a [`CallBuilder`](crate::CallBuilder). The update channel closes
     /// when the call is dropped.
     ///
     /// [`ToolProvider::call_tool`] is for code that wraps the registry as a provider. There, a panic of a handler
     /// propagates, and the context does not learn that the call is over.
-    pub async fn call_with(
+    pub async fn call_in_context(
         &self,
         name: &str,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> ToolResult {
-        let _awaited = call.awaited();
-        let called = caught(name, || self.call_tool(name, arguments, call)).await;
-        called.unwrap_or_else(|error| error.into_result_of_tool())
+        let _awaited = call.guard();
+        let called = catch_provider_panic(name, || self.call_tool(name, arguments, call)).await;
+        called.unwrap_or_else(|error| error.into_error_result())
     }
 }
 
 /// All tools with their providers; of several with one name, the first.
-pub(crate) fn offers(
+pub(crate) fn collect_tools(
     providers: &[Arc<dyn ToolProvider>],
 ) -> Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)> {
     let mut taken = HashSet::new();
     let all = providers.iter().flat_map(|provider| {
-        provider.tools().into_iter().map(move |tool| (tool, Arc::clone(provider)))
+        provider.tools_or_empty().into_iter().map(move |tool| (tool, Arc::clone(provider)))
     });
     let first = all.filter(|(tool, _)| {
         let is_free = taken.insert(tool.name.clone());
@@ -210,23 +211,23 @@ pub(crate) fn offers(
     first.collect()
 }
 
-fn is_same(one: &Arc<dyn ToolProvider>, two: &Arc<dyn ToolProvider>) -> bool {
+fn is_same_provider(one: &Arc<dyn ToolProvider>, two: &Arc<dyn ToolProvider>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(two))
 }
 
 /// Keeps the first item of each key.
-fn first_of_each(listed: impl Iterator<Item = Arc<Listed>>) -> Vec<Arc<Listed>> {
+fn dedup_by_key(listed: impl Iterator<Item = Arc<OfferListing>>) -> Vec<Arc<OfferListing>> {
     let mut taken = HashSet::new();
     listed.filter(|one| taken.insert(one.key.clone())).collect()
 }
 
 impl ToolProvider for Registry {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
-        offers(&self.providers()).into_iter().map(|(tool, _)| tool).collect()
+        collect_tools(&self.provider_list()).into_iter().map(|(tool, _)| tool).collect()
     }
 
     fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
-        self.providers().iter().find_map(|provider| provider.get_tool(name))
+        self.provider_list().iter().find_map(|provider| provider.get_tool(name))
     }
 
     fn call_tool<'a>(
@@ -234,13 +235,13 @@ impl ToolProvider for Registry {
         name: &'a str,
         arguments: Map<String, Value>,
         call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         // Most tools are registered ones: this path avoids one allocation.
-        if let Some(tool) = self.0.registered.tool(name) {
-            return tool.call(arguments, call);
+        if let Some(tool) = self.0.registered.find_tool(name) {
+            return tool.call_handler(arguments, call);
         }
         Box::pin(async move {
-            let providers = self.providers();
+            let providers = self.provider_list();
             match providers.iter().find(|provider| provider.get_tool(name).is_some()) {
                 Some(provider) => provider.call_tool(name, arguments, call).await,
                 None => Err(ProviderError::ToolNotFound { name: name.into() }),
@@ -248,8 +249,8 @@ impl ToolProvider for Registry {
         })
     }
 
-    fn list_prompts(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().iter().flat_map(|provider| provider.prompts()))
+    fn list_prompts(&self) -> Vec<Arc<OfferListing>> {
+        dedup_by_key(self.provider_list().iter().flat_map(|provider| provider.prompts_or_empty()))
     }
 
     fn get_prompt<'a>(
@@ -257,11 +258,11 @@ impl ToolProvider for Registry {
         name: &'a str,
         arguments: Map<String, Value>,
         call: &'a CallContext,
-    ) -> Coming<'a, Map<String, Value>> {
+    ) -> ProviderFuture<'a, Map<String, Value>> {
         Box::pin(async move {
-            let providers = self.providers();
+            let providers = self.provider_list();
             let has = |provider: &&Arc<dyn ToolProvider>| {
-                provider.prompts().iter().any(|prompt| *prompt.key == *name)
+                provider.prompts_or_empty().iter().any(|prompt| *prompt.key == *name)
             };
             match providers.iter().find(has) {
                 Some(provider) => provider.get_prompt(name, arguments, call).await,
@@ -270,22 +271,22 @@ impl ToolProvider for Registry {
         })
     }
 
-    fn list_resources(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().iter().flat_map(|provider| provider.resources()))
+    fn list_resources(&self) -> Vec<Arc<OfferListing>> {
+        dedup_by_key(self.provider_list().iter().flat_map(|provider| provider.resources_or_empty()))
     }
 
-    fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
-        let providers = self.providers();
-        first_of_each(providers.iter().flat_map(|provider| provider.templates()))
+    fn list_resource_templates(&self) -> Vec<Arc<OfferListing>> {
+        let providers = self.provider_list();
+        dedup_by_key(providers.iter().flat_map(|provider| provider.templates_or_empty()))
     }
 
     fn read_resource<'a>(
         &'a self,
         uri: &'a str,
         call: &'a CallContext,
-    ) -> Coming<'a, Option<Map<String, Value>>> {
+    ) -> ProviderFuture<'a, Option<Map<String, Value>>> {
         Box::pin(async move {
-            for provider in self.providers().iter() {
+            for provider in self.provider_list().iter() {
                 if let Some(read) = provider.read_resource(uri, call).await? {
                     return Ok(Some(read));
                 }
@@ -294,30 +295,32 @@ impl ToolProvider for Registry {
         })
     }
 
-    fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
-        self.providers().iter().find_map(|provider| provider.complete(unfinished))
+    fn complete(&self, unfinished: &CompletionRequest) -> Option<Vec<String>> {
+        self.provider_list().iter().find_map(|provider| provider.complete(unfinished))
     }
 
-    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
-        self.providers().iter().flat_map(|provider| provider.changes()).collect()
+    fn changes(&self) -> Vec<watch::Receiver<ProviderChanges>> {
+        self.provider_list().iter().flat_map(|provider| provider.changes()).collect()
     }
 }
 
 impl ProviderError {
     /// The error message for agents, in the format of requirement B5.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn agent_message(&self) -> String {
         match self {
             Self::ToolNotFound { .. } => self.to_string(),
             Self::Invalid(_)
             | Self::Failed(_)
             | Self::Protocol { .. }
-            | Self::NoAnswer(NoAnswer::Later | NoAnswer::Unable(_) | NoAnswer::Refused(_)) => {
+            | Self::Input(
+                InputError::Pending | InputError::Unsupported(_) | InputError::Refused(_),
+            ) => {
                 format!("Error: {self}")
             }
         }
     }
 
-    fn into_result_of_tool(self) -> ToolResult {
-        ToolResult { is_error: true, ..result::text(self.told()) }
+    fn into_error_result(self) -> ToolResult {
+        ToolResult { is_error: true, ..result::text_result(self.agent_message()) }
     }
 }

@@ -7,59 +7,61 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{Key, Policies};
+use access::{GrantKey, PolicySet};
 use arc_swap::{ArcSwap, Guard};
 use catalog::Snapshot;
 use catalog::policy::Policy;
-use model::{Cache, Claims, GroupId, PolicyId};
+use model::{Claims, GroupId, LruCache, PolicyId};
 
 use crate::toolset::Toolset;
 
 /// Limits of the cache of resolved toolsets.
 #[derive(Clone, Copy, Debug)]
-pub struct CacheLimits {
+pub struct ToolsetCacheLimits {
     /// How long a resolved toolset stays in the cache. After a change it is never used, however long this is.
     pub time_to_live: Duration,
     /// The size of all resolved toolsets together, in bytes.
     pub max_bytes: u64,
 }
 
-impl Default for CacheLimits {
+impl Default for ToolsetCacheLimits {
     fn default() -> Self {
         Self { time_to_live: Duration::from_secs(300), max_bytes: 128 << 20 }
     }
 }
 
 /// Decides which tools agents have.
-pub(crate) struct Resolver {
-    compiled: ArcSwap<Compiled>,
-    kept: Cache<(u64, Key), Arc<Toolset>>,
+pub(crate) struct ToolsetResolver {
+    compiled: ArcSwap<CompiledPolicies>,
+    toolsets: LruCache<(u64, GrantKey), Arc<Toolset>>,
     /// Keyed by the serial of the whole toolset and the group.
-    narrowed: Cache<(u64, GroupId), Arc<Toolset>>,
+    narrowed: LruCache<(u64, GroupId), Arc<Toolset>>,
 }
 
 /// The policies of a snapshot, compiled for evaluation.
 #[derive(Default)]
-struct Compiled {
+struct CompiledPolicies {
     from: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
-    policies: Policies,
+    policies: PolicySet,
 }
 
-impl Resolver {
-    pub(crate) fn new(limits: CacheLimits) -> Self {
-        let weight = |(_, key): &(u64, Key), toolset: &Arc<Toolset>| {
-            u32::try_from(toolset.size() + key.size() + 64).unwrap_or(u32::MAX)
+impl ToolsetResolver {
+    pub(crate) fn new(limits: ToolsetCacheLimits) -> Self {
+        let weight = |(_, key): &(u64, GrantKey), toolset: &Arc<Toolset>| {
+            u32::try_from(toolset.memory_bytes() + key.memory_size() + 64).unwrap_or(u32::MAX)
         };
-        let kept = Cache::weighing(limits.max_bytes, weight).lasting(limits.time_to_live);
+        let kept =
+            LruCache::with_weight(limits.max_bytes, weight).with_time_to_live(limits.time_to_live);
         let weight = |_: &(u64, GroupId), toolset: &Arc<Toolset>| {
-            u32::try_from(toolset.size() + 128).unwrap_or(u32::MAX)
+            u32::try_from(toolset.memory_bytes() + 128).unwrap_or(u32::MAX)
         };
-        let narrowed = Cache::weighing(limits.max_bytes / 4, weight).lasting(limits.time_to_live);
-        Self { compiled: ArcSwap::default(), kept, narrowed }
+        let narrowed = LruCache::with_weight(limits.max_bytes / 4, weight)
+            .with_time_to_live(limits.time_to_live);
+        Self { compiled: ArcSwap::default(), toolsets: kept, narrowed }
     }
 
     /// The part of a toolset that belongs to one of its groups.
-    pub(crate) fn narrowed(
+    pub(crate) fn narrow_to_group(
         &self,
         snapshot: &Snapshot,
         toolset: &Toolset,
@@ -69,52 +71,53 @@ impl Resolver {
         if let Some(kept) = self.narrowed.get(&key) {
             return Some(kept);
         }
-        let part = Arc::new(toolset.narrowed(snapshot, group)?);
+        let part = Arc::new(toolset.narrow_to_group(snapshot, group)?);
         self.narrowed.insert(key, Arc::clone(&part));
         Some(part)
     }
 
     /// The tools of an agent with these claims.
-    pub(crate) fn toolset(&self, snapshot: &Snapshot, claims: &Claims) -> Arc<Toolset> {
-        let compiled = self.compiled(snapshot);
-        let key = (snapshot.generation(), compiled.policies.key(claims));
-        self.kept.get(&key).unwrap_or_else(|| {
-            let toolset = Arc::new(Toolset::resolve(snapshot, compiled.policies.resolve(claims)));
-            self.kept.insert(key, Arc::clone(&toolset));
+    pub(crate) fn resolve_toolset(&self, snapshot: &Snapshot, claims: &Claims) -> Arc<Toolset> {
+        let compiled = self.current_policies(snapshot);
+        let key = (snapshot.generation(), compiled.policies.grant_key(claims));
+        self.toolsets.get(&key).unwrap_or_else(|| {
+            let toolset =
+                Arc::new(Toolset::resolve(snapshot, compiled.policies.resolve_grant(claims)));
+            self.toolsets.insert(key, Arc::clone(&toolset));
             toolset
         })
     }
 
-    fn compiled(&self, snapshot: &Snapshot) -> Guard<Arc<Compiled>> {
+    fn current_policies(&self, snapshot: &Snapshot) -> Guard<Arc<CompiledPolicies>> {
         let now = self.compiled.load();
         if Arc::ptr_eq(&now.from, snapshot.policies_by_id()) {
             return now;
         }
-        let fresh = Arc::new(Compiled::of(snapshot));
+        let fresh = Arc::new(CompiledPolicies::from_snapshot(snapshot));
         self.compiled.store(Arc::clone(&fresh));
         Guard::from_inner(fresh)
     }
 }
 
-impl Compiled {
-    fn of(snapshot: &Snapshot) -> Self {
+impl CompiledPolicies {
+    fn from_snapshot(snapshot: &Snapshot) -> Self {
         Self { from: Arc::clone(snapshot.policies_by_id()), policies: active_policies(snapshot) }
     }
 }
 
 /// The active policies of a snapshot, compiled for evaluation.
-pub(crate) fn active_policies(snapshot: &Snapshot) -> Policies {
+pub(crate) fn active_policies(snapshot: &Snapshot) -> PolicySet {
     let active = snapshot.policies().filter(|policy| policy.active);
-    Policies::compile(active.map(|policy| (&policy.id, &policy.rules)))
+    PolicySet::compile(active.map(|policy| (&policy.id, &policy.rules)))
 }
 
 /// Resolves a toolset without any cache: for past snapshots, and for hypothetical ones.
-pub(crate) fn resolve(snapshot: &Snapshot, claims: &Claims) -> Toolset {
-    Toolset::resolve(snapshot, active_policies(snapshot).resolve(claims))
+pub(crate) fn resolve_uncached(snapshot: &Snapshot, claims: &Claims) -> Toolset {
+    Toolset::resolve(snapshot, active_policies(snapshot).resolve_grant(claims))
 }
 
 /// Resolves a toolset without any cache, including the tools of its groups that are not served.
 pub(crate) fn resolve_with_unserved(snapshot: &Snapshot, claims: &Claims) -> Toolset {
     let all = snapshot.tools().map(|entry| entry.slot).collect();
-    Toolset::within(snapshot, active_policies(snapshot).resolve(claims), &all)
+    Toolset::resolve_within(snapshot, active_policies(snapshot).resolve_grant(claims), &all)
 }

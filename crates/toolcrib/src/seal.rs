@@ -10,10 +10,10 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-const NONCE: usize = 12;
+const NONCE_BYTES: usize = 12;
 
 /// An unguessable random id, as 32 hexadecimal digits.
-pub fn random() -> String {
+pub fn random_id() -> String {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -21,11 +21,11 @@ pub fn random() -> String {
 
 /// Encrypts and decrypts state that clients store.
 #[derive(Clone)]
-pub struct Seal(Arc<RandomizedNonceKey>);
+pub struct StateCipher(Arc<RandomizedNonceKey>);
 
-impl Seal {
+impl StateCipher {
     /// A cipher with a random key: only this process can decrypt its texts.
-    pub fn random() -> Self {
+    pub fn with_random_key() -> Self {
         let mut key = [0; 32];
         aws_lc_rs::rand::fill(&mut key).expect("the system has random numbers");
         Self::new(&key)
@@ -37,9 +37,9 @@ impl Seal {
     }
 
     /// Encrypts content for one purpose and one holder.
-    pub fn close(&self, purpose: &str, holder: &str, content: &[u8]) -> String {
+    pub fn encrypt(&self, purpose: &str, holder: &str, content: &[u8]) -> String {
         let mut body = content.to_vec();
-        let bound = bound(purpose, holder);
+        let bound = associated_data(purpose, holder);
         let nonce = self.0.seal_in_place_append_tag(Aad::from(&bound), &mut body);
         let nonce = nonce.expect("the content is shorter than the cipher's limit");
         body.splice(..0, nonce.as_ref().iter().copied());
@@ -47,21 +47,22 @@ impl Seal {
     }
 
     /// Decrypts a text for this purpose and this holder; `None` if it is not valid for them.
-    pub fn open(&self, purpose: &str, holder: &str, text: &str) -> Option<Vec<u8>> {
+    pub fn decrypt(&self, purpose: &str, holder: &str, text: &str) -> Option<Vec<u8>> {
         let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (nonce, body) = sealed.split_at_checked(NONCE)?;
+        let (nonce, body) = sealed.split_at_checked(NONCE_BYTES)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut body = body.to_vec();
-        let content = self.0.open_in_place(nonce, Aad::from(bound(purpose, holder)), &mut body);
+        let content =
+            self.0.open_in_place(nonce, Aad::from(associated_data(purpose, holder)), &mut body);
         content.ok().map(|content| content.to_vec())
     }
 }
 
-fn bound(purpose: &str, holder: &str) -> Vec<u8> {
+fn associated_data(purpose: &str, holder: &str) -> Vec<u8> {
     format!("{purpose}\0{holder}").into_bytes()
 }
 
-impl fmt::Debug for Seal {
+impl fmt::Debug for StateCipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seal")
     }
@@ -73,14 +74,14 @@ mod tests {
 
     #[test]
     fn only_an_encrypted_text_decrypts_and_only_for_its_holder() {
-        let seal = Seal::random();
-        let text = seal.close("cursor", "ada", b"42");
-        assert_eq!(seal.open("cursor", "ada", &text).as_deref(), Some(&b"42"[..]));
-        assert_ne!(seal.close("cursor", "ada", b"42"), text);
+        let seal = StateCipher::with_random_key();
+        let text = seal.encrypt("cursor", "ada", b"42");
+        assert_eq!(seal.decrypt("cursor", "ada", &text).as_deref(), Some(&b"42"[..]));
+        assert_ne!(seal.encrypt("cursor", "ada", b"42"), text);
         for (purpose, holder) in [("cursor", "eve"), ("session", "ada"), ("cursor\0a", "da")] {
-            assert_eq!(seal.open(purpose, holder, &text), None);
+            assert_eq!(seal.decrypt(purpose, holder, &text), None);
         }
-        assert_eq!(Seal::random().open("cursor", "ada", &text), None);
+        assert_eq!(StateCipher::with_random_key().decrypt("cursor", "ada", &text), None);
         let changed = |at: usize| -> String {
             let flip = |(place, c): (usize, char)| match place == at {
                 true if c == 'A' => 'B',
@@ -90,10 +91,10 @@ mod tests {
             text.chars().enumerate().map(flip).collect()
         };
         for at in 0..text.len() {
-            assert_eq!(seal.open("cursor", "ada", &changed(at)), None, "{at}");
+            assert_eq!(seal.decrypt("cursor", "ada", &changed(at)), None, "{at}");
         }
         for other in ["", "A", "=", "a b", &format!("{text}-TAMPERED"), &"A".repeat(100_000)] {
-            assert_eq!(seal.open("cursor", "ada", other), None);
+            assert_eq!(seal.decrypt("cursor", "ada", other), None);
         }
     }
 }

@@ -17,10 +17,10 @@ use jiff::Timestamp;
 use model::SecretRef;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use self::handed_out::HandedOut;
+use self::handed_out::DisclosedSecrets;
 use self::key::KEY_FROM;
 pub use self::key::SealingKey;
-use self::known::Known;
+use self::known::UnsealedCache;
 
 /// The largest secret, in bytes.
 const LIMIT: u64 = 64 << 10;
@@ -82,19 +82,19 @@ pub enum SecretError {
     Journal(#[from] JournalError),
 }
 
-type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
+type EnvironmentLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// Reads, seals and removes secrets.
-pub struct Secrets {
+pub struct SecretStore {
     journal: Arc<dyn Journal>,
     key: Option<SealingKey>,
     clock: Arc<dyn Clock>,
-    known: Known,
-    environment: Box<Environment>,
-    handed_out: HandedOut,
+    unsealed: UnsealedCache,
+    environment: Box<EnvironmentLookup>,
+    disclosed: DisclosedSecrets,
 }
 
-impl Secrets {
+impl SecretStore {
     /// Uses a journal's database; `environment` looks up variables.
     pub fn new(
         journal: Arc<dyn Journal>,
@@ -103,12 +103,19 @@ impl Secrets {
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        let (known, environment) = (Known::new(Arc::clone(&clock)), Box::new(environment));
-        Self { journal, key, clock, known, environment, handed_out: HandedOut::default() }
+        let (known, environment) = (UnsealedCache::new(Arc::clone(&clock)), Box::new(environment));
+        Self {
+            journal,
+            key,
+            clock,
+            unsealed: known,
+            environment,
+            disclosed: DisclosedSecrets::default(),
+        }
     }
 
     /// The reference that sources use for the sealed secret of this name.
-    pub fn reference(name: &str) -> Result<SecretRef, SecretError> {
+    pub fn sealed_reference(name: &str) -> Result<SecretRef, SecretError> {
         if let Some(name) = name.strip_prefix("sealed:") {
             return Err(SecretError::Prefixed { name: name.to_owned() });
         }
@@ -116,7 +123,7 @@ impl Secrets {
     }
 
     /// Reads the value behind a reference.
-    pub async fn read(&self, secret: &SecretRef) -> Result<SecretString, SecretError> {
+    pub async fn read_secret(&self, secret: &SecretRef) -> Result<SecretString, SecretError> {
         let value = match secret {
             SecretRef::Env(name) => {
                 let value = (self.environment)(name).map(SecretString::from);
@@ -124,25 +131,32 @@ impl Secrets {
             }
             SecretRef::File(path) => {
                 let path = path.clone();
-                let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
+                let read = tokio::task::spawn_blocking(move || read_secret_file(&path)).await;
                 read.expect("reading a file does not panic")?
             }
-            SecretRef::Sealed(name) => self.known.get(name, self.unseal(name)).await?,
+            SecretRef::Sealed(name) => {
+                self.unsealed.get_value(name, self.unseal_secret(name)).await?
+            }
         };
-        self.handed_out.note(secret, &value);
+        self.disclosed.note_value(secret, &value);
         Ok(value)
     }
 
-    async fn unseal(&self, name: &str) -> Result<SecretString, SecretError> {
+    async fn unseal_secret(&self, name: &str) -> Result<SecretString, SecretError> {
         let key = self.key.as_ref().ok_or(SecretError::NoKey)?;
-        let sealed = self.journal.sealed(name.to_owned()).await?;
+        let sealed = self.journal.encrypted_secret(name.to_owned()).await?;
         let sealed = sealed.ok_or_else(|| SecretError::NotSealed { name: name.to_owned() })?;
-        key.unseal(name, &sealed).ok_or_else(|| SecretError::OtherKey { name: name.to_owned() })
+        key.unseal_value(name, &sealed)
+            .ok_or_else(|| SecretError::OtherKey { name: name.to_owned() })
     }
 
     /// Seals a value under a name and returns the reference to it.
-    pub async fn seal(&self, name: &str, value: &SecretString) -> Result<SecretRef, SecretError> {
-        let secret = Self::reference(name)?;
+    pub async fn seal_secret(
+        &self,
+        name: &str,
+        value: &SecretString,
+    ) -> Result<SecretRef, SecretError> {
+        let secret = Self::sealed_reference(name)?;
         let key = self.key.as_ref().ok_or(SecretError::NoKey)?;
         let length = value.expose_secret().len() as u64;
         if length == 0 || LIMIT < length {
@@ -150,49 +164,49 @@ impl Secrets {
         }
         // One journal, one key: with two keys, it would be unclear which secret needs which.
         if let Some(other) =
-            self.journal.sealed_names().await?.into_iter().find(|other| other != name)
+            self.journal.encrypted_secret_names().await?.into_iter().find(|other| other != name)
         {
-            self.unseal(&other).await?;
+            self.unseal_secret(&other).await?;
         }
-        let sealed = key.seal(name, value, self.clock.now());
-        self.journal.seal(name.to_owned(), Some(sealed)).await?;
-        self.known.set(name, value);
+        let sealed = key.seal_value(name, value, self.clock.now());
+        self.journal.store_encrypted_secret(name.to_owned(), Some(sealed)).await?;
+        self.unsealed.set_value(name, value);
         Ok(secret)
     }
 
     /// Removes the sealed secret of this name.
-    pub async fn remove(&self, name: &str) -> Result<(), SecretError> {
-        if self.journal.sealed(name.to_owned()).await?.is_none() {
+    pub async fn remove_secret(&self, name: &str) -> Result<(), SecretError> {
+        if self.journal.encrypted_secret(name.to_owned()).await?.is_none() {
             return Err(SecretError::NotSealed { name: name.to_owned() });
         }
-        self.journal.seal(name.to_owned(), None).await?;
-        self.known.remove(name);
+        self.journal.store_encrypted_secret(name.to_owned(), None).await?;
+        self.unsealed.remove_value(name);
         Ok(())
     }
 
     /// The names of all sealed secrets.
-    pub async fn names(&self) -> Result<Vec<String>, SecretError> {
-        Ok(self.journal.sealed_names().await?)
+    pub async fn sealed_names(&self) -> Result<Vec<String>, SecretError> {
+        Ok(self.journal.encrypted_secret_names().await?)
     }
 
     /// When the sealed secret of this name was set, if known.
-    pub async fn set_at(&self, name: &str) -> Result<Option<Timestamp>, SecretError> {
-        let sealed = self.journal.sealed(name.to_owned()).await?;
+    pub async fn sealed_at(&self, name: &str) -> Result<Option<Timestamp>, SecretError> {
+        let sealed = self.journal.encrypted_secret(name.to_owned()).await?;
         Ok(sealed.and_then(|sealed| key::sealed_at(&sealed)))
     }
 
     /// Replaces every secret that was read so far by its reference: for messages of upstreams.
     pub fn redact(&self, text: &str) -> String {
-        self.handed_out.redact(text)
+        self.disclosed.redact(text)
     }
 
     /// Redacts about the first `bytes` of a text. A secret that continues after them is removed completely.
     pub(crate) fn redact_beginning(&self, text: &str, bytes: usize) -> String {
-        self.handed_out.redact_beginning(text, bytes)
+        self.disclosed.redact_beginning(text, bytes)
     }
 }
 
-fn read_file(path: &str) -> Result<SecretString, SecretError> {
+fn read_secret_file(path: &str) -> Result<SecretString, SecretError> {
     let cannot = |cause: String| SecretError::File { path: path.to_owned(), cause };
     // Process state that the system exposes as files must not be sent as a secret.
     let real = Path::new(path).canonicalize().map_err(|error| cannot(error.to_string()))?;

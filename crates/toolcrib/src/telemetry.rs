@@ -15,28 +15,32 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::Catalog;
-use model::{ErrorCode, Primitive, SourceId, TraceContext};
+use model::{ErrorCode, McpPrimitive, SourceId, TraceContext};
 
-pub use self::export::{Collector, EXPORT_METRICS, Exporter, Otlp};
+pub use self::export::{EXPORT_METRICS, OtlpCollector, OtlpExporter, OtlpOptions};
 pub use self::metrics::METRICS;
-pub use self::otlp::Protocol;
-pub use self::reading::{Metric, MetricKind, Reading};
-pub(crate) use self::sources::{CallOutcome, NONE, OURS, PROVIDER, SourceMeters, Sources};
-pub use self::span::{OpenSpan, SpanKind, Tracer};
-pub use self::text::TEXT;
+pub use self::otlp::OtlpProtocol;
+pub use self::reading::{MetricDefinition, MetricKind, MetricsSnapshot};
+pub(crate) use self::sources::{
+    CallOutcome, LABEL_NONE, LABEL_PROVIDER, LABEL_TOOLCRIB, SourceMeters, SourceTelemetry,
+};
+pub use self::span::{OpenSpan, SpanKind, SpanTracer};
+pub use self::text::PROMETHEUS_CONTENT_TYPE;
 use crate::api_key;
-use crate::gates::{GateState, Gates};
-use crate::record::Recorder;
+use crate::gates::{GateState, SourceGates};
+use crate::record::CallRecorder;
 use crate::toolset::Toolset;
-pub use model::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
+pub use model::meter::{
+    Counter, DURATION_BOUNDS, Gauge, Histogram, HistogramReading, SHORT_DURATION_BOUNDS,
+};
 
 /// The metrics of one [`Toolcrib`](crate::Toolcrib).
-pub(crate) struct Telemetry {
+pub(crate) struct ToolcribTelemetry {
     resolutions: Counter,
     denied: Counter,
     resolved: Counter,
     resolution_time: Histogram,
-    pub(crate) sources: Sources,
+    pub(crate) sources: SourceTelemetry,
     calls_active: Gauge,
     /// By kind of credential; accepted and rejected.
     authentications: [[Counter; 2]; 3],
@@ -45,191 +49,203 @@ pub(crate) struct Telemetry {
     refresh_times: Histogram,
     token_times: Histogram,
     /// `None` if spans are not exported.
-    tracer: Option<Arc<Tracer>>,
+    tracer: Option<Arc<SpanTracer>>,
 }
 
-impl Default for Telemetry {
+impl Default for ToolcribTelemetry {
     fn default() -> Self {
         Self {
             resolutions: Counter::default(),
             denied: Counter::default(),
             resolved: Counter::default(),
-            resolution_time: Histogram::new(&SHORT_TIMES),
-            sources: Sources::default(),
+            resolution_time: Histogram::new(&SHORT_DURATION_BOUNDS),
+            sources: SourceTelemetry::default(),
             calls_active: Gauge::default(),
             authentications: Default::default(),
             searches: Default::default(),
-            search_times: Histogram::new(&TIMES),
-            refresh_times: Histogram::new(&TIMES),
-            token_times: Histogram::new(&TIMES),
+            search_times: Histogram::new(&DURATION_BOUNDS),
+            refresh_times: Histogram::new(&DURATION_BOUNDS),
+            token_times: Histogram::new(&DURATION_BOUNDS),
             tracer: None,
         }
     }
 }
 
-impl Telemetry {
+impl ToolcribTelemetry {
     /// With a tracer, if spans are exported.
-    pub(crate) fn new(tracer: Option<Arc<Tracer>>) -> Arc<Self> {
+    pub(crate) fn new(tracer: Option<Arc<SpanTracer>>) -> Arc<Self> {
         Arc::new(Self { tracer, ..Self::default() })
     }
 
     /// Counts a resolution of an agent's toolset.
-    pub(crate) fn resolved(&self, toolset: &Toolset, took: Duration) {
-        self.resolutions.one();
+    pub(crate) fn record_resolution(&self, toolset: &Toolset, took: Duration) {
+        self.resolutions.increment();
         if toolset.grant().groups.is_empty() {
-            self.denied.one();
+            self.denied.increment();
         }
         self.resolved.add(toolset.tools().len() as u64);
-        self.resolution_time.took(took);
+        self.resolution_time.record_duration(took);
     }
 
     /// Starts to measure a call, which may be part of a trace.
-    pub(crate) fn call(
+    pub(crate) fn start_call(
         &self,
         source: &str,
-        kind: Primitive,
+        kind: McpPrimitive,
         trace: Option<&TraceContext>,
     ) -> MeasuredCall<'_> {
-        self.calls_active.change(1);
-        let (telemetry, meters) = (self, self.sources.of(source));
+        self.calls_active.add_signed(1);
+        let (telemetry, meters) = (self, self.sources.meters_of(source));
         let name = || {
             let method = match kind {
-                Primitive::Tool => "tools/call",
-                Primitive::Prompt => "prompts/get",
-                Primitive::Resource => "resources/read",
+                McpPrimitive::Tool => "tools/call",
+                McpPrimitive::Prompt => "prompts/get",
+                McpPrimitive::Resource => "resources/read",
             };
             method.to_owned()
         };
         let tracer = self.tracer.as_ref();
-        let span = tracer.and_then(|tracer| tracer.begin(trace, SpanKind::Client, name));
+        let span = tracer.and_then(|tracer| tracer.begin_span(trace, SpanKind::Client, name));
         MeasuredCall { telemetry, meters, kind, start: Instant::now(), outcome: None, span }
     }
 
     /// Counts an authentication.
-    pub(crate) fn authenticated(&self, bearer: Option<&str>, is_good: bool) {
+    pub(crate) fn record_authentication(&self, bearer: Option<&str>, is_good: bool) {
         let [keys, tokens, nothing] = &self.authentications;
         let [good, bad] = match bearer {
             None => nothing,
-            Some(bearer) if api_key::is_key(bearer) => keys,
+            Some(bearer) if api_key::is_api_key(bearer) => keys,
             Some(_) => tokens,
         };
-        if is_good { good.one() } else { bad.one() }
+        if is_good { good.increment() } else { bad.increment() }
     }
 
     /// Counts a search of an agent.
-    pub(crate) fn searched(&self, found: usize, took: Duration) {
+    pub(crate) fn record_search(&self, found: usize, took: Duration) {
         let [something, nothing] = &self.searches;
         if found == 0 {
-            nothing.one()
+            nothing.increment()
         } else {
-            something.one()
+            something.increment()
         }
-        self.search_times.took(took);
+        self.search_times.record_duration(took);
     }
 
     /// Counts a refresh of a source.
-    pub(crate) fn refreshed(&self, source: &SourceId, success: bool, took: Duration) {
-        self.sources.of(source.as_str()).refreshed(success);
-        self.refresh_times.took(took);
+    pub(crate) fn record_refresh(&self, source: &SourceId, success: bool, took: Duration) {
+        self.sources.meters_of(source.as_str()).record_refresh(success);
+        self.refresh_times.record_duration(took);
     }
 
     /// Counts a token request to an authorization server.
-    pub(crate) fn token(&self, source: &SourceId, is_exchange: bool, took: Duration, good: bool) {
-        self.sources.of(source.as_str()).token(is_exchange, good);
-        self.token_times.took(took);
+    pub(crate) fn record_token_request(
+        &self,
+        source: &SourceId,
+        is_exchange: bool,
+        took: Duration,
+        good: bool,
+    ) {
+        self.sources.meters_of(source.as_str()).record_token_request(is_exchange, good);
+        self.token_times.record_duration(took);
     }
 
     /// Counts a call of a tool that does not exist, or is not granted to the caller.
-    pub(crate) fn missing(&self, kind: Primitive) {
-        self.sources.of(NONE).call(kind, CallOutcome::Failed(ErrorCode::NotGranted));
+    pub(crate) fn record_missing(&self, kind: McpPrimitive) {
+        self.sources
+            .meters_of(LABEL_NONE)
+            .record_call(kind, CallOutcome::Failed(ErrorCode::NotGranted));
     }
 
     /// Adds all metrics to the snapshot. Metrics of removed sources are dropped.
-    pub(crate) fn read(&self, is_there: impl Fn(&str) -> bool, into: &mut Reading) {
-        into.count(&metrics::RESOLUTIONS, &self.resolutions);
-        into.count(&metrics::DENIED, &self.denied);
-        into.count(&metrics::RESOLVED, &self.resolved);
-        into.times(&metrics::RESOLUTION_TIME, &[], &self.resolution_time);
-        into.gauge(&metrics::CALLS_ACTIVE, &self.calls_active);
+    pub(crate) fn add_metrics(&self, is_there: impl Fn(&str) -> bool, into: &mut MetricsSnapshot) {
+        into.add_counter(&metrics::RESOLUTIONS, &self.resolutions);
+        into.add_counter(&metrics::DENIED, &self.denied);
+        into.add_counter(&metrics::RESOLVED, &self.resolved);
+        into.add_histogram(&metrics::RESOLUTION_TIME, &[], &self.resolution_time);
+        into.add_gauge(&metrics::CALLS_ACTIVE, &self.calls_active);
         for (means, counters) in ["key", "token", "nothing"].iter().zip(&self.authentications) {
             for (word, counter) in ["accepted", "refused"].into_iter().zip(counters) {
-                into.count_of(&metrics::AUTHENTICATIONS, &[means, word], counter);
+                into.add_labelled_counter(&metrics::AUTHENTICATIONS, &[means, word], counter);
             }
         }
         for (word, counter) in ["found", "nothing"].into_iter().zip(&self.searches) {
-            into.count_of(&metrics::SEARCHES, &[word], counter);
+            into.add_labelled_counter(&metrics::SEARCHES, &[word], counter);
         }
-        into.times(&metrics::SEARCH_DURATION, &[], &self.search_times);
-        into.times(&metrics::REFRESH_DURATION, &[], &self.refresh_times);
-        into.times(&metrics::TOKEN_DURATION, &[], &self.token_times);
-        self.sources.keep(is_there);
-        self.sources.read(into);
+        into.add_histogram(&metrics::SEARCH_DURATION, &[], &self.search_times);
+        into.add_histogram(&metrics::REFRESH_DURATION, &[], &self.refresh_times);
+        into.add_histogram(&metrics::TOKEN_DURATION, &[], &self.token_times);
+        self.sources.retain_labels(is_there);
+        self.sources.add_metrics(into);
     }
 }
 
-impl Telemetry {
+impl ToolcribTelemetry {
     /// Adds the gate states of the sources that have their own label.
-    pub(crate) fn read_gates(&self, gates: &Gates, into: &mut Reading) {
+    pub(crate) fn add_gate_metrics(&self, gates: &SourceGates, into: &mut MetricsSnapshot) {
         for label in self.sources.labels() {
-            let state = label.parse().ok().and_then(|id: SourceId| gates.state(&id));
-            let Some(GateState { breaker, calls, waiting, .. }) = state else { continue };
+            let state = label.parse().ok().and_then(|id: SourceId| gates.gate_state(&id));
+            let Some(GateState { breaker, running_calls: calls, waiting_calls: waiting, .. }) =
+                state
+            else {
+                continue;
+            };
             let breaker = match breaker {
                 "closed" => 0.0,
                 "half_open" => 1.0,
                 _ => 2.0,
             };
-            into.level(&metrics::BREAKER, &[&label], breaker);
-            into.level(&metrics::GATE_CALLS, &[&label], calls as f64);
-            into.level(&metrics::GATE_WAITING, &[&label], waiting as f64);
+            into.add_gauge_value(&metrics::BREAKER, &[&label], breaker);
+            into.add_gauge_value(&metrics::GATE_CALLS, &[&label], calls as f64);
+            into.add_gauge_value(&metrics::GATE_WAITING, &[&label], waiting as f64);
         }
     }
 }
 
 /// Adds the metrics of a catalog and its journal.
-pub(crate) fn read_catalog(catalog: &Catalog, into: &mut Reading) {
-    let (snapshot, appends) = (catalog.snapshot(), catalog.appends());
-    into.level(&metrics::SOURCES, &[], snapshot.sources().count() as f64);
-    into.level(&metrics::TOOLS, &[], snapshot.tool_count() as f64);
-    into.level(&metrics::POSITION, &[], snapshot.position().0 as f64);
-    into.level(&metrics::BEHIND, &[], catalog.behind_for().as_secs_f64());
-    into.counted(&metrics::APPENDS, &["stored"], appends.stored.read());
-    into.counted(&metrics::APPENDS, &["conflict"], appends.conflicts.read());
-    into.counted(&metrics::APPENDS, &["failed"], appends.failed.read());
-    into.times(&metrics::APPEND_DURATION, &[], &appends.times);
+pub(crate) fn add_catalog_metrics(catalog: &Catalog, into: &mut MetricsSnapshot) {
+    let (snapshot, appends) = (catalog.snapshot(), catalog.append_metrics());
+    into.add_gauge_value(&metrics::SOURCES, &[], snapshot.sources().count() as f64);
+    into.add_gauge_value(&metrics::TOOLS, &[], snapshot.tool_count() as f64);
+    into.add_gauge_value(&metrics::POSITION, &[], snapshot.position().0 as f64);
+    into.add_gauge_value(&metrics::BEHIND, &[], catalog.time_behind().as_secs_f64());
+    into.add_count(&metrics::APPENDS, &["stored"], appends.stored.read());
+    into.add_count(&metrics::APPENDS, &["conflict"], appends.conflicts.read());
+    into.add_count(&metrics::APPENDS, &["failed"], appends.failed.read());
+    into.add_histogram(&metrics::APPEND_DURATION, &[], &appends.times);
 }
 
 /// Adds the metrics of the call log.
-pub(crate) fn read_record(recorder: &Recorder, into: &mut Reading) {
-    into.counted(&metrics::ROWS, &["stored"], recorder.stored());
-    into.counted(&metrics::ROWS, &["lost"], recorder.lost());
-    into.level(&metrics::ROWS_WAITING, &[], recorder.waiting() as f64);
-    into.level(&metrics::RECORD_FAILING, &[], f64::from(u8::from(recorder.is_failing())));
+pub(crate) fn add_call_log_metrics(recorder: &CallRecorder, into: &mut MetricsSnapshot) {
+    into.add_count(&metrics::ROWS, &["stored"], recorder.stored_rows());
+    into.add_count(&metrics::ROWS, &["lost"], recorder.lost_rows());
+    into.add_gauge_value(&metrics::ROWS_WAITING, &[], recorder.queued_rows() as f64);
+    into.add_gauge_value(&metrics::RECORD_FAILING, &[], f64::from(u8::from(recorder.is_failing())));
 }
 
 /// A measured call that is running. If it is dropped before its end, it counts as cancelled.
 pub(crate) struct MeasuredCall<'a> {
-    telemetry: &'a Telemetry,
+    telemetry: &'a ToolcribTelemetry,
     meters: Arc<SourceMeters>,
-    kind: Primitive,
+    kind: McpPrimitive,
     start: Instant,
     outcome: Option<CallOutcome>,
     span: Option<OpenSpan>,
 }
 
 impl MeasuredCall<'_> {
-    pub(crate) fn end(mut self, outcome: CallOutcome) {
+    pub(crate) fn finish(mut self, outcome: CallOutcome) {
         self.outcome = Some(outcome);
     }
 
     /// The trace context for upstreams, if the call has a span of its own.
-    pub(crate) fn trace(&self) -> Option<TraceContext> {
+    pub(crate) fn trace_context(&self) -> Option<TraceContext> {
         self.span.as_ref().and_then(OpenSpan::context)
     }
 
     /// Ends the call of a tool that does not exist, or is not granted to the caller.
-    pub(crate) fn missing(mut self) {
-        self.meters = self.telemetry.sources.of(NONE);
-        self.end(CallOutcome::Failed(ErrorCode::NotGranted));
+    pub(crate) fn finish_as_missing(mut self) {
+        self.meters = self.telemetry.sources.meters_of(LABEL_NONE);
+        self.finish(CallOutcome::Failed(ErrorCode::NotGranted));
     }
 }
 
@@ -239,15 +255,15 @@ impl Drop for MeasuredCall<'_> {
             true => CallOutcome::Failed(ErrorCode::InternalError),
             false => CallOutcome::Cancelled,
         });
-        self.telemetry.calls_active.change(-1);
-        self.meters.call(self.kind, outcome);
-        self.meters.call_times.took(self.start.elapsed());
+        self.telemetry.calls_active.add_signed(-1);
+        self.meters.record_call(self.kind, outcome);
+        self.meters.call_times.record_duration(self.start.elapsed());
         if let Some(span) = self.span.take() {
             let attributes = vec![
                 ("toolcrib.source", self.meters.label().to_owned()),
                 ("toolcrib.outcome", outcome.as_str().to_owned()),
             ];
-            span.end(matches!(outcome, CallOutcome::Failed(_)), attributes);
+            span.finish(matches!(outcome, CallOutcome::Failed(_)), attributes);
         }
     }
 }

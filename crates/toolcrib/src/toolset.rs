@@ -20,7 +20,7 @@ pub struct Toolset {
     serial: u64,
     grant: Grant,
     all: ToolSet,
-    others: ToolSet,
+    prompts_and_resources: ToolSet,
     listed: ToolSet,
     searchable: ToolSet,
     /// The listed tools in the order of their ids, each with its name if that differs from the plain one. Computed on
@@ -31,40 +31,56 @@ pub struct Toolset {
 impl Toolset {
     /// Resolves a grant: the served tools of its groups.
     pub(crate) fn resolve(snapshot: &Snapshot, grant: Grant) -> Self {
-        Self::within(snapshot, grant, snapshot.served())
+        Self::resolve_within(snapshot, grant, snapshot.served())
     }
 
     /// Every tool of the catalog, served or not, for any agent. For admins.
-    pub(crate) fn everything(snapshot: &Snapshot) -> Self {
+    pub(crate) fn all_tools(snapshot: &Snapshot) -> Self {
         let known: ToolSet = snapshot.tools().map(|entry| entry.slot).collect();
-        let all = known.difference(&snapshot.visibility().others);
+        let all = known.difference(&snapshot.visibility().non_tools);
         let (others, listed) = (ToolSet::default(), ToolSet::default());
         let (serial, searchable) = (next_serial(), all.clone());
         let grant = Grant::default();
-        Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
+        Self {
+            serial,
+            grant,
+            all,
+            prompts_and_resources: others,
+            listed,
+            searchable,
+            list: OnceLock::new(),
+        }
     }
 
     /// Resolves a grant to the tools of its groups that are in `limit`.
-    pub(crate) fn within(snapshot: &Snapshot, grant: Grant, limit: &ToolSet) -> Self {
+    pub(crate) fn resolve_within(snapshot: &Snapshot, grant: Grant, limit: &ToolSet) -> Self {
         let groups = grant.groups.iter().filter_map(|id| snapshot.group(id));
         let groups: Vec<&CataloguedGroup> =
             groups.map(AsRef::as_ref).filter(|entry| entry.group.active).collect();
         let members: Vec<&ToolSet> = groups.iter().map(|entry| &entry.members).collect();
-        let granted = ToolSet::any_within(&members, limit);
-        let others = granted.intersection(&snapshot.visibility().others);
+        let granted = ToolSet::union_within(&members, limit);
+        let others = granted.intersection(&snapshot.visibility().non_tools);
         let all = granted.difference(&others);
-        let (listed, searchable) = shown(snapshot, &groups, &all);
+        let (listed, searchable) = resolve_visibility(snapshot, &groups, &all);
         let serial = next_serial();
-        Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
+        Self {
+            serial,
+            grant,
+            all,
+            prompts_and_resources: others,
+            listed,
+            searchable,
+            list: OnceLock::new(),
+        }
     }
 
     /// The part of the toolset in one of its groups; `None` if the grant does not include the group.
-    pub(crate) fn narrowed(&self, snapshot: &Snapshot, group: &GroupId) -> Option<Self> {
+    pub(crate) fn narrow_to_group(&self, snapshot: &Snapshot, group: &GroupId) -> Option<Self> {
         if !self.grant.groups.contains(group) || !snapshot.group(group)?.group.active {
             return None;
         }
         let grant = Grant { groups: vec![group.clone()], ..self.grant.clone() };
-        Some(Self::within(snapshot, grant, &self.all.union(&self.others)))
+        Some(Self::resolve_within(snapshot, grant, &self.all.union(&self.prompts_and_resources)))
     }
 
     /// A number that no other toolset has: use it as the key for caching results computed from a toolset.
@@ -88,8 +104,8 @@ impl Toolset {
     }
 
     /// The prompts and resources of the agent.
-    pub fn others(&self) -> &ToolSet {
-        &self.others
+    pub fn prompts_and_resources(&self) -> &ToolSet {
+        &self.prompts_and_resources
     }
 
     /// The tools in the agent's list.
@@ -112,7 +128,7 @@ impl Toolset {
 
     /// The listed tools with their names, in the order of their ids. Pass the snapshot that the toolset was resolved
     /// from.
-    pub(crate) fn list<'a>(
+    pub(crate) fn listed_tools<'a>(
         &'a self,
         snapshot: &'a Snapshot,
     ) -> impl Iterator<Item = (&'a Arc<CataloguedTool>, &'a str)> {
@@ -121,7 +137,7 @@ impl Toolset {
             let mut tools: Vec<&CataloguedTool> = tools.map(AsRef::as_ref).collect();
             tools.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
             let named = tools.into_iter().map(|entry| {
-                let name = self.name(snapshot, entry);
+                let name = self.name_for_agent(snapshot, entry);
                 (entry.slot, Some(name).filter(|name| **name != *entry.tool.name()))
             });
             named.collect()
@@ -133,13 +149,13 @@ impl Toolset {
     }
 
     /// The tool's name for this agent: the first form that is unique among the agent's tools (requirement A5).
-    pub(crate) fn name(&self, snapshot: &Snapshot, entry: &CataloguedTool) -> Box<str> {
+    pub(crate) fn name_for_agent(&self, snapshot: &Snapshot, entry: &CataloguedTool) -> Box<str> {
         let is_free = |form: &str| {
-            let mut mine = snapshot.tools_called_in(form, &self.all);
-            MetaTool::named(form).is_none() && mine.all(|other| other.slot == entry.slot)
+            let mut mine = snapshot.tools_named_within(form, &self.all);
+            MetaTool::find_by_name(form).is_none() && mine.all(|other| other.slot == entry.slot)
         };
         // A name with invisible characters would look like another tool's.
-        let is_good = |form: &str| model::is_seen(form) && is_free(form);
+        let is_good = |form: &str| model::is_fully_visible(form) && is_free(form);
         if is_good(entry.tool.name()) {
             return entry.tool.name().into();
         }
@@ -148,10 +164,10 @@ impl Toolset {
     }
 
     /// The approximate memory use, in bytes.
-    pub(crate) fn size(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let ids = (self.grant.groups.len() + self.grant.policies.len()) * 16;
-        let sets = [&self.all, &self.others, &self.listed, &self.searchable];
-        let sets: usize = sets.iter().map(|set| set.size()).sum();
+        let sets = [&self.all, &self.prompts_and_resources, &self.listed, &self.searchable];
+        let sets: usize = sets.iter().map(|set| set.memory_bytes()).sum();
         size_of::<Self>() + sets + ids + self.listed.len() * size_of::<(Slot, Option<Box<str>>)>()
     }
 }
@@ -163,13 +179,17 @@ fn next_serial() -> u64 {
 
 /// A tool's own visibility counts first, then the most open visibility among the agent's groups that contain it, then
 /// the visibility of its source (requirement A6).
-fn shown(snapshot: &Snapshot, groups: &[&CataloguedGroup], all: &ToolSet) -> (ToolSet, ToolSet) {
+fn resolve_visibility(
+    snapshot: &Snapshot,
+    groups: &[&CataloguedGroup],
+    all: &ToolSet,
+) -> (ToolSet, ToolSet) {
     let own = snapshot.visibility();
     let of_groups = |visibility| {
         let saying =
             groups.iter().filter(|entry| entry.group.profile.visibility == Some(visibility));
         let members: Vec<&ToolSet> = saying.map(|entry| &entry.members).collect();
-        ToolSet::any_within(&members, all).difference(&own.fixed)
+        ToolSet::union_within(&members, all).difference(&own.fixed)
     };
     let (mut listed, mut searchable) =
         (own.listed.intersection(all), own.searchable.intersection(all));

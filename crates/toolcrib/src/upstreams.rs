@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use catalog::Snapshot;
 use catalog::source::Source;
-use execution::Mask;
+use execution::CredentialMask;
 use model::{
-    Agent, Cache, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile,
+    Agent, CommandProblem, Isolation, Lifecycle, LruCache, SourceId, SourceProfile, SourceSettings,
     StdioCommand,
 };
 use secrecy::{ExposeSecret as _, SecretString};
@@ -25,17 +25,20 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use upstream::egress::InvalidAllowed;
-use upstream::http::{HttpClient, InvalidIdentity};
-use upstream::mcp::oauth::Authorization;
-use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
-use upstream::stdio::Program;
+use upstream::egress::InvalidDestination;
+use upstream::http::{HttpClient, InvalidClientCertificate};
+use upstream::mcp::oauth::McpAuthorization;
+use upstream::mcp::{
+    self, McpConnection, McpError, McpTarget, ServerChanges, ServerEra, SupervisedConnection,
+    SupervisionPolicy,
+};
+use upstream::stdio::ProgramSpec;
 
 use self::bridge::ParkedRequests;
-use self::followers::Followers;
-use self::target::Shown;
-use crate::credentials::{Carried, Held};
-use crate::secrets::{SecretError, Secrets};
+use self::followers::UpstreamSubscriptions;
+use self::target::TargetCredentials;
+use crate::credentials::{CachedToken, RequestAuth};
+use crate::secrets::{SecretError, SecretStore};
 
 /// The most connections to keep, and how long to keep an unused one.
 const KEPT: u64 = 2_000;
@@ -44,32 +47,33 @@ const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
 const KEPT_OF_ONE: usize = 64;
 const TRANSIENT: usize = 16;
 /// How long a call waits for another one to end.
-const PLACE_FOR: Duration = Duration::from_secs(10);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a program may take until its era is known. It first has to start, perhaps together with others. A program
 /// that sees the question of the modern era and then a timeout may reject the older era permanently. Few programs never
 /// answer.
-const PROGRAM_STARTS: Duration = Duration::from_secs(20);
+const PROGRAM_PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How and whether this host starts programs that speak MCP.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramHost {
     /// Whether any program may be started. If so, anyone who may register a source can run any program here.
-    pub is_open: bool,
+    pub allows_any: bool,
     /// Commands that are always allowed: the operator has named them at start.
-    pub named: Vec<StdioCommand>,
+    pub allowed_commands: Vec<StdioCommand>,
     /// `PATH` used to resolve bare program names; also the child's `PATH` unless the source sets one.
     pub search_path: Option<OsString>,
-    /// A program that begins with [`upstream::stdio::run_if_asked`], usually this one: with it, child programs end
+    /// A program that begins with [`upstream::stdio::run_as_bound_child`], usually this one: with it, child programs end
     /// together with us even if we are killed.
     pub bound_by: Option<PathBuf>,
-    /// Paths that programs cannot access, as in [`upstream::stdio::Program`].
+    /// Paths that programs cannot access, as in [`upstream::stdio::ProgramSpec`].
     pub hidden: Vec<PathBuf>,
 }
 
 impl ProgramHost {
     /// Whether a command may be started.
-    fn starts(&self, command: &StdioCommand) -> bool {
-        self.is_open || self.named.iter().any(|named| named.runs_the_same(command))
+    fn allows_command(&self, command: &StdioCommand) -> bool {
+        self.allows_any
+            || self.allowed_commands.iter().any(|named| named.has_same_invocation(command))
     }
 }
 
@@ -111,113 +115,113 @@ pub enum UpstreamError {
     Full,
     /// The command is not allowed.
     #[error(transparent)]
-    Command(#[from] InvalidCommand),
+    Command(#[from] CommandProblem),
     /// The client certificate is invalid.
     #[error("the client certificate of the source cannot be used")]
-    Certificate(#[from] InvalidIdentity),
+    Certificate(#[from] InvalidClientCertificate),
     /// The egress allowlist of the source cannot be parsed.
     #[error(transparent)]
-    Allow(#[from] InvalidAllowed),
+    Allow(#[from] InvalidDestination),
 }
 
 /// The connections of one [`Toolcrib`](crate::Toolcrib).
-pub(crate) struct Upstreams {
+pub(crate) struct UpstreamConnections {
     client: HttpClient,
     host: ProgramHost,
-    kept: Cache<Key, Arc<Kept>>,
+    connections: LruCache<ConnectionKey, Arc<PooledConnection>>,
     /// Serialises decisions about opening another connection.
-    keeping: Mutex<()>,
+    open_lock: Mutex<()>,
     pub(crate) parked: ParkedRequests,
-    pub(crate) followers: Followers,
-    news: Arc<News>,
+    pub(crate) followers: UpstreamSubscriptions,
+    changed_sources: Arc<ChangedSources>,
 }
 
 /// Sources whose servers reported a changed list.
 #[derive(Default)]
-struct News {
+struct ChangedSources {
     sources: Mutex<HashSet<SourceId>>,
-    told: Notify,
+    changed: Notify,
 }
 
 /// The source, and the agent if the connection is not shared.
-type Key = (SourceId, Option<Box<str>>);
+type ConnectionKey = (SourceId, Option<Box<str>>);
 
 /// The watched channel, and the task that watches it.
-type Listening = (watch::Receiver<Changes>, AbortHandle);
+type ChangeListener = (watch::Receiver<ServerChanges>, AbortHandle);
 
 /// A supervised connection with everything it was made from.
-struct Kept {
+struct PooledConnection {
     profile: SourceProfile,
-    shown: Shown,
-    supervised: Supervised,
+    credentials: TargetCredentials,
+    supervised: SupervisedConnection,
     /// The last used token, where tokens are requested: for connecting, and for messages outside of calls.
-    authorization: Option<Authorization>,
+    authorization: Option<McpAuthorization>,
     /// Permits for connections that are not kept.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Watches for messages that the server sends outside of calls, while it is connected.
-    hearing: Mutex<Option<Listening>>,
+    listener: Mutex<Option<ChangeListener>>,
 }
 
 /// A connection for one use.
-pub(crate) struct Upstream {
-    pub(crate) connection: Connection,
+pub(crate) struct UpstreamConnection {
+    pub(crate) connection: McpConnection,
     /// The pool key of the connection.
-    key: Key,
+    key: ConnectionKey,
     /// The connection closes when its last holder drops it.
-    kept: Arc<Kept>,
+    pooled: Arc<PooledConnection>,
     /// Headers and token for each request of this use.
-    pub(crate) carried: Carried,
-    _place: Option<OwnedSemaphorePermit>,
+    pub(crate) request_auth: RequestAuth,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Upstream {
+impl UpstreamConnection {
     /// Whether the connection stays open for the next use.
-    fn is_kept(&self) -> bool {
-        is_kept(&self.kept.profile)
+    fn is_persistent(&self) -> bool {
+        is_persistent(&self.pooled.profile)
     }
 
     /// The time limit of a call, if the source sets one.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.kept.profile.limits.timeout()
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        self.pooled.profile.limits.timeout()
     }
 
     /// Masks the credentials that the server is shown, because it must not repeat them.
-    pub(crate) fn mask(&self) -> Mask {
-        let token = self.carried.token.iter().flat_map(Held::secrets);
-        Mask::of(self.kept.shown.hidden().iter().chain(token))
+    pub(crate) fn credential_mask(&self) -> CredentialMask {
+        let token = self.request_auth.token.iter().flat_map(CachedToken::secrets);
+        CredentialMask::from_secrets(self.pooled.credentials.masked().iter().chain(token))
     }
 
     /// Whether the server may ask for the roots of a caller.
     pub(crate) fn may_see_roots(&self) -> bool {
-        may_see_roots(&self.kept.profile)
+        may_see_roots(&self.pooled.profile)
     }
 }
 
-impl Upstreams {
+impl UpstreamConnections {
     pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
         // Weighted only by their number: the memory of one connection is bounded in itself.
         let (keeping, parked) = (Mutex::default(), ParkedRequests::new());
-        let followers = Followers::default();
+        let followers = UpstreamSubscriptions::default();
         Self {
             client,
             host,
-            kept: Cache::new(KEPT).lasting_unused(KEPT_FOR),
-            keeping,
+            connections: LruCache::new(KEPT).with_idle_timeout(KEPT_FOR),
+            open_lock: keeping,
             parked,
             followers,
-            news: Arc::default(),
+            changed_sources: Arc::default(),
         }
     }
 
     /// Prepares a program that runs for one call; also returns the secrets in its environment.
-    pub(crate) async fn program(
+    pub(crate) async fn prepare_program(
         &self,
         command: &StdioCommand,
-        secrets: Option<&Secrets>,
-    ) -> Result<(Program, Vec<SecretString>), UpstreamError> {
+        secrets: Option<&SecretStore>,
+    ) -> Result<(ProgramSpec, Vec<SecretString>), UpstreamError> {
         target::check_command(command)?;
-        let environment = target::environment(command, secrets).await?;
-        let program = target::program(command, &environment, &self.host)?;
+        let environment = target::read_environment(command, secrets).await?;
+        let program = target::build_program(command, &environment, &self.host)?;
         Ok((program, environment.into_values().collect()))
     }
 
@@ -226,10 +230,10 @@ impl Upstreams {
         &self,
         source: &SourceId,
         profile: &SourceProfile,
-        secrets: Option<&Secrets>,
-        carried: Carried,
-    ) -> Result<Upstream, UpstreamError> {
-        self.open((source.clone(), None), profile, secrets, carried).await
+        secrets: Option<&SecretStore>,
+        carried: RequestAuth,
+    ) -> Result<UpstreamConnection, UpstreamError> {
+        self.open_connection((source.clone(), None), profile, secrets, carried).await
     }
 
     /// A connection for a call of this agent.
@@ -237,54 +241,57 @@ impl Upstreams {
         &self,
         source: &Source,
         agent: &Agent,
-        secrets: Option<&Secrets>,
-        carried: Carried,
-    ) -> Result<Upstream, UpstreamError> {
+        secrets: Option<&SecretStore>,
+        carried: RequestAuth,
+    ) -> Result<UpstreamConnection, UpstreamError> {
         let (id, profile) = (source.id.clone(), &source.profile);
-        match isolation(profile) {
-            Isolation::Shared => self.open((id, None), profile, secrets, carried).await,
+        match effective_isolation(profile) {
+            Isolation::Shared => self.open_connection((id, None), profile, secrets, carried).await,
             Isolation::PerAgent => {
-                self.open((id, Some(whose(agent))), profile, secrets, carried).await
+                self.open_connection((id, Some(principal_key(agent))), profile, secrets, carried)
+                    .await
             }
             Isolation::Auto if profile.url.is_none() => {
-                self.open((id, None), profile, secrets, carried).await
+                self.open_connection((id, None), profile, secrets, carried).await
             }
             Isolation::Auto => {
                 // A session may have state, and requests of the server within it name no caller.
-                if self.era(&id, profile).is_none_or(|era| era == Era::Modern) {
-                    let shared =
-                        self.open((id.clone(), None), profile, secrets, carried.clone()).await?;
-                    if shared.connection.about().era == Era::Modern {
+                if self.known_era(&id, profile).is_none_or(|era| era == ServerEra::Modern) {
+                    let shared = self
+                        .open_connection((id.clone(), None), profile, secrets, carried.clone())
+                        .await?;
+                    if shared.connection.server_description().era == ServerEra::Modern {
                         return Ok(shared);
                     }
                 }
-                self.open((id, Some(whose(agent))), profile, secrets, carried).await
+                self.open_connection((id, Some(principal_key(agent))), profile, secrets, carried)
+                    .await
             }
         }
     }
 
     /// The server's protocol era, if it is known.
-    fn era(&self, source: &SourceId, profile: &SourceProfile) -> Option<Era> {
-        let shared = self.kept.get(&(source.clone(), None))?;
+    fn known_era(&self, source: &SourceId, profile: &SourceProfile) -> Option<ServerEra> {
+        let shared = self.connections.get(&(source.clone(), None))?;
         if shared.profile == *profile { shared.supervised.era() } else { None }
     }
 
     /// Drops the connections of sources that were removed or changed. Running calls finish first.
-    pub(crate) fn retain(&self, snapshot: &Snapshot) {
-        for (key, kept) in self.kept.entries() {
+    pub(crate) fn retain_current(&self, snapshot: &Snapshot) {
+        for (key, kept) in self.connections.entries() {
             let source = snapshot.source(&key.0).map(|entry| &entry.source);
             if source.is_none_or(|source| !source.enabled || source.profile != kept.profile) {
-                self.kept.remove(&key);
+                self.connections.remove(&key);
             }
         }
     }
 
     /// Waits until servers report changed lists, and returns their sources.
-    pub(crate) async fn news(&self) -> HashSet<SourceId> {
+    pub(crate) async fn wait_for_changes(&self) -> HashSet<SourceId> {
         loop {
-            let told = self.news.told.notified();
+            let told = self.changed_sources.changed.notified();
             let news = std::mem::take(
-                &mut *self.news.sources.lock().expect("no one panics while holding it"),
+                &mut *self.changed_sources.sources.lock().expect("no one panics while holding it"),
             );
             if !news.is_empty() {
                 return news;
@@ -294,110 +301,149 @@ impl Upstreams {
     }
 
     /// The last output on stderr of the program behind a source.
-    pub(crate) fn stderr(&self, source: &SourceId) -> Option<String> {
-        self.kept.get(&(source.clone(), None))?.supervised.stderr()
+    pub(crate) fn program_stderr(&self, source: &SourceId) -> Option<String> {
+        self.connections.get(&(source.clone(), None))?.supervised.stderr_text()
     }
 
-    async fn open(
+    async fn open_connection(
         &self,
-        key: Key,
+        key: ConnectionKey,
         profile: &SourceProfile,
-        secrets: Option<&Secrets>,
-        carried: Carried,
-    ) -> Result<Upstream, UpstreamError> {
+        secrets: Option<&SecretStore>,
+        carried: RequestAuth,
+    ) -> Result<UpstreamConnection, UpstreamError> {
         let (whole, source) = (key.clone(), key.0.clone());
-        let kept = self.kept(key, profile, secrets).await?;
+        let kept = self.pooled_connection(key, profile, secrets).await?;
         if let (Some(authorization), Some(held)) = (&kept.authorization, &carried.token) {
-            authorization.give(held.token().expose_secret());
+            authorization.provide_token(held.token().expose_secret());
         }
-        if is_kept(profile) {
-            let connection = kept.supervised.connection().await?;
-            kept.hear(source, &connection, &self.news);
-            return Ok(Upstream { connection, key: whole, kept, carried, _place: None });
+        if is_persistent(profile) {
+            let connection = kept.supervised.get_connection().await?;
+            kept.listen_for_changes(source, &connection, &self.changed_sources);
+            return Ok(UpstreamConnection {
+                connection,
+                key: whole,
+                pooled: kept,
+                request_auth: carried,
+                _permit: None,
+            });
         }
         // Calls that hold the permits may wait for people, so a timeout is not the server's failure.
-        let place = timeout(PLACE_FOR, Arc::clone(&kept.places).acquire_owned()).await;
+        let place = timeout(PERMIT_TIMEOUT, Arc::clone(&kept.permits).acquire_owned()).await;
         let place = Some(place.map_err(|_| UpstreamError::Busy)?.map_err(|_| McpError::Closed)?);
-        let connection = kept.supervised.connection().await?;
-        Ok(Upstream { connection, key: whole, kept, carried, _place: place })
+        let connection = kept.supervised.get_connection().await?;
+        Ok(UpstreamConnection {
+            connection,
+            key: whole,
+            pooled: kept,
+            request_auth: carried,
+            _permit: place,
+        })
     }
 
     /// The pooled connection with the current secrets of the source: a replaced secret is used from then on.
-    async fn kept(
+    async fn pooled_connection(
         &self,
-        key: Key,
+        key: ConnectionKey,
         profile: &SourceProfile,
-        secrets: Option<&Secrets>,
-    ) -> Result<Arc<Kept>, UpstreamError> {
-        let known = self.kept.get(&key).filter(|kept| kept.profile == *profile);
-        if let Some(kept) = known.as_ref().filter(|kept| kept.shown.is_nothing()) {
+        secrets: Option<&SecretStore>,
+    ) -> Result<Arc<PooledConnection>, UpstreamError> {
+        let known = self.connections.get(&key).filter(|kept| kept.profile == *profile);
+        if let Some(kept) = known.as_ref().filter(|kept| kept.credentials.is_empty()) {
             return Ok(Arc::clone(kept));
         }
-        target::check(profile)?;
-        let shown = Shown::of(profile, secrets).await?;
-        match known.filter(|kept| kept.shown == shown) {
+        target::check_profile(profile)?;
+        let shown = TargetCredentials::read_for(profile, secrets).await?;
+        match known.filter(|kept| kept.credentials == shown) {
             Some(kept) => Ok(kept),
-            None => self.keep(key, profile, shown),
+            None => self.add_to_pool(key, profile, shown),
         }
     }
 
     /// Adds a connection to the pool; concurrent callers share one.
-    fn keep(
+    fn add_to_pool(
         &self,
-        key: Key,
+        key: ConnectionKey,
         profile: &SourceProfile,
-        shown: Shown,
-    ) -> Result<Arc<Kept>, UpstreamError> {
-        let _turn = self.keeping.lock().expect("no one panics while holding it");
-        let before = self.kept.get(&key).filter(|it| it.profile == *profile && it.shown == shown);
+        shown: TargetCredentials,
+    ) -> Result<Arc<PooledConnection>, UpstreamError> {
+        let _turn = self.open_lock.lock().expect("no one panics while holding it");
+        let before = self
+            .connections
+            .get(&key)
+            .filter(|it| it.profile == *profile && it.credentials == shown);
         if let Some(before) = before {
             return Ok(before);
         }
-        self.make_room(&key)?;
-        let kept = Arc::new(self.supervised(profile, shown)?);
-        self.kept.insert(key, Arc::clone(&kept));
+        self.evict_idle(&key)?;
+        let kept = Arc::new(self.new_pooled_connection(profile, shown)?);
+        self.connections.insert(key, Arc::clone(&kept));
         Ok(kept)
     }
 
     /// Limits the connections of one source: the longest idle one is closed for the next.
-    fn make_room(&self, wanted: &Key) -> Result<(), UpstreamError> {
-        let of_source =
-            self.kept.entries().into_iter().filter(|(key, _)| key.0 == wanted.0 && *key != *wanted);
+    fn evict_idle(&self, wanted: &ConnectionKey) -> Result<(), UpstreamError> {
+        let of_source = self
+            .connections
+            .entries()
+            .into_iter()
+            .filter(|(key, _)| key.0 == wanted.0 && *key != *wanted);
         let of_source: Vec<_> = of_source.collect();
         if of_source.len() < KEPT_OF_ONE {
             return Ok(());
         }
-        let idle = of_source.iter().filter_map(|(key, kept)| Some((kept.supervised.idle()?, key)));
+        let idle =
+            of_source.iter().filter_map(|(key, kept)| Some((kept.supervised.idle_time()?, key)));
         let (_, key) = idle.max_by_key(|(idle, _)| *idle).ok_or(UpstreamError::Full)?;
-        self.kept.remove(key);
+        self.connections.remove(key);
         Ok(())
     }
 
-    fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
-        let target = target::target(profile, &shown, &self.client, &self.host)?;
-        let capabilities = abilities(may_see_roots(profile));
-        let authorization = profile.auth.is_a_token().then(Authorization::given);
-        let mut settings = mcp::Settings {
+    fn new_pooled_connection(
+        &self,
+        profile: &SourceProfile,
+        shown: TargetCredentials,
+    ) -> Result<PooledConnection, UpstreamError> {
+        let target = target::resolve_target(profile, &shown, &self.client, &self.host)?;
+        let capabilities = possible_capabilities(may_see_roots(profile));
+        let authorization =
+            profile.auth.uses_fetched_token().then(McpAuthorization::with_provided_token);
+        let mut settings = mcp::ConnectionSettings {
             capabilities,
             authorization: authorization.clone(),
-            ..mcp::Settings::default()
+            ..mcp::ConnectionSettings::default()
         };
-        if let Target::Program(_) = target {
-            settings.limits.probe = PROGRAM_STARTS;
+        if let McpTarget::Program(_) = target {
+            settings.limits.probe_deadline = PROGRAM_PROBE_TIMEOUT;
         }
-        let keeping = Keeping { is_kept: is_kept(profile), ..Keeping::default() };
-        let supervised = Supervised::new(target, settings, keeping);
+        let keeping = SupervisionPolicy {
+            is_persistent: is_persistent(profile),
+            ..SupervisionPolicy::default()
+        };
+        let supervised = SupervisedConnection::new(target, settings, keeping);
         let (places, hearing) = (Arc::new(Semaphore::new(TRANSIENT)), Mutex::default());
         let profile = profile.clone();
-        Ok(Kept { profile, shown, supervised, authorization, places, hearing })
+        Ok(PooledConnection {
+            profile,
+            credentials: shown,
+            supervised,
+            authorization,
+            permits: places,
+            listener: hearing,
+        })
     }
 }
 
-impl Kept {
+impl PooledConnection {
     /// Watches for reports that a list of the server has changed. The task ends with the connection.
-    fn hear(&self, source: SourceId, connection: &Connection, news: &Arc<News>) {
-        let mut hearing = self.hearing.lock().expect("no one panics while holding it");
-        let (mut changes, news) = (connection.changes(), Arc::clone(news));
+    fn listen_for_changes(
+        &self,
+        source: SourceId,
+        connection: &McpConnection,
+        news: &Arc<ChangedSources>,
+    ) {
+        let mut hearing = self.listener.lock().expect("no one panics while holding it");
+        let (mut changes, news) = (connection.subscribe_changes(), Arc::clone(news));
         match &*hearing {
             Some((heard, _)) if heard.same_channel(&changes) => return,
             // Calls that are about to fail may still hold the old connection.
@@ -405,13 +451,13 @@ impl Kept {
             None => {}
         }
         let heard = changes.clone();
-        let lists = |changes: &Changes| (changes.tools, changes.prompts, changes.resources);
+        let lists = |changes: &ServerChanges| (changes.tools, changes.prompts, changes.resources);
         let mut before = lists(&changes.borrow_and_update());
         let task = tokio::spawn(async move {
             while changes.changed().await.is_ok() {
                 let now = lists(&changes.borrow_and_update());
                 if std::mem::replace(&mut before, now) != now {
-                    news.add(&source);
+                    news.add_source(&source);
                 }
             }
         });
@@ -419,28 +465,28 @@ impl Kept {
     }
 }
 
-impl News {
-    fn add(&self, source: &SourceId) {
+impl ChangedSources {
+    fn add_source(&self, source: &SourceId) {
         self.sources.lock().expect("no one panics while holding it").insert(source.clone());
-        self.told.notify_one();
+        self.changed.notify_one();
     }
 }
 
-fn is_kept(profile: &SourceProfile) -> bool {
-    matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. })
+fn is_persistent(profile: &SourceProfile) -> bool {
+    matches!(&profile.settings, SourceSettings::Mcp { lifecycle: Lifecycle::Persistent, .. })
 }
 
 /// A credential of each agent's own requires a connection of its own, whatever the settings say.
-fn isolation(profile: &SourceProfile) -> Isolation {
+fn effective_isolation(profile: &SourceProfile) -> Isolation {
     match &profile.settings {
         _ if profile.auth.is_per_agent() => Isolation::PerAgent,
-        Settings::Mcp { isolation, .. } => *isolation,
+        SourceSettings::Mcp { isolation, .. } => *isolation,
         _ => Isolation::Shared,
     }
 }
 
 /// A unique text key of the principal behind an agent.
-pub(crate) fn whose(agent: &Agent) -> Box<str> {
+pub(crate) fn principal_key(agent: &Agent) -> Box<str> {
     let known = agent.identity();
     match &agent.user {
         Some(user) => json!((known, user)).to_string().into(),
@@ -451,23 +497,23 @@ pub(crate) fn whose(agent: &Agent) -> Box<str> {
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A hash of the principal, stable while this process runs.
-pub(crate) fn number(agent: &Agent) -> u64 {
+pub(crate) fn principal_hash(agent: &Agent) -> u64 {
     HASHER.hash_one((agent.identity(), &agent.user))
 }
 
 /// A hash of the subject that an agent acts for, regardless of its client.
-pub(crate) fn number_of_subject(agent: &Agent) -> u64 {
+pub(crate) fn subject_hash(agent: &Agent) -> u64 {
     HASHER.hash_one((agent.issuer(), &agent.subject, &agent.user))
 }
 
 /// Roots are folders on the caller's machine. A program runs on this machine and would take them for local folders:
 /// some programs let them replace, for all callers, the folders that their arguments name.
 fn may_see_roots(profile: &SourceProfile) -> bool {
-    !matches!(&profile.settings, Settings::Mcp { command: Some(_), .. })
+    !matches!(&profile.settings, SourceSettings::Mcp { command: Some(_), .. })
 }
 
 /// The capabilities that any caller might have. Whether this caller has them is checked when it is asked.
-fn abilities(roots: bool) -> serde_json::Map<String, Value> {
+fn possible_capabilities(roots: bool) -> serde_json::Map<String, Value> {
     let mut all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}});
     if roots {
         all["roots"] = json!({});
@@ -490,22 +536,22 @@ mod tests {
         for (more, sees) in [(program, false), (json!({"url": "https://files.example"}), true)] {
             let may = may_see_roots(&profile(more));
             assert_eq!(may, sees);
-            assert_eq!(abilities(may).contains_key("roots"), sees);
-            assert!(abilities(may).contains_key("elicitation"));
+            assert_eq!(possible_capabilities(may).contains_key("roots"), sees);
+            assert!(possible_capabilities(may).contains_key("elicitation"));
         }
     }
     #[test]
     fn users_of_one_credential_are_different_principals() {
-        let anyone = crate::Identity::anonymous();
+        let anyone = crate::CallerIdentity::anonymous();
         let [ada, eve] = ["ada", "eve"].map(|user| anyone.clone().with_user(user.into()).agent);
         let all = [&anyone.agent, &ada, &eve];
         for (at, one) in all.iter().enumerate() {
             for (other_at, other) in all.iter().enumerate() {
-                assert_eq!(whose(one) == whose(other), at == other_at);
-                assert_eq!(number(one) == number(other), at == other_at);
+                assert_eq!(principal_key(one) == principal_key(other), at == other_at);
+                assert_eq!(principal_hash(one) == principal_hash(other), at == other_at);
             }
         }
-        assert_eq!(&*whose(&anyone.agent), r#"[null,"anonymous",null]"#);
+        assert_eq!(&*principal_key(&anyone.agent), r#"[null,"anonymous",null]"#);
     }
 
     #[test]
@@ -520,12 +566,12 @@ mod tests {
         let acting =
             agent(json!({"iss": "https://a.example", "client_id": "desk", "act": {"sub": "a"}}));
         for (one, two) in [(&one, &two), (&one, &acting)] {
-            assert_ne!(number(one), number(two));
-            assert_ne!(whose(one), whose(two));
-            assert_eq!(number_of_subject(one), number_of_subject(two));
+            assert_ne!(principal_hash(one), principal_hash(two));
+            assert_ne!(principal_key(one), principal_key(two));
+            assert_eq!(subject_hash(one), subject_hash(two));
         }
-        assert_ne!(number_of_subject(&one), number_of_subject(&other));
+        assert_ne!(subject_hash(&one), subject_hash(&other));
         let user = Agent { user: Some("eve".into()), ..one.clone() };
-        assert_ne!(number_of_subject(&one), number_of_subject(&user));
+        assert_ne!(subject_hash(&one), subject_hash(&user));
     }
 }

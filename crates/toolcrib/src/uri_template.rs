@@ -3,14 +3,14 @@
 use regex::Regex;
 
 /// Checks that the URI of a resource is valid; the error explains the problem.
-pub(crate) fn check_address(uri: &str) -> Result<(), &'static str> {
+pub(crate) fn check_resource_uri(uri: &str) -> Result<(), &'static str> {
     if uri.contains(['{', '}']) {
         return Err("it has braces: register it as a resource template");
     }
-    check_begin(uri)
+    check_uri_scheme(uri)
 }
 
-fn check_begin(uri: &str) -> Result<(), &'static str> {
+fn check_uri_scheme(uri: &str) -> Result<(), &'static str> {
     let (scheme, rest) = uri.split_once(':').unwrap_or_default();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -27,15 +27,15 @@ fn check_begin(uri: &str) -> Result<(), &'static str> {
 /// matches only what RFC 6570 allows, and a value can never lead to another folder.
 pub(crate) struct UriTemplate {
     /// Its capture groups must not contain `.` or `..` as path segments.
-    addresses: Regex,
+    uri_pattern: Regex,
     names: Vec<Box<str>>,
 }
 
 impl UriTemplate {
-    pub(crate) fn read(template: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(template: &str) -> Result<Self, &'static str> {
         const BRACES: &str =
             "each of its braces is to hold a name and be closed, as in `users://{id}`";
-        check_begin(template)?;
+        check_uri_scheme(template)?;
         let (mut addresses, mut names, mut rest) = (String::from("^(?s:"), Vec::new(), template);
         while let Some((before, opened)) = rest.split_once('{') {
             let (expression, after) = opened.split_once('}').ok_or(BRACES)?;
@@ -52,7 +52,7 @@ impl UriTemplate {
                 return Err("two of its names have nothing between them");
             }
             addresses += &regex::escape(before);
-            addresses += &pattern(expression, read.len());
+            addresses += &expression_pattern(expression, read.len());
             names.extend(read.into_iter().map(Box::from));
             rest = after;
         }
@@ -64,14 +64,15 @@ impl UriTemplate {
             (false, false) => addresses += &regex::escape(rest),
         }
         let addresses = Regex::new(&(addresses + ")$")).map_err(|_| "it is too long")?;
-        Ok(Self { addresses, names })
+        Ok(Self { uri_pattern: addresses, names })
     }
 
     /// Whether a URI matches the template.
-    pub(crate) fn has(&self, uri: &str) -> bool {
-        let ways =
-            |part: &str| plain(part).split(['/', '\\']).any(|step| matches!(step, "." | ".."));
-        self.addresses
+    pub(crate) fn matches(&self, uri: &str) -> bool {
+        let ways = |part: &str| {
+            decode_path_characters(part).split(['/', '\\']).any(|step| matches!(step, "." | ".."))
+        };
+        self.uri_pattern
             .captures(uri)
             .is_some_and(|found| !found.iter().skip(1).flatten().any(|part| ways(part.as_str())))
     }
@@ -83,7 +84,7 @@ impl UriTemplate {
 }
 
 /// The regular expression for a template expression with this number of names.
-fn pattern(expression: &str, names: usize) -> String {
+fn expression_pattern(expression: &str, names: usize) -> String {
     match expression.chars().next() {
         Some('+') => ".+".to_owned(),
         Some('#') => "(?:#.*)?".to_owned(),
@@ -101,7 +102,7 @@ fn pattern(expression: &str, names: usize) -> String {
 const OPERATORS: [char; 7] = ['+', '#', '?', '&', ';', '.', '/'];
 
 /// Decodes percent-encoded dots and slashes, which path checks must see.
-fn plain(part: &str) -> String {
+fn decode_path_characters(part: &str) -> String {
     let part = part.replace("%2e", ".").replace("%2E", ".");
     let part = part.replace("%2f", "/").replace("%2F", "/");
     part.replace("%5c", "/").replace("%5C", "/")
@@ -109,7 +110,7 @@ fn plain(part: &str) -> String {
 
 /// Whether a URI roughly matches a template (RFC 6570), for MCP servers, which decide themselves. An expression matches
 /// any non-empty text; one for a query or a fragment also matches nothing.
-pub(crate) fn is_like(uri: &str, template: &str) -> bool {
+pub(crate) fn may_match_template(uri: &str, template: &str) -> bool {
     let Some((before, mut rest)) = template.split_once('{') else { return uri == template };
     let Some(mut uri) = uri.strip_prefix(before) else { return false };
     loop {
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     fn fits(uri: &str, template: &str) -> bool {
-        UriTemplate::read(template).unwrap().has(uri)
+        UriTemplate::parse(template).unwrap().matches(uri)
     }
 
     #[test]
@@ -189,19 +190,19 @@ mod tests {
             "x://{a}{?q}",
             "a+b.c-1:{d}/{e*}",
         ] {
-            assert!(UriTemplate::read(template).is_ok(), "{template}");
+            assert!(UriTemplate::parse(template).is_ok(), "{template}");
         }
         for template in [
             "", "users", "{a}://b", "://{a}", "1a:{b}", "a:", "a:b", "a:{b", "a:b}", "a:{}",
             "a:{b}}", "a:{b}{c}", "a:{b,}", "a:{b c}", "a:{?+b}", "a:{{b}}",
         ] {
-            assert!(UriTemplate::read(template).is_err(), "{template}");
+            assert!(UriTemplate::parse(template).is_err(), "{template}");
         }
         let long = format!("a:{}", "{b}/".repeat(1_000_000));
-        assert!(UriTemplate::read(&long).is_err());
-        assert!(check_address("docs://a b").is_err());
-        assert!(check_address("docs://{a}").is_err());
-        assert_eq!(check_address("docs://hello"), Ok(()));
+        assert!(UriTemplate::parse(&long).is_err());
+        assert!(check_resource_uri("docs://a b").is_err());
+        assert!(check_resource_uri("docs://{a}").is_err());
+        assert_eq!(check_resource_uri("docs://hello"), Ok(()));
     }
 
     #[test]
@@ -216,7 +217,7 @@ mod tests {
             ("a:xx-x-", "a:{a}x-{b}-"),
             ("a:éé", "a:{a}{b}"),
         ] {
-            assert!(is_like(uri, template), "{uri} {template}");
+            assert!(may_match_template(uri, template), "{uri} {template}");
         }
         for (uri, template) in [
             ("file:///", "file:///{+path}"),
@@ -227,14 +228,14 @@ mod tests {
             ("a:é", "a:{a}{b}"),
             ("a:x-", "a:{a}x-{b}"),
         ] {
-            assert!(!is_like(uri, template), "{uri} {template}");
+            assert!(!may_match_template(uri, template), "{uri} {template}");
         }
     }
 
     #[test]
     fn a_template_that_does_not_match_fails_without_backtracking() {
         let template = format!("db://{}!", "{a}/".repeat(100));
-        assert!(!is_like(&format!("db://{}", "/".repeat(2_000)), &template));
-        assert!(is_like(&format!("db://{}!", "/".repeat(2_000)), &template));
+        assert!(!may_match_template(&format!("db://{}", "/".repeat(2_000)), &template));
+        assert!(may_match_template(&format!("db://{}!", "/".repeat(2_000)), &template));
     }
 }

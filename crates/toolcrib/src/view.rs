@@ -23,30 +23,30 @@ use std::time::Duration;
 
 use catalog::tool_set::Slot;
 use catalog::{CataloguedTool, Snapshot};
-use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
+use model::{Agent, Execution, GroupId, SourceKind, ToolId, Visibility};
 
 use crate::crib::Toolcrib;
-use crate::identity::CameWith;
-use crate::provided::Provided;
-use crate::provider::{Lists as _, ProvidedTool, RequestProviders, ToolProvider};
-use crate::record::Via;
+use crate::identity::RequestCredentials;
+use crate::provided::ProviderSnapshot;
+use crate::provider::{GuardedLists as _, ProvidedTool, RequestProviders, ToolProvider};
+use crate::record::CallOrigin;
 use crate::toolset::Toolset;
 
-pub use beside::Beside;
-use call::Nested;
-pub use call::{Called, Done, ReadsOn, ToolAnswer};
+pub use beside::PinnedTools;
+use call::WorkflowNesting;
+pub use call::{CallResult, CompletedCall, ContinuationSupport, ToolAnswer};
 pub use meta::MetaTool;
-pub use primitives::Got;
-pub(crate) use ready::{Ready, origin};
-pub(crate) use search::index_of;
-pub(crate) use search::rounded;
-pub use search::{Hit, OfferHit};
-pub use since::Changed;
-use tool::Origin;
+pub use primitives::OfferResult;
+pub(crate) use ready::{CompiledTool, credential_origin};
+pub(crate) use search::index_tools;
+pub(crate) use search::round_score;
+pub use search::{OfferHit, ToolHit};
+pub use since::ListChange;
+use tool::ToolOrigin;
 pub use tool::ViewedTool;
 
 /// Maximum length of an unknown tool name that an error repeats, in characters.
-const SHOWN: usize = 200;
+const MAX_ECHOED_NAME: usize = 200;
 
 /// Everything that one agent can list, find, search and call.
 #[derive(Clone)]
@@ -55,36 +55,36 @@ pub struct AgentView {
     snapshot: Arc<Snapshot>,
     agent: Agent,
     toolset: Arc<Toolset>,
-    provided: Arc<Provided>,
+    provided: Arc<ProviderSnapshot>,
     /// Providers of this request only. Lookup order: catalog, then shared providers, then these.
     own_providers: Vec<Arc<dyn ToolProvider>>,
     /// The view is restricted to one group and excludes the tools of shared providers.
     is_narrowed: bool,
     /// If set, the list holds only `tool_search`, `execute_tool` and these tools.
-    by_search: Option<Arc<Beside>>,
+    pinned_tools: Option<Arc<PinnedTools>>,
     /// The endpoint and trace of the request, for the call log.
-    via: Via,
+    via: CallOrigin,
     /// Credentials and headers of the request, for upstreams that use the agent's own rights.
-    came_with: CameWith,
+    request_credentials: RequestCredentials,
     /// How long the client waits for a call.
-    patience: Option<Duration>,
+    client_timeout: Option<Duration>,
     /// How the client can read the rest of a truncated result.
-    reads_on: ReadsOn,
+    continuation: ContinuationSupport,
     /// The workflow whose step makes the call, if any.
-    within: Option<Arc<Nested>>,
+    parent_workflow: Option<Arc<WorkflowNesting>>,
 }
 
 /// Cache key of a view: two views with equal stamps show the agent the same tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
+pub struct ViewStamp {
     toolset: u64,
     provided: u64,
-    by_search: Option<u64>,
+    pinned_tools: Option<u64>,
 }
 
 /// Why a name does not resolve to exactly one tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotFound {
+pub enum ToolLookupError {
     /// Unknown, or not granted: the agent cannot tell which.
     #[error("Tool not found: {name}")]
     NoSuchTool {
@@ -108,7 +108,7 @@ impl AgentView {
         agent: Agent,
         toolset: Arc<Toolset>,
     ) -> Self {
-        let (provided, own_providers) = (crib.provided(), Vec::new());
+        let (provided, own_providers) = (crib.provider_listing(), Vec::new());
         Self {
             crib,
             snapshot,
@@ -117,38 +117,38 @@ impl AgentView {
             provided,
             own_providers,
             is_narrowed: false,
-            by_search: None,
-            via: Via::default(),
-            came_with: CameWith::default(),
-            patience: None,
-            reads_on: ReadsOn::default(),
-            within: None,
+            pinned_tools: None,
+            via: CallOrigin::default(),
+            request_credentials: RequestCredentials::default(),
+            client_timeout: None,
+            continuation: ContinuationSupport::default(),
+            parent_workflow: None,
         }
     }
 
     /// Limits how long the client waits for a call. Sources may have less time, never more.
-    pub fn within(self, patience: Option<Duration>) -> Self {
-        Self { patience, ..self }
+    pub fn with_client_timeout(self, patience: Option<Duration>) -> Self {
+        Self { client_timeout: patience, ..self }
     }
 
     /// Sets how the client can read the rest of truncated results.
-    pub fn reading_on(self, reads_on: ReadsOn) -> Self {
-        Self { reads_on, ..self }
+    pub fn with_continuation(self, reads_on: ContinuationSupport) -> Self {
+        Self { continuation: reads_on, ..self }
     }
 
     /// Whether results may be truncated, with the rest readable as a resource. This applies to tools of sources.
-    pub fn may_be_cut(&self) -> bool {
+    pub fn may_truncate_results(&self) -> bool {
         !self.toolset.tools().is_empty()
     }
 
     /// Sets the endpoint and trace of the request, for the call log.
-    pub fn via(self, via: Via) -> Self {
+    pub fn with_via(self, via: CallOrigin) -> Self {
         Self { via, ..self }
     }
 
     /// Adds the credentials of the request. Without them, upstreams that use the agent's own rights are not called.
-    pub fn came_with(mut self, came_with: &CameWith) -> Self {
-        self.came_with = came_with.clone();
+    pub fn with_request_credentials(mut self, came_with: &RequestCredentials) -> Self {
+        self.request_credentials = came_with.clone();
         self
     }
 
@@ -165,67 +165,67 @@ impl AgentView {
     }
 
     /// Restricts the view to one group; `None` if the agent does not have that group.
-    pub fn narrowed(self, group: &GroupId) -> Option<Self> {
-        let toolset = self.crib.narrowed(&self.snapshot, &self.toolset, group)?;
+    pub fn narrow_to_group(self, group: &GroupId) -> Option<Self> {
+        let toolset = self.crib.narrow_toolset(&self.snapshot, &self.toolset, group)?;
         Some(Self { toolset, is_narrowed: true, ..self })
     }
 
     /// Reduces the list to `tool_search` and `execute_tool`, which reach all other tools (requirement A6).
-    pub fn by_search(self) -> Self {
-        self.by_search_beside(Beside::nothing())
+    pub fn search_only(self) -> Self {
+        self.search_only_with_pinned(PinnedTools::empty())
     }
 
     /// Reduces the list to `tool_search`, `execute_tool` and a few pinned tools.
-    pub fn by_search_beside(self, beside: Arc<Beside>) -> Self {
-        Self { by_search: Some(beside), ..self }
+    pub fn search_only_with_pinned(self, beside: Arc<PinnedTools>) -> Self {
+        Self { pinned_tools: Some(beside), ..self }
     }
 
     /// The pinned tools, if the list is reduced to search.
-    pub fn beside(&self) -> Option<&Arc<Beside>> {
-        self.by_search.as_ref()
+    pub fn pinned_tools(&self) -> Option<&Arc<PinnedTools>> {
+        self.pinned_tools.as_ref()
     }
 
     /// All providers of the view: the shared ones first, then those of this request.
-    fn providers(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
+    fn tool_providers(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
         let of_all = self.provided.providers.iter().filter(|_| !self.is_narrowed);
         of_all.chain(&self.own_providers)
     }
 
     /// The cache key of this view; `None` if providers of this request make it uncacheable.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub fn stamp(&self) -> Option<ViewStamp> {
         let provided = if self.is_narrowed { 0 } else { self.provided.serial };
-        let by_search = self.by_search.as_ref().map(|beside| beside.number());
-        let stamp = Stamp { toolset: self.toolset.serial(), provided, by_search };
+        let by_search = self.pinned_tools.as_ref().map(|beside| beside.serial());
+        let stamp = ViewStamp { toolset: self.toolset.serial(), provided, pinned_tools: by_search };
         self.own_providers.is_empty().then_some(stamp)
     }
 
     /// Whether the agent has the tools `tool_search` and `execute_tool`.
     pub fn has_search(&self) -> bool {
         let is_searched = |provider: &Arc<dyn ToolProvider>| {
-            let tools = provider.tools();
+            let tools = provider.tools_or_empty();
             tools.iter().any(|tool| tool.visibility == Visibility::Searchable)
         };
-        self.by_search.is_some()
+        self.pinned_tools.is_some()
             || !self.toolset.searchable().is_empty()
             || (self.provided.is_searched && !self.is_narrowed)
             || self.own_providers.iter().any(is_searched)
     }
 
     /// Whether a call may continue after the client received its response.
-    pub fn may_go_on(&self) -> bool {
-        let mut provided = self.providers().flat_map(|provider| provider.tools());
-        provided.any(|tool| tool.may_go_on) || self.has_tools_of_servers()
+    pub fn may_outlive_request(&self) -> bool {
+        let mut provided = self.tool_providers().flat_map(|provider| provider.tools_or_empty());
+        provided.any(|tool| tool.may_outlive_request) || self.has_mcp_tools()
     }
 
     /// An MCP server decides itself whether a call becomes a task, so any of its tools may.
-    fn has_tools_of_servers(&self) -> bool {
+    fn has_mcp_tools(&self) -> bool {
         let is_of_server = |tool: &Arc<CataloguedTool>| {
             let manifest = tool.tool.served_manifest();
             manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall)
         };
         let mut sources = self.snapshot.sources();
         // Without MCP sources, skip the scan over all tools.
-        let has_servers = sources.any(|it| it.source.profile.settings.kind() == Kind::Mcp);
+        let has_servers = sources.any(|it| it.source.profile.settings.kind() == SourceKind::Mcp);
         let mut tools = self.toolset.tools().iter();
         has_servers && tools.any(|slot| self.snapshot.tool_at(slot).is_some_and(is_of_server))
     }
@@ -247,109 +247,111 @@ impl AgentView {
 
     /// The listed tools: meta tools, then catalog tools by id, then provider tools.
     pub fn list(&self) -> Vec<ViewedTool> {
-        let meta = self.has_search().then(|| MetaTool::ALL.map(ViewedTool::meta));
+        let meta = self.has_search().then(|| MetaTool::ALL.map(ViewedTool::from_meta));
         let meta = meta.into_iter().flatten();
-        let listed = self.toolset.list(&self.snapshot);
-        if let Some(beside) = &self.by_search {
-            let few = listed.filter(|(entry, _)| beside.has(entry.slot));
-            let few = few.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
+        let listed = self.toolset.listed_tools(&self.snapshot);
+        if let Some(beside) = &self.pinned_tools {
+            let few = listed.filter(|(entry, _)| beside.contains(entry.slot));
+            let few = few.map(|(entry, name)| ViewedTool::from_catalog(entry, name.into()));
             return meta.chain(few).collect();
         }
-        let tools = listed.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
-        let provided = self.provided().filter(|tool| self.visibility(tool) == Visibility::Listed);
+        let tools = listed.map(|(entry, name)| ViewedTool::from_catalog(entry, name.into()));
+        let provided =
+            self.provided_tools().filter(|tool| self.visibility_of(tool) == Visibility::Listed);
         meta.chain(tools).chain(provided).collect()
     }
 
     /// Finds a tool by its listed name, or by another of its names if that is unambiguous.
-    pub fn find(&self, name: &str) -> Result<ViewedTool, NotFound> {
-        if let Some(meta) = MetaTool::named(name).filter(|_| self.has_search()) {
-            return Ok(ViewedTool::meta(meta));
+    pub fn find(&self, name: &str) -> Result<ViewedTool, ToolLookupError> {
+        if let Some(meta) = MetaTool::find_by_name(name).filter(|_| self.has_search()) {
+            return Ok(ViewedTool::from_meta(meta));
         }
-        let found = self.snapshot.tools_called_in(name, self.toolset.tools());
-        let mut found: Vec<ViewedTool> = found.map(|entry| self.viewed(entry)).collect();
+        let found = self.snapshot.tools_named_within(name, self.toolset.tools());
+        let mut found: Vec<ViewedTool> = found.map(|entry| self.to_viewed_tool(entry)).collect();
         match found.len() {
-            0 => self.provided_by_name(name).ok_or_else(|| missing(name)),
+            0 => self.find_provided(name).ok_or_else(|| no_such_tool(name)),
             1 => Ok(found.remove(0)),
             _ => match found
                 .iter()
                 .position(|tool| tool.name() == name)
-                .or_else(|| last(&found, name))
+                .or_else(|| position_by_unique_name(&found, name))
             {
                 Some(place) => Ok(found.remove(place)),
                 None => {
                     let mut names: Vec<_> =
                         found.iter().map(|tool| tool.name().to_owned()).collect();
                     names.sort_unstable();
-                    Err(NotFound::Ambiguous { name: name.into(), names })
+                    Err(ToolLookupError::Ambiguous { name: name.into(), names })
                 }
             },
         }
     }
 
     /// Finds a catalog tool by id.
-    pub fn find_id(&self, id: &ToolId) -> Result<ViewedTool, NotFound> {
+    pub fn find_by_id(&self, id: &ToolId) -> Result<ViewedTool, ToolLookupError> {
         let granted = |entry: &&Arc<CataloguedTool>| self.toolset.tools().contains(entry.slot);
         let found = self.snapshot.tool(id).filter(granted);
-        found.map(|entry| self.viewed(entry)).ok_or_else(|| missing(id.as_str()))
+        found.map(|entry| self.to_viewed_tool(entry)).ok_or_else(|| no_such_tool(id.as_str()))
     }
 
     /// Whether the agent sees the tool in lists, by search only, or not at all.
-    pub fn visibility(&self, tool: &ViewedTool) -> Visibility {
+    pub fn visibility_of(&self, tool: &ViewedTool) -> Visibility {
         match &tool.origin {
-            Origin::Catalog(entry) => self.toolset.visibility(entry.slot).unwrap_or_default(),
-            Origin::Provider(tool, _) => tool.visibility,
-            Origin::Meta(_) => Visibility::Listed,
+            ToolOrigin::Catalog(entry) => self.toolset.visibility(entry.slot).unwrap_or_default(),
+            ToolOrigin::Provider(tool, _) => tool.visibility,
+            ToolOrigin::Meta(_) => Visibility::Listed,
         }
     }
 
-    fn viewed(&self, entry: &Arc<CataloguedTool>) -> ViewedTool {
-        ViewedTool::catalogued(entry, self.toolset.name(&self.snapshot, entry))
+    fn to_viewed_tool(&self, entry: &Arc<CataloguedTool>) -> ViewedTool {
+        ViewedTool::from_catalog(entry, self.toolset.name_for_agent(&self.snapshot, entry))
     }
 
     /// Finds a provider tool. Called only for names that no catalog tool has.
-    fn provided_by_name(&self, name: &str) -> Option<ViewedTool> {
-        if MetaTool::named(name).is_some() {
+    fn find_provided(&self, name: &str) -> Option<ViewedTool> {
+        if MetaTool::find_by_name(name).is_some() {
             return None;
         }
-        let by_name = self.providers().find_map(|provider| {
-            Some(ViewedTool::provided(provider.get_tool(name)?, Arc::clone(provider)))
+        let by_name = self.tool_providers().find_map(|provider| {
+            Some(ViewedTool::from_provider(provider.get_tool(name)?, Arc::clone(provider)))
         });
-        by_name.or_else(|| self.provided().find(|tool| tool.portable_name() == name))
+        by_name.or_else(|| self.provided_tools().find(|tool| tool.portable_name() == name))
     }
 
     /// The provider tools that agents can find: names that are not taken yet, the first provider wins.
-    fn provided(&self) -> impl Iterator<Item = ViewedTool> {
-        let of_all = self.provided_for_all().filter_map(|slot| self.provided.viewed(slot));
-        of_all.chain(self.provided_for_request())
+    fn provided_tools(&self) -> impl Iterator<Item = ViewedTool> {
+        let of_all =
+            self.shared_provided_slots().filter_map(|slot| self.provided.viewed_tool_at(slot));
+        of_all.chain(self.request_provided_tools())
     }
 
     /// Slots of the shared provider tools. Allocates and copies nothing, because every request runs it.
-    fn provided_for_all(&self) -> impl Iterator<Item = Slot> {
+    fn shared_provided_slots(&self) -> impl Iterator<Item = Slot> {
         let all = (0..).zip(&self.provided.tools).filter(|_| !self.is_narrowed);
-        all.filter(|(_, (tool, _))| self.is_added(tool, true)).map(|(slot, _)| slot)
+        all.filter(|(_, (tool, _))| self.is_findable_provided(tool, true)).map(|(slot, _)| slot)
     }
 
     /// The provider tools of this request only.
-    fn provided_for_request(&self) -> impl Iterator<Item = ViewedTool> {
+    fn request_provided_tools(&self) -> impl Iterator<Item = ViewedTool> {
         let is_taken_before = !self.is_narrowed && !self.own_providers.is_empty();
         let before = self.provided.tools.iter().filter(|_| is_taken_before);
         let before: HashSet<&str> = before.map(|(tool, _)| &*tool.name).collect();
         let mut taken = HashSet::new();
         let own = self.own_providers.iter();
-        let own = own.flat_map(|by| by.tools().into_iter().map(move |tool| (tool, by)));
+        let own = own.flat_map(|by| by.tools_or_empty().into_iter().map(move |tool| (tool, by)));
         let free = own.filter(move |(tool, _)| {
             let is_first = !before.contains(&*tool.name) && taken.insert(tool.name.clone());
-            self.is_added(tool, is_first)
+            self.is_findable_provided(tool, is_first)
         });
-        free.map(|(tool, by)| ViewedTool::provided(tool, Arc::clone(by)))
+        free.map(|(tool, by)| ViewedTool::from_provider(tool, Arc::clone(by)))
     }
 
     /// Whether agents can find a provider tool: catalog tools and meta tools of the same name win, and so does an
     /// earlier one.
-    fn is_added(&self, tool: &ProvidedTool, is_first: bool) -> bool {
+    fn is_findable_provided(&self, tool: &ProvidedTool, is_first: bool) -> bool {
         let name = &*tool.name;
-        let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
-        let is_free = is_first && mine.next().is_none() && MetaTool::named(name).is_none();
+        let mut mine = self.snapshot.tools_named_within(name, self.toolset.tools());
+        let is_free = is_first && mine.next().is_none() && MetaTool::find_by_name(name).is_none();
         if !is_free {
             tracing::debug!(name, "a provider's tool `{name}` is shadowed by another");
         }
@@ -358,13 +360,13 @@ impl AgentView {
 }
 
 /// The tool whose globally unique name this is: it wins over other tools with the same listed name.
-fn last(found: &[ViewedTool], name: &str) -> Option<usize> {
-    let unique = |tool: &ViewedTool| tool.entry().map(|entry| entry.tool.unique_name());
+fn position_by_unique_name(found: &[ViewedTool], name: &str) -> Option<usize> {
+    let unique = |tool: &ViewedTool| tool.catalog_entry().map(|entry| entry.tool.unique_name());
     found.iter().position(|tool| unique(tool).is_some_and(|unique| unique == name))
 }
 
 /// Repeats the name in the error, truncated to `MAX_ECHOED_NAME`.
-fn missing(name: &str) -> NotFound {
-    let name: String = name.chars().take(SHOWN).collect();
-    NotFound::NoSuchTool { name: name.into() }
+fn no_such_tool(name: &str) -> ToolLookupError {
+    let name: String = name.chars().take(MAX_ECHOED_NAME).collect();
+    ToolLookupError::NoSuchTool { name: name.into() }
 }

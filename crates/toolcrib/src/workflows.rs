@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use discovery::{Found, TextError, text};
+use discovery::{DiscoveredInventory, DocumentError, text};
 use model::{Execution, Inventory, InventoryError, Manifest, Schema, SourceId};
 use serde_json::{Value, json};
-use upstream::aside;
+use upstream::run_low_priority;
 use workflow::{InvalidWorkflow, Workflow};
 
 /// The most documents of one source.
@@ -13,10 +13,10 @@ const MOST: usize = 100;
 
 /// Why a document is not a valid workflow.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidDocument {
+pub enum InvalidWorkflowDocument {
     /// The text is neither YAML nor JSON.
     #[error(transparent)]
-    Text(#[from] TextError),
+    Text(#[from] DocumentError),
     /// A part of the workflow is invalid or not supported.
     #[error(transparent)]
     Workflow(#[from] InvalidWorkflow),
@@ -31,7 +31,7 @@ pub enum InvalidDocument {
     TooMany,
     /// The problem is in one of several documents.
     #[error("documents[{number}]")]
-    Of {
+    InDocument {
         /// The index of the document.
         number: usize,
         /// The problem.
@@ -43,16 +43,16 @@ pub enum InvalidDocument {
 }
 
 /// Reads a document, in YAML or JSON.
-pub fn read_workflow(document: &str) -> Result<Workflow, InvalidDocument> {
-    read(&text::read(document.as_bytes())?)
+pub fn read_workflow(document: &str) -> Result<Workflow, InvalidWorkflowDocument> {
+    parse_workflow(&text::read_document(document.as_bytes())?)
 }
 
-fn read(document: &Value) -> Result<Workflow, InvalidDocument> {
-    let workflow = Workflow::read(document)?;
+fn parse_workflow(document: &Value) -> Result<Workflow, InvalidWorkflowDocument> {
+    let workflow = Workflow::from_document(document)?;
     for (member, schema) in [("input", &workflow.input_schema), ("output", &workflow.output_schema)]
     {
-        if schema.as_ref().is_some_and(|schema| !is_of_object(schema)) {
-            return Err(InvalidDocument::Schema { member });
+        if schema.as_ref().is_some_and(|schema| !allows_object(schema)) {
+            return Err(InvalidWorkflowDocument::Schema { member });
         }
     }
     Ok(workflow)
@@ -62,39 +62,41 @@ fn read(document: &Value) -> Result<Workflow, InvalidDocument> {
 pub fn read_workflows(
     source: &SourceId,
     documents: &[Box<str>],
-) -> Result<Inventory, InvalidDocument> {
+) -> Result<Inventory, InvalidWorkflowDocument> {
     if MOST < documents.len() {
-        return Err(InvalidDocument::TooMany);
+        return Err(InvalidWorkflowDocument::TooMany);
     }
     let mut manifests = Vec::with_capacity(documents.len());
     for (number, document) in documents.iter().enumerate() {
-        let manifest = manifest(document)
-            .map_err(|error| InvalidDocument::Of { number, source: Box::new(error) })?;
+        let manifest = workflow_manifest(document).map_err(|error| {
+            InvalidWorkflowDocument::InDocument { number, source: Box::new(error) }
+        })?;
         manifests.push((manifest.name.to_string(), manifest));
     }
     Ok(Inventory::new(source.clone(), manifests)?)
 }
 
-pub(crate) async fn discover(
+pub(crate) async fn discover_workflows(
     source: SourceId,
     documents: Vec<Box<str>>,
-) -> Result<Found, InvalidDocument> {
+) -> Result<DiscoveredInventory, InvalidWorkflowDocument> {
     let operations = documents.len();
-    let inventory = aside(move || read_workflows(&source, &documents)).await?;
-    Ok(Found { inventory, operations })
+    let inventory = run_low_priority(move || read_workflows(&source, &documents)).await?;
+    Ok(DiscoveredInventory { inventory, operations })
 }
 
-fn manifest(document: &str) -> Result<Manifest, InvalidDocument> {
-    let document = text::read(document.as_bytes())?;
-    let workflow = read(&document)?;
+fn workflow_manifest(document: &str) -> Result<Manifest, InvalidWorkflowDocument> {
+    let document = text::read_document(document.as_bytes())?;
+    let workflow = parse_workflow(&document)?;
     let schema = |said: Option<Value>, member| match said.map(Schema::new) {
         None => Ok(None),
         Some(Ok(schema)) => Ok(Some(schema)),
-        Some(Err(_)) => Err(InvalidDocument::Schema { member }),
+        Some(Err(_)) => Err(InvalidWorkflowDocument::Schema { member }),
     };
-    let input = workflow.input_schema.map(with_type).unwrap_or_else(|| json!({"type": "object"}));
+    let input =
+        workflow.input_schema.map(with_object_type).unwrap_or_else(|| json!({"type": "object"}));
     let input_schema = schema(Some(input), "input")?;
-    let output_schema = schema(workflow.output_schema.map(with_type), "output")?;
+    let output_schema = schema(workflow.output_schema.map(with_object_type), "output")?;
     Ok(Manifest {
         description: workflow.summary.unwrap_or_default(),
         title: workflow.title,
@@ -102,7 +104,7 @@ fn manifest(document: &str) -> Result<Manifest, InvalidDocument> {
         path: format!("/workflow/{}", workflow.name).into(),
         name: workflow.name,
         tags: workflow.tags,
-        input_schema: input_schema.ok_or(InvalidDocument::Schema { member: "input" })?,
+        input_schema: input_schema.ok_or(InvalidWorkflowDocument::Schema { member: "input" })?,
         output_schema,
         execution: Execution::Workflow { document: document.to_string().into() },
         deprecated: false,
@@ -111,12 +113,12 @@ fn manifest(document: &str) -> Result<Manifest, InvalidDocument> {
     })
 }
 
-fn is_of_object(schema: &Value) -> bool {
+fn allows_object(schema: &Value) -> bool {
     schema.get("type").is_none_or(|kind| kind == "object")
 }
 
 /// Adds `"type": "object"`, which MCP requires.
-fn with_type(mut schema: Value) -> Value {
+fn with_object_type(mut schema: Value) -> Value {
     if let Value::Object(members) = &mut schema {
         members.entry("type").or_insert_with(|| "object".into());
     }

@@ -8,11 +8,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use catalog::source::{SourceCommand, SyncError};
-use model::{Auth, NewSource, SourceUrl};
+use model::{NewSource, SourceUrl, UpstreamAuth};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio_postgres::NoTls;
-use toolcrib::{Catalog, Command, Context, JournalPlace, SealingKey, Secrets, SystemClock};
+use toolcrib::{
+    Catalog, ChangeContext, Command, JournalLocation, SealingKey, SecretStore, SystemClock,
+};
 
 const ENVIRONMENT: &str = "canary-in-the-environment-81f3";
 const FILE: &str = "canary-in-a-file-2c77";
@@ -25,15 +27,15 @@ const ALL: [&str; 7] = [ENVIRONMENT, FILE, SEALED, KEY, PASSWORD, GIVEN, NUMBER]
 
 /// Everything that was logged or returned.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<String>>);
+struct CapturedOutput(Arc<Mutex<String>>);
 
-impl Heard {
-    fn note(&self, said: impl Debug) {
+impl CapturedOutput {
+    fn append_debug(&self, said: impl Debug) {
         writeln!(self.0.lock().unwrap(), "{said:?}").unwrap();
     }
 }
 
-impl io::Write for Heard {
+impl io::Write for CapturedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())
@@ -57,7 +59,7 @@ fn search(place: &str, text: &[u8]) {
 }
 
 /// Literal secrets in place of references. All are refused.
-fn given_as_they_are() -> Vec<Value> {
+fn literal_secrets() -> Vec<Value> {
     let url = "https://id.example.com/token";
     let mut all = Vec::new();
     for secret in [json!(GIVEN), json!(NUMBER.parse::<u64>().unwrap()), json!([GIVEN])] {
@@ -78,25 +80,31 @@ fn source(id: &str, auth: &Value, settings: &Value) -> Result<NewSource, serde_j
     serde_json::from_str(&json!({"id": id, "profile": profile}).to_string())
 }
 
-async fn through_every_path(place: &JournalPlace, folder: &Path, heard: &Heard) {
+async fn run_all_operations(place: &JournalLocation, folder: &Path, heard: &CapturedOutput) {
     let journal = place.open(SystemClock).await.unwrap();
     let key = SealingKey::new(&SecretString::from(KEY)).unwrap();
-    heard.note(&key);
+    heard.append_debug(&key);
     let environment = |name: &str| (name == "TOKEN").then(|| ENVIRONMENT.to_owned());
-    let secrets = Secrets::new(Arc::clone(&journal), Some(key), SystemClock, environment);
+    let secrets = SecretStore::new(Arc::clone(&journal), Some(key), SystemClock, environment);
     let file = folder.join("outside").join("token");
-    heard.note(secrets.seal("billing", &SecretString::from(SEALED)).await.unwrap());
+    heard.append_debug(secrets.seal_secret("billing", &SecretString::from(SEALED)).await.unwrap());
 
-    for auth in given_as_they_are() {
-        heard.note(serde_json::from_str::<Auth>(&auth.to_string()).unwrap_err().to_string());
-        heard.note(source("refused", &auth, &json!({"kind": "openapi"})).unwrap_err().to_string());
+    for auth in literal_secrets() {
+        heard.append_debug(
+            serde_json::from_str::<UpstreamAuth>(&auth.to_string()).unwrap_err().to_string(),
+        );
+        heard.append_debug(
+            source("refused", &auth, &json!({"kind": "openapi"})).unwrap_err().to_string(),
+        );
     }
     let with_password = format!("https://me:{PASSWORD}@api.example.com/");
     let error = with_password.parse::<SourceUrl>().unwrap_err();
-    heard.note((error.to_string(), &error));
+    heard.append_debug((error.to_string(), &error));
     let command =
         json!({"kind": "mcp", "command": {"program": "server", "environment": {"API_KEY": GIVEN}}});
-    heard.note(source("refused", &json!({"kind": "none"}), &command).unwrap_err().to_string());
+    heard.append_debug(
+        source("refused", &json!({"kind": "none"}), &command).unwrap_err().to_string(),
+    );
 
     let catalog = Catalog::open(journal).await.unwrap();
     let references =
@@ -105,42 +113,50 @@ async fn through_every_path(place: &JournalPlace, folder: &Path, heard: &Heard) 
         let auth = json!({"kind": "bearer", "token": reference});
         let command = json!({"kind": "mcp", "command": {"program": "server", "environment": {"KEY": reference}}});
         let new = source(&format!("source-{number}"), &auth, &command).unwrap();
-        heard.note(&new);
+        heard.append_debug(&new);
         let register = Command::Source(new.id.clone(), SourceCommand::Register(new.profile));
         let key = format!("register {number}");
-        heard.note(catalog.execute(register, Context::by("admin"), Some(&key)).await.unwrap());
+        heard.append_debug(
+            catalog.execute(register, ChangeContext::by_actor("admin"), Some(&key)).await.unwrap(),
+        );
 
-        let value = secrets.read(&reference.parse().unwrap()).await.unwrap();
-        heard.note(&value);
+        let value = secrets.read_secret(&reference.parse().unwrap()).await.unwrap();
+        heard.append_debug(&value);
         let answer = format!("401 Unauthorized: `{}` is not a token", value.expose_secret());
         let error =
             SyncError { code: "spec_fetch_failed".into(), message: secrets.redact(&answer).into() };
         let fail = Command::Source(new.id, SourceCommand::FailSync(error));
-        heard.note(catalog.execute(fail, Context::by("refresher"), None).await.unwrap());
+        heard.append_debug(
+            catalog.execute(fail, ChangeContext::by_actor("refresher"), None).await.unwrap(),
+        );
     }
     for missing in ["env:OTHER", "file:/not/there", "sealed:other"] {
-        heard.note(secrets.read(&missing.parse().unwrap()).await.unwrap_err().to_string());
+        heard.append_debug(
+            secrets.read_secret(&missing.parse().unwrap()).await.unwrap_err().to_string(),
+        );
     }
-    catalog.checkpoint().await.unwrap();
+    catalog.checkpoint_now().await.unwrap();
     let journal = Arc::clone(catalog.journal());
-    toolcrib::export(&*journal, |line| {
-        heard.note(line);
+    toolcrib::export_journal(&*journal, |line| {
+        heard.append_debug(line);
         Ok(())
     })
     .await
     .unwrap();
     for entry in catalog.snapshot().sources() {
-        heard.note(entry);
+        heard.append_debug(entry);
     }
-    heard.note(toolcrib::verify(&*journal, &catalog.snapshot(), |_| {}).await.unwrap());
+    heard.append_debug(
+        toolcrib::verify_journal(&*journal, &catalog.snapshot(), |_| {}).await.unwrap(),
+    );
     // Replace the secret, then remove it: the old value must not survive anywhere either.
-    secrets.seal("billing", &SecretString::from(SEALED)).await.unwrap();
-    secrets.remove("billing").await.unwrap();
+    secrets.seal_secret("billing", &SecretString::from(SEALED)).await.unwrap();
+    secrets.remove_secret("billing").await.unwrap();
     catalog.close().await;
 }
 
-fn listen() -> (Heard, tracing::subscriber::DefaultGuard) {
-    let heard = Heard::default();
+fn capture_output() -> (CapturedOutput, tracing::subscriber::DefaultGuard) {
+    let heard = CapturedOutput::default();
     let log = heard.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -157,11 +173,11 @@ fn folder_with_file() -> tempfile::TempDir {
 
 #[tokio::test]
 async fn no_secret_reaches_a_file_or_an_output_with_sqlite() {
-    let (heard, _guard) = listen();
+    let (heard, _guard) = capture_output();
     let folder = folder_with_file();
     let database = folder.path().join("canary.db");
     let place = database.display().to_string().parse().unwrap();
-    through_every_path(&place, folder.path(), &heard).await;
+    run_all_operations(&place, folder.path(), &heard).await;
     search("what was said", heard.0.lock().unwrap().as_bytes());
     let mut files = 0;
     for entry in std::fs::read_dir(folder.path()).unwrap() {
@@ -183,7 +199,7 @@ fn server() -> String {
 
 #[tokio::test]
 async fn no_secret_reaches_a_table_or_an_output_with_postgresql() {
-    let (heard, _guard) = listen();
+    let (heard, _guard) = capture_output();
     let folder = folder_with_file();
     let server = server();
     let (admin, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
@@ -192,11 +208,11 @@ async fn no_secret_reaches_a_table_or_an_output_with_postgresql() {
     admin.batch_execute("CREATE DATABASE canary").await.unwrap();
     let url = format!("{}/canary", server.rsplit_once('/').unwrap().0);
     let with_password = url.replace("postgres@", &format!("postgres:{PASSWORD}@"));
-    let place: JournalPlace = with_password.parse().unwrap();
-    heard.note((&place, place.to_string()));
-    through_every_path(&place, folder.path(), &heard).await;
-    let wrong: JournalPlace = format!("postgres://me:{PASSWORD}@127.0.0.1:1/x").parse().unwrap();
-    heard.note(wrong.open(SystemClock).await.err().unwrap());
+    let place: JournalLocation = with_password.parse().unwrap();
+    heard.append_debug((&place, place.to_string()));
+    run_all_operations(&place, folder.path(), &heard).await;
+    let wrong: JournalLocation = format!("postgres://me:{PASSWORD}@127.0.0.1:1/x").parse().unwrap();
+    heard.append_debug(wrong.open(SystemClock).await.err().unwrap());
     search("what was said", heard.0.lock().unwrap().as_bytes());
 
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
-use catalog::tool::{Amendment, ToolCommand};
+use catalog::tool::{ToolCommand, ToolOverrideChange};
 use model::{Agent, ErrorCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Abilities, CallContext, Called, Catalog, Command, Context, Following, Got, JournalPlace,
-    NewCall, Options, ProgramHost, Said, SystemClock, Toolcrib,
+    CallBuilder, CallContext, CallResult, CallUpdate, CallerCapabilities, Catalog, ChangeContext,
+    Command, JournalLocation, OfferResult, ProgramHost, ResourceSubscriptions, SystemClock,
+    Toolcrib, ToolcribOptions,
 };
 
 use self::server::serving;
@@ -41,11 +42,11 @@ async fn crib_with(server: &Upstream, settings: Value) -> Toolcrib {
 }
 
 async fn crib_of(mut profile: Value) -> Toolcrib {
-    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+    let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    let programs = ProgramHost { is_open: true, ..ProgramHost::default() };
-    let options = Options { programs, ..Options::default() };
+    let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+    let programs = ProgramHost { allows_any: true, ..ProgramHost::default() };
+    let options = ToolcribOptions { programs, ..ToolcribOptions::default() };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, options);
     profile["name"] = json!("Disk");
     let selectors = json!([{"source": "*"}, {"kind": "resource", "source": "*"}]);
@@ -58,9 +59,9 @@ async fn crib_of(mut profile: Value) -> Toolcrib {
         Command::Group("all".parse().unwrap(), GroupCommand::Create(read(group))),
         Command::Policy("all".parse().unwrap(), PolicyCommand::Define(read(policy))),
     ] {
-        catalog.execute(command, Context::by("admin"), None).await.unwrap();
+        catalog.execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
     }
-    let (id, context) = ("disk".parse().unwrap(), Context::default());
+    let (id, context) = ("disk".parse().unwrap(), ChangeContext::default());
     let refreshed = crib.refresher().refresh(&id, true, &context).await.unwrap();
     assert!(refreshed.success, "{refreshed:?}");
     crib
@@ -71,18 +72,19 @@ fn ada() -> Agent {
 }
 
 /// Repeats the call with the answers, as a client of the modern protocol does.
-async fn call_again(
+async fn repeat_call(
     crib: &Toolcrib,
     answers: &Map<String, Value>,
     memory: Option<String>,
-) -> (Called, Option<String>) {
-    let able = Abilities { elicitation: true, ..Abilities::default() };
-    let caller = NewCall::by(able).answering(answers.clone()).remembering(memory);
-    let (context, _said) = caller.heard();
+) -> (CallResult, Option<String>) {
+    let able = CallerCapabilities { elicitation: true, ..CallerCapabilities::default() };
+    let caller =
+        CallBuilder::by_caller(able).with_answers(answers.clone()).with_resume_state(memory);
+    let (context, _said) = caller.start_with_updates();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
-    let called = view.call_with(&tool, Map::new(), &context).await;
-    (called, context.take_memory())
+    let called = view.call_found_tool(&tool, Map::new(), &context).await;
+    (called, context.take_resume_state())
 }
 
 #[tokio::test]
@@ -106,9 +108,9 @@ async fn a_second_question_with_the_same_key_is_asked() {
     let crib = crib(&server).await;
     let (mut answers, mut memory, mut seen) = (Map::new(), None, Vec::new());
     let called = loop {
-        let (called, left) = call_again(&crib, &answers, memory.take()).await;
+        let (called, left) = repeat_call(&crib, &answers, memory.take()).await;
         memory = left;
-        let Called::Asks(questions) = called else { break called };
+        let CallResult::InputRequired(questions) = called else { break called };
         for (key, question) in questions {
             seen.push(question.params()["message"].clone());
             let given = json!({"action": "accept", "content": {"of": seen.len()}});
@@ -117,8 +119,8 @@ async fn a_second_question_with_the_same_key_is_asked() {
         assert!(seen.len() < 5, "{seen:?}");
     };
     assert_eq!(seen, ["delete A?", "delete B?"]);
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    assert_eq!(done.into_answer().into_map()["content"][0]["text"], "both");
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    assert_eq!(done.into_tool_answer().into_map()["content"][0]["text"], "both");
 }
 
 #[tokio::test]
@@ -130,12 +132,12 @@ async fn concurrent_calls_share_one_connection() {
     let profile = json!({"name": "Disk 2", "url": server.url("/mcp"), "settings": {"kind": "mcp"}});
     let update = SourceCommand::Update(read(profile));
     let command = Command::Source(id, update);
-    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
     let before = server.requests().len();
     let none = Map::new();
-    let calls = (0..20).map(|_| call_again(&crib, &none, None));
+    let calls = (0..20).map(|_| repeat_call(&crib, &none, None));
     let called = futures_util::future::join_all(calls).await;
-    assert!(called.iter().all(|(called, _)| matches!(called, Called::Done(_))));
+    assert!(called.iter().all(|(called, _)| matches!(called, CallResult::Completed(_))));
     let asked = server.requests().split_off(before);
     let discovers = asked.iter().filter(|request| request.contains("server/discover"));
     assert_eq!(discovers.count(), 1);
@@ -157,23 +159,25 @@ async fn calls_beyond_the_limit_of_a_transient_source_are_asked_to_retry() {
     let calls: Vec<_> = (0..PLACES)
         .map(|_| {
             let crib = crib.clone();
-            tokio::spawn(async move { call_again(&crib, &Map::new(), None).await.0 })
+            tokio::spawn(async move { repeat_call(&crib, &Map::new(), None).await.0 })
         })
         .collect();
     let all_begun = move || (0..PLACES).try_for_each(|_| begun.recv()).unwrap();
     tokio::task::spawn_blocking(all_begun).await.unwrap();
     tokio::time::pause();
-    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    let (called, _) = repeat_call(&crib, &Map::new(), None).await;
     tokio::time::resume();
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    let told = done.into_answer().into_map();
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    let told = done.into_tool_answer().into_map();
     let text = "16 calls to the source are under way at the same time: try again later";
     assert_eq!((&told["isError"], &told["content"][0]["text"]), (&json!(true), &json!(text)));
     assert_eq!(told["_meta"]["toolcrib/retry_after"], 1);
     drop(ends);
     for call in calls {
-        let Called::Done(done) = call.await.unwrap() else { panic!("it was not answered") };
-        assert_eq!(done.into_answer().into_map().get("isError"), None);
+        let CallResult::Completed(done) = call.await.unwrap() else {
+            panic!("it was not answered")
+        };
+        assert_eq!(done.into_tool_answer().into_map().get("isError"), None);
     }
 }
 
@@ -200,18 +204,21 @@ async fn the_rate_limit_also_applies_to_subscriptions() {
     let profile = json!({"url": server.url("/mcp"), "limits": limits, "settings": {"kind": "mcp"}});
     let crib = crib_of(profile).await;
     let view = crib.view(&ada());
-    let read = view.read("disk://a", &CallContext::silent()).await;
-    let Got::Result(read) = read else { panic!("{read:?}") };
+    let read = view.read_resource_uri("disk://a", &CallContext::silent()).await;
+    let OfferResult::Result(read) = read else { panic!("{read:?}") };
     let ours = json!({"toolcrib/source": "disk", "toolcrib/untrusted": true});
     assert_eq!(read["_meta"], ours, "a server does not speak for us");
     let before = server.requests().len();
-    let refused = view.follow("disk://a", &Following::default()).await.unwrap_err();
+    let refused = view
+        .subscribe_to_resource("disk://a", &ResourceSubscriptions::default())
+        .await
+        .unwrap_err();
     assert!(refused.to_string().contains("too many of this agent's calls"), "{refused}");
     assert_eq!(server.requests().len(), before);
 }
 
 /// Abilities of a caller that can answer questions while it waits.
-const ABLE: Abilities = Abilities {
+const ABLE: CallerCapabilities = CallerCapabilities {
     elicitation: true,
     elicitation_by_url: false,
     sampling: false,
@@ -219,8 +226,8 @@ const ABLE: Abilities = Abilities {
     tasks: true,
 };
 
-fn running(crib: &Toolcrib) -> usize {
-    crib.gate_of(&"disk".parse().unwrap()).unwrap().calls
+fn count_running_calls(crib: &Toolcrib) -> usize {
+    crib.gate_state(&"disk".parse().unwrap()).unwrap().running_calls
 }
 
 #[tokio::test]
@@ -234,14 +241,14 @@ async fn the_timeout_of_a_hanging_server_applies_to_interactive_callers_too() {
     let (url, limits) = (server.url("/mcp"), json!({"timeout": 1}));
     let profile = json!({"url": url, "limits": limits, "settings": {"kind": "mcp"}});
     let crib = crib_of(profile).await;
-    let (call, _said) = NewCall::by(ABLE).heard();
+    let (call, _said) = CallBuilder::by_caller(ABLE).start_with_updates();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
-    let called = view.call_with(&tool, Map::new(), &call);
+    let called = view.call_found_tool(&tool, Map::new(), &call);
     let called = timeout(Duration::from_secs(30), called).await.unwrap();
-    let Called::Done(done) = called else { panic!("{called:?}") };
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
     assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::UpstreamTimeout);
-    assert_eq!(running(&crib), 0);
+    assert_eq!(count_running_calls(&crib), 0);
 }
 
 /// An MCP server of the older protocol that asks the caller during a call, or hangs if requested.
@@ -296,7 +303,7 @@ for line in sys.stdin:
 "#;
 
 /// Command settings that run a Python script as an MCP server.
-fn started(script: &str) -> Value {
+fn python_command(script: &str) -> Value {
     let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
     let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
     json!({"program": python, "arguments": ["-S", "-E", "-c", script]})
@@ -304,14 +311,15 @@ fn started(script: &str) -> Value {
 
 #[tokio::test]
 async fn the_timeout_of_an_endless_task_applies_to_interactive_callers_too() {
-    let settings = json!({"kind": "mcp", "command": started(WORKS)});
+    let settings = json!({"kind": "mcp", "command": python_command(WORKS)});
     let crib = crib_of(json!({"limits": {"timeout": 1}, "settings": settings})).await;
-    let (call, _said) = NewCall::by(Abilities { tasks: false, ..ABLE }).heard();
+    let (call, _said) =
+        CallBuilder::by_caller(CallerCapabilities { tasks: false, ..ABLE }).start_with_updates();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
-    let called = view.call_with(&tool, Map::new(), &call);
+    let called = view.call_found_tool(&tool, Map::new(), &call);
     let called = timeout(Duration::from_secs(30), called).await.unwrap();
-    let Called::Done(done) = called else { panic!("{called:?}") };
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
     assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::UpstreamTimeout);
 }
 
@@ -335,19 +343,19 @@ async fn a_task_of_a_revoked_tool_is_cancelled_at_its_server() {
         upstream::answer("200 OK", "Content-Type: application/json\r\n", result.as_bytes())
     });
     let crib = crib(&server).await;
-    let (call, mut said) = NewCall::by(ABLE).heard();
+    let (call, mut said) = CallBuilder::by_caller(ABLE).start_with_updates();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
     let taking = async {
-        while !matches!(said.recv().await, Some(Said::GoesOn)) {}
+        while !matches!(said.recv().await, Some(CallUpdate::Detached)) {}
         let command = Command::Policy("all".parse().unwrap(), PolicyCommand::Deactivate);
-        crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
         // The task poll waits on a timer, so paused time lets it elapse at once.
         tokio::time::pause();
     };
-    let (called, ()) = tokio::join!(view.call_with(&tool, Map::new(), &call), taking);
+    let (called, ()) = tokio::join!(view.call_found_tool(&tool, Map::new(), &call), taking);
     tokio::time::resume();
-    let Called::Done(done) = called else { panic!("{called:?}") };
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
     assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::NotGranted);
     let is_told = || server.requests().iter().any(|request| request.contains("tasks/cancel"));
     let told = async {
@@ -359,7 +367,7 @@ async fn a_task_of_a_revoked_tool_is_cancelled_at_its_server() {
 }
 
 /// Calls a tool that asks a caller without that ability, while a hanging call waits for the only permit of the source.
-async fn asked_in_vain(crib: &Toolcrib, call: &CallContext) -> Called {
+async fn call_with_unanswerable_question(crib: &Toolcrib, call: &CallContext) -> CallResult {
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
     let (hang, silent) =
@@ -367,8 +375,8 @@ async fn asked_in_vain(crib: &Toolcrib, call: &CallContext) -> Called {
     let both = async {
         tokio::select! {
             biased;
-            called = view.call_with(&tool, Map::new(), call) => called,
-            called = view.call_with(&tool, hang, &silent) => panic!("it hangs: {called:?}"),
+            called = view.call_found_tool(&tool, Map::new(), call) => called,
+            called = view.call_found_tool(&tool, hang, &silent) => panic!("it hangs: {called:?}"),
         }
     };
     // Shorter than the maximum wait for a permit.
@@ -389,35 +397,41 @@ async fn an_unanswerable_question_is_refused_at_once_without_releasing_the_permi
     });
     let limits = json!({"all": {"concurrent": 1}});
     let asks = json!({"url": server.url("/mcp"), "limits": limits, "settings": {"kind": "mcp"}});
-    let waits = json!({"limits": limits, "settings": {"kind": "mcp", "command": started(ASKS)}});
+    let waits =
+        json!({"limits": limits, "settings": {"kind": "mcp", "command": python_command(ASKS)}});
     let (asks, waits) = (crib_of(asks).await, crib_of(waits).await);
-    let (unable, _said) = NewCall::default().heard();
-    let unheard = NewCall::by(ABLE).unheard();
+    let (unable, _said) = CallBuilder::default().start_with_updates();
+    let unheard = CallBuilder::by_caller(ABLE).start_without_updates();
     for call in [CallContext::silent(), unable, unheard] {
-        let called = asked_in_vain(&waits, &call).await;
-        let Called::Done(done) = called else { panic!("{called:?}") };
-        let told = done.into_answer().into_map();
+        let called = call_with_unanswerable_question(&waits, &call).await;
+        let CallResult::Completed(done) = called else { panic!("{called:?}") };
+        let told = done.into_tool_answer().into_map();
         assert_eq!(told["structuredContent"], json!({"refused": true}));
-        let called = asked_in_vain(&asks, &call).await;
-        assert!(matches!(called, Called::Unable(_) | Called::Done(_)), "{called:?}");
+        let called = call_with_unanswerable_question(&asks, &call).await;
+        assert!(
+            matches!(called, CallResult::MissingCapability(_) | CallResult::Completed(_)),
+            "{called:?}"
+        );
     }
 }
 
 /// Calls a tool that asks, and answers later than the timeout of the source.
-async fn asked_for_long(crib: &Toolcrib) -> Map<String, Value> {
-    let (call, mut said) = NewCall::by(ABLE).heard();
+async fn call_with_late_answer(crib: &Toolcrib) -> Map<String, Value> {
+    let (call, mut said) = CallBuilder::by_caller(ABLE).start_with_updates();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
     let answering = async {
-        let Some(Said::Asks { reply, .. }) = said.recv().await else { panic!("it did not ask") };
-        assert_eq!(running(crib), 0, "others have its place");
+        let Some(CallUpdate::InputRequired { reply, .. }) = said.recv().await else {
+            panic!("it did not ask")
+        };
+        assert_eq!(count_running_calls(crib), 0, "others have its place");
         // The timeout of the source is 1 s.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         reply.send(Ok(json!({"action": "accept", "content": {"name": "Ada"}}))).unwrap();
     };
-    let (called, ()) = tokio::join!(view.call_with(&tool, Map::new(), &call), answering);
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    done.into_answer().into_map()
+    let (called, ()) = tokio::join!(view.call_found_tool(&tool, Map::new(), &call), answering);
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    done.into_tool_answer().into_map()
 }
 
 #[tokio::test]
@@ -434,12 +448,12 @@ async fn a_call_releases_its_permit_and_stops_its_timeout_while_the_caller_is_as
     let limits = json!({"timeout": 1, "all": {"concurrent": 1}});
     let mut profile = json!({"url": server.url("/mcp"), "limits": limits,
         "settings": {"kind": "mcp"}});
-    let answer = asked_for_long(&crib_of(profile.clone()).await).await;
+    let answer = call_with_late_answer(&crib_of(profile.clone()).await).await;
     assert_eq!(answer["structuredContent"]["name"]["content"], json!({"name": "Ada"}));
     // The same with a server of the older protocol, which keeps the call open while it waits.
     profile.as_object_mut().unwrap().remove("url");
-    profile["settings"]["command"] = started(ASKS);
-    let answer = asked_for_long(&crib_of(profile).await).await;
+    profile["settings"]["command"] = python_command(ASKS);
+    let answer = call_with_late_answer(&crib_of(profile).await).await;
     assert_eq!(answer["structuredContent"], json!({"name": "Ada"}));
 }
 
@@ -462,25 +476,27 @@ async fn waiting_for_a_permit_after_the_answer_does_not_count_against_the_timeou
     let crib = crib_of(json!({"url": server.url("/mcp"), "settings": {"kind": "mcp"},
         "limits": {"timeout": 2, "all": {"concurrent": 1}}}))
     .await;
-    let (call, mut said) = NewCall::by(ABLE).heard();
+    let (call, mut said) = CallBuilder::by_caller(ABLE).start_with_updates();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
     let slow = json!({"slow": true}).as_object().cloned().unwrap();
     let answering = async {
-        let Some(Said::Asks { reply, .. }) = said.recv().await else { panic!("it did not ask") };
+        let Some(CallUpdate::InputRequired { reply, .. }) = said.recv().await else {
+            panic!("it did not ask")
+        };
         let other = async { view.call("clean", slow).await.unwrap() };
         let answer = async {
-            while running(&crib) == 0 {
+            while count_running_calls(&crib) == 0 {
                 tokio::task::yield_now().await;
             }
             reply.send(Ok(json!({"action": "accept", "content": {"name": "Ada"}}))).unwrap();
         };
         tokio::join!(other, answer).0
     };
-    let (called, other) = tokio::join!(view.call_with(&tool, Map::new(), &call), answering);
+    let (called, other) = tokio::join!(view.call_found_tool(&tool, Map::new(), &call), answering);
     assert_eq!(other.error, None);
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    let answer = done.into_answer().into_map();
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    let answer = done.into_tool_answer().into_map();
     assert_eq!(answer["structuredContent"]["name"]["content"], json!({"name": "Ada"}));
 }
 
@@ -519,17 +535,17 @@ async fn structured_content_is_projected_and_the_text_matches_it() {
     let crib = crib(&server).await;
     let project = async |projection: &str| {
         let projection = Some(Some(projection.into()));
-        let amendment = Amendment { projection, ..Amendment::default() };
+        let amendment = ToolOverrideChange { projection, ..ToolOverrideChange::default() };
         let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
-        crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
     };
     let call = async |how: &str| {
         let view = crib.view(&ada());
         let arguments = read(json!({"how": how}));
         let tool = view.find("clean").unwrap();
-        let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
-        let Called::Done(done) = called else { panic!("{called:?}") };
-        Value::Object(done.into_answer().into_map())
+        let called = view.call_found_tool(&tool, arguments, &CallContext::silent()).await;
+        let CallResult::Completed(done) = called else { panic!("{called:?}") };
+        Value::Object(done.into_tool_answer().into_map())
     };
     project("{ids: rows[].id}").await;
     let picture = json!({"type": "image", "data": "", "mimeType": "image/png"});
@@ -573,12 +589,12 @@ async fn a_long_result_is_cut_and_the_rest_is_readable_as_a_resource() {
     });
     let crib = crib(&server).await;
     let max_result_bytes = Some(Some(1_024));
-    let amendment = Amendment { max_result_bytes, ..Amendment::default() };
+    let amendment = ToolOverrideChange { max_result_bytes, ..ToolOverrideChange::default() };
     let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
-    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
-    let (called, _) = call_again(&crib, &Map::new(), None).await;
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    let result = Value::Object(done.into_answer().into_map());
+    crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
+    let (called, _) = repeat_call(&crib, &Map::new(), None).await;
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_tool_answer().into_map());
     let content = &result["content"];
     assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
     assert_eq!((content[0]["text"].as_str().unwrap().len(), &content[2]), (1_024, &picture));
@@ -589,7 +605,8 @@ async fn a_long_result_is_cut_and_the_rest_is_readable_as_a_resource() {
     let (mut whole, mut uri) = (content[0]["text"].as_str().unwrap().to_owned(), uri.to_owned());
     let view = crib.view(&ada());
     loop {
-        let Got::Result(read) = view.read(&uri, &CallContext::silent()).await else {
+        let OfferResult::Result(read) = view.read_resource_uri(&uri, &CallContext::silent()).await
+        else {
             panic!("{uri}")
         };
         let contents = read["contents"].as_array().unwrap();
@@ -599,8 +616,8 @@ async fn a_long_result_is_cut_and_the_rest_is_readable_as_a_resource() {
     }
     assert_eq!(whole, whole_answer);
     let bob = Agent { subject: "bob".into(), ..ada() };
-    let read = crib.view(&bob).read(&uri, &CallContext::silent()).await;
-    assert!(matches!(read, Got::Missing), "{read:?}");
+    let read = crib.view(&bob).read_resource_uri(&uri, &CallContext::silent()).await;
+    assert!(matches!(read, OfferResult::Missing), "{read:?}");
 }
 
 #[tokio::test]
@@ -609,9 +626,9 @@ async fn an_embedded_resource_does_not_bypass_the_result_limit() {
         let resource = json!({"uri": "file:///a", "text": "a".repeat(300 << 10)});
         json!({"content": [{"type": "resource", "resource": resource}]})
     });
-    let (called, _) = call_again(&crib(&server).await, &Map::new(), None).await;
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    let result = Value::Object(done.into_answer().into_map());
+    let (called, _) = repeat_call(&crib(&server).await, &Map::new(), None).await;
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_tool_answer().into_map());
     let content = result["content"].as_array().unwrap();
     assert_eq!(content[0]["text"].as_str().map(str::len), Some(256 << 10));
     assert_eq!(content.iter().filter(|part| part["type"] == "resource").count(), 0);
@@ -628,15 +645,16 @@ async fn a_cut_result_keeps_its_structured_content_if_that_is_short() {
     });
     let crib = crib(&server).await;
     let max_result_bytes = Some(Some(1_024));
-    let amendment = Amendment { max_result_bytes, ..Amendment::default() };
+    let amendment = ToolOverrideChange { max_result_bytes, ..ToolOverrideChange::default() };
     let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
-    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
     let call = async |how: &str| {
         let view = crib.view(&ada());
         let tool = view.find("clean").unwrap();
-        let called = view.call_with(&tool, read(json!({"how": how})), &CallContext::silent()).await;
-        let Called::Done(done) = called else { panic!("{called:?}") };
-        Value::Object(done.into_promised_answer().into_map())
+        let called =
+            view.call_found_tool(&tool, read(json!({"how": how})), &CallContext::silent()).await;
+        let CallResult::Completed(done) = called else { panic!("{called:?}") };
+        Value::Object(done.into_strict_answer().into_map())
     };
     let brief = call("briefly").await;
     assert_eq!((brief.get("isError"), &brief["structuredContent"]), (None, &json!({"a": 1})));
@@ -654,9 +672,9 @@ async fn a_cut_result_keeps_its_structured_content_if_that_is_short() {
 async fn a_result_that_violates_its_output_schema_is_passed_on_unchanged() {
     let server = serving(|_| json!({"content": [{"type": "text", "text": "in words"}]}));
     let crib = crib(&server).await;
-    let (called, _) = call_again(&crib, &Map::new(), None).await;
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    let result = done.into_promised_answer().into_map();
+    let (called, _) = repeat_call(&crib, &Map::new(), None).await;
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    let result = done.into_strict_answer().into_map();
     assert_eq!((result.get("isError"), result["content"].as_array().unwrap().len()), (None, 1));
 }
 
@@ -694,18 +712,20 @@ async fn errors_and_resources_of_a_server_are_escaped_and_cannot_set_our_metadat
         )
     });
     let crib = crib(&server).await;
-    let (called, _) = call_again(&crib, &Map::new(), None).await;
-    let Called::Error { message, data, as_ours, .. } = called else { panic!("{called:?}") };
-    assert_eq!((message.as_str(), as_ours), ("\\u{1b}[2Jno", ErrorCode::UpstreamError));
+    let (called, _) = repeat_call(&crib, &Map::new(), None).await;
+    let CallResult::ProtocolError { message, data, error_code, .. } = called else {
+        panic!("{called:?}")
+    };
+    assert_eq!((message.as_str(), error_code), ("\\u{1b}[2Jno", ErrorCode::UpstreamError));
     assert_eq!(data.as_deref(), Some(&json!({"_meta": {"own": 1}})));
     let view = crib.view(&ada());
-    let read = view.read("disk://a", &CallContext::silent()).await;
-    let Got::Result(result) = read else { panic!("{read:?}") };
+    let read = view.read_resource_uri("disk://a", &CallContext::silent()).await;
+    let OfferResult::Result(result) = read else { panic!("{read:?}") };
     let meta = json!({"own": 1, "toolcrib/source": "disk", "toolcrib/untrusted": true});
     assert_eq!(result["_meta"], meta);
     assert_eq!(result["contents"], json!([{"uri": "disk://a", "text": "\\u{1b}[2Ja\n"}]));
-    let read = view.read("disk://b", &CallContext::silent()).await;
-    assert!(matches!(&read, Got::Invalid(why) if why == "\\u{1b}[2Jno"), "{read:?}");
+    let read = view.read_resource_uri("disk://b", &CallContext::silent()).await;
+    assert!(matches!(&read, OfferResult::Invalid(why) if why == "\\u{1b}[2Jno"), "{read:?}");
 }
 
 #[tokio::test]
@@ -715,8 +735,10 @@ async fn a_long_error_of_a_server_is_shortened() {
         json!({"code": -32000, "message": "é".repeat(9_000),
         "data": {"trace": "x".repeat(20_000)}}),
     );
-    let (called, _) = call_again(&crib(&server).await, &Map::new(), None).await;
-    let Called::Error { code, message, data, .. } = called else { panic!("{called:?}") };
+    let (called, _) = repeat_call(&crib(&server).await, &Map::new(), None).await;
+    let CallResult::ProtocolError { code, message, data, .. } = called else {
+        panic!("{called:?}")
+    };
     assert_eq!((code, data), (-32000, None));
     assert_eq!(message, format!("{}…", "é".repeat(2_048)));
 }
@@ -750,9 +772,9 @@ async fn texts_of_a_server_are_escaped_for_terminals_and_otherwise_unchanged() {
         json!({"content": [text, {"type": "odd", "text": "\u{1b}"}], "structuredContent": structured})
     });
     let crib = crib(&server).await;
-    let (called, _) = call_again(&crib, &Map::new(), None).await;
-    let Called::Done(done) = called else { panic!("{called:?}") };
-    let result = Value::Object(done.into_answer().into_map());
+    let (called, _) = repeat_call(&crib, &Map::new(), None).await;
+    let CallResult::Completed(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_tool_answer().into_map());
     let text = "\\u{1b}]0;a\\u{7} b\r\n\u{200f}";
     let text = json!({"type": "text", "text": text, "annotations": {"priority": 1}});
     assert_eq!(result["content"], json!([text, {"type": "odd", "text": "\u{1b}"}]));
@@ -768,8 +790,8 @@ async fn every_result_names_its_source_and_no_server_can_override_that() {
     with_vendor.as_object_mut().unwrap().extend(whose.as_object().unwrap().clone());
     for (meta, told) in [(forged, with_vendor), (json!(7), whose)] {
         let server = serving(move |_| json!({"content": [], "_meta": meta}));
-        let (called, _) = call_again(&crib(&server).await, &Map::new(), None).await;
-        let Called::Done(done) = called else { panic!("{called:?}") };
-        assert_eq!(done.into_answer().into_map()["_meta"], told);
+        let (called, _) = repeat_call(&crib(&server).await, &Map::new(), None).await;
+        let CallResult::Completed(done) = called else { panic!("{called:?}") };
+        assert_eq!(done.into_tool_answer().into_map()["_meta"], told);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use catalog::tool::{Review, Tool};
-use toolcrib::{Catalog, Import, JournalPlace, Snapshot, SystemClock};
+use catalog::tool::{ReviewState, Tool};
+use toolcrib::{Catalog, JournalImport, JournalLocation, Snapshot, SystemClock};
 
 #[expect(dead_code, reason = "the program's `main` only writes the file")]
 #[path = "../examples/pizzeria.rs"]
@@ -19,10 +19,10 @@ async fn the_example_program_writes_the_committed_file() {
 
 #[tokio::test]
 async fn the_pizzeria_is_imported_and_served() {
-    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
-    let mut import = Import::into(&*journal).await.unwrap();
+    let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
+    let mut import = JournalImport::new(&*journal).await.unwrap();
     for line in FILE.lines() {
-        import.line(line).await.unwrap();
+        import.import_line(line).await.unwrap();
     }
     import.finish().await.unwrap();
     let catalog = Catalog::open(journal).await.unwrap();
@@ -47,7 +47,7 @@ async fn the_pizzeria_is_imported_and_served() {
             ),
         ])
     );
-    assert_eq!(waiting(&snapshot), ["kitchen:set_oven_temperature"]);
+    assert_eq!(pending_tools(&snapshot), ["kitchen:set_oven_temperature"]);
     let policies: Vec<_> = snapshot.policies().map(|policy| policy.id.as_str()).collect();
     let labels: Vec<_> = snapshot.labels().map(|label| label.id.as_str()).collect();
     assert_eq!((policies, labels), (vec!["guests", "staff"], vec!["money", "pii"]));
@@ -66,7 +66,7 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<&str, Vec<&str>> {
 }
 
 /// Tools that are pending review.
-fn waiting(snapshot: &Snapshot) -> Vec<&str> {
-    let waits = |tool: &&Tool| tool.review == Review::Waiting;
+fn pending_tools(snapshot: &Snapshot) -> Vec<&str> {
+    let waits = |tool: &&Tool| tool.review == ReviewState::Waiting;
     snapshot.tools().map(|entry| &entry.tool).filter(waits).map(|tool| tool.id.as_str()).collect()
 }

@@ -7,30 +7,30 @@ mod server;
 use std::sync::{Arc, Mutex};
 
 use catalog::source::SourceCommand;
-use catalog::tool::{Status, ToolCommand};
-use model::{Health, SourceId};
+use catalog::tool::{ToolCommand, ToolStatus};
+use model::{SourceHealth, SourceId};
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Catalog, Command, CommandError, Context, JournalPlace, Position, RefreshResult, Refresher,
-    Refusal, SystemClock,
+    Catalog, ChangeContext, Command, CommandError, CommandRefusal, JournalLocation, Position,
+    RefreshResult, SourceRefresher, SystemClock,
 };
 
 use server::{Upstream, answer};
 
 struct World {
     catalog: Arc<Catalog>,
-    refresher: Refresher,
+    refresher: SourceRefresher,
 }
 
 impl World {
     /// A world with the source `pets`.
     async fn with(profile: Value) -> Self {
-        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        let refresher = Refresher::new(Arc::clone(&catalog), client, Arc::new(SystemClock));
+        let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+        let refresher = SourceRefresher::new(Arc::clone(&catalog), client, Arc::new(SystemClock));
         let world = Self { catalog, refresher };
         let register = SourceCommand::Register(serde_json::from_value(profile).unwrap());
         world.execute(Command::Source(pets(), register)).await;
@@ -38,27 +38,28 @@ impl World {
     }
 
     async fn execute(&self, command: Command) {
-        self.catalog.execute(command, Context::by("admin"), None).await.unwrap();
+        self.catalog.execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
     }
 
     async fn refresh(&self) -> RefreshResult {
-        self.refresher.refresh(&pets(), false, &Context::default()).await.unwrap()
+        self.refresher.refresh(&pets(), false, &ChangeContext::default()).await.unwrap()
     }
 
-    async fn forced(&self) -> RefreshResult {
-        self.refresher.refresh(&pets(), true, &Context::default()).await.unwrap()
+    async fn forced_refresh(&self) -> RefreshResult {
+        self.refresher.refresh(&pets(), true, &ChangeContext::default()).await.unwrap()
     }
 
-    fn health(&self) -> Health {
+    fn health(&self) -> SourceHealth {
         self.catalog.snapshot().source(&pets()).unwrap().source.health
     }
 
     /// Each tool: its key, its upstream status, and whether an admin has enabled it.
-    fn tools(&self) -> Vec<(String, Status, bool)> {
+    fn tools(&self) -> Vec<(String, ToolStatus, bool)> {
         let snapshot = self.catalog.snapshot();
         let tools = snapshot.tools().map(|entry| &entry.tool);
-        let mut tools: Vec<_> =
-            tools.map(|tool| (tool.id.key().to_owned(), tool.status, tool.enabled)).collect();
+        let mut tools: Vec<_> = tools
+            .map(|tool| (tool.id.operation_key().to_owned(), tool.status, tool.enabled))
+            .collect();
         tools.sort_by(|one, two| one.0.cmp(&two.0));
         tools
     }
@@ -94,7 +95,7 @@ fn ok(body: &str) -> Vec<u8> {
 }
 
 /// A world whose source is served by a test server; the test can change the answer.
-async fn served(first: &str) -> (World, Arc<Mutex<Vec<u8>>>, Upstream) {
+async fn world_with_server(first: &str) -> (World, Arc<Mutex<Vec<u8>>>, Upstream) {
     let reply = Arc::new(Mutex::new(ok(first)));
     let now = Arc::clone(&reply);
     let server = Upstream::replying(move |_| now.lock().unwrap().clone());
@@ -158,7 +159,7 @@ async fn a_specification_in_a_file_becomes_tools() {
 
 #[tokio::test]
 async fn an_unchanged_specification_is_skipped_and_counts_as_success() {
-    let (world, _, server) = served(&all()).await;
+    let (world, _, server) = world_with_server(&all()).await;
     assert_eq!(world.refresh().await.created, 3);
     let before = world.catalog.snapshot().position();
     let result = world.refresh().await;
@@ -169,7 +170,7 @@ async fn an_unchanged_specification_is_skipped_and_counts_as_success() {
 
 #[tokio::test]
 async fn a_changed_description_is_ingested() {
-    let (world, reply, _server) = served(&all()).await;
+    let (world, reply, _server) = world_with_server(&all()).await;
     let first = world.refresh().await;
     *reply.lock().unwrap() = ok(&specification(&[("a", "A"), ("b", "B!"), ("c", "C")]));
     let second = world.refresh().await;
@@ -179,20 +180,20 @@ async fn a_changed_description_is_ingested() {
 
 #[tokio::test]
 async fn a_tool_that_returns_keeps_its_admin_settings() {
-    let (world, reply, _server) = served(&all()).await;
+    let (world, reply, _server) = world_with_server(&all()).await;
     world.refresh().await;
     world.execute(Command::Tool("pets:b".parse().unwrap(), ToolCommand::Disable)).await;
     *reply.lock().unwrap() = ok(&specification(&[("a", "A"), ("c", "C")]));
     assert_eq!(world.refresh().await.deprecated, 1);
-    assert_eq!(world.tools()[1], ("b".to_owned(), Status::Deprecated, false));
+    assert_eq!(world.tools()[1], ("b".to_owned(), ToolStatus::Deprecated, false));
     *reply.lock().unwrap() = ok(&all());
     assert_eq!(world.refresh().await.restored, 1);
-    assert_eq!(world.tools()[1], ("b".to_owned(), Status::Active, false));
+    assert_eq!(world.tools()[1], ("b".to_owned(), ToolStatus::Active, false));
 }
 
 #[tokio::test]
 async fn removing_more_than_half_of_the_tools_is_rejected_unless_forced() {
-    let (world, reply, _server) = served(&all()).await;
+    let (world, reply, _server) = world_with_server(&all()).await;
     world.refresh().await;
     let before = world.tools();
     *reply.lock().unwrap() = ok(&specification(&[("a", "A")]));
@@ -202,14 +203,17 @@ async fn removing_more_than_half_of_the_tools_is_rejected_unless_forced() {
     assert!(warning.message.starts_with("what was found is held back: "), "{}", warning.message);
     assert_eq!((held_back.success, held_back.discovered, held_back.tools.len()), (false, 1, 1));
     assert_eq!(held_back.error.unwrap().code.as_ref(), "inventory_shrinks");
-    assert_eq!((world.tools(), world.health()), (before, Health::Degraded));
-    let forced = world.forced().await;
-    assert_eq!((forced.success, forced.deprecated, world.health()), (true, 2, Health::Healthy));
+    assert_eq!((world.tools(), world.health()), (before, SourceHealth::Degraded));
+    let forced = world.forced_refresh().await;
+    assert_eq!(
+        (forced.success, forced.deprecated, world.health()),
+        (true, 2, SourceHealth::Healthy)
+    );
 }
 
 #[tokio::test]
 async fn an_invalid_specification_changes_no_tool() {
-    let (world, reply, _server) = served(&all()).await;
+    let (world, reply, _server) = world_with_server(&all()).await;
     world.refresh().await;
     let (before, hash) = (world.tools(), world.refresh().await.inventory_hash);
     let truncated: String = all().chars().take(100).collect();
@@ -231,15 +235,19 @@ async fn an_invalid_specification_changes_no_tool() {
         let result = world.refresh().await;
         assert_eq!(result.error.unwrap().code.as_ref(), code, "{shown}");
         assert_eq!((result.success, &result.inventory_hash), (false, &hash), "{shown}");
-        assert_eq!((world.tools(), world.health()), (before.clone(), Health::Degraded), "{shown}");
+        assert_eq!(
+            (world.tools(), world.health()),
+            (before.clone(), SourceHealth::Degraded),
+            "{shown}"
+        );
         *reply.lock().unwrap() = ok(&all());
         assert!(world.refresh().await.success);
-        assert_eq!(world.health(), Health::Healthy);
+        assert_eq!(world.health(), SourceHealth::Healthy);
     }
 }
 
 /// A world whose source is an HTTP manifest with these entries.
-async fn manifest_of(entries: Value) -> (World, Upstream) {
+async fn world_with_http_manifest(entries: Value) -> (World, Upstream) {
     let reply = ok(&entries.to_string());
     let server = Upstream::replying(move |_| reply.clone());
     let settings = json!({"kind": "http_manifest"});
@@ -251,7 +259,7 @@ async fn manifest_of(entries: Value) -> (World, Upstream) {
 async fn warnings_are_limited_to_a_thousand() {
     let mut entries = vec![json!({"endpoint": "/nameless"}); 100_000];
     entries.push(json!({"name": "good", "endpoint": "/good"}));
-    let (world, _server) = manifest_of(json!(entries)).await;
+    let (world, _server) = world_with_http_manifest(json!(entries)).await;
     let result = world.refresh().await;
     assert_eq!((result.success, result.created, result.warnings.len()), (true, 1, 1001));
     let last = &result.warnings[1000];
@@ -262,7 +270,7 @@ async fn warnings_are_limited_to_a_thousand() {
 async fn a_tool_too_large_to_store_is_a_failure_of_the_source() {
     let description = "x".repeat(9 << 20);
     let entry = json!({"name": "long", "endpoint": "/long", "description": description});
-    let (world, _server) = manifest_of(json!([entry])).await;
+    let (world, _server) = world_with_http_manifest(json!([entry])).await;
     let result = world.refresh().await;
     let error = result.error.unwrap();
     assert_eq!(&*error.code, "save_failed", "{}", error.message);
@@ -273,14 +281,14 @@ async fn a_tool_too_large_to_store_is_a_failure_of_the_source() {
 
 #[tokio::test]
 async fn the_third_failure_in_a_row_makes_a_source_unhealthy() {
-    let (world, reply, _server) = served(&all()).await;
+    let (world, reply, _server) = world_with_server(&all()).await;
     *reply.lock().unwrap() = answer("500 Internal Server Error", "", b"");
     let mut seen = Vec::new();
     for _ in 0..3 {
         world.refresh().await;
         seen.push(world.health());
     }
-    assert_eq!(seen, [Health::Degraded, Health::Degraded, Health::Unhealthy]);
+    assert_eq!(seen, [SourceHealth::Degraded, SourceHealth::Degraded, SourceHealth::Unhealthy]);
     let snapshot = world.catalog.snapshot();
     let error = snapshot.source(&pets()).unwrap().source.last_sync_error.clone().unwrap();
     assert!(error.message.contains("status 500"), "{}", error.message);
@@ -288,7 +296,7 @@ async fn the_third_failure_in_a_row_makes_a_source_unhealthy() {
 
 #[tokio::test]
 async fn refreshes_of_one_source_are_serialized() {
-    let (world, _, _server) = served(&all()).await;
+    let (world, _, _server) = world_with_server(&all()).await;
     let before = world.catalog.snapshot().position();
     let (one, two) = tokio::join!(world.refresh(), world.refresh());
     assert_eq!(one.created + two.created, 3);
@@ -308,13 +316,16 @@ async fn refreshes_of_one_source_are_serialized() {
 
 #[tokio::test]
 async fn a_refresh_of_a_missing_or_disabled_source_is_refused() {
-    let (world, _, server) = served(&all()).await;
-    let context = Context::default();
+    let (world, _, server) = world_with_server(&all()).await;
+    let context = ChangeContext::default();
     let unknown = world.refresher.refresh(&"cats".parse().unwrap(), false, &context).await;
-    assert!(matches!(unknown, Err(CommandError::Refused(Refusal::NotFound { .. }))));
+    assert!(matches!(unknown, Err(CommandError::Refused(CommandRefusal::NotFound { .. }))));
     world.execute(Command::Source(pets(), SourceCommand::Disable)).await;
     let disabled = world.refresher.refresh(&pets(), true, &context).await;
-    assert!(matches!(disabled, Err(CommandError::Refused(Refusal::SourceIsDisabled { .. }))));
+    assert!(matches!(
+        disabled,
+        Err(CommandError::Refused(CommandRefusal::SourceIsDisabled { .. }))
+    ));
     assert_eq!(server.requests(), [""; 0]);
 }
 
@@ -326,12 +337,12 @@ async fn a_source_that_changes_too_often_is_rejected_until_an_admin_forces_it() 
         let all: Vec<_> = names.iter().map(|name| (name.as_str(), summary.as_str())).collect();
         ok(&specification(&all))
     };
-    let (world, reply, _server) = served(&all()).await;
+    let (world, reply, _server) = world_with_server(&all()).await;
     let mut round = 0;
     let mut refresh = async |force: bool| {
         round += 1;
         *reply.lock().unwrap() = of(round);
-        if force { world.forced().await } else { world.refresh().await }
+        if force { world.forced_refresh().await } else { world.refresh().await }
     };
     assert_eq!(world.refresh().await.created, 3, "the first inventory costs nothing");
     // Three tools disappear, which needs force.
@@ -346,8 +357,8 @@ async fn a_source_that_changes_too_often_is_rejected_until_an_admin_forces_it() 
     let source = world.catalog.snapshot();
     let source = &source.source(&pets()).unwrap().source;
     assert_eq!(source.last_sync_error.as_ref().map(|error| &*error.code), Some("changes_too_much"));
-    let changes = world.refresher.changes_of(&pets()).unwrap();
+    let changes = world.refresher.recent_changes(&pets()).unwrap();
     assert_eq!((changes.tools, changes.held_back), (903, 1));
     assert!(refresh(true).await.success);
-    assert_eq!(world.health(), Health::Healthy);
+    assert_eq!(world.health(), SourceHealth::Healthy);
 }

@@ -46,7 +46,7 @@ struct File {
 #[test]
 fn crates_depend_only_on_allowed_crates() {
     let manifests = files().into_iter().filter(|file| folder_of_crate(file).is_some());
-    assert_tidy(manifests.flat_map(|file| wrong_arrows(&file)));
+    assert_tidy(manifests.flat_map(|file| forbidden_dependencies(&file)));
 }
 
 #[test]
@@ -56,12 +56,12 @@ fn every_file_opens_with_a_module_comment() {
 
 #[test]
 fn no_module_file_is_called_mod() {
-    assert_tidy(files().iter().filter_map(mod_file));
+    assert_tidy(files().iter().filter_map(mod_file_complaint));
 }
 
 #[test]
 fn no_file_has_a_meaningless_name() {
-    assert_tidy(files().iter().filter_map(empty_name));
+    assert_tidy(files().iter().filter_map(meaningless_name));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn folder_of_crate(file: &File) -> Option<&str> {
     file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")
 }
 
-fn wrong_arrows(file: &File) -> Vec<String> {
+fn forbidden_dependencies(file: &File) -> Vec<String> {
     let name = folder_of_crate(file).expect("only manifests below `crates` are asked");
     let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == name) else {
         return vec![format!("{}: `{name}` has no place in the order of crates", file.path)];
@@ -140,13 +140,13 @@ fn missing_opening(file: &File) -> Option<String> {
     (!opened).then(|| format!("{}: does not open with `//!` and what it is for", file.path))
 }
 
-fn mod_file(file: &File) -> Option<String> {
+fn mod_file_complaint(file: &File) -> Option<String> {
     let is_mod = file.path.rsplit('/').next() == Some("mod.rs");
     is_mod.then(|| format!("{}: a module is `foo.rs` beside `foo/`", file.path))
 }
 
 /// Matches whole words, singular or plural: `utils.rs` is rejected, `metadata.rs` is not.
-fn empty_name(file: &File) -> Option<String> {
+fn meaningless_name(file: &File) -> Option<String> {
     let mut words = file.path.split(['/', '_', '-', '.']);
     let word = words.find(|word| EMPTY_WORDS.contains(&word.strip_suffix('s').unwrap_or(word)))?;
     Some(format!("{}: `{word}` says nothing about what is in it", file.path))
@@ -183,7 +183,11 @@ fn a_forbidden_dependency_is_found_in_every_notation() {
         "[target.'cfg(unix)'.dependencies]\ncatalog.workspace = true",
         "[build-dependencies]\ntoolcrib-catalog = \"0.1\"",
     ] {
-        assert_eq!(wrong_arrows(&file("crates/access/Cargo.toml", text)), complaint, "{text}");
+        assert_eq!(
+            forbidden_dependencies(&file("crates/access/Cargo.toml", text)),
+            complaint,
+            "{text}"
+        );
     }
 }
 
@@ -191,11 +195,11 @@ fn a_forbidden_dependency_is_found_in_every_notation() {
 fn allowed_dependencies_and_dev_dependencies_pass() {
     let text = "[package]\nname = \"toolcrib-access\"\n[dependencies]\nmodel.workspace = true\n\
                 # catalog\nserde.workspace = true\n[dev-dependencies]\ncatalog.workspace = true";
-    assert!(wrong_arrows(&file("crates/access/Cargo.toml", text)).is_empty());
+    assert!(forbidden_dependencies(&file("crates/access/Cargo.toml", text)).is_empty());
     let back = "[dependencies]\naccess.workspace = true";
-    assert_eq!(wrong_arrows(&file("crates/model/Cargo.toml", back)).len(), 1);
-    assert!(wrong_arrows(&file("crates/serving/Cargo.toml", back)).is_empty());
-    assert_eq!(wrong_arrows(&file("crates/fresh/Cargo.toml", "")).len(), 1);
+    assert_eq!(forbidden_dependencies(&file("crates/model/Cargo.toml", back)).len(), 1);
+    assert!(forbidden_dependencies(&file("crates/serving/Cargo.toml", back)).is_empty());
+    assert_eq!(forbidden_dependencies(&file("crates/fresh/Cargo.toml", "")).len(), 1);
 }
 
 #[test]
@@ -220,14 +224,14 @@ fn a_file_without_a_module_comment_is_found() {
 #[test]
 fn meaningless_file_names_are_found() {
     for path in ["a/src/utils.rs", "a/src/tool_manager.rs", "a/src/helpers/b.rs", "service/b.rs"] {
-        let complaint = empty_name(&file(path, "")).expect(path);
+        let complaint = meaningless_name(&file(path, "")).expect(path);
         assert!(complaint.starts_with(path));
     }
     for path in ["a/src/metadata.rs", "a/src/serving.rs", "a/src/information.rs"] {
-        assert_eq!(empty_name(&file(path, "")), None);
+        assert_eq!(meaningless_name(&file(path, "")), None);
     }
-    assert!(mod_file(&file("a/src/b/mod.rs", "")).is_some());
-    assert!(mod_file(&file("a/src/tidy_mod.rs", "")).is_none());
+    assert!(mod_file_complaint(&file("a/src/b/mod.rs", "")).is_some());
+    assert!(mod_file_complaint(&file("a/src/tidy_mod.rs", "")).is_none());
 }
 
 #[test]

@@ -16,34 +16,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// Inputs up to this size, in bytes, are parsed on the calling thread; parsing more takes too long there.
-pub const LONG: usize = 64 * 1024;
+pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-type Work = Box<dyn FnOnce() + Send>;
+type BoxedTask = Box<dyn FnOnce() + Send>;
 
 /// A queued task: a pool thread takes it to run it, or its owner takes it back.
 #[derive(Clone)]
-struct Turn(Arc<Mutex<Option<Work>>>);
+struct QueuedTask(Arc<Mutex<Option<BoxedTask>>>);
 
-impl Turn {
+impl QueuedTask {
     fn new(work: impl FnOnce() + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Some(Box::new(work)))))
     }
 
-    fn take(&self) -> Option<Work> {
+    fn take_task(&self) -> Option<BoxedTask> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn work(&self) {
-        if let Some(work) = self.take() {
+    fn run_task(&self) {
+        if let Some(work) = self.take_task() {
             work();
         }
     }
 }
 
 /// Drops the queued task when its caller stops waiting, because the task may own a large input.
-struct TakenBack(Turn);
+struct CancelOnDrop(QueuedTask);
 
-impl Drop for TakenBack {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         // If the lock is held, a pool thread is taking the task. It may run at idle priority, so do not wait for it.
         let work = self.0.0.try_lock().ok().and_then(|mut work| work.take());
@@ -51,41 +51,41 @@ impl Drop for TakenBack {
     }
 }
 
-static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+static PENDING_TASKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts one task as pending until the task has run or was taken back.
-struct UnderWay;
+struct PendingTaskGuard;
 
-impl UnderWay {
-    fn begun() -> Self {
-        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+impl PendingTaskGuard {
+    fn count_task() -> Self {
+        PENDING_TASKS.fetch_add(1, Ordering::Relaxed);
         Self
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingTaskGuard {
     fn drop(&mut self) {
-        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+        PENDING_TASKS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The number of tasks that wait in the pool or run there.
-pub fn aside_under_way() -> usize {
-    UNDER_WAY.load(Ordering::Relaxed)
+pub fn pending_low_priority_tasks() -> usize {
+    PENDING_TASKS.load(Ordering::Relaxed)
 }
 
 /// Runs the task on a pool thread. If the future is dropped before the task has started, the task never runs.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn run_low_priority<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
-    let under_way = UnderWay::begun();
-    let turn = Turn::new(move || {
+    let under_way = PendingTaskGuard::count_task();
+    let turn = QueuedTask::new(move || {
         let result = catch_unwind(AssertUnwindSafe(work));
         drop(under_way);
         // The send fails if the caller has stopped waiting; the result is not needed then.
         drop(done.send(result));
     });
-    let _unless_done = TakenBack(turn.clone());
-    lanes::line_up(turn);
+    let _unless_done = CancelOnDrop(turn.clone());
+    lanes::enqueue_task(turn);
     match result.await.expect("work is always done") {
         Ok(result) => result,
         Err(panic) => resume_unwind(panic),
@@ -93,11 +93,11 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 }
 
 /// Runs the task inline if its input has at most `MAX_INLINE_BYTES`, otherwise on the low-priority pool.
-pub async fn aside_if_long<T: Send + 'static>(
+pub async fn run_low_priority_if_long<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes <= LONG { work() } else { aside(work).await }
+    if bytes <= MAX_INLINE_BYTES { work() } else { run_low_priority(work).await }
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     #[tokio::test]
     async fn work_is_done_on_another_thread() {
         let here = thread::current().id();
-        assert_ne!(here, aside(|| thread::current().id()).await);
+        assert_ne!(here, run_low_priority(|| thread::current().id()).await);
     }
 
     #[cfg(target_os = "linux")]
@@ -121,7 +121,7 @@ mod tests {
         let normal = ThreadSchedulePolicy::Normal;
         // On a busy machine the normal-priority thread for late tasks may run it first.
         let begun = std::time::Instant::now();
-        while aside(|| thread_schedule_policy().unwrap()).await
+        while run_low_priority(|| thread_schedule_policy().unwrap()).await
             != normal(NormalThreadSchedulePolicy::Idle)
         {
             assert!(
@@ -135,10 +135,10 @@ mod tests {
     #[tokio::test]
     async fn abandoned_tasks_do_not_block_the_pool() {
         for _ in 0..100 {
-            let slow = aside(|| thread::sleep(std::time::Duration::from_millis(1)));
+            let slow = run_low_priority(|| thread::sleep(std::time::Duration::from_millis(1)));
             drop(tokio::time::timeout(std::time::Duration::ZERO, slow).await);
         }
-        assert_eq!(aside(|| 1).await, 1);
+        assert_eq!(run_low_priority(|| 1).await, 1);
     }
 
     #[tokio::test]
@@ -148,13 +148,13 @@ mod tests {
         let busy: Vec<_> = (0..64)
             .map(|_| {
                 let wait = Arc::clone(&wait);
-                tokio::spawn(aside(move || drop(wait.lock().map(|wait| wait.recv()))))
+                tokio::spawn(run_low_priority(move || drop(wait.lock().map(|wait| wait.recv()))))
             })
             .collect();
         tokio::task::yield_now().await;
-        let much = Arc::new(vec![0; LONG]);
+        let much = Arc::new(vec![0; MAX_INLINE_BYTES]);
         let reads = Arc::clone(&much);
-        let given_up = aside(move || reads.len());
+        let given_up = run_low_priority(move || reads.len());
         drop(tokio::time::timeout(std::time::Duration::ZERO, given_up).await);
         assert_eq!(Arc::strong_count(&much), 1);
         drop(go);
@@ -165,10 +165,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_reaches_only_the_caller_of_the_task() {
-        let asked = tokio::spawn(aside(|| assert!(std::hint::black_box(false), "it is wrong")));
+        let asked =
+            tokio::spawn(run_low_priority(|| assert!(std::hint::black_box(false), "it is wrong")));
         assert!(asked.await.unwrap_err().is_panic());
         for _ in 0..10 {
-            assert_eq!(aside(|| 2).await, 2);
+            assert_eq!(run_low_priority(|| 2).await, 2);
         }
     }
 }

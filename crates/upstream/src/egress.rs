@@ -12,16 +12,16 @@ use url::{Host, Url};
 mod allowed;
 mod ranges;
 
-pub use allowed::{Allowed, InvalidAllowed};
+pub use allowed::{AllowedDestination, InvalidDestination};
 
 /// The destinations that may be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Egress {
+pub struct EgressPolicy {
     /// Also allow private and loopback addresses; meant for development.
     pub allow_private: bool,
     /// Destinations that are allowed although they are not public.
-    pub allowed: Vec<Allowed>,
+    pub allowed: Vec<AllowedDestination>,
 }
 
 /// Why a destination may not be reached.
@@ -64,7 +64,7 @@ const PORTS_WITHOUT_HTTP: [u16; 38] = [
     465, 514, 587, 636, 993, 995, 1433, 1521, 2049, 3306, 3389, 5432, 5672, 6379, 11211, 27017,
 ];
 
-impl Egress {
+impl EgressPolicy {
     /// Checks everything that does not need a DNS lookup. Call it before every request: a host that is an IP address
     /// never reaches the resolver.
     pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
@@ -88,7 +88,7 @@ impl Egress {
         let address = match host {
             Host::Ipv4(address) => Some(IpAddr::V4(address)),
             Host::Ipv6(address) => Some(IpAddr::V6(address)),
-            Host::Domain(name) => address_of_well_known(without_dots(name)),
+            Host::Domain(name) => well_known_address(trim_trailing_dots(name)),
         };
         self.check_addresses(written, port, address.as_slice())
     }
@@ -101,35 +101,38 @@ impl Egress {
         port: u16,
         addresses: &[IpAddr],
     ) -> Result<(), EgressError> {
-        if addresses.iter().all(|address| self.is_open(host, port, *address)) {
+        if addresses.iter().all(|address| self.is_allowed(host, port, *address)) {
             return Ok(());
         }
         Err(EgressError::Forbidden { host: host.to_owned() })
     }
 
     /// The ports that some allowed destination is limited to.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
-        self.allowed.iter().filter_map(Allowed::port)
+    pub(crate) fn allowed_ports(&self) -> impl Iterator<Item = u16> {
+        self.allowed.iter().filter_map(AllowedDestination::port)
     }
 
-    fn is_open(&self, host: &str, port: u16, address: IpAddr) -> bool {
-        let address = ranges::without_wrapping(address);
+    fn is_allowed(&self, host: &str, port: u16, address: IpAddr) -> bool {
+        let address = ranges::unwrap_address(address);
         if ranges::is_metadata(address) {
             return false;
         }
         ranges::is_public(address)
             || (self.allow_private && ranges::is_private(address))
-            || self.allowed.iter().any(|allowed| allowed.covers(without_dots(host), port, address))
+            || self
+                .allowed
+                .iter()
+                .any(|allowed| allowed.covers(trim_trailing_dots(host), port, address))
     }
 }
 
 /// Removes trailing dots: `localhost.` is `localhost`.
-fn without_dots(host: &str) -> &str {
+fn trim_trailing_dots(host: &str) -> &str {
     host.trim_end_matches('.')
 }
 
 /// Names with a fixed address, which no resolver may decide on (RFC 6761).
-fn address_of_well_known(name: &str) -> Option<IpAddr> {
+fn well_known_address(name: &str) -> Option<IpAddr> {
     if name == "localhost" || name.ends_with(".localhost") {
         return Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }

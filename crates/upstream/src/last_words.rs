@@ -15,46 +15,49 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// Notices sent to one upstream concurrently.
-const AT_ONCE: usize = 32;
+const CONCURRENT_PER_UPSTREAM: usize = 32;
 /// Notices pending for one upstream (as many as it may have long-running jobs) and in total. Notices beyond these
 /// limits are dropped.
-const OF_ONE: usize = 1_000;
-const IN_ALL: usize = 4_000;
+const PENDING_PER_UPSTREAM: usize = 1_000;
+const PENDING_TOTAL: usize = 4_000;
 
 /// Sends cancellation notices in the background. Each upstream is identified by a key.
-pub struct LastWords<To> {
-    words: Mutex<Words<To>>,
+pub struct CancelNotices<To> {
+    queue: Mutex<NoticeQueue<To>>,
     /// The deadline of one notice, including its time in the queue.
     deadline: Duration,
 }
 
-struct Words<To> {
-    all: JoinSet<()>,
+struct NoticeQueue<To> {
+    tasks: JoinSet<()>,
     /// The permits of each upstream; every pending notice holds a reference to those of its upstream.
-    turns: HashMap<To, Arc<Semaphore>>,
+    permits: HashMap<To, Arc<Semaphore>>,
 }
 
-impl<To: Clone + Debug + Eq + Hash> LastWords<To> {
+impl<To: Clone + Debug + Eq + Hash> CancelNotices<To> {
     /// Each notice gets this deadline.
-    pub fn within(deadline: Duration) -> Self {
-        let words = Words { all: JoinSet::new(), turns: HashMap::new() };
-        Self { words: Mutex::new(words), deadline }
+    pub fn with_deadline(deadline: Duration) -> Self {
+        let words = NoticeQueue { tasks: JoinSet::new(), permits: HashMap::new() };
+        Self { queue: Mutex::new(words), deadline }
     }
 
-    fn words(&self) -> MutexGuard<'_, Words<To>> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_queue(&self) -> MutexGuard<'_, NoticeQueue<To>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues a notice. Without a Tokio runtime nothing is sent.
-    pub fn say(&self, to: &To, word: impl Future<Output = ()> + Send + 'static) {
+    pub fn send_notice(&self, to: &To, word: impl Future<Output = ()> + Send + 'static) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let mut words = self.words();
-        while words.all.try_join_next().is_some() {}
-        words.turns.retain(|_, turns| 1 < Arc::strong_count(turns));
-        let turns = words.turns.entry(to.clone());
-        let turns = Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))));
+        let mut words = self.lock_queue();
+        while words.tasks.try_join_next().is_some() {}
+        words.permits.retain(|_, turns| 1 < Arc::strong_count(turns));
+        let turns = words.permits.entry(to.clone());
+        let turns =
+            Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(CONCURRENT_PER_UPSTREAM))));
         // Two of the references are the map's and this function's own.
-        if OF_ONE + 2 <= Arc::strong_count(&turns) || IN_ALL <= words.all.len() {
+        if PENDING_PER_UPSTREAM + 2 <= Arc::strong_count(&turns)
+            || PENDING_TOTAL <= words.tasks.len()
+        {
             tracing::debug!(?to, "{to:?} is not told what is not wanted any more");
             return;
         }
@@ -63,13 +66,13 @@ impl<To: Clone + Debug + Eq + Hash> LastWords<To> {
             word.await;
         };
         let deadline = self.deadline;
-        words.all.spawn_on(async move { drop(timeout(deadline, word).await) }, &runtime);
+        words.tasks.spawn_on(async move { drop(timeout(deadline, word).await) }, &runtime);
     }
 
     /// Waits until all notices are sent or have reached their deadlines.
-    pub async fn said(&self) {
+    pub async fn wait_until_sent(&self) {
         loop {
-            let mut all = std::mem::take(&mut self.words().all);
+            let mut all = std::mem::take(&mut self.lock_queue().tasks);
             if all.is_empty() {
                 return;
             }
@@ -90,35 +93,35 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(10);
 
-    fn words() -> LastWords<String> {
-        LastWords::within(DEADLINE)
+    fn words() -> CancelNotices<String> {
+        CancelNotices::with_deadline(DEADLINE)
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_notices_are_waited_for_including_those_sent_by_notices() {
         let (words, said) = (Arc::new(words()), Arc::new(AtomicUsize::new(0)));
         let (more, count) = (Arc::clone(&words), Arc::clone(&said));
-        words.say(&"pets".to_owned(), async move {
+        words.send_notice(&"pets".to_owned(), async move {
             sleep(Duration::from_secs(5)).await;
             let again = Arc::clone(&count);
-            more.say(&"pets".to_owned(), async move {
+            more.send_notice(&"pets".to_owned(), async move {
                 tokio::task::yield_now().await;
                 again.fetch_add(1, Ordering::Relaxed);
             });
             count.fetch_add(1, Ordering::Relaxed);
         });
-        words.said().await;
+        words.wait_until_sent().await;
         assert_eq!(said.load(Ordering::Relaxed), 2);
-        words.said().await;
+        words.wait_until_sent().await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_upstream_gets_a_few_notices_at_a_time_and_a_bounded_number_in_total() {
         let words = words();
         let [now, most, said] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
-        for _ in 0..2 * OF_ONE {
+        for _ in 0..2 * PENDING_PER_UPSTREAM {
             let (now, most, said) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&said));
-            words.say(&"pets".to_owned(), async move {
+            words.send_notice(&"pets".to_owned(), async move {
                 most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 sleep(Duration::from_millis(10)).await;
                 now.fetch_sub(1, Ordering::Relaxed);
@@ -127,33 +130,33 @@ mod tests {
         }
         let (began, heard) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let other = Arc::clone(&heard);
-        words.say(&"shops".to_owned(), async move {
+        words.send_notice(&"shops".to_owned(), async move {
             other.fetch_add(1, Ordering::Relaxed);
         });
         sleep(Duration::from_millis(1)).await;
         assert_eq!(heard.load(Ordering::Relaxed), 1, "another is told at once");
-        words.said().await;
+        words.wait_until_sent().await;
         let told = (most.load(Ordering::Relaxed), said.load(Ordering::Relaxed));
-        assert_eq!(told, (AT_ONCE, OF_ONE));
+        assert_eq!(told, (CONCURRENT_PER_UPSTREAM, PENDING_PER_UPSTREAM));
         assert!(began.elapsed() < DEADLINE);
-        words.say(&"pets".to_owned(), async move {
+        words.send_notice(&"pets".to_owned(), async move {
             heard.fetch_add(1, Ordering::Relaxed);
         });
-        words.said().await;
-        assert_eq!(words.words().turns.len(), 1, "who heard all is forgotten");
+        words.wait_until_sent().await;
+        assert_eq!(words.lock_queue().permits.len(), 1, "who heard all is forgotten");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_total_is_bounded_and_a_notice_that_hangs_is_dropped() {
         let words = words();
         for number in 0..10 {
-            for _ in 0..OF_ONE {
-                words.say(&format!("s{number}"), std::future::pending());
+            for _ in 0..PENDING_PER_UPSTREAM {
+                words.send_notice(&format!("s{number}"), std::future::pending());
             }
         }
-        assert_eq!(words.words().all.len(), IN_ALL);
+        assert_eq!(words.lock_queue().tasks.len(), PENDING_TOTAL);
         let began = Instant::now();
-        words.said().await;
+        words.wait_until_sent().await;
         assert_eq!(began.elapsed(), DEADLINE);
     }
 }

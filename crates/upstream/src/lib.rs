@@ -12,6 +12,8 @@ mod pieces;
 mod resolver;
 pub mod stdio;
 
-pub use aside::{LONG, aside, aside_if_long, aside_under_way};
-pub use large::{Large, Room};
-pub use last_words::LastWords;
+pub use aside::{
+    MAX_INLINE_BYTES, pending_low_priority_tasks, run_low_priority, run_low_priority_if_long,
+};
+pub use large::{LargeBodyLease, LargeBodyLimiter};
+pub use last_words::CancelNotices;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// Why a read failed. The bytes read so far are dropped.
 #[derive(Debug, thiserror::Error)]
-pub enum LimitError {
+pub enum BoundedReadError {
     /// There is more to read after the limit.
     #[error("it has more than {limit} bytes")]
     TooLarge { limit: u64 },
@@ -28,16 +28,16 @@ pub enum LimitError {
 
 /// Reads a whole file of at most `limit` bytes. The read blocks and has no deadline: it is meant for small local files
 /// that an admin named. Pipes and devices are rejected, as reading them could block indefinitely.
-pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, LimitError> {
+pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, BoundedReadError> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
-        return Err(LimitError::NotAFile);
+        return Err(BoundedReadError::NotAFile);
     }
     // One byte more, so that the read reaches the end of the file without growing the buffer.
     let expected = metadata.len().min(limit).saturating_add(1);
     let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or_default());
     File::open(path)?.take(one_more_than(limit)).read_to_end(&mut bytes)?;
-    within(limit, bytes)
+    check_length(limit, bytes)
 }
 
 /// Reads to the end, at most `limit` bytes. The deadline covers the whole read: a slow trickle does not extend it.
@@ -45,14 +45,14 @@ pub async fn read_limited(
     reader: impl AsyncRead + Unpin,
     limit: u64,
     deadline: Duration,
-) -> Result<Vec<u8>, LimitError> {
+) -> Result<Vec<u8>, BoundedReadError> {
     let mut bytes = Vec::new();
     let mut reader = reader.take(one_more_than(limit));
     match tokio::time::timeout(deadline, reader.read_to_end(&mut bytes)).await {
         Ok(read) => read?,
-        Err(_) => return Err(LimitError::TooSlow { deadline }),
+        Err(_) => return Err(BoundedReadError::TooSlow { deadline }),
     };
-    within(limit, bytes)
+    check_length(limit, bytes)
 }
 
 /// One byte more is enough to see that the input exceeds the limit.
@@ -60,9 +60,9 @@ fn one_more_than(limit: u64) -> u64 {
     limit.saturating_add(1)
 }
 
-fn within(limit: u64, bytes: Vec<u8>) -> Result<Vec<u8>, LimitError> {
+fn check_length(limit: u64, bytes: Vec<u8>) -> Result<Vec<u8>, BoundedReadError> {
     if limit < bytes.len() as u64 {
-        return Err(LimitError::TooLarge { limit });
+        return Err(BoundedReadError::TooLarge { limit });
     }
     Ok(bytes)
 }
@@ -78,7 +78,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn shown(read: Result<Vec<u8>, LimitError>) -> Result<String, String> {
+    fn shown(read: Result<Vec<u8>, BoundedReadError>) -> Result<String, String> {
         read.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.to_string())
     }
 
@@ -94,7 +94,9 @@ mod tests {
     #[test]
     fn a_missing_file_is_an_io_error() {
         let error = read_file(Path::new("/not/there"), 5).unwrap_err();
-        assert!(matches!(error, LimitError::Io(error) if error.kind() == io::ErrorKind::NotFound));
+        assert!(
+            matches!(error, BoundedReadError::Io(error) if error.kind() == io::ErrorKind::NotFound)
+        );
     }
 
     #[tokio::test]
@@ -123,7 +125,7 @@ mod tests {
             }
         });
         let read = read_limited(reader, 1000, SECOND).await;
-        assert!(matches!(read, Err(LimitError::TooSlow { deadline: SECOND })));
+        assert!(matches!(read, Err(BoundedReadError::TooSlow { deadline: SECOND })));
         assert_eq!(start.elapsed(), SECOND);
     }
 
@@ -141,7 +143,7 @@ mod tests {
         }
         let error = read_limited(Broken, 5, SECOND).await.unwrap_err();
         assert!(
-            matches!(error, LimitError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
+            matches!(error, BoundedReadError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
         );
     }
 

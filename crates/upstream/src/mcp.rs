@@ -6,27 +6,27 @@
 //!
 //! ```no_run
 //! # use toolcrib_upstream as upstream;
-//! # use upstream::mcp::{Call, Connection, ListOf, Settings, Target};
-//! # use upstream::stdio::Program;
+//! # use upstream::mcp::{McpCallOptions, McpConnection, McpItemKind, ConnectionSettings, McpTarget};
+//! # use upstream::stdio::ProgramSpec;
 //! # async fn example() -> Result<(), upstream::mcp::McpError> {
-//! let program = Program::new("/usr/local/bin/mcp-server-time");
-//! let connection = Connection::open(&Target::Program(program), &Settings::default()).await?;
-//! let tools = connection.list(ListOf::Tools, Call::default()).await?;
+//! let program = ProgramSpec::new("/usr/local/bin/mcp-server-time");
+//! let connection = McpConnection::open(&McpTarget::Program(program), &ConnectionSettings::default()).await?;
+//! let tools = connection.fetch_list(McpItemKind::Tools, McpCallOptions::default()).await?;
 //! # Ok(())
 //! # }
 //! ```
 
-pub use changes::Changes;
-pub use connection::Connection;
+pub use changes::ServerChanges;
+pub use connection::McpConnection;
 pub use error::McpError;
-pub use hearing::{Counts, Heard, Reply};
-pub use list::{ListOf, ListWarning, Listing};
-pub use message::{Answer, RpcError};
-pub use open::About;
-pub use pauses::Pauses;
-pub use settings::{Call, Era, McpLimits, Settings, Target};
-pub use supervised::{Keeping, Supervised};
-pub use task::AsTask;
+pub use hearing::{CallNotification, DispatchCounts, QuestionReply};
+pub use list::{McpItemKind, McpListWarning, McpListing};
+pub use message::{McpAnswer, RpcError};
+pub use open::ServerDescription;
+pub use pauses::DeadlinePauses;
+pub use settings::{ConnectionSettings, McpCallOptions, McpLimits, McpTarget, ServerEra};
+pub use supervised::{SupervisedConnection, SupervisionPolicy};
+pub use task::ToolTaskOptions;
 
 mod changes;
 mod connection;

@@ -1,56 +1,61 @@
 //! A message while it arrives, stored in chunks. Moving a long message or finding contiguous memory for it takes long,
 //! and it may still exceed its limit.
 
-use model::strict_json::Parts;
+use model::strict_json::ValueCounter;
 
-use crate::aside::{LONG, aside};
+use crate::aside::{MAX_INLINE_BYTES, run_low_priority};
 
 /// The limits on one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct MessageBounds {
     pub(crate) bytes: usize,
     /// JSON values; an object counts as four.
-    pub(crate) parts: usize,
+    pub(crate) values: usize,
 }
 
 /// A message exceeds one of its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMuch {
+pub(crate) struct MessageTooLarge {
     /// The unit of the limit: `bytes` or `values`.
     pub(crate) what: &'static str,
     pub(crate) limit: usize,
 }
 
-impl Bounds {
-    pub(crate) fn take(self, bytes: usize) -> Result<(), TooMuch> {
+impl MessageBounds {
+    pub(crate) fn check_bytes(self, bytes: usize) -> Result<(), MessageTooLarge> {
         match bytes <= self.bytes {
             true => Ok(()),
-            false => Err(TooMuch { what: "bytes", limit: self.bytes }),
+            false => Err(MessageTooLarge { what: "bytes", limit: self.bytes }),
         }
     }
 
-    fn too_many(self) -> TooMuch {
-        TooMuch { what: "values", limit: self.parts }
+    fn too_many_values(self) -> MessageTooLarge {
+        MessageTooLarge { what: "values", limit: self.values }
     }
 }
 
 /// A buffer made of chunks. Its bytes are copied into contiguous memory only when the message is parsed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Pieces {
-    long: Vec<Vec<u8>>,
-    last: Vec<u8>,
+pub(crate) struct ChunkedBuffer {
+    full_chunks: Vec<Vec<u8>>,
+    last_chunk: Vec<u8>,
     length: usize,
     /// The values counted in the full chunks.
-    parts: Parts,
+    values: ValueCounter,
 }
 
-impl Default for Pieces {
+impl Default for ChunkedBuffer {
     fn default() -> Self {
-        Self { long: Vec::new(), last: Vec::new(), length: 0, parts: Parts::weighed() }
+        Self {
+            full_chunks: Vec::new(),
+            last_chunk: Vec::new(),
+            length: 0,
+            values: ValueCounter::at_start(),
+        }
     }
 }
 
-impl Pieces {
+impl ChunkedBuffer {
     pub(crate) fn len(&self) -> usize {
         self.length
     }
@@ -59,66 +64,78 @@ impl Pieces {
         self.length == 0
     }
 
-    pub(crate) fn extend(&mut self, bytes: &[u8], bounds: Bounds) -> Result<(), TooMuch> {
+    pub(crate) fn extend(
+        &mut self,
+        bytes: &[u8],
+        bounds: MessageBounds,
+    ) -> Result<(), MessageTooLarge> {
         self.length += bytes.len();
-        self.last.extend_from_slice(bytes);
-        self.end_piece(bounds)
+        self.last_chunk.extend_from_slice(bytes);
+        self.finish_chunk(bounds)
     }
 
     /// Like `extend`, but takes a chunk without copying it.
-    pub(crate) fn append(&mut self, piece: Vec<u8>, bounds: Bounds) -> Result<(), TooMuch> {
-        if !self.last.is_empty() {
+    pub(crate) fn append(
+        &mut self,
+        piece: Vec<u8>,
+        bounds: MessageBounds,
+    ) -> Result<(), MessageTooLarge> {
+        if !self.last_chunk.is_empty() {
             return self.extend(&piece, bounds);
         }
         self.length += piece.len();
-        self.last = piece;
-        self.end_piece(bounds)
+        self.last_chunk = piece;
+        self.finish_chunk(bounds)
     }
 
-    fn end_piece(&mut self, bounds: Bounds) -> Result<(), TooMuch> {
-        bounds.take(self.length)?;
-        if self.last.len() < LONG {
+    fn finish_chunk(&mut self, bounds: MessageBounds) -> Result<(), MessageTooLarge> {
+        bounds.check_bytes(self.length)?;
+        if self.last_chunk.len() < MAX_INLINE_BYTES {
             return Ok(());
         }
-        let is_more = self.parts.exceed(bounds.parts, &self.last);
-        self.last.shrink_to_fit();
-        self.long.push(std::mem::take(&mut self.last));
-        if is_more { Err(bounds.too_many()) } else { Ok(()) }
+        let is_more = self.values.count_and_check(bounds.values, &self.last_chunk);
+        self.last_chunk.shrink_to_fit();
+        self.full_chunks.push(std::mem::take(&mut self.last_chunk));
+        if is_more { Err(bounds.too_many_values()) } else { Ok(()) }
     }
 
     /// The first bytes: the whole message if it is short.
-    pub(crate) fn first(&self) -> &[u8] {
-        self.long.first().unwrap_or(&self.last)
+    pub(crate) fn leading_bytes(&self) -> &[u8] {
+        self.full_chunks.first().unwrap_or(&self.last_chunk)
     }
 
-    pub(crate) fn end(&self) -> End {
-        let mut end = End::default();
-        self.long.last().into_iter().chain([&self.last]).for_each(|piece| end.keep(piece));
+    pub(crate) fn trailing_bytes(&self) -> TailBuffer {
+        let mut end = TailBuffer::default();
+        self.full_chunks
+            .last()
+            .into_iter()
+            .chain([&self.last_chunk])
+            .for_each(|piece| end.push_tail(piece));
         end
     }
 
     /// The message in contiguous memory. Copying many chunks takes long.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        if self.long.is_empty() {
-            return self.last;
+        if self.full_chunks.is_empty() {
+            return self.last_chunk;
         }
-        self.long.push(self.last);
-        self.long.concat()
+        self.full_chunks.push(self.last_chunk);
+        self.full_chunks.concat()
     }
 }
 
 /// The last bytes of a message that is not kept.
 #[derive(Debug, Default)]
-pub(crate) struct End(Vec<u8>);
+pub(crate) struct TailBuffer(Vec<u8>);
 
 /// How many bytes of the beginning and of the end are kept for diagnosis.
-pub(crate) const EDGE: usize = 256;
+pub(crate) const EXCERPT_BYTES: usize = 256;
 
-impl End {
-    pub(crate) fn keep(&mut self, bytes: &[u8]) {
-        let (_, last) = bytes.split_at(bytes.len().saturating_sub(EDGE));
+impl TailBuffer {
+    pub(crate) fn push_tail(&mut self, bytes: &[u8]) {
+        let (_, last) = bytes.split_at(bytes.len().saturating_sub(EXCERPT_BYTES));
         self.0.extend_from_slice(last);
-        self.0.drain(..self.0.len().saturating_sub(EDGE));
+        self.0.drain(..self.0.len().saturating_sub(EXCERPT_BYTES));
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -127,56 +144,56 @@ impl End {
 }
 
 /// A complete message.
-pub(crate) enum Text<'a> {
+pub(crate) enum MessageText<'a> {
     Short(&'a [u8]),
-    Long(Pieces),
+    Long(ChunkedBuffer),
 }
 
-impl Text<'_> {
+impl MessageText<'_> {
     /// Parses the message, on the low-priority pool if it is long.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn parse_with<T: Send + 'static>(
         self,
         read: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> T {
         match self {
             Self::Short(bytes) => read(bytes),
-            Self::Long(pieces) if pieces.len() <= LONG => read(&pieces.into_bytes()),
-            Self::Long(pieces) => aside(move || read(&pieces.into_bytes())).await,
+            Self::Long(pieces) if pieces.len() <= MAX_INLINE_BYTES => read(&pieces.into_bytes()),
+            Self::Long(pieces) => run_low_priority(move || read(&pieces.into_bytes())).await,
         }
     }
 
     /// Fails if the message has too many values: each value takes many times the memory of its text once parsed.
-    pub(crate) fn check(&self, bounds: Bounds) -> Result<(), TooMuch> {
+    pub(crate) fn check_values(&self, bounds: MessageBounds) -> Result<(), MessageTooLarge> {
         // No byte can count for more than an object does.
-        if self.len() < bounds.parts / 4 {
+        if self.len() < bounds.values / 4 {
             return Ok(());
         }
         let (mut parts, last) = match self {
-            Self::Short(bytes) => (Parts::weighed(), *bytes),
-            Self::Long(pieces) => (pieces.parts.clone(), pieces.last.as_slice()),
+            Self::Short(bytes) => (ValueCounter::at_start(), *bytes),
+            Self::Long(pieces) => (pieces.values.clone(), pieces.last_chunk.as_slice()),
         };
-        match parts.exceed(bounds.parts, last) {
-            true => Err(bounds.too_many()),
+        match parts.count_and_check(bounds.values, last) {
+            true => Err(bounds.too_many_values()),
             false => Ok(()),
         }
     }
 
     /// The first bytes: the whole message if it is short.
-    pub(crate) fn first(&self) -> &[u8] {
+    pub(crate) fn leading_bytes(&self) -> &[u8] {
         match self {
             Self::Short(bytes) => bytes,
-            Self::Long(pieces) => pieces.first(),
+            Self::Long(pieces) => pieces.leading_bytes(),
         }
     }
 
-    pub(crate) fn end(&self) -> End {
+    pub(crate) fn trailing_bytes(&self) -> TailBuffer {
         match self {
             Self::Short(bytes) => {
-                let mut end = End::default();
-                end.keep(bytes);
+                let mut end = TailBuffer::default();
+                end.push_tail(bytes);
                 end
             }
-            Self::Long(pieces) => pieces.end(),
+            Self::Long(pieces) => pieces.trailing_bytes(),
         }
     }
 
@@ -196,8 +213,8 @@ impl Text<'_> {
     }
 }
 
-impl From<Pieces> for Text<'_> {
-    fn from(pieces: Pieces) -> Self {
+impl From<ChunkedBuffer> for MessageText<'_> {
+    fn from(pieces: ChunkedBuffer) -> Self {
         Self::Long(pieces)
     }
 }
@@ -206,12 +223,12 @@ impl From<Pieces> for Text<'_> {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { bytes: 10 * LONG, parts: 1000 };
+    const BOUNDS: MessageBounds = MessageBounds { bytes: 10 * MAX_INLINE_BYTES, values: 1000 };
 
     #[test]
     fn a_buffer_grows_up_to_its_limit() {
-        for size in [1, 1000, LONG, 3 * LONG] {
-            let mut pieces = Pieces::default();
+        for size in [1, 1000, MAX_INLINE_BYTES, 3 * MAX_INLINE_BYTES] {
+            let mut pieces = ChunkedBuffer::default();
             let chunk = vec![b'x'; size];
             let mut taken = 0;
             let error = loop {
@@ -220,30 +237,32 @@ mod tests {
                     Err(error) => break error,
                 }
             };
-            assert_eq!(error, TooMuch { what: "bytes", limit: 10 * LONG });
+            assert_eq!(error, MessageTooLarge { what: "bytes", limit: 10 * MAX_INLINE_BYTES });
             assert!(taken <= BOUNDS.bytes && BOUNDS.bytes < taken + size);
         }
     }
 
     #[test]
     fn too_many_values_are_noticed_before_the_message_is_complete() {
-        let (values, rest) = (b"1,".repeat(600), vec![b' '; LONG]);
-        let too_many = TooMuch { what: "values", limit: 1000 };
-        let mut pieces = Pieces::default();
+        let (values, rest) = (b"1,".repeat(600), vec![b' '; MAX_INLINE_BYTES]);
+        let too_many = MessageTooLarge { what: "values", limit: 1000 };
+        let mut pieces = ChunkedBuffer::default();
         pieces.extend(&values, BOUNDS).unwrap();
         pieces.extend(&rest, BOUNDS).unwrap();
         pieces.extend(&values, BOUNDS).unwrap();
         assert_eq!(pieces.extend(&rest, BOUNDS), Err(too_many));
-        assert_eq!(Text::Short(&values.repeat(2)).check(BOUNDS), Err(too_many));
-        assert_eq!(Text::Short(&values).check(BOUNDS), Ok(()));
+        assert_eq!(MessageText::Short(&values.repeat(2)).check_values(BOUNDS), Err(too_many));
+        assert_eq!(MessageText::Short(&values).check_values(BOUNDS), Ok(()));
     }
 
     #[test]
     fn a_string_may_continue_in_the_next_chunk() {
-        let mut pieces = Pieces::default();
-        pieces.extend(&[b"\"".as_slice(), &b"x".repeat(LONG)].concat(), BOUNDS).unwrap();
-        pieces.extend(&b"{},".repeat(LONG), BOUNDS).unwrap();
+        let mut pieces = ChunkedBuffer::default();
+        pieces
+            .extend(&[b"\"".as_slice(), &b"x".repeat(MAX_INLINE_BYTES)].concat(), BOUNDS)
+            .unwrap();
+        pieces.extend(&b"{},".repeat(MAX_INLINE_BYTES), BOUNDS).unwrap();
         pieces.extend(b"\"", BOUNDS).unwrap();
-        assert_eq!(Text::from(pieces).check(BOUNDS), Ok(()));
+        assert_eq!(MessageText::from(pieces).check_values(BOUNDS), Ok(()));
     }
 }

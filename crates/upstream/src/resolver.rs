@@ -8,40 +8,40 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::egress::Egress;
+use crate::egress::EgressPolicy;
 
 mod lookups;
 
 #[cfg(test)]
-pub(crate) use lookups::Lookup;
-pub(crate) use lookups::{Lookups, TooManyLookups, Whose};
+pub(crate) use lookups::LookupFn;
+pub(crate) use lookups::{DnsLookups, LookupOwner, TooManyLookups};
 
 /// Resolves names for connections to one port, because `reqwest` does not pass the port to its resolver.
 #[derive(Clone)]
-pub(crate) struct Resolver {
-    pub(crate) egress: Arc<Egress>,
-    pub(crate) lookups: Arc<Lookups>,
-    pub(crate) whose: Whose,
+pub(crate) struct EgressResolver {
+    pub(crate) egress: Arc<EgressPolicy>,
+    pub(crate) lookups: Arc<DnsLookups>,
+    pub(crate) owner: LookupOwner,
     pub(crate) port: u16,
 }
 
-impl Resolver {
+impl EgressResolver {
     /// All addresses of the name, if the policy allows all of them.
-    pub(crate) async fn addresses(
+    pub(crate) async fn resolve_allowed(
         self,
         name: String,
     ) -> Result<Arc<[IpAddr]>, Box<dyn Error + Send + Sync>> {
-        let addresses = self.lookups.addresses(&name, self.whose).await?;
+        let addresses = self.lookups.look_up(&name, self.owner).await?;
         self.egress.check_addresses(&name, self.port, &addresses)?;
         Ok(addresses)
     }
 }
 
-impl Resolve for Resolver {
+impl Resolve for EgressResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = self.clone();
         Box::pin(async move {
-            let addresses = resolver.addresses(name.as_str().to_owned()).await?;
+            let addresses = resolver.resolve_allowed(name.as_str().to_owned()).await?;
             let addresses: Vec<_> =
                 addresses.iter().map(|address| SocketAddr::new(*address, 0)).collect();
             Ok(Box::new(addresses.into_iter()) as Addrs)

@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::pieces::Bounds;
-pub use bound::{run_if_asked, run_in_this_process};
-pub(crate) use lines::{Line, Lines};
-pub(crate) use outbox::NotTaken;
-pub use run::{Ran, RunError, run};
+use crate::pieces::MessageBounds;
+pub use bound::{run_as_bound_child, run_as_bound_child_with};
+pub(crate) use lines::{OutputLine, OutputLines};
+pub(crate) use outbox::StdinQueueError;
+pub use run::{ProgramOutput, ProgramRunError, run_program};
 
 mod bound;
 mod find;
@@ -35,7 +35,7 @@ mod tree;
 
 /// A program to start, with its arguments, environment and restrictions.
 #[derive(Clone)]
-pub struct Program {
+pub struct ProgramSpec {
     /// An absolute path, or a bare name to find in the `PATH` of `environment`, or in `search_path` if that has none.
     pub command: PathBuf,
     /// Passed unchanged; no shell parses them.
@@ -43,31 +43,31 @@ pub struct Program {
     /// The whole environment. Nothing is inherited, not even `PATH`.
     pub environment: BTreeMap<OsString, OsString>,
     /// The working directory; `/` by default, so that the program does not run where the server keeps its own files.
-    pub folder: Option<PathBuf>,
+    pub working_directory: Option<PathBuf>,
     /// The server's own `PATH`, as its configuration read it at startup. It is used only to find `command`.
     pub search_path: Option<OsString>,
-    /// A program that calls [`run_if_asked`] before anything else: the server's own executable. On Linux
+    /// A program that calls [`run_as_bound_child`] before anything else: the server's own executable. On Linux
     /// `/proc/self/exe` is best, because it stays valid when the file is replaced. With it the child and its
     /// descendants die with the server, even if the server is killed, and on Linux the child has fewer rights than the
     /// server.
-    pub bound_by: Option<PathBuf>,
+    pub binder: Option<PathBuf>,
     /// Files and folders hidden from the program, on Linux with Landlock. Files that appear later in a parent folder of
     /// a hidden path are hidden too, so hide only paths whose parent folders do not change. Needs `binder`.
     pub hidden: Vec<PathBuf>,
     /// The files the program may open; `None` means all that the server may open. Needs `binder`, and Linux with
     /// Landlock.
-    pub sandbox: Option<Sandbox>,
+    pub sandbox: Option<SandboxPaths>,
     /// Keeps the program's standard error, which can then be read even if the connection fails.
-    pub stderr: Option<Stderr>,
+    pub stderr: Option<StderrTail>,
 }
 
 /// The last lines of a program's standard error. A clone shares the same buffer.
 #[derive(Clone)]
-pub struct Stderr(Arc<ring::Ring>);
+pub struct StderrTail(Arc<ring::StderrRing>);
 
 /// The files and folders a program may open, besides those of the system, its own folder and its working directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sandbox {
+pub struct SandboxPaths {
     /// May be read and executed.
     pub read: Vec<PathBuf>,
     /// May be modified too.
@@ -80,7 +80,7 @@ pub struct ProgramLimits {
     /// The length of an output line, in bytes.
     pub max_line: usize,
     /// The number of JSON values in an output line; an object counts as four.
-    pub max_parts: usize,
+    pub max_values: usize,
     /// Input that waits until the program reads it, in bytes.
     pub max_queue: usize,
     /// Kept standard error, in bytes.
@@ -91,32 +91,32 @@ pub struct ProgramLimits {
 
 /// How and when a program exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProgramExit {
     /// The status in the system's words: `exit status: 1`, `signal: 9 (SIGKILL)`.
-    pub how: String,
+    pub status: String,
     /// Whether the status means success.
     pub is_success: bool,
     pub at: Instant,
 }
 
 /// A running program. Dropping it stops the program.
-pub(crate) struct Process {
-    pub(crate) outbox: outbox::Outbox,
-    pub(crate) stderr: Arc<ring::Ring>,
-    pub(crate) ended: watch::Receiver<Option<Ended>>,
-    keeper: tree::Keeper,
+pub(crate) struct ChildProcess {
+    pub(crate) outbox: outbox::StdinQueue,
+    pub(crate) stderr: Arc<ring::StderrRing>,
+    pub(crate) exit: watch::Receiver<Option<ProgramExit>>,
+    stopper: tree::ProcessStopper,
 }
 
-impl Program {
+impl ProgramSpec {
     /// A program without arguments and with an empty environment and no search path.
     pub fn new(command: impl Into<PathBuf>) -> Self {
         Self {
             command: command.into(),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
-            folder: None,
+            working_directory: None,
             search_path: None,
-            bound_by: None,
+            binder: None,
             hidden: Vec::new(),
             sandbox: None,
             stderr: None,
@@ -124,26 +124,26 @@ impl Program {
     }
 
     /// The path of the executable.
-    pub fn find(&self) -> io::Result<PathBuf> {
-        find::find(self)
+    pub fn resolve_path(&self) -> io::Result<PathBuf> {
+        find::find_program(self)
     }
 }
 
-impl Stderr {
+impl StderrTail {
     /// Keeps the last `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self(Arc::new(ring::Ring::new(max)))
+        Self(Arc::new(ring::StderrRing::new(max)))
     }
 
     /// The last lines, without control characters that could affect a terminal.
     pub fn last_lines(&self, lines: usize) -> String {
-        self.0.tail(lines)
+        self.0.last_lines(lines)
     }
 }
 
 impl ProgramLimits {
-    fn line(&self) -> Bounds {
-        Bounds { bytes: self.max_line, parts: self.max_parts }
+    fn line_bounds(&self) -> MessageBounds {
+        MessageBounds { bytes: self.max_line, values: self.max_values }
     }
 }
 
@@ -151,7 +151,7 @@ impl Default for ProgramLimits {
     fn default() -> Self {
         Self {
             max_line: 8 * 1024 * 1024,
-            max_parts: 300_000,
+            max_values: 300_000,
             max_queue: 8 * 1024 * 1024,
             max_stderr: 64 * 1024,
             grace: Duration::from_secs(2),
@@ -173,25 +173,25 @@ pub fn hide_this_process() -> io::Result<()> {
     Ok(())
 }
 
-impl Process {
+impl ChildProcess {
     /// Starts a program and returns a reader for the lines of its output.
-    pub(crate) async fn start(
-        program: &Program,
+    pub(crate) async fn start_process(
+        program: &ProgramSpec,
         limits: ProgramLimits,
-    ) -> io::Result<(Self, Lines)> {
-        let file = find::find(program)?;
-        let mut child = starter::start(program, &file).await?;
-        let outbox = outbox::Outbox::new(child.stdin.take(), limits.max_queue)?;
-        let lines = Lines::new(child.stdout.take(), limits.line())?;
-        let stderr = program.stderr.clone().unwrap_or_else(|| Stderr::new(limits.max_stderr)).0;
-        stderr.begin();
-        ring::drain(child.stderr.take(), stderr.clone());
-        let (keeper, ended) = tree::keep(child, outbox.clone(), limits.grace)?;
-        Ok((Self { outbox, stderr, ended, keeper }, lines))
+    ) -> io::Result<(Self, OutputLines)> {
+        let file = find::find_program(program)?;
+        let mut child = starter::start_program(program, &file).await?;
+        let outbox = outbox::StdinQueue::new(child.stdin.take(), limits.max_queue)?;
+        let lines = OutputLines::new(child.stdout.take(), limits.line_bounds())?;
+        let stderr = program.stderr.clone().unwrap_or_else(|| StderrTail::new(limits.max_stderr)).0;
+        stderr.clear_contents();
+        ring::drain_stderr(child.stderr.take(), stderr.clone());
+        let (keeper, ended) = tree::supervise_child(child, outbox.clone(), limits.grace)?;
+        Ok((Self { outbox, stderr, exit: ended, stopper: keeper }, lines))
     }
 
     /// Stops the program without waiting for it: closes its input, then sends `SIGTERM`, then `SIGKILL`.
     pub(crate) fn stop(&self) {
-        self.keeper.stop();
+        self.stopper.request_stop();
     }
 }

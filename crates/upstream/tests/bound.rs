@@ -10,8 +10,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use toolcrib_upstream::mcp::{Connection, McpError, Settings, Target};
-use toolcrib_upstream::stdio::{self, Program, Sandbox};
+use toolcrib_upstream::mcp::{ConnectionSettings, McpConnection, McpError, McpTarget};
+use toolcrib_upstream::stdio::{self, ProgramSpec, SandboxPaths};
 
 const TESTS: [(&str, fn()); 4] = [
     (
@@ -55,23 +55,23 @@ for line in sys.stdin:
 ";
 
 fn main() -> ExitCode {
-    if let Some(code) = stdio::run_if_asked() {
+    if let Some(code) = stdio::run_as_bound_child() {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     if has(SERVER) {
-        be_a_server();
+        run_server();
     } else if has("--list") {
         for (name, _) in TESTS.iter().filter(|_| !has("--ignored")) {
-            say(&format!("{name}: test"));
+            print_line(&format!("{name}: test"));
         }
     } else {
         let names_one = TESTS.iter().any(|(name, _)| has(name));
         for (_, test) in TESTS.iter().filter(|(name, _)| !names_one || has(name)) {
             test();
         }
-        say("ok");
+        print_line("ok");
     }
     ExitCode::SUCCESS
 }
@@ -105,7 +105,8 @@ fn a_program_has_fewer_rights_than_the_server() {
         'own child': tried(lambda: os.kill(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '600'), 9)),
         'variables': sorted(name for name in os.environ if name != 'LC_CTYPE'),
     }";
-    let found = try_out(expression, None).unwrap_or_else(|error| fail(&error.to_string()));
+    let found =
+        evaluate_in_program(expression, None).unwrap_or_else(|error| fail(&error.to_string()));
     assert_eq!(found["rights"], json!(["NoNewPrivs:\t1"]));
     assert_eq!(found["core"], json!([0, 0]));
     let files = &found["files"];
@@ -139,10 +140,11 @@ fn a_sandbox_allows_only_its_paths_and_the_system() {
     // The prefix of the Python installation, which may be outside the system folders.
     let python = python().canonicalize().expect("it is there");
     let python = python.ancestors().nth(2).expect("it is in a `bin`").to_owned();
-    let sandbox = Sandbox { read: vec![at("read"), at("gone"), python], write: vec![at("write")] };
-    let found = match try_out(&expression, Some(sandbox)) {
+    let sandbox =
+        SandboxPaths { read: vec![at("read"), at("gone"), python], write: vec![at("write")] };
+    let found = match evaluate_in_program(&expression, Some(sandbox)) {
         // Without Landlock in the kernel the program does not start.
-        Err(McpError::Ended { how, .. }) if !has_scopes() => {
+        Err(McpError::ProgramEnded { how, .. }) if !has_scopes() => {
             assert_eq!(&*how, "exit status: 126");
             return;
         }
@@ -156,29 +158,34 @@ fn a_sandbox_allows_only_its_paths_and_the_system() {
 }
 
 fn a_sandbox_without_a_binder_is_an_error() {
-    let mut program = Program::new(python());
-    program.sandbox = Some(Sandbox::default());
-    let Err(McpError::Start { source, .. }) = open(program) else { fail("it was started") };
+    let mut program = ProgramSpec::new(python());
+    program.sandbox = Some(SandboxPaths::default());
+    let Err(McpError::ProgramNotStarted { source, .. }) = open(program) else {
+        fail("it was started")
+    };
     assert_eq!(source.to_string(), "there is nothing here that could put it into its sandbox");
 }
 
 /// Evaluates a Python expression in a program that is bound to this process.
-fn try_out(expression: &str, sandbox: Option<Sandbox>) -> Result<Map<String, Value>, McpError> {
-    let mut program = Program::new(python());
+fn evaluate_in_program(
+    expression: &str,
+    sandbox: Option<SandboxPaths>,
+) -> Result<Map<String, Value>, McpError> {
+    let mut program = ProgramSpec::new(python());
     program.arguments = vec!["-c".into(), TRIES.into(), expression.replace('\n', " ").into()];
     program.environment.insert("PATH".into(), "/usr/bin:/bin".into());
-    program.bound_by = std::env::current_exe().ok();
+    program.binder = std::env::current_exe().ok();
     program.sandbox = sandbox;
     let about = open(program)?;
     Ok(about.get("found").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
-fn open(program: Program) -> Result<Map<String, Value>, McpError> {
+fn open(program: ProgramSpec) -> Result<Map<String, Value>, McpError> {
     let runtime = tokio::runtime::Runtime::new().expect("there are threads to be had");
     runtime.block_on(async {
-        let target = Target::Program(program);
-        let connection = Connection::open(&target, &Settings::default()).await?;
-        Ok(connection.about().server.clone())
+        let target = McpTarget::Program(program);
+        let connection = McpConnection::open(&target, &ConnectionSettings::default()).await?;
+        Ok(connection.server_description().server.clone())
     })
 }
 
@@ -194,17 +201,17 @@ fn is_alive(process: &std::path::Path) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-fn be_a_server() {
+fn run_server() {
     let runtime = tokio::runtime::Runtime::new().expect("there are threads to be had");
     runtime.block_on(async {
-        let mut program = Program::new(python());
+        let mut program = ProgramSpec::new(python());
         program.arguments = vec!["-c".into(), SCRIPT.into()];
-        program.bound_by = std::env::current_exe().ok();
-        let target = Target::Program(program);
-        let opened = Connection::open(&target, &Settings::default()).await;
+        program.binder = std::env::current_exe().ok();
+        let target = McpTarget::Program(program);
+        let opened = McpConnection::open(&target, &ConnectionSettings::default()).await;
         let connection = opened.unwrap_or_else(|error| fail(&error.to_string()));
-        let pids = connection.about().server.get("pids").map(ToString::to_string);
-        say(&pids.unwrap_or_default());
+        let pids = connection.server_description().server.get("pids").map(ToString::to_string);
+        print_line(&pids.unwrap_or_default());
         std::future::pending::<()>().await;
     });
 }
@@ -220,7 +227,7 @@ fn run(command: &mut Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it can be started")
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     writeln!(std::io::stdout(), "{line}").expect("somebody listens");
 }
 

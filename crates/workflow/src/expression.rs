@@ -18,17 +18,17 @@ use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Filter, Vars};
 use serde_json::Value;
 
-use self::datum::{Datum, Stopped};
+use self::datum::{ExceededLimit, JqValue};
 
 /// Maximum length of an expression, in bytes.
 const LONGEST: usize = 4_000;
 
-type Kind = JustLut<Datum>;
+type JqDataType = JustLut<JqValue>;
 
 /// A compiled expression.
-pub(crate) struct Expression {
+pub(crate) struct RuntimeExpression {
     text: Box<str>,
-    filter: Filter<Kind>,
+    filter: Filter<JqDataType>,
     /// The variables that it mentions, in the order of the compiled filter.
     variables: Vec<Box<str>>,
 }
@@ -59,40 +59,40 @@ pub(crate) enum ExpressionError {
     TooDeep,
 }
 
-impl fmt::Debug for Expression {
+impl fmt::Debug for RuntimeExpression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Expression").field(&self.text).finish()
     }
 }
 
-impl Expression {
+impl RuntimeExpression {
     /// Compiles an expression that may mention these variables, given without `$`.
     pub(crate) fn compile(text: &str, known: &[&str]) -> Result<Self, InvalidExpression> {
         if LONGEST < text.len() {
             return Err(InvalidExpression::TooLong);
         }
-        let mentioned = tokens::check(text)?;
+        let mentioned = tokens::check_tokens(text)?;
         let known = known.iter().filter(|name| mentioned.variables.contains(**name));
         let variables: Vec<Box<str>> = known.map(|name| format!("${name}").into()).collect();
         let arena = Arena::default();
-        let modules = Loader::new(prelude::needed(&mentioned.words))
+        let modules = Loader::new(prelude::required_definitions(&mentioned.words))
             .load(&arena, File { code: text, path: () })
-            .map_err(|errors| wrong(&errors))?;
+            .map_err(|errors| parse_error(&errors))?;
         let filter = Compiler::default()
-            .with_funs(functions::all())
+            .with_funs(functions::native_functions())
             .with_global_vars(variables.iter().map(|name| &**name))
             .compile(modules)
-            .map_err(|errors| unknown(&errors))?;
+            .map_err(|errors| unknown_name_error(&errors))?;
         Ok(Self { text: text.into(), filter, variables })
     }
 
     /// The source text of the expression.
-    pub(crate) fn text(&self) -> &str {
+    pub(crate) fn source_text(&self) -> &str {
         &self.text
     }
 
     /// Whether the expression reads this variable, given without `$`.
-    pub(crate) fn mentions(&self, variable: &str) -> bool {
+    pub(crate) fn mentions_variable(&self, variable: &str) -> bool {
         self.variables.iter().any(|name| name.strip_prefix('$') == Some(variable))
     }
 
@@ -104,45 +104,45 @@ impl Expression {
         variable: impl Fn(&str) -> Option<&'v Value>,
         work: &mut u64,
     ) -> Result<Value, ExpressionError> {
-        datum::allow(*work);
+        datum::start_limits(*work);
         // Safe to unwind: nothing that is visible afterwards was modified.
-        let evaluated = catch_unwind(AssertUnwindSafe(|| self.first(input, variable)));
-        *work = datum::left();
+        let evaluated = catch_unwind(AssertUnwindSafe(|| self.evaluate_first(input, variable)));
+        *work = datum::remaining_work();
         match evaluated {
             Ok(result) => result,
             Err(stopped) => Err(match stopped.downcast_ref() {
-                Some(Stopped::TooMuchWork) => ExpressionError::TooMuchWork,
-                Some(Stopped::TooDeep) => ExpressionError::TooDeep,
+                Some(ExceededLimit::TooMuchWork) => ExpressionError::TooMuchWork,
+                Some(ExceededLimit::TooDeep) => ExpressionError::TooDeep,
                 None => ExpressionError::Failed("it cannot be evaluated".to_owned()),
             }),
         }
     }
 
-    fn first<'v>(
+    fn evaluate_first<'v>(
         &self,
         input: &Value,
         variable: impl Fn(&str) -> Option<&'v Value>,
     ) -> Result<Value, ExpressionError> {
-        let value = |name: &str| variable(name).map_or(Datum::Null, Datum::from_json);
+        let value = |name: &str| variable(name).map_or(JqValue::Null, JqValue::from_json);
         let variables = self.variables.iter().filter_map(|name| name.strip_prefix('$')).map(value);
-        let context = Ctx::<Kind>::new(&self.filter.lut, Vars::new(variables));
-        let mut results = self.filter.id.run((context, Datum::from_json(input)));
+        let context = Ctx::<JqDataType>::new(&self.filter.lut, Vars::new(variables));
+        let mut results = self.filter.id.run((context, JqValue::from_json(input)));
         match results.next() {
             None => Ok(Value::Null),
             Some(Ok(result)) => Ok(result.to_json()),
             Some(Err(exception)) => Err(match exception.get_err() {
-                Ok(error) => ExpressionError::Failed(shown(&said(error.into_val()))),
+                Ok(error) => ExpressionError::Failed(truncate_text(&error_text(error.into_val()))),
                 Err(_) => ExpressionError::Failed("it ends in the middle".to_owned()),
             }),
         }
     }
 }
 
-fn said(error: Datum) -> String {
+fn error_text(error: JqValue) -> String {
     error.as_str().map_or_else(|| error.to_string(), str::to_owned)
 }
 
-fn unknown(errors: &jaq_core::compile::Errors<&str, ()>) -> InvalidExpression {
+fn unknown_name_error(errors: &jaq_core::compile::Errors<&str, ()>) -> InvalidExpression {
     let first = errors.iter().flat_map(|(_, errors)| errors).next();
     match first {
         Some((name, what)) => {
@@ -150,34 +150,34 @@ fn unknown(errors: &jaq_core::compile::Errors<&str, ()>) -> InvalidExpression {
                 "filter" => "function",
                 other => other,
             };
-            InvalidExpression::Unknown { what, name: shown(name) }
+            InvalidExpression::Unknown { what, name: truncate_text(name) }
         }
-        None => syntax("something else", ""),
+        None => syntax_error("something else", ""),
     }
 }
 
-fn wrong(errors: &jaq_core::load::Errors<&str, ()>) -> InvalidExpression {
+fn parse_error(errors: &jaq_core::load::Errors<&str, ()>) -> InvalidExpression {
     let Some((_, jaq_core::load::Error::Parse(errors))) = errors.first() else {
-        return syntax("something else", "");
+        return syntax_error("something else", "");
     };
     match errors.first() {
-        Some((Expect::Just(_), at)) => syntax("another word or sign", at),
-        Some((expected, at)) => syntax(expected.as_str(), at),
-        None => syntax("something else", ""),
+        Some((Expect::Just(_), at)) => syntax_error("another word or sign", at),
+        Some((expected, at)) => syntax_error(expected.as_str(), at),
+        None => syntax_error("something else", ""),
     }
 }
 
-fn syntax(expected: &str, at: &str) -> InvalidExpression {
-    InvalidExpression::Syntax { expected: expected.to_owned(), at: place(at) }
+fn syntax_error(expected: &str, at: &str) -> InvalidExpression {
+    InvalidExpression::Syntax { expected: expected.to_owned(), at: describe_position(at) }
 }
 
 /// The position of a syntax error, as text.
-fn place(at: &str) -> String {
-    if at.is_empty() { "the end".to_owned() } else { format!("`{}`", shown(at)) }
+fn describe_position(at: &str) -> String {
+    if at.is_empty() { "the end".to_owned() } else { format!("`{}`", truncate_text(at)) }
 }
 
 /// The beginning of a text, for messages.
-fn shown(text: &str) -> String {
+fn truncate_text(text: &str) -> String {
     const SHOWN: usize = 200;
     let mut beginning: String = text.chars().take(SHOWN).collect();
     if beginning.len() < text.len() {

@@ -13,9 +13,9 @@ mod plan;
 mod read;
 mod template;
 
-pub use self::budget::{Budget, DATA, ITERATIONS, STEPS, WORK};
+pub use self::budget::{MAX_LOOP_ITERATIONS, MAX_RUN_DATA, MAX_RUN_STEPS, MAX_RUN_WORK, RunBudget};
 pub use self::document::Workflow;
-pub use self::engine::{Clock, Coming, Surroundings, Tools};
-pub use self::fault::{CallFailed, Fault};
-pub use self::plan::{Plan, Planned};
-pub use self::read::{InvalidWorkflow, Problem};
+pub use self::engine::{RunEnvironment, WorkflowClock, WorkflowFuture, WorkflowTools};
+pub use self::fault::{ToolCallFailure, WorkflowFault};
+pub use self::plan::{PlannedStep, WorkflowPlan};
+pub use self::read::{DocumentProblem, InvalidWorkflow};

@@ -1,68 +1,73 @@
 //! Mermaid flowcharts of workflows.
 
-use crate::document::{Action, Step, Then, Workflow};
+use crate::document::{FlowDirective, StepAction, Workflow, WorkflowStep};
 
 impl Workflow {
     /// The Mermaid flowchart of the workflow's steps.
-    pub fn mermaid(&self) -> String {
-        let mut picture = Picture { text: "flowchart TD\n".to_owned(), made: 0 };
-        picture.line("start([start])");
-        picture.line("done([end])");
-        let last = picture.list(&self.steps, vec![Arrow::from("start")]);
-        picture.join(last, "done");
+    pub fn to_mermaid(&self) -> String {
+        let mut picture = FlowchartWriter { text: "flowchart TD\n".to_owned(), node_count: 0 };
+        picture.push_line("start([start])");
+        picture.push_line("done([end])");
+        let last = picture.draw_steps(&self.steps, vec![PendingArrow::from_node("start")]);
+        picture.draw_arrows(last, "done");
         picture.text
     }
 }
 
 /// An arrow whose target node is not known yet.
 #[derive(Clone)]
-struct Arrow {
+struct PendingArrow {
     from: String,
     label: String,
 }
 
-impl Arrow {
-    fn from(from: &str) -> Self {
+impl PendingArrow {
+    fn from_node(from: &str) -> Self {
         Self { from: from.to_owned(), label: String::new() }
     }
 }
 
-struct Picture {
+struct FlowchartWriter {
     text: String,
-    made: usize,
+    node_count: usize,
 }
 
-impl Picture {
-    fn line(&mut self, line: &str) {
+impl FlowchartWriter {
+    fn push_line(&mut self, line: &str) {
         self.text.extend(["    ", line, "\n"]);
     }
 
-    fn join(&mut self, arrows: Vec<Arrow>, to: &str) {
+    fn draw_arrows(&mut self, arrows: Vec<PendingArrow>, to: &str) {
         for arrow in arrows {
             let label = match arrow.label.is_empty() {
                 true => String::new(),
-                false => format!("|\"{}\"|", quoted(&arrow.label)),
+                false => format!("|\"{}\"|", escape_label(&arrow.label)),
             };
-            self.line(&format!("{} -->{label} {to}", arrow.from));
+            self.push_line(&format!("{} -->{label} {to}", arrow.from));
         }
     }
 
     /// Draws a list of steps and returns the arrows that lead out of it.
-    fn list(&mut self, steps: &[Step], mut arriving: Vec<Arrow>) -> Vec<Arrow> {
-        let first = self.made;
-        self.made += steps.len();
+    fn draw_steps(
+        &mut self,
+        steps: &[WorkflowStep],
+        mut arriving: Vec<PendingArrow>,
+    ) -> Vec<PendingArrow> {
+        let first = self.node_count;
+        self.node_count += steps.len();
         let id = |place: usize| format!("s{}", first + place);
         let mut leaving = Vec::new();
         for (place, step) in steps.iter().enumerate() {
             let node = id(place);
-            self.line(&node_of(&node, step));
-            self.join(std::mem::take(&mut arriving), &node);
-            let mut after = self.inside(step, &node);
-            if let Action::Switch(cases) = &step.action {
+            self.push_line(&render_node(&node, step));
+            self.draw_arrows(std::mem::take(&mut arriving), &node);
+            let mut after = self.draw_nested_steps(step, &node);
+            if let StepAction::Switch(cases) = &step.action {
                 for case in cases {
-                    let label = case.when.as_ref().map_or("otherwise".to_owned(), |it| it.shown());
-                    let arrow = Arrow { from: node.clone(), label };
-                    self.lead(case.then, arrow, &id, &mut arriving, &mut leaving);
+                    let label =
+                        case.when.as_ref().map_or("otherwise".to_owned(), |it| it.to_summary());
+                    let arrow = PendingArrow { from: node.clone(), label };
+                    self.route_arrow(case.then, arrow, &id, &mut arriving, &mut leaving);
                 }
                 if cases.iter().any(|case| case.when.is_none()) {
                     continue;
@@ -70,88 +75,97 @@ impl Picture {
                 after.iter_mut().for_each(|arrow| arrow.label = "otherwise".to_owned());
             }
             if let Some(condition) = &step.condition {
-                let skipped =
-                    Arrow { from: node.clone(), label: format!("unless {}", condition.shown()) };
+                let skipped = PendingArrow {
+                    from: node.clone(),
+                    label: format!("unless {}", condition.to_summary()),
+                };
                 arriving.push(skipped);
             }
-            if matches!(step.action, Action::Raise(_)) {
+            if matches!(step.action, StepAction::Raise(_)) {
                 continue;
             }
             for arrow in after {
-                self.lead(step.then, arrow, &id, &mut arriving, &mut leaving);
+                self.route_arrow(step.then, arrow, &id, &mut arriving, &mut leaving);
             }
         }
         leaving.extend(arriving);
         leaving
     }
 
-    fn lead(
+    fn route_arrow(
         &mut self,
-        then: Then,
-        arrow: Arrow,
+        then: FlowDirective,
+        arrow: PendingArrow,
         id: &impl Fn(usize) -> String,
-        arriving: &mut Vec<Arrow>,
-        leaving: &mut Vec<Arrow>,
+        arriving: &mut Vec<PendingArrow>,
+        leaving: &mut Vec<PendingArrow>,
     ) {
         match then {
-            Then::Continue => arriving.push(arrow),
-            Then::Exit => leaving.push(arrow),
-            Then::End => self.join(vec![arrow], "done"),
-            Then::To(place) => self.join(vec![arrow], &id(place)),
+            FlowDirective::Continue => arriving.push(arrow),
+            FlowDirective::Exit => leaving.push(arrow),
+            FlowDirective::End => self.draw_arrows(vec![arrow], "done"),
+            FlowDirective::To(place) => self.draw_arrows(vec![arrow], &id(place)),
         }
     }
 
     /// Draws the steps nested in a step and returns the arrows that lead on from it.
-    fn inside(&mut self, step: &Step, node: &str) -> Vec<Arrow> {
-        let labelled = |label: &str| vec![Arrow { from: node.to_owned(), label: label.to_owned() }];
+    fn draw_nested_steps(&mut self, step: &WorkflowStep, node: &str) -> Vec<PendingArrow> {
+        let labelled =
+            |label: &str| vec![PendingArrow { from: node.to_owned(), label: label.to_owned() }];
         match &step.action {
-            Action::Do(steps) => self.list(steps, labelled("")),
-            Action::For(it) => {
-                let last = self.list(&it.steps, labelled("each"));
-                self.join(last, node);
+            StepAction::Do(steps) => self.draw_steps(steps, labelled("")),
+            StepAction::For(it) => {
+                let last = self.draw_steps(&it.steps, labelled("each"));
+                self.draw_arrows(last, node);
                 labelled("done")
             }
-            Action::Fork { branches, .. } => branches
+            StepAction::Fork { branches, .. } => branches
                 .iter()
-                .flat_map(|branch| self.list(std::slice::from_ref(branch), labelled("")))
+                .flat_map(|branch| self.draw_steps(std::slice::from_ref(branch), labelled("")))
                 .collect(),
-            Action::Try(it) => {
-                let mut last = self.list(&it.steps, labelled("try"));
-                match &it.otherwise {
-                    Some(steps) => last.extend(self.list(steps, labelled("catch"))),
+            StepAction::Try(it) => {
+                let mut last = self.draw_steps(&it.steps, labelled("try"));
+                match &it.catch_steps {
+                    Some(steps) => last.extend(self.draw_steps(steps, labelled("catch"))),
                     None if it.retry.is_none() => last.extend(labelled("catch")),
                     None => {}
                 }
                 last
             }
-            Action::Call { .. }
-            | Action::Set(_)
-            | Action::Switch(_)
-            | Action::Wait(_)
-            | Action::Raise(_) => labelled(""),
+            StepAction::Call { .. }
+            | StepAction::Set(_)
+            | StepAction::Switch(_)
+            | StepAction::Wait(_)
+            | StepAction::Raise(_) => labelled(""),
         }
     }
 }
 
 /// The shape of a node shows the kind of its step.
-fn node_of(id: &str, step: &Step) -> String {
-    let name = quoted(&step.name);
+fn render_node(id: &str, step: &WorkflowStep) -> String {
+    let name = escape_label(&step.name);
     match &step.action {
-        Action::Call { tool, .. } => format!("{id}[[\"{name}<br/>call {}\"]]", quoted(tool)),
-        Action::Switch(_) => format!("{id}{{\"{name}\"}}"),
-        Action::For(it) => format!("{id}{{{{\"{name}<br/>for each {}\"}}}}", quoted(&it.each)),
-        Action::Fork { compete: false, .. } => format!("{id}[/\"{name}<br/>fork\"/]"),
-        Action::Fork { compete: true, .. } => format!("{id}[/\"{name}<br/>fork, first wins\"/]"),
-        Action::Try(_) => format!("{id}{{{{\"{name}<br/>try\"}}}}"),
-        Action::Wait(time) => format!("{id}([\"{name}<br/>wait {time:?}\"])"),
-        Action::Raise(raise) => format!("{id}>\"{name}<br/>raise {}\"]", raise.status),
-        Action::Set(_) => format!("{id}[\"{name}<br/>set\"]"),
-        Action::Do(_) => format!("{id}[\"{name}\"]"),
+        StepAction::Call { tool, .. } => {
+            format!("{id}[[\"{name}<br/>call {}\"]]", escape_label(tool))
+        }
+        StepAction::Switch(_) => format!("{id}{{\"{name}\"}}"),
+        StepAction::For(it) => {
+            format!("{id}{{{{\"{name}<br/>for each {}\"}}}}", escape_label(&it.item_variable))
+        }
+        StepAction::Fork { compete: false, .. } => format!("{id}[/\"{name}<br/>fork\"/]"),
+        StepAction::Fork { compete: true, .. } => {
+            format!("{id}[/\"{name}<br/>fork, first wins\"/]")
+        }
+        StepAction::Try(_) => format!("{id}{{{{\"{name}<br/>try\"}}}}"),
+        StepAction::Wait(time) => format!("{id}([\"{name}<br/>wait {time:?}\"])"),
+        StepAction::Raise(raise) => format!("{id}>\"{name}<br/>raise {}\"]", raise.status),
+        StepAction::Set(_) => format!("{id}[\"{name}<br/>set\"]"),
+        StepAction::Do(_) => format!("{id}[\"{name}\"]"),
     }
 }
 
 /// Escapes a text so that Mermaid interprets nothing in it.
-fn quoted(text: &str) -> String {
+fn escape_label(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     for c in text.chars().take(80) {
         match c {

@@ -12,141 +12,147 @@ use catalog::journal::MemoryJournal;
 use catalog::label::LabelCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
-use catalog::tool::{Override, ToolCommand};
+use catalog::tool::{ToolCommand, ToolOverride};
 use catalog::{Catalog, Command, CommandError};
 use model::{
-    Agent, Claims, CustomSettings, Digest, Exclusion, Execution, Inventory, Settings, ToolId, Trust,
+    Agent, Claims, CustomSettings, Digest, Execution, GroupExclusion, Inventory, SourceSettings,
+    ToolId, Trust,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    AgentView, Context, Effect, Explanation, Identity, Means, Options, SystemClock, Toolcrib,
-    explain,
+    AccessEffect, AccessExplanation, AgentView, AuthMethod, CallerIdentity, ChangeContext,
+    SystemClock, Toolcrib, ToolcribOptions, explain_access,
 };
 
-use super::wishes::Refused;
+use super::wishes::ChangeRefusal;
 use super::world::{
-    GroupWish, LabelWish, Manifest, PolicyWish, Rules, SourceProfile, SourceWish, ToolWish,
-    Visibility, Wish,
+    GroupChange, LabelChange, PolicyChange, SourceChange, ToolChange, WorldChange, WorldManifest,
+    WorldPolicyRules, WorldSourceProfile, WorldVisibility,
 };
 
 /// A toolcrib with its own in-memory catalog.
-pub(super) struct Product {
+pub(super) struct ProductUnderTest {
     crib: Toolcrib,
 }
 
-impl Product {
+impl ProductUnderTest {
     pub(super) async fn start() -> anyhow::Result<Self> {
         thread_local! {
             // Shared because it is expensive to create. It never sends a request.
             static CLIENT: HttpClient =
-                HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+                HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
         }
         let journal = MemoryJournal::new(Arc::new(SystemClock));
         let catalog = Arc::new(Catalog::open(Arc::new(journal)).await?);
         let client = CLIENT.with(HttpClient::clone);
-        Ok(Self { crib: Toolcrib::new(catalog, client, SystemClock, Options::default()) })
+        Ok(Self { crib: Toolcrib::new(catalog, client, SystemClock, ToolcribOptions::default()) })
     }
 
-    pub(super) fn identity(claims: &Value) -> anyhow::Result<Identity> {
-        let agent = Agent::new("somebody", Arc::new(read(claims)?));
-        Ok(Identity { agent, means: Means::Token, ..Identity::anonymous() })
+    pub(super) fn to_identity(claims: &Value) -> anyhow::Result<CallerIdentity> {
+        let agent = Agent::new("somebody", Arc::new(convert_json(claims)?));
+        Ok(CallerIdentity { agent, auth_method: AuthMethod::Token, ..CallerIdentity::anonymous() })
     }
 
-    pub(super) fn view(&self, identity: &Identity) -> AgentView {
+    pub(super) fn view(&self, identity: &CallerIdentity) -> AgentView {
         self.crib.view(&identity.agent)
     }
 
-    pub(super) fn is_admin(&self, identity: &Identity) -> bool {
+    pub(super) fn is_admin(&self, identity: &CallerIdentity) -> bool {
         self.crib.is_admin(identity)
     }
 
     /// Executes the change. An error means that something is broken; a refusal is the inner result.
-    pub(super) async fn wish(&self, wish: &Wish) -> anyhow::Result<Result<(), Refused>> {
-        let Ok(command) = self.command(wish)? else { return Ok(Err(Refused)) };
-        let context = Context::by("agreement");
-        refused_or(self.crib.catalog().execute(command, context, None).await.map(drop))
+    pub(super) async fn apply_change(
+        &self,
+        wish: &WorldChange,
+    ) -> anyhow::Result<Result<(), ChangeRefusal>> {
+        let Ok(command) = self.to_command(wish)? else { return Ok(Err(ChangeRefusal)) };
+        let context = ChangeContext::by_actor("agreement");
+        separate_refusal(self.crib.catalog().execute(command, context, None).await.map(drop))
     }
 
     /// The effect that the change would have on these agents.
     pub(super) async fn what_if(
         &self,
-        wish: &Wish,
-        identities: &[Identity],
-    ) -> anyhow::Result<Result<Vec<Effect>, Refused>> {
-        let Ok(command) = self.command(wish)? else { return Ok(Err(Refused)) };
+        wish: &WorldChange,
+        identities: &[CallerIdentity],
+    ) -> anyhow::Result<Result<Vec<AccessEffect>, ChangeRefusal>> {
+        let Ok(command) = self.to_command(wish)? else { return Ok(Err(ChangeRefusal)) };
         let claims: Vec<_> =
             identities.iter().map(|identity| Claims::clone(&identity.agent.claims)).collect();
-        refused_or(self.crib.what_if(&[command], &claims).await)
+        separate_refusal(self.crib.what_if(&[command], &claims).await)
     }
 
-    pub(super) fn explain(&self, identity: &Identity, tool: &str) -> Explanation {
-        explain(&self.crib.catalog().snapshot(), &identity.agent.claims, Some(tool))
+    pub(super) fn explain(&self, identity: &CallerIdentity, tool: &str) -> AccessExplanation {
+        explain_access(&self.crib.catalog().snapshot(), &identity.agent.claims, Some(tool))
     }
 
-    fn command(&self, wish: &Wish) -> anyhow::Result<Result<Command, Refused>> {
+    fn to_command(&self, wish: &WorldChange) -> anyhow::Result<Result<Command, ChangeRefusal>> {
         Ok(Ok(match wish {
-            Wish::Label(id, wish) => label_command(id, wish)?,
-            Wish::Source(id, wish) => source_command(id, wish)?,
-            Wish::Tool(id, wish) => self.tool_command(id, wish)?,
-            Wish::Group(id, wish) => group_command(id, wish)?,
-            Wish::Policy(id, wish) => return policy_command(id, wish),
+            WorldChange::Label(id, wish) => label_command(id, wish)?,
+            WorldChange::Source(id, wish) => source_command(id, wish)?,
+            WorldChange::Tool(id, wish) => self.tool_command(id, wish)?,
+            WorldChange::Group(id, wish) => group_command(id, wish)?,
+            WorldChange::Policy(id, wish) => return policy_command(id, wish),
         }))
     }
 
-    fn tool_command(&self, id: &str, wish: &ToolWish) -> anyhow::Result<Command> {
+    fn tool_command(&self, id: &str, wish: &ToolChange) -> anyhow::Result<Command> {
         let id: ToolId = id.parse()?;
         let seen = || {
             let snapshot = self.crib.catalog().snapshot();
-            snapshot.tool(&id).map_or(Digest::of("no such tool"), |entry| entry.tool.fingerprint)
+            snapshot
+                .tool(&id)
+                .map_or(Digest::of_bytes("no such tool"), |entry| entry.tool.fingerprint)
         };
         let command = match wish {
-            ToolWish::Enable => ToolCommand::Enable,
-            ToolWish::Disable => ToolCommand::Disable,
-            ToolWish::Override { name, visibility } => ToolCommand::Override(Override {
+            ToolChange::Enable => ToolCommand::Enable,
+            ToolChange::Disable => ToolCommand::Disable,
+            ToolChange::Override { name, visibility } => ToolCommand::Override(ToolOverride {
                 name: name.as_deref().map(Into::into),
                 visibility: visibility.map(to_visibility),
-                ..Override::default()
+                ..ToolOverride::default()
             }),
-            ToolWish::Label(labels) => ToolCommand::Label(read(labels)?),
-            ToolWish::Approve => {
+            ToolChange::Label(labels) => ToolCommand::Label(convert_json(labels)?),
+            ToolChange::Approve => {
                 ToolCommand::Approve { fingerprint: seen(), despite_findings: true }
             }
-            ToolWish::Reject => ToolCommand::Reject { fingerprint: seen(), reason: "odd".into() },
-            ToolWish::Remove => ToolCommand::Remove,
+            ToolChange::Reject => ToolCommand::Reject { fingerprint: seen(), reason: "odd".into() },
+            ToolChange::Remove => ToolCommand::Remove,
         };
         Ok(Command::Tool(id, command))
     }
 }
 
-fn refused_or<T>(done: Result<T, CommandError>) -> anyhow::Result<Result<T, Refused>> {
+fn separate_refusal<T>(done: Result<T, CommandError>) -> anyhow::Result<Result<T, ChangeRefusal>> {
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(CommandError::Refused(_)) => Ok(Err(Refused)),
+        Err(CommandError::Refused(_)) => Ok(Err(ChangeRefusal)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn label_command(id: &str, wish: &LabelWish) -> anyhow::Result<Command> {
+fn label_command(id: &str, wish: &LabelChange) -> anyhow::Result<Command> {
     let command = match wish {
-        LabelWish::Create => LabelCommand::Create(read(&json!({ "name": id }))?),
-        LabelWish::Rename(name) => LabelCommand::Update(read(&json!({ "name": name }))?),
-        LabelWish::Delete => LabelCommand::Delete,
+        LabelChange::Create => LabelCommand::Create(convert_json(&json!({ "name": id }))?),
+        LabelChange::Rename(name) => LabelCommand::Update(convert_json(&json!({ "name": name }))?),
+        LabelChange::Delete => LabelCommand::Delete,
     };
     Ok(Command::Label(id.parse()?, command))
 }
 
-fn source_command(id: &str, wish: &SourceWish) -> anyhow::Result<Command> {
+fn source_command(id: &str, wish: &SourceChange) -> anyhow::Result<Command> {
     let command = match wish {
-        SourceWish::Register(profile) => SourceCommand::Register(to_profile(profile)?),
-        SourceWish::Update(profile) => SourceCommand::Update(to_profile(profile)?),
-        SourceWish::Enable => SourceCommand::Enable,
-        SourceWish::Disable => SourceCommand::Disable,
-        SourceWish::Remove => SourceCommand::Remove,
-        SourceWish::Ingest { tools, force } => {
+        SourceChange::Register(profile) => SourceCommand::Register(to_profile(profile)?),
+        SourceChange::Update(profile) => SourceCommand::Update(to_profile(profile)?),
+        SourceChange::Enable => SourceCommand::Enable,
+        SourceChange::Disable => SourceCommand::Disable,
+        SourceChange::Remove => SourceCommand::Remove,
+        SourceChange::Ingest { tools, force } => {
             let manifests = tools.iter().map(|(key, tool)| Ok((key.clone(), to_manifest(tool)?)));
             let manifests: Vec<_> = manifests.collect::<anyhow::Result<_>>()?;
             let inventory = Box::new(Inventory::new(id.parse()?, manifests)?);
@@ -156,26 +162,26 @@ fn source_command(id: &str, wish: &SourceWish) -> anyhow::Result<Command> {
     Ok(Command::Source(id.parse()?, command))
 }
 
-fn to_profile(profile: &SourceProfile) -> anyhow::Result<model::SourceProfile> {
+fn to_profile(profile: &WorldSourceProfile) -> anyhow::Result<model::SourceProfile> {
     Ok(model::SourceProfile {
         name: profile.name.parse()?,
-        settings: Settings::Custom(CustomSettings::default()),
+        settings: SourceSettings::Custom(CustomSettings::default()),
         trust: if profile.is_reviewed { Trust::Review } else { Trust::Auto },
         visibility: to_visibility(profile.visibility),
         ..crate::world::profile("made up")
     })
 }
 
-fn to_visibility(visibility: Visibility) -> model::Visibility {
+fn to_visibility(visibility: WorldVisibility) -> model::Visibility {
     match visibility {
-        Visibility::Listed => model::Visibility::Listed,
-        Visibility::Searchable => model::Visibility::Searchable,
-        Visibility::Hidden => model::Visibility::Hidden,
+        WorldVisibility::Listed => model::Visibility::Listed,
+        WorldVisibility::Searchable => model::Visibility::Searchable,
+        WorldVisibility::Hidden => model::Visibility::Hidden,
     }
 }
 
-fn to_manifest(manifest: &Manifest) -> anyhow::Result<model::Manifest> {
-    let Manifest { name, method, path, tags, edition } = manifest;
+fn to_manifest(manifest: &WorldManifest) -> anyhow::Result<model::Manifest> {
+    let WorldManifest { name, method, path, tags, edition } = manifest;
     Ok(model::Manifest {
         name: name.as_str().into(),
         title: None,
@@ -192,32 +198,37 @@ fn to_manifest(manifest: &Manifest) -> anyhow::Result<model::Manifest> {
     })
 }
 
-fn group_command(id: &str, wish: &GroupWish) -> anyhow::Result<Command> {
+fn group_command(id: &str, wish: &GroupChange) -> anyhow::Result<Command> {
     let command = match wish {
-        GroupWish::Create(group) => GroupCommand::Create(Box::new(model::NewGroup {
+        GroupChange::Create(group) => GroupCommand::Create(Box::new(model::NewGroup {
             id: id.parse()?,
             profile: group_profile(group.any, group.visibility)?,
-            selectors: read(&group.selectors)?,
-            tools: read(&group.tools)?,
-            excluded: exclusions(&group.excluded)?,
+            selectors: convert_json(&group.selectors)?,
+            tools: convert_json(&group.tools)?,
+            excluded: to_exclusions(&group.excluded)?,
         })),
-        GroupWish::Update { any, visibility } => {
+        GroupChange::Update { any, visibility } => {
             GroupCommand::Update(group_profile(*any, *visibility)?)
         }
-        GroupWish::ReplaceSelectors(selectors) => GroupCommand::ReplaceSelectors(read(selectors)?),
-        GroupWish::AddTools(tools) => GroupCommand::AddTools(read(tools)?),
-        GroupWish::RemoveTools(tools) => GroupCommand::RemoveTools(read(tools)?),
-        GroupWish::ReplaceTools(tools) => GroupCommand::ReplaceTools(read(tools)?),
-        GroupWish::ExcludeTools(tools) => GroupCommand::ExcludeTools(exclusions(tools)?),
-        GroupWish::IncludeTools(tools) => GroupCommand::IncludeTools(read(tools)?),
-        GroupWish::Activate => GroupCommand::Activate,
-        GroupWish::Deactivate => GroupCommand::Deactivate,
-        GroupWish::Delete => GroupCommand::Delete,
+        GroupChange::ReplaceSelectors(selectors) => {
+            GroupCommand::ReplaceSelectors(convert_json(selectors)?)
+        }
+        GroupChange::AddTools(tools) => GroupCommand::AddTools(convert_json(tools)?),
+        GroupChange::RemoveTools(tools) => GroupCommand::RemoveTools(convert_json(tools)?),
+        GroupChange::ReplaceTools(tools) => GroupCommand::ReplaceTools(convert_json(tools)?),
+        GroupChange::ExcludeTools(tools) => GroupCommand::ExcludeTools(to_exclusions(tools)?),
+        GroupChange::IncludeTools(tools) => GroupCommand::IncludeTools(convert_json(tools)?),
+        GroupChange::Activate => GroupCommand::Activate,
+        GroupChange::Deactivate => GroupCommand::Deactivate,
+        GroupChange::Delete => GroupCommand::Delete,
     };
     Ok(Command::Group(id.parse()?, command))
 }
 
-fn group_profile(any: bool, visibility: Option<Visibility>) -> anyhow::Result<model::GroupProfile> {
+fn group_profile(
+    any: bool,
+    visibility: Option<WorldVisibility>,
+) -> anyhow::Result<model::GroupProfile> {
     Ok(model::GroupProfile {
         name: "made up".parse()?,
         description: "".into(),
@@ -226,29 +237,29 @@ fn group_profile(any: bool, visibility: Option<Visibility>) -> anyhow::Result<mo
     })
 }
 
-fn exclusions(tools: &BTreeSet<String>) -> anyhow::Result<Vec<Exclusion>> {
-    let one = |tool: &String| Ok(Exclusion { tool: tool.parse()?, reason: "odd".into() });
+fn to_exclusions(tools: &BTreeSet<String>) -> anyhow::Result<Vec<GroupExclusion>> {
+    let one = |tool: &String| Ok(GroupExclusion { tool: tool.parse()?, reason: "odd".into() });
     tools.iter().map(one).collect()
 }
 
-fn policy_command(id: &str, wish: &PolicyWish) -> anyhow::Result<Result<Command, Refused>> {
+fn policy_command(id: &str, wish: &PolicyChange) -> anyhow::Result<Result<Command, ChangeRefusal>> {
     let command = match wish {
-        PolicyWish::Define(rules) | PolicyWish::Update(rules) => {
-            let Some(read) = to_rules(rules)? else { return Ok(Err(Refused)) };
+        PolicyChange::Define(rules) | PolicyChange::Update(rules) => {
+            let Some(read) = to_rules(rules)? else { return Ok(Err(ChangeRefusal)) };
             match wish {
-                PolicyWish::Define(_) => PolicyCommand::Define(read),
+                PolicyChange::Define(_) => PolicyCommand::Define(read),
                 _ => PolicyCommand::Update(read),
             }
         }
-        PolicyWish::Activate => PolicyCommand::Activate,
-        PolicyWish::Deactivate => PolicyCommand::Deactivate,
-        PolicyWish::Delete => PolicyCommand::Delete,
+        PolicyChange::Activate => PolicyCommand::Activate,
+        PolicyChange::Deactivate => PolicyCommand::Deactivate,
+        PolicyChange::Delete => PolicyCommand::Delete,
     };
     Ok(Ok(Command::Policy(id.parse()?, command)))
 }
 
 /// Incomplete rules are refused when they are parsed (`None`); every other parse error is a bug of the generator.
-fn to_rules(rules: &Rules) -> anyhow::Result<Option<model::PolicyRules>> {
+fn to_rules(rules: &WorldPolicyRules) -> anyhow::Result<Option<model::PolicyRules>> {
     let mut words = serde_json::to_value(rules)?;
     words["name"] = json!("made up");
     match serde_json::from_value(words) {
@@ -260,6 +271,6 @@ fn to_rules(rules: &Rules) -> anyhow::Result<Option<model::PolicyRules>> {
     }
 }
 
-fn read<T: DeserializeOwned>(words: &impl Serialize) -> anyhow::Result<T> {
+fn convert_json<T: DeserializeOwned>(words: &impl Serialize) -> anyhow::Result<T> {
     Ok(serde_json::from_value(serde_json::to_value(words)?)?)
 }

@@ -8,8 +8,8 @@ mod tools;
 
 use serde_json::Value;
 
-use super::random::Random;
-use super::world::{Case, LabelWish, SourceWish, ToolWish, Wish, World};
+use super::random::WorldRandom;
+use super::world::{AgreementCase, LabelChange, SourceChange, ToolChange, World, WorldChange};
 
 const LABELS: [&str; 3] = ["l1", "l2", "pii"];
 const SOURCES: [&str; 4] = ["s", "b", "shop", "a-source-whose-id-alone-has-fifty-characters-in-it"];
@@ -18,58 +18,59 @@ const GROUPS: [&str; 5] = ["g1", "g2", "g3", "g4", "g5"];
 const POLICIES: [&str; 6] = ["p1", "p2", "p3", "p4", "p5", "p6"];
 
 /// Deterministic: the same seed generates the same case.
-pub(super) fn case(seed: u64) -> Case {
-    let mut random = Random::new(seed);
-    let identities = identities::some(&mut random);
-    let mut making = Making { random, world: World::default(), identities, wishes: Vec::new() };
-    making.labels();
-    making.sources();
-    making.settings();
-    making.groups();
-    making.policies();
+pub(super) fn generate_case(seed: u64) -> AgreementCase {
+    let mut random = WorldRandom::new(seed);
+    let identities = identities::random_identities(&mut random);
+    let mut making =
+        CaseBuilder { random, world: World::default(), identities, wishes: Vec::new() };
+    making.add_labels();
+    making.add_sources();
+    making.add_tool_settings();
+    making.add_groups();
+    making.add_policies();
     let made_by = making.wishes.len();
     for _ in 0..making.random.below(7) {
-        making.change();
+        making.add_random_change();
     }
-    Case { wishes: making.wishes, made_by, identities: making.identities }
+    AgreementCase { wishes: making.wishes, made_by, identities: making.identities }
 }
 
 /// A case under construction.
-struct Making {
-    random: Random,
+struct CaseBuilder {
+    random: WorldRandom,
     /// The world after the changes so far, so that later changes refer to existing entities.
     world: World,
     identities: Vec<Value>,
-    wishes: Vec<Wish>,
+    wishes: Vec<WorldChange>,
 }
 
-impl Making {
+impl CaseBuilder {
     /// Adds a change, even a refused one: the product must refuse it too.
-    fn wish(&mut self, wish: Wish) {
+    fn push_change(&mut self, wish: WorldChange) {
         self.world.apply(&wish).ok();
         self.wishes.push(wish);
     }
 
-    fn labels(&mut self) {
+    fn add_labels(&mut self) {
         for label in self.random.some_of(LABELS, 60) {
-            self.wish(Wish::Label(label.to_owned(), LabelWish::Create));
+            self.push_change(WorldChange::Label(label.to_owned(), LabelChange::Create));
         }
     }
 
-    fn sources(&mut self) {
+    fn add_sources(&mut self) {
         let wanted = [0, 1, 1, 1, 2, 2, 2, 2, 3, 3][self.random.below(10)];
         let mut left = SOURCES.to_vec();
         for _ in 0..wanted {
             let id = left.swap_remove(self.random.below(left.len())).to_owned();
-            let profile = tools::profile(&mut self.random);
-            self.wish(Wish::Source(id.clone(), SourceWish::Register(profile)));
-            let tools = tools::inventory(&mut self.random, &id, self.world.tools.len());
-            self.wish(Wish::Source(id, SourceWish::Ingest { tools, force: false }));
+            let profile = tools::random_profile(&mut self.random);
+            self.push_change(WorldChange::Source(id.clone(), SourceChange::Register(profile)));
+            let tools = tools::random_inventory(&mut self.random, &id, self.world.tools.len());
+            self.push_change(WorldChange::Source(id, SourceChange::Ingest { tools, force: false }));
         }
     }
 
     /// Changes the settings of some tools, as an admin would before the first agent connects.
-    fn settings(&mut self) {
+    fn add_tool_settings(&mut self) {
         let tools: Vec<(String, bool)> = self
             .world
             .tools
@@ -77,19 +78,19 @@ impl Making {
             .map(|(id, tool)| (id.clone(), tool.approved.is_none()))
             .collect();
         for (id, waits) in tools {
-            if waits && self.random.percent(60) {
-                self.wish(Wish::Tool(id.clone(), ToolWish::Approve));
+            if waits && self.random.percent_chance(60) {
+                self.push_change(WorldChange::Tool(id.clone(), ToolChange::Approve));
             }
-            if self.random.percent(10) {
-                self.wish(Wish::Tool(id.clone(), ToolWish::Disable));
+            if self.random.percent_chance(10) {
+                self.push_change(WorldChange::Tool(id.clone(), ToolChange::Disable));
             }
-            if self.random.percent(15) {
-                let wish = tools::overriding(&mut self.random);
-                self.wish(Wish::Tool(id.clone(), wish));
+            if self.random.percent_chance(15) {
+                let wish = tools::random_override(&mut self.random);
+                self.push_change(WorldChange::Tool(id.clone(), wish));
             }
-            if self.random.percent(30) {
+            if self.random.percent_chance(30) {
                 let labels = self.some_labels();
-                self.wish(Wish::Tool(id, ToolWish::Label(labels)));
+                self.push_change(WorldChange::Tool(id, ToolChange::Label(labels)));
             }
         }
     }

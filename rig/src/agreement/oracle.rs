@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-pub(super) use self::claims::was_rounded;
-pub(super) use self::names::{forms, unique as unique_name};
-use super::world::{Rules, Tool, Visibility, World};
+pub(super) use self::claims::contains_rounded;
+pub(super) use self::names::{name_forms, unique_tool_name as unique_name};
+use super::world::{World, WorldPolicyRules, WorldTool, WorldVisibility};
 
 /// The state of a world, independent of the agent.
 pub(super) struct Oracle<'a> {
@@ -24,20 +24,20 @@ pub(super) struct Oracle<'a> {
 
 /// A tool that an agent may use.
 #[derive(Debug)]
-pub(super) struct Granted<'a> {
+pub(super) struct OracleGrant<'a> {
     pub(super) id: &'a str,
-    pub(super) visibility: Visibility,
+    pub(super) visibility: WorldVisibility,
     /// The plain, qualified and unique name.
-    pub(super) forms: [String; 3],
+    pub(super) name_forms: [String; 3],
     /// The one of these names that agents see.
-    pub(super) shown: String,
+    pub(super) shown_name: String,
 }
 
 /// The result of looking up a name for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum NameMeaning {
     /// A meta tool, which finds or executes other tools.
-    AboutTools,
+    MetaTool,
     Tool(String),
     Ambiguous,
     Nothing,
@@ -45,7 +45,7 @@ pub(super) enum Meaning {
 
 /// The effect of a change on one agent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct AgentEffect {
     pub(super) gained: BTreeSet<String>,
     pub(super) lost: BTreeSet<String>,
     /// Tool, name before, name after.
@@ -59,7 +59,7 @@ pub(super) struct Change {
 
 /// Explains the grants of an agent, and whether one specific tool is granted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reasons {
+pub(super) struct GrantExplanation {
     /// The policies that match.
     pub(super) policies: BTreeSet<String>,
     /// The granted groups, active or not.
@@ -67,20 +67,21 @@ pub(super) struct Reasons {
     pub(super) tools: usize,
     pub(super) is_admin: bool,
     /// Name and visibility of the tool, if it is granted.
-    pub(super) granted: Option<(String, Visibility)>,
+    pub(super) granted: Option<(String, WorldVisibility)>,
     /// True if the explanation names a reason that the tool is not granted.
     pub(super) is_stopped: bool,
 }
 
 /// All tools that one agent may use, in the order of their ids.
-pub(super) struct Toolset<'a>(pub(super) Vec<Granted<'a>>);
+pub(super) struct OracleToolset<'a>(pub(super) Vec<OracleGrant<'a>>);
 
 impl<'a> Oracle<'a> {
     pub(super) fn new(world: &'a World) -> Self {
         let active = world.groups.iter().filter(|(_, group)| group.is_active);
         let contents = active.map(|(id, group)| {
-            let has = |id: &str, tool: &Tool| {
-                is_served(world, tool) && selection::contains(group, id, &facts(world, tool))
+            let has = |id: &str, tool: &WorldTool| {
+                is_served(world, tool)
+                    && selection::group_contains(group, id, &tool_facts(world, tool))
             };
             let tools = world.tools.iter().filter(|(id, tool)| has(id, tool));
             (id.as_str(), tools.map(|(id, _)| id.as_str()).collect())
@@ -88,7 +89,7 @@ impl<'a> Oracle<'a> {
         Self { world, contents: contents.collect() }
     }
 
-    pub(super) fn toolset(&self, claims: &Value) -> Toolset<'a> {
+    pub(super) fn toolset_for(&self, claims: &Value) -> OracleToolset<'a> {
         let groups = self.groups_for(claims);
         let holds = |group: &&str, id: &str| {
             self.contents.get(group).is_some_and(|contents| contents.contains(id))
@@ -98,20 +99,26 @@ impl<'a> Oracle<'a> {
             let through: Vec<&str> =
                 groups.iter().copied().filter(|group| holds(group, id)).collect();
             if !through.is_empty() {
-                let forms = names::forms(id, &tool.source, tool.shown_name());
-                let visibility = self.visibility(tool, &through);
-                granted.push(Granted { id, visibility, forms, shown: String::new() });
+                let forms = names::name_forms(id, &tool.source, tool.effective_name());
+                let visibility = self.effective_visibility(tool, &through);
+                granted.push(OracleGrant {
+                    id,
+                    visibility,
+                    name_forms: forms,
+                    shown_name: String::new(),
+                });
             }
         }
-        let shown: Vec<String> = granted.iter().map(|tool| names::shown(tool, &granted)).collect();
+        let shown: Vec<String> =
+            granted.iter().map(|tool| names::choose_shown_name(tool, &granted)).collect();
         for (tool, shown) in granted.iter_mut().zip(shown) {
-            tool.shown = shown;
+            tool.shown_name = shown;
         }
-        Toolset(granted)
+        OracleToolset(granted)
     }
 
     /// The ids of all tools in the world.
-    pub(super) fn all_tools(&self) -> Vec<&'a str> {
+    pub(super) fn all_tool_ids(&self) -> Vec<&'a str> {
         self.world.tools.keys().map(String::as_str).collect()
     }
 
@@ -119,9 +126,14 @@ impl<'a> Oracle<'a> {
         self.policies_for(claims).any(|(_, rules)| rules.admin)
     }
 
-    pub(super) fn reasons(&self, claims: &Value, toolset: &Toolset<'_>, tool: &str) -> Reasons {
-        let granted = toolset.get(tool).map(|tool| (tool.shown.clone(), tool.visibility));
-        Reasons {
+    pub(super) fn explain_grants(
+        &self,
+        claims: &Value,
+        toolset: &OracleToolset<'_>,
+        tool: &str,
+    ) -> GrantExplanation {
+        let granted = toolset.get(tool).map(|tool| (tool.shown_name.clone(), tool.visibility));
+        GrantExplanation {
             policies: self.policies_for(claims).map(|(id, _)| id.clone()).collect(),
             groups: self.groups_for(claims).into_iter().map(str::to_owned).collect(),
             tools: toolset.0.len(),
@@ -137,31 +149,35 @@ impl<'a> Oracle<'a> {
     }
 
     /// The active policies that match the claims.
-    fn policies_for(&self, claims: &Value) -> impl Iterator<Item = (&'a String, &'a Rules)> {
+    fn policies_for(
+        &self,
+        claims: &Value,
+    ) -> impl Iterator<Item = (&'a String, &'a WorldPolicyRules)> {
         let active = self.world.policies.iter().filter(|(_, policy)| policy.is_active);
-        let matching = |(_, rules): &(&String, &Rules)| {
-            let all = rules.matchers.iter().all(|matcher| claims::is_match(matcher, claims));
+        let matching = |(_, rules): &(&String, &WorldPolicyRules)| {
+            let all = rules.matchers.iter().all(|matcher| claims::matches_claims(matcher, claims));
             all && !rules.matchers.is_empty()
         };
         active.map(|(id, policy)| (id, &policy.rules)).filter(matching)
     }
 
     /// The effect of a change, from the toolsets before and after it.
-    pub(super) fn change(
+    pub(super) fn agent_effect(
         &self,
         claims: &Value,
-        before: &Toolset<'_>,
-        after: &Toolset<'_>,
-    ) -> Change {
-        let missing_in = |here: &Toolset<'_>, there: &Toolset<'_>| {
+        before: &OracleToolset<'_>,
+        after: &OracleToolset<'_>,
+    ) -> AgentEffect {
+        let missing_in = |here: &OracleToolset<'_>, there: &OracleToolset<'_>| {
             let missing = there.0.iter().filter(|tool| here.get(tool.id).is_none());
             missing.map(|tool| tool.id.to_owned()).collect()
         };
         let renamed = after.0.iter().filter_map(|tool| {
-            let before = before.get(tool.id).filter(|before| before.shown != tool.shown)?;
-            Some((tool.id.to_owned(), before.shown.clone(), tool.shown.clone()))
+            let before =
+                before.get(tool.id).filter(|before| before.shown_name != tool.shown_name)?;
+            Some((tool.id.to_owned(), before.shown_name.clone(), tool.shown_name.clone()))
         });
-        Change {
+        AgentEffect {
             gained: missing_in(before, after),
             lost: missing_in(after, before),
             renamed: renamed.collect(),
@@ -171,51 +187,51 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn visibility(&self, tool: &Tool, through: &[&str]) -> Visibility {
+    fn effective_visibility(&self, tool: &WorldTool, through: &[&str]) -> WorldVisibility {
         let by_groups = through.iter().filter_map(|group| self.world.groups[*group].visibility);
         let by_source = self.world.sources[&tool.source].profile.visibility;
         tool.visibility.or(by_groups.min()).unwrap_or(by_source)
     }
 }
 
-impl Toolset<'_> {
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Granted<'_>> {
-        self.0.iter().filter(|tool| tool.visibility == Visibility::Listed)
+impl OracleToolset<'_> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = &OracleGrant<'_>> {
+        self.0.iter().filter(|tool| tool.visibility == WorldVisibility::Listed)
     }
 
     /// True if a granted tool is searchable but not listed: then the agent gets the meta tools that search and execute
     /// (A6).
-    pub(super) fn has_more_than_the_list(&self) -> bool {
-        self.0.iter().any(|tool| tool.visibility == Visibility::Searchable)
+    pub(super) fn has_searchable_only_tool(&self) -> bool {
+        self.0.iter().any(|tool| tool.visibility == WorldVisibility::Searchable)
     }
 
-    pub(super) fn searchable(&self) -> impl Iterator<Item = &Granted<'_>> {
-        self.0.iter().filter(|tool| tool.visibility != Visibility::Hidden)
+    pub(super) fn searchable(&self) -> impl Iterator<Item = &OracleGrant<'_>> {
+        self.0.iter().filter(|tool| tool.visibility != WorldVisibility::Hidden)
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Granted<'_>> {
+    pub(super) fn get(&self, id: &str) -> Option<&OracleGrant<'_>> {
         self.0.iter().find(|tool| tool.id == id)
     }
 
-    pub(super) fn meaning(&self, name: &str) -> Meaning {
-        if names::ABOUT_TOOLS.contains(&name) && self.has_more_than_the_list() {
-            return Meaning::AboutTools;
+    pub(super) fn resolve_name(&self, name: &str) -> NameMeaning {
+        if names::META_TOOLS.contains(&name) && self.has_searchable_only_tool() {
+            return NameMeaning::MetaTool;
         }
         let named: Vec<_> =
-            self.0.iter().filter(|tool| tool.forms.iter().any(|form| form == name)).collect();
-        let shown: Vec<_> = named.iter().filter(|tool| tool.shown == name).collect();
-        let made_for: Vec<_> = named.iter().filter(|tool| tool.forms[2] == name).collect();
+            self.0.iter().filter(|tool| tool.name_forms.iter().any(|form| form == name)).collect();
+        let shown: Vec<_> = named.iter().filter(|tool| tool.shown_name == name).collect();
+        let made_for: Vec<_> = named.iter().filter(|tool| tool.name_forms[2] == name).collect();
         match (&*named, &*shown, &*made_for) {
-            ([], _, _) => Meaning::Nothing,
-            ([tool], _, _) => Meaning::Tool(tool.id.to_owned()),
-            (_, [tool], _) => Meaning::Tool(tool.id.to_owned()),
-            (_, _, [tool, ..]) => Meaning::Tool(tool.id.to_owned()),
-            _ => Meaning::Ambiguous,
+            ([], _, _) => NameMeaning::Nothing,
+            ([tool], _, _) => NameMeaning::Tool(tool.id.to_owned()),
+            (_, [tool], _) => NameMeaning::Tool(tool.id.to_owned()),
+            (_, _, [tool, ..]) => NameMeaning::Tool(tool.id.to_owned()),
+            _ => NameMeaning::Ambiguous,
         }
     }
 }
 
-fn is_served(world: &World, tool: &Tool) -> bool {
+fn is_served(world: &World, tool: &WorldTool) -> bool {
     let source = world.sources.get(&tool.source);
     tool.is_enabled
         && tool.is_active
@@ -223,14 +239,14 @@ fn is_served(world: &World, tool: &Tool) -> bool {
         && source.is_some_and(|source| source.is_enabled)
 }
 
-fn facts<'a>(world: &'a World, tool: &'a Tool) -> selection::Facts<'a> {
-    selection::Facts {
+fn tool_facts<'a>(world: &'a World, tool: &'a WorldTool) -> selection::ToolFacts<'a> {
+    selection::ToolFacts {
         source_id: &tool.source,
         source_name: &world.sources[&tool.source].profile.name,
-        name: tool.shown_name(),
-        path: &tool.shown().path,
-        method: &tool.shown().method,
-        tags: &tool.shown().tags,
+        name: tool.effective_name(),
+        path: &tool.effective_manifest().path,
+        method: &tool.effective_manifest().method,
+        tags: &tool.effective_manifest().tags,
         labels: &tool.labels,
     }
 }

@@ -1,8 +1,8 @@
-//! Pseudorandom numbers from a seed (SplitMix64).
+//! Pseudorandom numbers from a seed (`SplitMix64`).
 
-pub(super) struct Random(u64);
+pub(super) struct WorldRandom(u64);
 
-impl Random {
+impl WorldRandom {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -25,11 +25,11 @@ impl Random {
         self.below(n) == 0
     }
 
-    pub(super) fn percent(&mut self, chance: usize) -> bool {
+    pub(super) fn percent_chance(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    pub(super) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+    pub(super) fn pick_from<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }
 
@@ -49,7 +49,7 @@ impl Random {
         from: impl IntoIterator<Item = T>,
         chance: usize,
     ) -> Vec<T> {
-        from.into_iter().filter(|_| self.percent(chance)).collect()
+        from.into_iter().filter(|_| self.percent_chance(chance)).collect()
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_numbers_match_the_published_algorithm() {
-        let mut random = Random::new(1_234_567);
+        let mut random = WorldRandom::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(
             first,

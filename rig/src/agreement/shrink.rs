@@ -5,16 +5,19 @@
 
 use serde_json::Value;
 
-use super::compare::{Mismatch, check};
-use super::tally::Tally;
-use super::world::Case;
+use super::compare::{AnswerMismatch, check_case};
+use super::tally::AgreementTally;
+use super::world::AgreementCase;
 
-pub(super) async fn shrink(case: Case, mismatch: Mismatch) -> (Case, Mismatch) {
+pub(super) async fn shrink_case(
+    case: AgreementCase,
+    mismatch: AnswerMismatch,
+) -> (AgreementCase, AnswerMismatch) {
     let mut best = (case, mismatch);
     loop {
         let before = best.0.clone();
         let mut place = 0;
-        while let Some(smaller) = without(&best.0, place) {
+        while let Some(smaller) = without_element(&best.0, place) {
             match still_differs(smaller, &best.0).await {
                 Some(smaller) => best = smaller,
                 None => place += 1,
@@ -26,18 +29,21 @@ pub(super) async fn shrink(case: Case, mismatch: Mismatch) -> (Case, Mismatch) {
     }
 }
 
-async fn still_differs(smaller: Value, than: &Case) -> Option<(Case, Mismatch)> {
-    let case: Case = serde_json::from_value(smaller).ok()?;
+async fn still_differs(
+    smaller: Value,
+    than: &AgreementCase,
+) -> Option<(AgreementCase, AnswerMismatch)> {
+    let case: AgreementCase = serde_json::from_value(smaller).ok()?;
     // Removing a field may leave its default, which is the same case.
     if case == *than {
         return None;
     }
-    let mismatch = check(&case, &mut Tally::default()).await.ok()??;
+    let mismatch = check_case(&case, &mut AgreementTally::default()).await.ok()??;
     Some((case, mismatch))
 }
 
 /// The case without its n-th removable element, counted from the outside in; `None` if there are fewer.
-fn without(case: &Case, place: usize) -> Option<Value> {
+fn without_element(case: &AgreementCase, place: usize) -> Option<Value> {
     let mut smaller = serde_json::to_value(case).expect("a case is JSON");
     let wishes = case.wishes.len();
     let removed = match place.checked_sub(wishes) {
@@ -52,14 +58,14 @@ fn without(case: &Case, place: usize) -> Option<Value> {
         }
         Some(place) => {
             let mut left = place;
-            remove(&mut smaller["identities"], &mut left)
-                || remove(&mut smaller["wishes"], &mut left)
+            remove_nth(&mut smaller["identities"], &mut left)
+                || remove_nth(&mut smaller["wishes"], &mut left)
         }
     };
     removed.then_some(smaller)
 }
 
-fn remove(value: &mut Value, left: &mut usize) -> bool {
+fn remove_nth(value: &mut Value, left: &mut usize) -> bool {
     let size = match value {
         Value::Array(elements) => elements.len(),
         Value::Object(members) => members.len(),
@@ -78,8 +84,8 @@ fn remove(value: &mut Value, left: &mut usize) -> bool {
     }
     *left -= size;
     match value {
-        Value::Array(elements) => elements.iter_mut().any(|element| remove(element, left)),
-        Value::Object(members) => members.values_mut().any(|member| remove(member, left)),
+        Value::Array(elements) => elements.iter_mut().any(|element| remove_nth(element, left)),
+        Value::Object(members) => members.values_mut().any(|member| remove_nth(member, left)),
         _ => false,
     }
 }
@@ -97,7 +103,7 @@ mod tests {
         for place in 0.. {
             let mut value = whole.clone();
             let mut left = place;
-            if !remove(&mut value, &mut left) {
+            if !remove_nth(&mut value, &mut left) {
                 break;
             }
             smaller.push(value.to_string());

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::oracle::{Granted, Toolset};
-use super::world::Visibility;
+use super::oracle::{OracleGrant, OracleToolset};
+use super::world::WorldVisibility;
 
 /// What a run covered; comparing only empty lists would prove nothing.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct AgreementTally {
     pub(super) worlds: u64,
     pub(super) states: u64,
-    pub(super) refused: u64,
+    pub(super) refused_changes: u64,
     pub(super) identities: u64,
     pub(super) questions: u64,
     pub(super) granted: u64,
@@ -21,7 +21,7 @@ pub(super) struct Tally {
     pub(super) mismatches: u64,
 }
 
-impl Tally {
+impl AgreementTally {
     fn figures(&self) -> [(&'static str, u64); 11] {
         [
             ("worlds", self.worlds),
@@ -33,7 +33,7 @@ impl Tally {
             ("unlisted", self.unlisted),
             ("renamed", self.renamed),
             ("ambiguous", self.ambiguous),
-            ("refused", self.refused),
+            ("refused", self.refused_changes),
             ("mismatches", self.mismatches),
         ]
     }
@@ -41,7 +41,7 @@ impl Tally {
     pub(super) fn add(&mut self, other: &Self) {
         self.worlds += other.worlds;
         self.states += other.states;
-        self.refused += other.refused;
+        self.refused_changes += other.refused_changes;
         self.identities += other.identities;
         self.questions += other.questions;
         self.granted += other.granted;
@@ -54,16 +54,16 @@ impl Tally {
 
     /// True if every outcome other than a mismatch occurred at least once.
     #[cfg(test)]
-    pub(super) fn says_something(&self) -> bool {
+    pub(super) fn covers_every_outcome(&self) -> bool {
         self.figures().iter().all(|(name, count)| 0 < *count || *name == "mismatches")
     }
 
-    pub(super) fn line(&self, seconds: f64) -> String {
+    pub(super) fn summary_line(&self, seconds: f64) -> String {
         let figures = self.figures().map(|(name, count)| format!("{name} {count}")).join(" ");
         format!("{figures} in {seconds:.1} s, {:.0} worlds/s", self.worlds as f64 / seconds)
     }
 
-    pub(super) fn json(&self, seconds: f64) -> Value {
+    pub(super) fn to_json(&self, seconds: f64) -> Value {
         let mut all: serde_json::Map<String, Value> = self
             .figures()
             .into_iter()
@@ -73,13 +73,13 @@ impl Tally {
         Value::Object(all)
     }
 
-    pub(super) fn count(&mut self, toolset: &Toolset<'_>) {
+    pub(super) fn count_toolset(&mut self, toolset: &OracleToolset<'_>) {
         self.identities += 1;
         self.granted += toolset.0.len() as u64;
         let count =
-            |keep: &dyn Fn(&&Granted<'_>) -> bool| toolset.0.iter().filter(keep).count() as u64;
-        self.listed += count(&|tool| tool.visibility == Visibility::Listed);
-        self.unlisted += count(&|tool| tool.visibility != Visibility::Listed);
-        self.renamed += count(&|tool| tool.shown != tool.forms[0]);
+            |keep: &dyn Fn(&&OracleGrant<'_>) -> bool| toolset.0.iter().filter(keep).count() as u64;
+        self.listed += count(&|tool| tool.visibility == WorldVisibility::Listed);
+        self.unlisted += count(&|tool| tool.visibility != WorldVisibility::Listed);
+        self.renamed += count(&|tool| tool.shown_name != tool.name_forms[0]);
     }
 }

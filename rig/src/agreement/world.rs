@@ -11,45 +11,45 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
     pub(super) labels: BTreeSet<String>,
-    pub(super) sources: BTreeMap<String, Source>,
-    pub(super) tools: BTreeMap<String, Tool>,
-    pub(super) groups: BTreeMap<String, Group>,
-    pub(super) policies: BTreeMap<String, Policy>,
+    pub(super) sources: BTreeMap<String, WorldSource>,
+    pub(super) tools: BTreeMap<String, WorldTool>,
+    pub(super) groups: BTreeMap<String, WorldGroup>,
+    pub(super) policies: BTreeMap<String, WorldPolicy>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Source {
-    pub(super) profile: SourceProfile,
+pub(super) struct WorldSource {
+    pub(super) profile: WorldSourceProfile,
     pub(super) is_enabled: bool,
     /// The last inventory that was ingested.
-    pub(super) inventory: Option<BTreeMap<String, Manifest>>,
+    pub(super) inventory: Option<BTreeMap<String, WorldManifest>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SourceProfile {
+pub(super) struct WorldSourceProfile {
     pub(super) name: String,
     pub(super) is_reviewed: bool,
-    pub(super) visibility: Visibility,
+    pub(super) visibility: WorldVisibility,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Tool {
+pub(super) struct WorldTool {
     pub(super) source: String,
     /// The manifest from the latest refresh.
-    pub(super) latest: Manifest,
+    pub(super) latest: WorldManifest,
     /// The manifest that agents see.
-    pub(super) approved: Option<Manifest>,
+    pub(super) approved: Option<WorldManifest>,
     pub(super) is_enabled: bool,
     /// False if the source no longer offers the tool.
     pub(super) is_active: bool,
     pub(super) name: Option<String>,
-    pub(super) visibility: Option<Visibility>,
+    pub(super) visibility: Option<WorldVisibility>,
     pub(super) labels: BTreeSet<String>,
 }
 
 /// A tool as its source describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Manifest {
+pub(super) struct WorldManifest {
     pub(super) name: String,
     pub(super) method: String,
     pub(super) path: String,
@@ -61,25 +61,25 @@ pub(super) struct Manifest {
 /// Ordered from most to least visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Visibility {
+pub(super) enum WorldVisibility {
     Listed,
     Searchable,
     Hidden,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Group {
+pub(super) struct WorldGroup {
     pub(super) is_active: bool,
     pub(super) any: bool,
-    pub(super) visibility: Option<Visibility>,
-    pub(super) selectors: Vec<Selector>,
+    pub(super) visibility: Option<WorldVisibility>,
+    pub(super) selectors: Vec<WorldSelector>,
     pub(super) tools: BTreeSet<String>,
     pub(super) excluded: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Selector {
+pub(super) struct WorldSelector {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,24 +99,24 @@ pub(super) struct Selector {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Policy {
+pub(super) struct WorldPolicy {
     pub(super) is_active: bool,
-    pub(super) rules: Rules,
+    pub(super) rules: WorldPolicyRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Rules {
+pub(super) struct WorldPolicyRules {
     pub(super) priority: u32,
-    pub(super) matchers: Vec<Matcher>,
+    pub(super) matchers: Vec<WorldMatcher>,
     pub(super) groups: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) admin: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Matcher {
+pub(super) struct WorldMatcher {
     pub(super) claim: String,
-    pub(super) operator: Operator,
+    pub(super) operator: WorldOperator,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<Value>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -125,7 +125,7 @@ pub(super) struct Matcher {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Operator {
+pub(super) enum WorldOperator {
     Equals,
     NotEquals,
     Contains,
@@ -140,17 +140,17 @@ pub(super) enum Operator {
 /// A requested change to one entity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Wish {
-    Label(String, LabelWish),
-    Source(String, SourceWish),
-    Tool(String, ToolWish),
-    Group(String, GroupWish),
-    Policy(String, PolicyWish),
+pub(super) enum WorldChange {
+    Label(String, LabelChange),
+    Source(String, SourceChange),
+    Tool(String, ToolChange),
+    Group(String, GroupChange),
+    Policy(String, PolicyChange),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum LabelWish {
+pub(super) enum LabelChange {
     Create,
     Rename(String),
     Delete,
@@ -158,23 +158,23 @@ pub(super) enum LabelWish {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SourceWish {
-    Register(SourceProfile),
-    Update(SourceProfile),
+pub(super) enum SourceChange {
+    Register(WorldSourceProfile),
+    Update(WorldSourceProfile),
     Enable,
     Disable,
     Remove,
-    Ingest { tools: BTreeMap<String, Manifest>, force: bool },
+    Ingest { tools: BTreeMap<String, WorldManifest>, force: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ToolWish {
+pub(super) enum ToolChange {
     Enable,
     Disable,
     Override {
         name: Option<String>,
-        visibility: Option<Visibility>,
+        visibility: Option<WorldVisibility>,
     },
     Label(BTreeSet<String>),
     /// Approves the latest version.
@@ -186,10 +186,10 @@ pub(super) enum ToolWish {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum GroupWish {
-    Create(Group),
-    Update { any: bool, visibility: Option<Visibility> },
-    ReplaceSelectors(Vec<Selector>),
+pub(super) enum GroupChange {
+    Create(WorldGroup),
+    Update { any: bool, visibility: Option<WorldVisibility> },
+    ReplaceSelectors(Vec<WorldSelector>),
     AddTools(BTreeSet<String>),
     RemoveTools(BTreeSet<String>),
     ReplaceTools(BTreeSet<String>),
@@ -202,9 +202,9 @@ pub(super) enum GroupWish {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum PolicyWish {
-    Define(Rules),
-    Update(Rules),
+pub(super) enum PolicyChange {
+    Define(WorldPolicyRules),
+    Update(WorldPolicyRules),
     Activate,
     Deactivate,
     Delete,
@@ -212,8 +212,8 @@ pub(super) enum PolicyWish {
 
 /// The changes that build a world, and the agents that query it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Case {
-    pub(super) wishes: Vec<Wish>,
+pub(super) struct AgreementCase {
+    pub(super) wishes: Vec<WorldChange>,
     /// The number of changes that build the world; after each later change all questions are asked again.
     pub(super) made_by: usize,
     /// The claims of each agent.
@@ -226,15 +226,15 @@ impl World {
     }
 }
 
-impl Tool {
+impl WorldTool {
     /// The manifest that agents and selectors see. Without an approved version, the tool is not served and the name is
     /// irrelevant.
-    pub(super) fn shown(&self) -> &Manifest {
+    pub(super) fn effective_manifest(&self) -> &WorldManifest {
         self.approved.as_ref().unwrap_or(&self.latest)
     }
 
     /// The admin's name override, otherwise the name from the source.
-    pub(super) fn shown_name(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.shown().name)
+    pub(super) fn effective_name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.effective_manifest().name)
     }
 }

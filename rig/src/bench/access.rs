@@ -11,49 +11,51 @@ use catalog::{Catalog, Command};
 use model::{Agent, ToolId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
-use toolcrib::{Context, JournalPlace, Options, SystemClock, Toolcrib};
+use toolcrib::{ChangeContext, JournalLocation, SystemClock, Toolcrib, ToolcribOptions};
 
-use super::Orders;
-use super::report::{Bound, Report};
+use super::BenchArgs;
+use super::report::{BenchReport, RatioBound};
 use crate::world;
 
-const TOOLS_OF_A_SOURCE: usize = 1_000;
+const TOOLS_PER_SOURCE: usize = 1_000;
 /// Number of rounds; the best one counts.
 const ROUNDS: usize = 7;
 
-pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+pub(super) async fn run(report: &mut BenchReport, orders: &BenchArgs) -> anyhow::Result<()> {
     let scale = if orders.quick { 10 } else { 1 };
     let folder = tempfile::tempdir()?;
-    let small = crib("memory:", 1, 1_000 / scale).await?;
+    let small = create_crib("memory:", 1, 1_000 / scale).await?;
     let sources = 100 / scale;
-    let large = crib("memory:", sources, 1_000 / scale).await?;
-    let tools = sources * TOOLS_OF_A_SOURCE;
-    warm(report, &small, &large, tools);
-    names(report, &large);
-    cold(report, &large, tools, 7);
-    cold(report, &large, tools, 1);
-    change(report, &large, "in memory", tools).await?;
+    let large = create_crib("memory:", sources, 1_000 / scale).await?;
+    let tools = sources * TOOLS_PER_SOURCE;
+    measure_known_claims(report, &small, &large, tools);
+    measure_name_lookups(report, &large);
+    measure_new_claims(report, &large, tools, 7);
+    measure_new_claims(report, &large, tools, 1);
+    measure_change(report, &large, "in memory", tools).await?;
     drop(large);
     let file = folder.path().join("access.db").display().to_string();
-    let stored = crib(&file, sources, 1_000 / scale).await?;
-    change(report, &stored, "in SQLite, flushed", tools).await
+    let stored = create_crib(&file, sources, 1_000 / scale).await?;
+    measure_change(report, &stored, "in SQLite, flushed", tools).await
 }
 
 /// As many groups as policies. The n-th policy grants two groups to team n; every tenth policy applies to agents with
 /// its own role.
-async fn crib(place: &str, sources: usize, policies: usize) -> anyhow::Result<Toolcrib> {
-    let journal = place.parse::<JournalPlace>()?.open(SystemClock).await?;
+async fn create_crib(place: &str, sources: usize, policies: usize) -> anyhow::Result<Toolcrib> {
+    let journal = place.parse::<JournalLocation>()?.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
-    let client = HttpClient::new(Egress::default());
-    let crib = Toolcrib::new(catalog, client, SystemClock, Options::default());
-    let execute = async |command| crib.catalog().execute(command, Context::by("bench"), None).await;
+    let client = HttpClient::new(EgressPolicy::default());
+    let crib = Toolcrib::new(catalog, client, SystemClock, ToolcribOptions::default());
+    let execute = async |command| {
+        crib.catalog().execute(command, ChangeContext::by_actor("bench"), None).await
+    };
     for number in 0..sources {
         let id = world::source_id(number);
         let register = SourceCommand::Register(world::profile(id.as_str()));
         execute(Command::Source(id.clone(), register)).await?;
-        let inventory = Box::new(world::inventory(&id, TOOLS_OF_A_SOURCE, 400, 0));
+        let inventory = Box::new(world::inventory(&id, TOOLS_PER_SOURCE, 400, 0));
         execute(Command::Ingest { inventory, force: false }).await?;
     }
     for number in 0..policies {
@@ -89,7 +91,7 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
 }
 
 /// An agent with a share of all roles. The number varies claims that policies read.
-fn agent(number: usize, issued_at: usize, every: usize) -> Agent {
+fn agent_with_roles(number: usize, issued_at: usize, every: usize) -> Agent {
     let roles = (number % every..1_000).step_by(every).map(|role| format!("role-{role}"));
     let roles: Vec<String> = roles.collect();
     let claims = json!({
@@ -102,10 +104,15 @@ fn agent(number: usize, issued_at: usize, every: usize) -> Agent {
 }
 
 /// Known claims, from tokens that differ only in claims that no policy reads.
-fn warm(report: &mut Report, small: &Toolcrib, large: &Toolcrib, tools: usize) {
-    let agents: Vec<Agent> = (0..100).map(|token| agent(7, token, 200)).collect();
+fn measure_known_claims(
+    report: &mut BenchReport,
+    small: &Toolcrib,
+    large: &Toolcrib,
+    tools: usize,
+) {
+    let agents: Vec<Agent> = (0..100).map(|token| agent_with_roles(7, token, 200)).collect();
     let each = |crib: &Toolcrib| {
-        best(|| {
+        best_round(|| {
             let start = Instant::now();
             for _ in 0..200 {
                 for agent in &agents {
@@ -121,14 +128,20 @@ fn warm(report: &mut Report, small: &Toolcrib, large: &Toolcrib, tools: usize) {
         many,
         1.0,
         "µs",
-        Bound::AtMost(1.0),
+        RatioBound::AtMost(1.0),
     );
-    report.add(format!("warm: {tools} tools, against 1000"), many, few, "µs", Bound::AtMost(1.5));
+    report.add(
+        format!("warm: {tools} tools, against 1000"),
+        many,
+        few,
+        "µs",
+        RatioBound::AtMost(1.5),
+    );
 }
 
 /// An unknown name and a name that is not granted: an agent must not distinguish them by timing.
-fn names(report: &mut Report, crib: &Toolcrib) {
-    let view = crib.view(&agent(7, 0, 7));
+fn measure_name_lookups(report: &mut BenchReport, crib: &Toolcrib) {
+    let view = crib.view(&agent_with_roles(7, 0, 7));
     let granted = view.toolset().tools();
     let others = view.snapshot().tools().filter(|entry| !granted.contains(entry.slot));
     let ungranted: Vec<String> =
@@ -146,18 +159,18 @@ fn names(report: &mut Report, crib: &Toolcrib) {
         (one, two) = (one.min(each(&ungranted)), two.min(each(&unknown)));
     }
     let what = "a tool that is not granted is not found, against one that does not exist";
-    report.add(what, one, two, "ns", Bound::AtMost(1.25));
+    report.add(what, one, two, "ns", RatioBound::AtMost(1.25));
 }
 
 /// New claims for each view.
-fn cold(report: &mut Report, crib: &Toolcrib, tools: usize, every: usize) {
+fn measure_new_claims(report: &mut BenchReport, crib: &Toolcrib, tools: usize, every: usize) {
     let mut number = 0;
     let (mut granted, mut groups) = (0, 0);
-    let each = best(|| {
+    let each = best_round(|| {
         let agents: Vec<Agent> = (0..50)
             .map(|_| {
                 number += 1;
-                agent(number, 0, every)
+                agent_with_roles(number, 0, every)
             })
             .collect();
         let start = Instant::now();
@@ -171,17 +184,17 @@ fn cold(report: &mut Report, crib: &Toolcrib, tools: usize, every: usize) {
     let what = format!(
         "cold: new claims, {tools} tools, {granted} of them granted by {groups} groups, against 1 ms"
     );
-    report.add(what, each, 1.0, "ms", Bound::AtMost(1.0));
+    report.add(what, each, 1.0, "ms", RatioBound::AtMost(1.0));
 }
 
 /// The time from the command that enables a tool until an agent sees the tool.
-async fn change(
-    report: &mut Report,
+async fn measure_change(
+    report: &mut BenchReport,
     crib: &Toolcrib,
     place: &str,
     tools: usize,
 ) -> anyhow::Result<()> {
-    let agent = agent(7, 0, 7);
+    let agent = agent_with_roles(7, 0, 7);
     let slot = crib.view(&agent).toolset().tools().iter().next();
     let view = crib.view(&agent);
     let entry = slot.and_then(|slot| view.snapshot().tool_at(slot));
@@ -189,21 +202,21 @@ async fn change(
     let mut times = Vec::new();
     for round in 0..40 {
         let off = Command::Tool(tool.clone(), ToolCommand::Disable);
-        crib.catalog().execute(off, Context::by("bench"), None).await?;
-        anyhow::ensure!(crib.view(&agent).find_id(&tool).is_err(), "round {round}: still there");
+        crib.catalog().execute(off, ChangeContext::by_actor("bench"), None).await?;
+        anyhow::ensure!(crib.view(&agent).find_by_id(&tool).is_err(), "round {round}: still there");
         let on = Command::Tool(tool.clone(), ToolCommand::Enable);
         let start = Instant::now();
-        crib.catalog().execute(on, Context::by("bench"), None).await?;
-        anyhow::ensure!(crib.view(&agent).find_id(&tool).is_ok(), "round {round}: not there");
+        crib.catalog().execute(on, ChangeContext::by_actor("bench"), None).await?;
+        anyhow::ensure!(crib.view(&agent).find_by_id(&tool).is_ok(), "round {round}: not there");
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
     let what =
         format!("change: a tool enabled among {tools} and seen, {place}, median, against 5 ms");
-    report.add(what, times[times.len() / 2], 5.0, "ms", Bound::AtMost(1.0));
+    report.add(what, times[times.len() / 2], 5.0, "ms", RatioBound::AtMost(1.0));
     Ok(())
 }
 
-fn best(mut once: impl FnMut() -> f64) -> f64 {
+fn best_round(mut once: impl FnMut() -> f64) -> f64 {
     (0..ROUNDS).map(|_| once()).fold(f64::INFINITY, f64::min)
 }

@@ -1,27 +1,27 @@
 //! Writes the same rows with the bare database driver, in its fastest way.
 
-use catalog::journal::Recorded;
-use model::Document;
+use catalog::journal::RecordedEvent;
+use model::SchemaDocument;
 use tokio_postgres::types::ToSql;
 
 /// A connection of the bare driver.
-pub(super) enum Bare {
+pub(super) enum BareDriver {
     Sqlite(rusqlite::Connection),
-    Postgres(Box<Postgres>),
+    Postgres(Box<BarePostgres>),
 }
 
 /// A client with its prepared statements.
-pub(super) struct Postgres {
+pub(super) struct BarePostgres {
     client: tokio_postgres::Client,
     events: tokio_postgres::Statement,
     documents: tokio_postgres::Statement,
 }
 
-impl Bare {
-    pub(super) async fn postgres(client: tokio_postgres::Client) -> anyhow::Result<Self> {
+impl BareDriver {
+    pub(super) async fn prepare_postgres(client: tokio_postgres::Client) -> anyhow::Result<Self> {
         let (events, documents) =
             (client.prepare(INSERT_EVENTS).await?, client.prepare(INSERT_DOCUMENTS).await?);
-        Ok(Self::Postgres(Box::new(Postgres { client, events, documents })))
+        Ok(Self::Postgres(Box::new(BarePostgres { client, events, documents })))
     }
 
     pub(super) async fn head(&mut self) -> anyhow::Result<u64> {
@@ -43,8 +43,8 @@ impl Bare {
 
     pub(super) async fn insert(
         &mut self,
-        rows: &[Recorded],
-        documents: &[Document],
+        rows: &[RecordedEvent],
+        documents: &[SchemaDocument],
     ) -> Result<(), std::io::Error> {
         match self {
             Self::Sqlite(connection) => {
@@ -59,8 +59,8 @@ impl Bare {
 
 fn insert_sqlite(
     connection: &mut rusqlite::Connection,
-    rows: &[Recorded],
-    documents: &[Document],
+    rows: &[RecordedEvent],
+    documents: &[SchemaDocument],
 ) -> rusqlite::Result<()> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -93,9 +93,9 @@ fn insert_sqlite(
 
 /// One prepared statement over arrays for each table; events alone take one round trip.
 async fn insert_postgres(
-    bare: &mut Postgres,
-    rows: &[Recorded],
-    documents: &[Document],
+    bare: &mut BarePostgres,
+    rows: &[RecordedEvent],
+    documents: &[SchemaDocument],
 ) -> Result<(), tokio_postgres::Error> {
     let position: Vec<_> = rows.iter().map(|row| row.position.0 as i64).collect();
     let stream: Vec<_> = rows.iter().map(|row| row.stream.as_str()).collect();

@@ -12,10 +12,10 @@ mod speed;
 mod streams;
 pub(crate) mod wire;
 
-use super::Orders;
-use super::report::Report;
+use super::BenchArgs;
+use super::report::BenchReport;
 
-pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+pub(super) async fn run(report: &mut BenchReport, orders: &BenchArgs) -> anyhow::Result<()> {
     let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
     if wanted("speed") {
         speed::run(report, orders).await?;

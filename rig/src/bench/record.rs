@@ -5,94 +5,96 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use catalog::record::SqliteRecords;
+use catalog::record::SqliteCallLog;
 use model::{CallStatus, Content, ToolResult};
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    AgentView, CallContext, Calling, Catalog, Identity, JournalPlace, Options, ProvidedTool,
-    RecordOptions, Recorder, Registry, SystemClock, ToolProvider, Toolcrib,
+    AgentView, CallContext, CallLogOptions, CallRecorder, CallerIdentity, Catalog, JournalLocation,
+    ProvidedTool, Registry, SystemClock, ToolCallFuture, ToolProvider, Toolcrib, ToolcribOptions,
 };
 
-use super::Orders;
-use super::report::{Bound, Report};
+use super::BenchArgs;
+use super::report::{BenchReport, RatioBound};
 
 const ROUNDS: usize = 9;
 /// Maximum time added to a call, in µs.
-const ADDED: f64 = 10.0;
+const MAX_ADDED_US: f64 = 10.0;
 /// A usual size of a result, in bytes.
-const SAID: usize = 1_000;
+const RESULT_BYTES: usize = 1_000;
 
 /// A toolcrib with one configuration of the call log.
-struct Way {
+struct CallLogVariant {
     name: &'static str,
     view: AgentView,
-    recorder: Option<Arc<Recorder>>,
+    recorder: Option<Arc<CallRecorder>>,
     /// Time of a call in each round, in µs: median and mean.
     rounds: Vec<(f64, f64)>,
     calls: u64,
 }
 
-pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+pub(super) async fn run(report: &mut BenchReport, orders: &BenchArgs) -> anyhow::Result<()> {
     let time = Duration::from_millis(if orders.quick { 100 } else { 1_000 });
     // On a thread of the runtime, where the tasks of a server run.
-    let [off, on, strict] = tokio::spawn(measure(time)).await??;
+    let [off, on, strict] = tokio::spawn(measure_variants(time)).await??;
     for way in [&off, &on, &strict] {
-        let (p50, mean) = way.median();
+        let (p50, mean) = way.median_times();
         eprintln!("  {}: p50 {p50:.1} µs, mean {mean:.1} µs, {} calls", way.name, way.calls);
     }
-    let ((off, off_mean), (on, on_mean)) = (off.median(), on.median());
+    let ((off, off_mean), (on, on_mean)) = (off.median_times(), on.median_times());
     let what = |what: &str| format!("a call of a tool in process: {what}");
     let added = format!("added by the record to the median ({off:.1} µs), against 10 µs");
-    report.add(what(&added), on - off, ADDED, "µs", Bound::AtMost(1.0));
+    report.add(what(&added), on - off, MAX_ADDED_US, "µs", RatioBound::AtMost(1.0));
     let added = format!("added by the record to the average ({off_mean:.1} µs), against 10 µs");
-    report.add(what(&added), on_mean - off_mean, ADDED, "µs", Bound::None);
-    report.add(what("p50, with a record against without"), on, off, "µs", Bound::None);
-    let (strict, _) = strict.median();
-    report.add(what("p50, `strict` against without"), strict, off, "µs", Bound::None);
+    report.add(what(&added), on_mean - off_mean, MAX_ADDED_US, "µs", RatioBound::None);
+    report.add(what("p50, with a record against without"), on, off, "µs", RatioBound::None);
+    let (strict, _) = strict.median_times();
+    report.add(what("p50, `strict` against without"), strict, off, "µs", RatioBound::None);
     Ok(())
 }
 
-async fn measure(time: Duration) -> anyhow::Result<[Way; 3]> {
+async fn measure_variants(time: Duration) -> anyhow::Result<[CallLogVariant; 3]> {
     let folder = tempfile::tempdir()?;
-    let recorder = |name: &str, strict: bool| -> anyhow::Result<Arc<Recorder>> {
-        let records = SqliteRecords::open(&folder.path().join(name))?;
-        let options = RecordOptions { strict, ..RecordOptions::default() };
-        Ok(Recorder::start(Arc::new(records), options))
+    let recorder = |name: &str, strict: bool| -> anyhow::Result<Arc<CallRecorder>> {
+        let records = SqliteCallLog::open(&folder.path().join(name))?;
+        let options = CallLogOptions { strict, ..CallLogOptions::default() };
+        Ok(CallRecorder::start(Arc::new(records), options))
     };
     let mut ways = [
-        Way::open("without a record", None).await?,
-        Way::open("with a record", Some(recorder("default", false)?)).await?,
-        Way::open("with one that is waited for", Some(recorder("strict", true)?)).await?,
+        CallLogVariant::open("without a record", None).await?,
+        CallLogVariant::open("with a record", Some(recorder("default", false)?)).await?,
+        CallLogVariant::open("with one that is waited for", Some(recorder("strict", true)?))
+            .await?,
     ];
     for _ in 0..ROUNDS {
         for way in &mut ways {
-            way.round(time).await?;
+            way.run_round(time).await?;
         }
     }
     for way in &ways {
         let Some(recorder) = &way.recorder else { continue };
         recorder.flush().await;
-        let stored = recorder.records().chain().await?.head.id;
-        ensure!(stored == way.calls && recorder.lost() == 0, "{stored} of {} rows", way.calls);
+        let stored = recorder.records().chain_bounds().await?.head.id;
+        ensure!(stored == way.calls && recorder.lost_rows() == 0, "{stored} of {} rows", way.calls);
     }
     Ok(ways)
 }
 
-impl Way {
-    async fn open(name: &'static str, recorder: Option<Arc<Recorder>>) -> anyhow::Result<Self> {
-        let journal = JournalPlace::Memory.open(SystemClock).await?;
+impl CallLogVariant {
+    async fn open(name: &'static str, recorder: Option<Arc<CallRecorder>>) -> anyhow::Result<Self> {
+        let journal = JournalLocation::Memory.open(SystemClock).await?;
         let catalog = Arc::new(Catalog::open(journal).await?);
-        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        let registry = Registry::of(Arc::new(Talker::new()));
-        let options = Options { recorder: recorder.clone(), registry, ..Options::default() };
+        let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
+        let registry = Registry::from_provider(Arc::new(ConstantTool::new()));
+        let options =
+            ToolcribOptions { recorder: recorder.clone(), registry, ..ToolcribOptions::default() };
         let crib = Toolcrib::new(catalog, client, SystemClock, options);
-        let view = crib.view(&Identity::anonymous().agent);
+        let view = crib.view(&CallerIdentity::anonymous().agent);
         Ok(Self { name, view, recorder, rounds: Vec::new(), calls: 0 })
     }
 
-    async fn round(&mut self, time: Duration) -> anyhow::Result<()> {
+    async fn run_round(&mut self, time: Duration) -> anyhow::Result<()> {
         let (start, mut times) = (Instant::now(), Vec::new());
         while start.elapsed() < time {
             let arguments = Map::from_iter([("to".to_owned(), json!("somebody who listens"))]);
@@ -112,7 +114,7 @@ impl Way {
         Ok(())
     }
 
-    fn median(&self) -> (f64, f64) {
+    fn median_times(&self) -> (f64, f64) {
         let of = |mut all: Vec<f64>| {
             all.sort_by(f64::total_cmp);
             all[all.len() / 2]
@@ -123,9 +125,9 @@ impl Way {
 }
 
 /// A tool that takes no time.
-struct Talker(Arc<ProvidedTool>);
+struct ConstantTool(Arc<ProvidedTool>);
 
-impl Talker {
+impl ConstantTool {
     fn new() -> Self {
         let input_schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
         let tool = ProvidedTool { name: "talk".into(), input_schema, ..ProvidedTool::default() };
@@ -133,7 +135,7 @@ impl Talker {
     }
 }
 
-impl ToolProvider for Talker {
+impl ToolProvider for ConstantTool {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
         vec![Arc::clone(&self.0)]
     }
@@ -147,8 +149,8 @@ impl ToolProvider for Talker {
         _: &'a str,
         _: Map<String, Value>,
         _: &'a CallContext,
-    ) -> Calling<'a> {
-        let content = vec![Content::Text { text: "a word ".repeat(SAID / 7) }];
+    ) -> ToolCallFuture<'a> {
+        let content = vec![Content::Text { text: "a word ".repeat(RESULT_BYTES / 7) }];
         let (structured_content, meta) = (None, Map::new());
         let result = ToolResult { content, structured_content, is_error: false, meta };
         Box::pin(std::future::ready(Ok(result)))

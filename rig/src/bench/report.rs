@@ -7,20 +7,20 @@ use serde::Serialize;
 
 /// The figures of one benchmark.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     benchmark: &'static str,
-    rows: Vec<Figure>,
+    rows: Vec<BenchFigure>,
 }
 
 /// One figure and its reference value.
 #[derive(Serialize)]
-pub(crate) struct Figure {
+pub(crate) struct BenchFigure {
     what: String,
     ours: f64,
     against: f64,
     unit: &'static str,
     /// The limit of the ratio, such as `ratio >= 0.7`.
-    must: Bound,
+    must: RatioBound,
     ratio: f64,
     holds: bool,
 }
@@ -28,14 +28,14 @@ pub(crate) struct Figure {
 /// The limit of a ratio.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Bound {
+pub(crate) enum RatioBound {
     AtLeast(f64),
     AtMost(f64),
     /// Reported, but not required.
     None,
 }
 
-impl Report {
+impl BenchReport {
     pub(crate) fn new(benchmark: &'static str) -> Self {
         Self { benchmark, rows: Vec::new() }
     }
@@ -47,42 +47,42 @@ impl Report {
         ours: f64,
         against: f64,
         unit: &'static str,
-        must: Bound,
+        must: RatioBound,
     ) {
         let ratio = ours / against;
         let holds = match must {
-            Bound::AtLeast(bound) => bound <= ratio,
-            Bound::AtMost(bound) => ratio <= bound,
-            Bound::None => true,
+            RatioBound::AtLeast(bound) => bound <= ratio,
+            RatioBound::AtMost(bound) => ratio <= bound,
+            RatioBound::None => true,
         };
-        let figure = Figure { what: what.into(), ours, against, unit, must, ratio, holds };
-        eprintln!("{}", line(&figure));
+        let figure = BenchFigure { what: what.into(), ours, against, unit, must, ratio, holds };
+        eprintln!("{}", table_row(&figure));
         self.rows.push(figure);
     }
 
     /// The number of figures that miss their limit.
-    pub(crate) fn missed(&self) -> usize {
+    pub(crate) fn missed_count(&self) -> usize {
         self.rows.iter().filter(|row| !row.holds).count()
     }
 
-    fn table(&self) -> String {
+    fn to_table(&self) -> String {
         let mut text = String::from(
             "| what | ours | against | ratio | must hold | |\n|---|---|---|---|---|---|\n",
         );
         for row in &self.rows {
-            writeln!(text, "{}", line(row)).expect("strings can be written");
+            writeln!(text, "{}", table_row(row)).expect("strings can be written");
         }
         text
     }
 
     pub(crate) fn print(&self) -> anyhow::Result<()> {
-        println!("{}", self.table());
+        println!("{}", self.to_table());
         println!("{}", serde_json::to_string_pretty(self)?);
         Ok(())
     }
 
     /// Writes the table into its section of docs/benchmarks.md.
-    pub(crate) fn keep(&self) -> anyhow::Result<()> {
+    pub(crate) fn write_to_docs(&self) -> anyhow::Result<()> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
         let (begin, end) =
             (format!("<!-- {} -->", self.benchmark), format!("<!-- /{} -->", self.benchmark));
@@ -91,30 +91,30 @@ impl Report {
             text.split_once(&begin).ok_or_else(|| anyhow::anyhow!("no section {begin}"))?;
         let (_, after) =
             rest.split_once(&end).ok_or_else(|| anyhow::anyhow!("no section {end}"))?;
-        std::fs::write(&path, format!("{before}{begin}\n{}{end}{after}", self.table()))?;
+        std::fs::write(&path, format!("{before}{begin}\n{}{end}{after}", self.to_table()))?;
         Ok(())
     }
 }
 
-fn line(row: &Figure) -> String {
+fn table_row(row: &BenchFigure) -> String {
     let must = match row.must {
-        Bound::AtLeast(bound) => format!("≥ {bound}"),
-        Bound::AtMost(bound) => format!("≤ {bound}"),
-        Bound::None => "–".to_owned(),
+        RatioBound::AtLeast(bound) => format!("≥ {bound}"),
+        RatioBound::AtMost(bound) => format!("≤ {bound}"),
+        RatioBound::None => "–".to_owned(),
     };
     let verdict = match (row.must, row.holds) {
-        (Bound::None, _) => "",
+        (RatioBound::None, _) => "",
         (_, true) => "holds",
         (_, false) => "**missed**",
     };
-    let Figure { what, ours, against, unit, ratio, .. } = row;
+    let BenchFigure { what, ours, against, unit, ratio, .. } = row;
     format!(
         "| {what} | {} {unit} | {} {unit} | {ratio:.2} | {must} | {verdict} |",
-        short(*ours),
-        short(*against)
+        format_number(*ours),
+        format_number(*against)
     )
 }
 
-fn short(number: f64) -> String {
+fn format_number(number: f64) -> String {
     if 100.0 <= number { format!("{number:.0}") } else { format!("{number:.2}") }
 }

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 /// Creates a folder with both files.
-pub(super) fn folder() -> anyhow::Result<tempfile::TempDir> {
+pub(super) fn create_folder() -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
-    let document = document(1_500);
+    let document = build_document(1_500);
     std::fs::write(folder.path().join("made.json"), serde_json::to_string_pretty(&document)?)?;
     let mut yaml = String::new();
     write_yaml(&document, 0, &mut yaml);
@@ -14,7 +14,7 @@ pub(super) fn folder() -> anyhow::Result<tempfile::TempDir> {
 }
 
 /// A document with operations on resources that refer to each other.
-fn document(resources: usize) -> Value {
+fn build_document(resources: usize) -> Value {
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for index in 0..resources {
         let (name, next) = (
@@ -60,20 +60,20 @@ fn write_yaml(value: &Value, depth: usize, out: &mut String) {
         Value::Object(object) if !object.is_empty() => {
             for (key, value) in object {
                 out.push_str(&format!("{indent}{}:", json!(key)));
-                nested(value, depth, out);
+                write_nested(value, depth, out);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for item in items {
                 out.push_str(&format!("{indent}-"));
-                nested(item, depth, out);
+                write_nested(item, depth, out);
             }
         }
         scalar => out.push_str(&format!("{indent}{scalar}\n")),
     }
 }
 
-fn nested(value: &Value, depth: usize, out: &mut String) {
+fn write_nested(value: &Value, depth: usize, out: &mut String) {
     let is_block = value.as_object().is_some_and(|object| !object.is_empty())
         || value.as_array().is_some_and(|items| !items.is_empty());
     if is_block {

@@ -12,60 +12,60 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 /// Timeout for the whole run of one program; the slowest takes seconds.
-const LIMIT: Duration = Duration::from_secs(90);
+const RUN_TIMEOUT: Duration = Duration::from_secs(90);
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
 /// A run of one client in one protocol era.
-pub(super) struct Attempt {
+pub(super) struct ClientRun {
     /// File name in `rig/clients`.
     program: &'static str,
     /// The era argument of the program.
     mode: &'static str,
     /// The protocol version that client and server must negotiate.
     pub(super) era: &'static str,
-    pub(super) over: Over,
+    pub(super) over: ClientTransport,
     /// Whether the client supports questions and progress.
-    pub(super) is_asked: bool,
+    pub(super) supports_questions: bool,
     /// Whether the client receives changes of the tool list.
-    pub(super) is_told: bool,
+    pub(super) supports_changes: bool,
 }
 
 /// The transport to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum ClientTransport {
     Http,
     /// The client starts `toolcrib stdio` itself, beside the running server.
     Stdio,
 }
 
-pub(super) const ATTEMPTS: [Attempt; 18] = [
-    Attempt::http("typescript-v1.mjs", "legacy", LEGACY).asked().told(),
-    Attempt::http("typescript-v2.mjs", "auto", MODERN).asked().told(),
-    Attempt::http("typescript-v2.mjs", "legacy", LEGACY).asked().told(),
-    Attempt::http("python-sdk.py", "auto", MODERN).asked().told(),
-    Attempt::http("python-sdk.py", "legacy", LEGACY).asked().told(),
+pub(super) const CLIENT_RUNS: [ClientRun; 18] = [
+    ClientRun::http("typescript-v1.mjs", "legacy", LEGACY).with_questions().with_changes(),
+    ClientRun::http("typescript-v2.mjs", "auto", MODERN).with_questions().with_changes(),
+    ClientRun::http("typescript-v2.mjs", "legacy", LEGACY).with_questions().with_changes(),
+    ClientRun::http("python-sdk.py", "auto", MODERN).with_questions().with_changes(),
+    ClientRun::http("python-sdk.py", "legacy", LEGACY).with_questions().with_changes(),
     // This client does not listen in the modern era.
-    Attempt::http("python-fastmcp.py", "auto", MODERN).asked(),
-    Attempt::http("python-fastmcp.py", "legacy", LEGACY).asked().told(),
+    ClientRun::http("python-fastmcp.py", "auto", MODERN).with_questions(),
+    ClientRun::http("python-fastmcp.py", "legacy", LEGACY).with_questions().with_changes(),
     // This command-line client sends one request and exits.
-    Attempt::http("inspector.mjs", "modern", MODERN),
-    Attempt::http("inspector.mjs", "legacy", LEGACY),
+    ClientRun::http("inspector.mjs", "modern", MODERN),
+    ClientRun::http("inspector.mjs", "legacy", LEGACY),
     // The fixture, which sends questions and notifications, is reachable over HTTP only.
-    Attempt::stdio("typescript-v1.mjs", "legacy", LEGACY),
-    Attempt::stdio("typescript-v2.mjs", "auto", MODERN),
-    Attempt::stdio("typescript-v2.mjs", "legacy", LEGACY),
-    Attempt::stdio("python-sdk.py", "auto", MODERN),
-    Attempt::stdio("python-sdk.py", "legacy", LEGACY),
-    Attempt::stdio("python-fastmcp.py", "auto", MODERN),
-    Attempt::stdio("python-fastmcp.py", "legacy", LEGACY),
-    Attempt::stdio("inspector.mjs", "modern", MODERN),
-    Attempt::stdio("inspector.mjs", "legacy", LEGACY),
+    ClientRun::stdio("typescript-v1.mjs", "legacy", LEGACY),
+    ClientRun::stdio("typescript-v2.mjs", "auto", MODERN),
+    ClientRun::stdio("typescript-v2.mjs", "legacy", LEGACY),
+    ClientRun::stdio("python-sdk.py", "auto", MODERN),
+    ClientRun::stdio("python-sdk.py", "legacy", LEGACY),
+    ClientRun::stdio("python-fastmcp.py", "auto", MODERN),
+    ClientRun::stdio("python-fastmcp.py", "legacy", LEGACY),
+    ClientRun::stdio("inspector.mjs", "modern", MODERN),
+    ClientRun::stdio("inspector.mjs", "legacy", LEGACY),
 ];
 
 /// Paths and addresses that the programs need.
-pub(super) struct Surroundings {
+pub(super) struct ClientEnvironment {
     pub(super) node: PathBuf,
     pub(super) packages: PathBuf,
     pub(super) python: PathBuf,
@@ -79,7 +79,7 @@ pub(super) struct Surroundings {
     pub(super) fixture_url: String,
 }
 
-impl Over {
+impl ClientTransport {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -88,21 +88,28 @@ impl Over {
     }
 }
 
-impl Attempt {
+impl ClientRun {
     const fn http(program: &'static str, mode: &'static str, era: &'static str) -> Self {
-        Self { program, mode, era, over: Over::Http, is_asked: false, is_told: false }
+        Self {
+            program,
+            mode,
+            era,
+            over: ClientTransport::Http,
+            supports_questions: false,
+            supports_changes: false,
+        }
     }
 
     const fn stdio(program: &'static str, mode: &'static str, era: &'static str) -> Self {
-        Self { over: Over::Stdio, ..Self::http(program, mode, era) }
+        Self { over: ClientTransport::Stdio, ..Self::http(program, mode, era) }
     }
 
-    const fn asked(self) -> Self {
-        Self { is_asked: true, ..self }
+    const fn with_questions(self) -> Self {
+        Self { supports_questions: true, ..self }
     }
 
-    const fn told(self) -> Self {
-        Self { is_told: true, ..self }
+    const fn with_changes(self) -> Self {
+        Self { supports_changes: true, ..self }
     }
 
     /// The display name, such as `python-sdk auto http`.
@@ -112,11 +119,11 @@ impl Attempt {
     }
 
     /// Runs the client and returns its observations.
-    pub(super) async fn run(&self, surroundings: &Surroundings) -> anyhow::Result<Value> {
+    pub(super) async fn run(&self, surroundings: &ClientEnvironment) -> anyhow::Result<Value> {
         let mut command = self.command(surroundings)?;
-        let output = timeout(LIMIT, command.output())
+        let output = timeout(RUN_TIMEOUT, command.output())
             .await
-            .map_err(|_| anyhow!("it was not done after {} s", LIMIT.as_secs()))?
+            .map_err(|_| anyhow!("it was not done after {} s", RUN_TIMEOUT.as_secs()))?
             .with_context(|| format!("cannot start {:?}", command.as_std().get_program()))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let seen = said.lines().last().and_then(|line| serde_json::from_str(line).ok());
@@ -126,7 +133,7 @@ impl Attempt {
         }
     }
 
-    fn command(&self, surroundings: &Surroundings) -> anyhow::Result<Command> {
+    fn command(&self, surroundings: &ClientEnvironment) -> anyhow::Result<Command> {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(self.program);
         let mut command = if program.extension().is_some_and(|extension| extension == "py") {
             let mut python = Command::new(&surroundings.python);

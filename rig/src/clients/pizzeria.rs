@@ -6,8 +6,8 @@
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::upstream::Upstream;
-use crate::served::{Admin, Served};
+use super::upstream::OrderApi;
+use crate::served::{AdminClient, RunningToolcrib};
 
 const SPECIFICATION: &str = r#"
 openapi: 3.1.0
@@ -34,29 +34,29 @@ paths:
               required: [address, pizzas]
 "#;
 
-pub(super) struct Pizzeria {
-    pub(super) upstream: Upstream,
-    pub(super) served: Served,
+pub(super) struct PizzeriaServer {
+    pub(super) upstream: OrderApi,
+    pub(super) served: RunningToolcrib,
     /// The key of a staff agent.
     pub(super) key: String,
 }
 
-impl Pizzeria {
+impl PizzeriaServer {
     pub(super) async fn open() -> anyhow::Result<Self> {
-        let upstream = Upstream::open()?;
-        let served = Served::open(&[]).await?;
-        let key = set_up(&served.admin, &upstream.url).await?;
+        let upstream = OrderApi::open()?;
+        let served = RunningToolcrib::open(&[]).await?;
+        let key = set_up_agent(&served.admin, &upstream.url).await?;
         Ok(Self { upstream, served, key })
     }
 }
 
 /// Registers the source and the policy. Returns the key of an agent.
-async fn set_up(admin: &Admin, upstream: &str) -> anyhow::Result<String> {
+async fn set_up_agent(admin: &AdminClient, upstream: &str) -> anyhow::Result<String> {
     let text = SPECIFICATION.replace("UPSTREAM", upstream);
     let settings = json!({"kind": "openapi", "specification": {"text": text}});
     let source = json!({"name": "Pizzeria", "settings": settings, "allow": ["127.0.0.1"]});
     admin.post("sources", source).await?;
-    admin.wait_for("pizzeria").await?;
+    admin.wait_for_inventory("pizzeria").await?;
     let listed = json!({"name": "Look", "tools": ["pizzeria:get_order"]});
     admin.post("groups", listed).await?;
     let found =

@@ -7,12 +7,12 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-pub(crate) struct Upstream {
+pub(crate) struct OrderApi {
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Upstream {
+impl OrderApi {
     /// Serves until the process ends.
     pub(crate) fn open() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -22,7 +22,7 @@ impl Upstream {
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 // A client that disconnects sent no complete request: ignore the error.
-                drop(answer(connection, &seen));
+                drop(serve_connection(connection, &seen));
             }
         });
         Ok(Self { url, requests })
@@ -34,8 +34,8 @@ impl Upstream {
     }
 }
 
-fn answer(mut connection: TcpStream, seen: &Mutex<Vec<String>>) -> io::Result<()> {
-    let request = Request::read(&mut BufReader::new(&mut connection))?;
+fn serve_connection(mut connection: TcpStream, seen: &Mutex<Vec<String>>) -> io::Result<()> {
+    let request = RecordedRequest::read_request(&mut BufReader::new(&mut connection))?;
     // Record the request before the response, so that a caller with the response finds it.
     seen.lock().expect("nobody panics with the list").push(request.to_string());
     let body = request.reply().to_string();
@@ -44,15 +44,15 @@ fn answer(mut connection: TcpStream, seen: &Mutex<Vec<String>>) -> io::Result<()
     write!(connection, "{head}\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-struct Request {
+struct RecordedRequest {
     /// `METHOD PATH`.
     target: String,
     credential: String,
     body: String,
 }
 
-impl Request {
-    fn read(reader: &mut impl io::BufRead) -> io::Result<Self> {
+impl RecordedRequest {
+    fn read_request(reader: &mut impl io::BufRead) -> io::Result<Self> {
         let mut head = String::new();
         while reader.read_line(&mut head)? != 0 && !head.ends_with("\r\n\r\n") {}
         let header = |name: &str| {
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-impl std::fmt::Display for Request {
+impl std::fmt::Display for RecordedRequest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let words = [&self.target, &self.body, &self.credential];
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).cloned().collect();

@@ -5,34 +5,35 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::attempt::{Attempt, Over};
+use super::attempt::{ClientRun, ClientTransport};
 
 /// One row of the table, with the failures below it.
-pub(super) struct Verdict {
+pub(super) struct ClientVerdict {
     client: String,
     version: String,
     over: &'static str,
     era: String,
-    marks: Vec<Mark>,
+    marks: Vec<ClientMark>,
     took: Duration,
 }
 
 /// One cell of the table.
-enum Mark {
-    Good,
+enum ClientMark {
+    Passed,
     /// The client does not support this.
-    Impossible,
-    Wrong(String),
+    Unsupported,
+    Failed(String),
 }
 
 /// The fields that programs print, and then the requests of the upstream. Each but the first has a column.
-const MEMBERS: [&str; 10] = [
+const RESULT_FIELDS: [&str; 10] = [
     "era", "listed", "found", "called", "executed", "refused", "asked", "progress", "told", "sent",
 ];
 
-impl Verdict {
+impl ClientVerdict {
     pub(super) fn heading() -> String {
-        let columns: String = MEMBERS[1..].iter().map(|name| format!("  {name:<8}")).collect();
+        let columns: String =
+            RESULT_FIELDS[1..].iter().map(|name| format!("  {name:<8}")).collect();
         format!(
             "{:<31}  {:<7}  {:<5}  {:<10}{columns}  seconds",
             "client", "version", "over", "era"
@@ -40,8 +41,8 @@ impl Verdict {
     }
 
     /// The result of a run; `sent` are the requests that reached the upstream meanwhile.
-    pub(super) fn of(
-        attempt: &Attempt,
+    pub(super) fn judge(
+        attempt: &ClientRun,
         seen: anyhow::Result<Value>,
         sent: &[String],
         took: Duration,
@@ -50,28 +51,28 @@ impl Verdict {
         let mut seen = match seen {
             Ok(seen) => seen,
             Err(error) => {
-                let marks = vec![Mark::Wrong(format!("it failed: {error:#}"))];
+                let marks = vec![ClientMark::Failed(format!("it failed: {error:#}"))];
                 let (client, era) = (attempt.name(), attempt.era.to_owned());
                 return Self { client, version: String::new(), over, era, marks, took };
             }
         };
         seen["sent"] = json!(sent);
-        let marks = MEMBERS
+        let marks = RESULT_FIELDS
             .iter()
-            .zip(wanted(attempt))
-            .map(|(name, wanted)| Mark::of(name, &seen[*name], wanted));
+            .zip(expected_fields(attempt))
+            .map(|(name, wanted)| ClientMark::compare(name, &seen[*name], wanted));
         let text = |name: &str| seen[name].as_str().unwrap_or("?").to_owned();
         let (client, version, era) = (text("client"), text("version"), text("era"));
         Self { client, version, over, era, marks: marks.collect(), took }
     }
 
-    pub(super) fn is_good(&self) -> bool {
-        self.marks.iter().all(|mark| !matches!(mark, Mark::Wrong(_)))
+    pub(super) fn passed(&self) -> bool {
+        self.marks.iter().all(|mark| !matches!(mark, ClientMark::Failed(_)))
     }
 }
 
 /// The expected value of each of the `RESULT_FIELDS`; null if the client does not support it.
-fn wanted(attempt: &Attempt) -> [Value; 10] {
+fn expected_fields(attempt: &ClientRun) -> [Value; 10] {
     let order = json!({"address": "Piazza dell’Università 1", "pizzas": ["Margherita"]});
     let asked = r#"User response: {"action":"accept","content":{"username":"ada","email":"ada@example.com"}}"#;
     let if_can = |can: bool, value: Value| if can { value } else { Value::Null };
@@ -83,42 +84,42 @@ fn wanted(attempt: &Attempt) -> [Value; 10] {
         json!({"id": 7, "state": "in the oven"}),
         json!({"id": 8, "ordered": order}),
         match attempt.over {
-            Over::Http => json!(401),
+            ClientTransport::Http => json!(401),
             // The program exits: stdio has no status code.
-            Over::Stdio => json!(true),
+            ClientTransport::Stdio => json!(true),
         },
-        if_can(attempt.is_asked, json!(asked)),
-        if_can(attempt.is_asked, json!([0, 50, 100])),
-        if_can(attempt.is_told, json!(true)),
+        if_can(attempt.supports_questions, json!(asked)),
+        if_can(attempt.supports_questions, json!([0, 50, 100])),
+        if_can(attempt.supports_changes, json!(true)),
         // No credential of the agent is forwarded.
         json!(["GET /orders/7", format!("POST /orders {order}")]),
     ]
 }
 
-impl Mark {
-    fn of(name: &str, seen: &Value, wanted: Value) -> Self {
+impl ClientMark {
+    fn compare(name: &str, seen: &Value, wanted: Value) -> Self {
         if *seen != wanted {
-            return Self::Wrong(format!("{name} is {seen}, and must be {wanted}"));
+            return Self::Failed(format!("{name} is {seen}, and must be {wanted}"));
         }
-        if wanted.is_null() { Self::Impossible } else { Self::Good }
+        if wanted.is_null() { Self::Unsupported } else { Self::Passed }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ClientVerdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, version, over, era, marks, took } = self;
         write!(formatter, "{client:<31}  {version:<7}  {over:<5}  {era:<10}")?;
-        for number in 1..MEMBERS.len() {
+        for number in 1..RESULT_FIELDS.len() {
             let word = match marks.get(number) {
-                Some(Mark::Good) => "yes",
-                Some(Mark::Impossible) => "–",
-                Some(Mark::Wrong(_)) | None => "no",
+                Some(ClientMark::Passed) => "yes",
+                Some(ClientMark::Unsupported) => "–",
+                Some(ClientMark::Failed(_)) | None => "no",
             };
             write!(formatter, "  {word:<8}")?;
         }
         write!(formatter, "  {:>7.1}", took.as_secs_f64())?;
         for mark in marks {
-            if let Mark::Wrong(why) = mark {
+            if let ClientMark::Failed(why) = mark {
                 write!(formatter, "\n    {}", why.trim_end().replace('\n', "\n    "))?;
             }
         }
@@ -130,52 +131,52 @@ impl fmt::Display for Verdict {
 mod tests {
     use anyhow::anyhow;
 
-    use super::super::attempt::ATTEMPTS;
+    use super::super::attempt::CLIENT_RUNS;
     use super::*;
 
     /// The output of a client that observed everything as expected.
-    fn good(attempt: &Attempt) -> (Value, Vec<String>) {
+    fn good(attempt: &ClientRun) -> (Value, Vec<String>) {
         let mut seen = json!({"client": "c", "version": "1"});
-        for (name, wanted) in MEMBERS.iter().zip(wanted(attempt)) {
+        for (name, wanted) in RESULT_FIELDS.iter().zip(expected_fields(attempt)) {
             seen[*name] = wanted;
         }
         let sent = serde_json::from_value(seen["sent"].take()).unwrap();
         (seen, sent)
     }
 
-    fn verdict(attempt: &Attempt, seen: anyhow::Result<Value>, sent: &[String]) -> Verdict {
-        Verdict::of(attempt, seen, sent, Duration::ZERO)
+    fn verdict(attempt: &ClientRun, seen: anyhow::Result<Value>, sent: &[String]) -> ClientVerdict {
+        ClientVerdict::judge(attempt, seen, sent, Duration::ZERO)
     }
 
     #[test]
     fn a_client_with_all_expected_observations_passes() {
-        for attempt in &ATTEMPTS {
+        for attempt in &CLIENT_RUNS {
             let (seen, sent) = good(attempt);
             let verdict = verdict(attempt, Ok(seen), &sent);
-            assert!(verdict.is_good(), "{verdict}");
+            assert!(verdict.passed(), "{verdict}");
             assert_eq!(verdict.to_string().lines().count(), 1);
         }
     }
 
     #[test]
     fn a_missing_or_different_observation_fails() {
-        for attempt in &ATTEMPTS {
-            for name in &MEMBERS[..MEMBERS.len() - 1] {
+        for attempt in &CLIENT_RUNS {
+            for name in &RESULT_FIELDS[..RESULT_FIELDS.len() - 1] {
                 let (mut seen, sent) = good(attempt);
                 seen[*name] = if seen[*name].is_null() { json!(true) } else { Value::Null };
                 let verdict = verdict(attempt, Ok(seen), &sent);
-                assert!(!verdict.is_good(), "{verdict}");
+                assert!(!verdict.passed(), "{verdict}");
             }
             let (seen, mut sent) = good(attempt);
             sent[0] += " Bearer tcrib_agent";
-            assert!(!verdict(attempt, Ok(seen), &sent).is_good());
+            assert!(!verdict(attempt, Ok(seen), &sent).passed());
         }
     }
 
     #[test]
     fn a_failed_program_fails() {
-        let verdict = verdict(&ATTEMPTS[0], Err(anyhow!("exit status: 1\nlast words\n")), &[]);
-        assert!(!verdict.is_good());
+        let verdict = verdict(&CLIENT_RUNS[0], Err(anyhow!("exit status: 1\nlast words\n")), &[]);
+        assert!(!verdict.passed());
         assert!(verdict.to_string().ends_with("it failed: exit status: 1\n    last words"));
     }
 }

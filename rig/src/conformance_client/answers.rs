@@ -4,10 +4,10 @@
 use serde_json::{Map, Value, json};
 
 /// Answers any question.
-pub(super) fn to(method: &str, params: &Value) -> Map<String, Value> {
+pub(super) fn answer_question(method: &str, params: &Value) -> Map<String, Value> {
     let reply = match method {
         "elicitation/create" => {
-            json!({"action": "accept", "content": form(&params["requestedSchema"])})
+            json!({"action": "accept", "content": fill_in_form(&params["requestedSchema"])})
         }
         "roots/list" => json!({"roots": []}),
         _ => json!({
@@ -19,13 +19,13 @@ pub(super) fn to(method: &str, params: &Value) -> Map<String, Value> {
 }
 
 /// Fills in every property with its default, or with any value of its type.
-pub(super) fn form(schema: &Value) -> Value {
+pub(super) fn fill_in_form(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let filled = properties.map(|(name, property)| (name.clone(), value(property)));
+    let filled = properties.map(|(name, property)| (name.clone(), default_value(property)));
     Value::Object(filled.collect())
 }
 
-fn value(property: &Value) -> Value {
+fn default_value(property: &Value) -> Value {
     let default = property.get("default").cloned();
     default.unwrap_or_else(|| match property["type"].as_str() {
         Some("integer" | "number") => json!(1),

@@ -5,57 +5,67 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use toolcrib::upstream::http::header::LOCATION;
-use toolcrib::upstream::http::{HttpClient, Limits, Request, Url};
+use toolcrib::upstream::http::{ExchangeLimits, HttpClient, UpstreamRequest, Url};
 use toolcrib::upstream::mcp::oauth::{
-    Consent, Flow, InMemory, OAuth, OAuthLimits, Registered, SigningKey,
+    ClientSigningKey, ConsentCallback, InMemoryOAuthStore, OAuthFlow, OAuthLimits, OAuthSettings,
+    RegisteredClient,
 };
 
 /// URL of the client metadata document that the suite expects.
 const METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 /// No server listens there: the code is read from the redirect itself.
-const REDIRECT: &str = "http://localhost:9/callback";
+const REDIRECT_URI: &str = "http://localhost:9/callback";
 
 /// OAuth settings, with the client that the suite has registered, if any.
-pub(super) fn oauth(client: &HttpClient, context: &Value) -> anyhow::Result<OAuth> {
+pub(super) fn oauth_settings(
+    client: &HttpClient,
+    context: &Value,
+) -> anyhow::Result<OAuthSettings> {
     let text = |name: &str| context[name].as_str().map(str::to_owned);
-    let registered = text("client_id").map(|id| Registered {
+    let registered = text("client_id").map(|id| RegisteredClient {
         issuer: text("issuer"),
         id,
         secret: text("client_secret"),
-        key: text("private_key_pem").and_then(|pem| SigningKey::from_pem(&pem)),
+        key: text("private_key_pem").and_then(|pem| ClientSigningKey::from_pem(&pem)),
     });
     let acts_for_itself =
         context["name"].as_str().is_some_and(|it| it.contains("/client-credentials"));
     let flow = match acts_for_itself {
-        true => Flow::ClientCredentials,
-        false => Flow::Code { redirect: REDIRECT.parse()?, consent: consent(client.clone()) },
+        true => OAuthFlow::ClientCredentials,
+        false => OAuthFlow::AuthorizationCode {
+            redirect: REDIRECT_URI.parse()?,
+            consent: consent_callback(client.clone()),
+        },
     };
-    Ok(OAuth {
+    Ok(OAuthSettings {
         principal: "somebody".to_owned(),
-        name: "toolcrib".to_owned(),
+        client_name: "toolcrib".to_owned(),
         flow,
-        registered,
-        metadata_url: Some(METADATA_URL.parse()?),
-        store: Arc::new(InMemory::default()),
-        now: seconds,
+        registered_client: registered,
+        client_metadata_url: Some(METADATA_URL.parse()?),
+        store: Arc::new(InMemoryOAuthStore::default()),
+        now: unix_seconds,
         trusts_plain_http: false,
         limits: OAuthLimits::default(),
     })
 }
 
 /// Follows the URL as a browser would, up to the redirect back to us.
-fn consent(client: HttpClient) -> Consent {
+fn consent_callback(client: HttpClient) -> ConsentCallback {
     Arc::new(move |url| {
         let client = client.clone();
         Box::pin(async move {
-            let answer = client.send(Request::get(url.clone()), Limits::default()).await.ok()?;
+            let answer = client
+                .send(UpstreamRequest::get(url.clone()), ExchangeLimits::default())
+                .await
+                .ok()?;
             let back: Url = url.join(answer.headers.get(LOCATION)?.to_str().ok()?).ok()?;
             back.query().map(str::to_owned)
         })
     })
 }
 
-fn seconds() -> u64 {
+fn unix_seconds() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.unwrap_or(Duration::ZERO).as_secs()
 }

@@ -11,48 +11,48 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use discovery::DiscoveryError;
-use discovery::openapi::{self, Found, Options, Specification};
-use model::Discovered;
+use discovery::openapi::{self, DiscoveredInventory, OpenApiSpecification, SpecOptions};
+use model::DiscoveredTool;
 use serde_json::{Value, json};
 
-use self::case::Case;
-use self::compare::Verdict;
-use super::checks::listed;
+use self::case::RequestCase;
+use self::compare::CaseVerdict;
+use super::checks::list_entry;
 
 /// Counts of the results of all cases.
 #[derive(Default)]
-pub(super) struct Totals {
+pub(super) struct CaseTotals {
     exact: usize,
     lenient: usize,
     failed: usize,
 }
 
-impl Totals {
-    pub(super) fn line(&self) -> String {
+impl CaseTotals {
+    pub(super) fn summary_line(&self) -> String {
         let Self { exact, lenient, failed } = self;
         let all = exact + lenient + failed;
         format!("cases {all} exact {exact} lenient {lenient} failed {failed}")
     }
 
-    pub(super) fn is_good(&self) -> bool {
+    pub(super) fn all_exact(&self) -> bool {
         self.lenient == 0 && self.failed == 0
     }
 }
 
 /// Runs all cases of a folder whose name contains `only`, and prints each case that is not exact.
-pub(super) fn run(folder: &Path, only: Option<&str>) -> anyhow::Result<Totals> {
-    let mut totals = Totals::default();
-    for case in case::list(folder)? {
+pub(super) fn run_cases(folder: &Path, only: Option<&str>) -> anyhow::Result<CaseTotals> {
+    let mut totals = CaseTotals::default();
+    for case in case::list_cases(folder)? {
         if only.is_some_and(|only| !case.id.contains(only)) {
             continue;
         }
-        match verdict(&case).with_context(|| case.id.clone())? {
-            Verdict::Exact => totals.exact += 1,
-            Verdict::Lenient(why) => {
+        match judge_case(&case).with_context(|| case.id.clone())? {
+            CaseVerdict::Exact => totals.exact += 1,
+            CaseVerdict::Lenient(why) => {
                 totals.lenient += 1;
                 println!("{:<32} lenient: {why}", case.id);
             }
-            Verdict::Failed(why) => {
+            CaseVerdict::Failed(why) => {
                 totals.failed += 1;
                 println!("{:<32} FAILED {why}", case.id);
             }
@@ -61,44 +61,53 @@ pub(super) fn run(folder: &Path, only: Option<&str>) -> anyhow::Result<Totals> {
     Ok(totals)
 }
 
-fn verdict(case: &Case) -> anyhow::Result<Verdict> {
+fn judge_case(case: &RequestCase) -> anyhow::Result<CaseVerdict> {
     let folder = tempfile::tempdir()?;
-    let file = case.write(folder.path())?;
+    let file = case.write_specification(folder.path())?;
     let started = Instant::now();
-    let found = discover(&file);
+    let found = discover_case(&file);
     let took = started.elapsed();
     if case.load.max_seconds.is_some_and(|most| Duration::from_secs(most) < took) {
-        return Ok(Verdict::Failed(format!("discovery took {took:?}")));
+        return Ok(CaseVerdict::Failed(format!("discovery took {took:?}")));
     }
     let found = match found {
         Ok(found) => found,
-        Err(error) if case.load.allows(&error.to_string()) => return Ok(Verdict::Exact),
-        Err(error) => return Ok(Verdict::Failed(error.to_string())),
+        Err(error) if case.load.allows_error(&error.to_string()) => return Ok(CaseVerdict::Exact),
+        Err(error) => return Ok(CaseVerdict::Failed(error.to_string())),
     };
-    let tools: Vec<&Discovered> = found.inventory.tools.values().collect();
-    let Some(tool) = tools.iter().find(|tool| case.is_about(tool)) else {
-        return Ok(Verdict::Failed(format!("there is no tool: {}", warnings(&found))));
+    let tools: Vec<&DiscoveredTool> = found.inventory.tools.values().collect();
+    let Some(tool) = tools.iter().find(|tool| case.calls_tool(tool)) else {
+        return Ok(CaseVerdict::Failed(format!("there is no tool: {}", joined_warnings(&found))));
     };
-    if let Some(fault) = fault_of_names(case, tool, &tools).or_else(|| fault_of_schema(case, tool))
+    if let Some(fault) =
+        find_name_fault(case, tool, &tools).or_else(|| find_schema_fault(case, tool))
     {
-        return Ok(Verdict::Failed(fault));
+        return Ok(CaseVerdict::Failed(fault));
     }
-    let sent = call::sent(case, tool);
-    Ok(compare::compare(&case.expect, sent.as_ref()))
+    let sent = call::render_request(case, tool);
+    Ok(compare::compare_request(&case.expect, sent.as_ref()))
 }
 
-fn discover(file: &Path) -> Result<Found, DiscoveryError> {
+fn discover_case(file: &Path) -> Result<DiscoveredInventory, DiscoveryError> {
     let source = "case".parse().expect("this is a slug");
-    openapi::discover(source, &Specification::open(file)?, &Options::default())
+    openapi::discover_openapi(
+        source,
+        &OpenApiSpecification::open_file(file)?,
+        &SpecOptions::default(),
+    )
 }
 
-fn warnings(found: &Found) -> String {
+fn joined_warnings(found: &DiscoveredInventory) -> String {
     let warnings: Vec<&str> =
         found.inventory.warnings.iter().map(|warning| &*warning.message).collect();
     warnings.join("; ")
 }
 
-fn fault_of_names(case: &Case, tool: &Discovered, tools: &[&Discovered]) -> Option<String> {
+fn find_name_fault(
+    case: &RequestCase,
+    tool: &DiscoveredTool,
+    tools: &[&DiscoveredTool],
+) -> Option<String> {
     let name = &*tool.manifest.name;
     if let Some(count) = case.tools_expected.filter(|count| *count != tools.len()) {
         return Some(format!("{} tools instead of {count}", tools.len()));
@@ -107,7 +116,8 @@ fn fault_of_names(case: &Case, tool: &Discovered, tools: &[&Discovered]) -> Opti
         return Some(format!("the tool is called `{name}` instead of `{wanted}`"));
     }
     if let Some(pattern) = &case.tool.name_pattern
-        && let Some(tool) = tools.iter().find(|tool| !case::matches(pattern, &tool.manifest.name))
+        && let Some(tool) =
+            tools.iter().find(|tool| !case::matches_ecma_regex(pattern, &tool.manifest.name))
     {
         return Some(format!("the name `{}` does not match `{pattern}`", tool.manifest.name));
     }
@@ -115,8 +125,8 @@ fn fault_of_names(case: &Case, tool: &Discovered, tools: &[&Discovered]) -> Opti
     (case.tool.unique && same.count() != 1).then(|| format!("the name `{name}` is not unique"))
 }
 
-fn fault_of_schema(case: &Case, tool: &Discovered) -> Option<String> {
-    let schema = &listed(tool)["inputSchema"];
+fn find_schema_fault(case: &RequestCase, tool: &DiscoveredTool) -> Option<String> {
+    let schema = &list_entry(tool)["inputSchema"];
     let properties: Vec<&String> =
         schema["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
     if let Some(wanted) = &case.tool.properties

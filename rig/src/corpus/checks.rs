@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use discovery::openapi::{self, Address, Found, Options, Specification};
+use discovery::openapi::{
+    self, DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
+};
 use execution::RequestTemplate;
-use model::{Discovered, Execution};
+use model::{DiscoveredTool, Execution};
 use serde_json::{Value, json};
 
-use super::specification::{Known, turned_round};
+use super::specification::{KnownSpecification, reverse_paths};
 
 /// Counts for one specification.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct SpecificationCounts {
     pub failed: Option<String>,
     pub operations: usize,
     pub tools: usize,
@@ -32,20 +34,24 @@ pub(super) struct Counts {
 }
 
 /// Runs all checks on one specification.
-pub(super) fn check(known: &Known, verbose: bool, dump: Option<&Path>) -> Counts {
-    let mut counts = Counts::default();
+pub(super) fn check_specification(
+    known: &KnownSpecification,
+    verbose: bool,
+    dump: Option<&Path>,
+) -> SpecificationCounts {
+    let mut counts = SpecificationCounts::default();
     let tell = |text: String| {
         if verbose {
             eprintln!("  {}: {text}", known.id);
         }
     };
-    let specification = match Specification::open(&known.file) {
+    let specification = match OpenApiSpecification::open_file(&known.file) {
         Ok(specification) => specification,
-        Err(error) => return Counts { failed: Some(error.to_string()), ..counts },
+        Err(error) => return SpecificationCounts { failed: Some(error.to_string()), ..counts },
     };
     let found = match discover(&specification) {
         Ok(found) => found,
-        Err(error) => return Counts { failed: Some(error), ..counts },
+        Err(error) => return SpecificationCounts { failed: Some(error), ..counts },
     };
     counts.operations = known.expected.as_ref().map_or(found.operations, |expected| expected.n_ops);
     counts.tools = found.inventory.tools.len();
@@ -67,14 +73,14 @@ pub(super) fn check(known: &Known, verbose: bool, dump: Option<&Path>) -> Counts
         }
         check_schemas(tool, &mut counts, &tell);
         check_templates(tool, &mut counts, &tell);
-        let entry = listed(tool);
+        let entry = list_entry(tool);
         counts.list_bytes += entry.to_string().len() + 1;
         counts.input_bytes += entry["inputSchema"].to_string().len();
         counts.output_bytes +=
             entry.get("outputSchema").map_or(0, |schema| schema.to_string().len());
     }
     if let Some(dump) = dump {
-        let entries: Vec<Value> = found.inventory.tools.values().map(listed).collect();
+        let entries: Vec<Value> = found.inventory.tools.values().map(list_entry).collect();
         let written = std::fs::write(
             dump.join(format!("{}.json", known.id)),
             Value::from(entries).to_string(),
@@ -86,13 +92,14 @@ pub(super) fn check(known: &Known, verbose: bool, dump: Option<&Path>) -> Counts
     counts
 }
 
-fn discover(specification: &Specification) -> Result<Found, String> {
+fn discover(specification: &OpenApiSpecification) -> Result<DiscoveredInventory, String> {
     let source = "corpus".parse().expect("this is a slug");
-    openapi::discover(source, specification, &Options::default()).map_err(|error| error.to_string())
+    openapi::discover_openapi(source, specification, &SpecOptions::default())
+        .map_err(|error| error.to_string())
 }
 
 /// A tool as an entry of `tools/list`.
-pub(super) fn listed(tool: &Discovered) -> Value {
+pub(super) fn list_entry(tool: &DiscoveredTool) -> Value {
     let manifest = &tool.manifest;
     let mut entry = json!({
         "name": manifest.name,
@@ -109,13 +116,13 @@ pub(super) fn listed(tool: &Discovered) -> Value {
 }
 
 /// The size of a tool in `tools/list` in bytes, without its output schema.
-pub(crate) fn list_bytes(tool: &Discovered) -> usize {
-    let mut entry = listed(tool);
+pub(crate) fn list_bytes(tool: &DiscoveredTool) -> usize {
+    let mut entry = list_entry(tool);
     entry.as_object_mut().map(|entry| entry.shift_remove("outputSchema"));
     entry.to_string().len() + 1
 }
 
-fn check_schemas(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String)) {
+fn check_schemas(tool: &DiscoveredTool, counts: &mut SpecificationCounts, tell: &impl Fn(String)) {
     let manifest = &tool.manifest;
     for schema in std::iter::once(&manifest.input_schema).chain(&manifest.output_schema) {
         let schema = tool.schema(schema).to_served();
@@ -123,7 +130,7 @@ fn check_schemas(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String))
             counts.invalid_schemas += 1;
         }
         let mut dangling = Vec::new();
-        references(&schema, &schema, &mut dangling);
+        collect_dangling(&schema, &schema, &mut dangling);
         counts.dangling += dangling.len();
         for reference in dangling {
             tell(format!("{}: dangling {reference}", manifest.name));
@@ -143,7 +150,11 @@ fn check_schemas(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String))
 }
 
 /// Counts templates that execution refuses. Templates without a host are skipped: they need the source's `url`.
-fn check_templates(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String)) {
+fn check_templates(
+    tool: &DiscoveredTool,
+    counts: &mut SpecificationCounts,
+    tell: &impl Fn(String),
+) {
     let manifest = &tool.manifest;
     let Execution::SyncHttp(request) = &manifest.execution else { return };
     if request.url_template.starts_with('/') {
@@ -157,7 +168,7 @@ fn check_templates(tool: &Discovered, counts: &mut Counts, tell: &impl Fn(String
 
 /// Collects the references of a schema that do not resolve within it. Literal values and property names are not
 /// references.
-fn references(schema: &Value, root: &Value, dangling: &mut Vec<String>) {
+fn collect_dangling(schema: &Value, root: &Value, dangling: &mut Vec<String>) {
     let Some(object) = schema.as_object() else { return };
     for (key, value) in object {
         match (key.as_str(), value) {
@@ -171,20 +182,25 @@ fn references(schema: &Value, root: &Value, dangling: &mut Vec<String>) {
                 "properties" | "$defs" | "patternProperties" | "dependentSchemas",
                 Value::Object(named),
             ) => {
-                named.values().for_each(|value| references(value, root, dangling));
+                named.values().for_each(|value| collect_dangling(value, root, dangling));
             }
             ("enum" | "const" | "default" | "examples", _) => {}
             (_, Value::Array(items)) => {
-                items.iter().for_each(|item| references(item, root, dangling))
+                items.iter().for_each(|item| collect_dangling(item, root, dangling))
             }
-            (_, value) => references(value, root, dangling),
+            (_, value) => collect_dangling(value, root, dangling),
         }
     }
 }
 
-fn check_expected(known: &Known, found: &Found, counts: &mut Counts, tell: &impl Fn(String)) {
+fn check_expected(
+    known: &KnownSpecification,
+    found: &DiscoveredInventory,
+    counts: &mut SpecificationCounts,
+    tell: &impl Fn(String),
+) {
     let Some(expected) = &known.expected else { return };
-    let by_place: BTreeMap<(String, &str), &Discovered> = found
+    let by_place: BTreeMap<(String, &str), &DiscoveredTool> = found
         .inventory
         .tools
         .values()
@@ -244,18 +260,21 @@ fn check_expected(known: &Known, found: &Found, counts: &mut Counts, tell: &impl
 }
 
 /// The number of tools whose name or id changes if the operations of the document are reordered.
-fn unstable_names(known: &Known, found: &Found, verbose: bool) -> usize {
+fn unstable_names(known: &KnownSpecification, found: &DiscoveredInventory, verbose: bool) -> usize {
     let Some(value) =
-        std::fs::read(&known.file).ok().and_then(|text| discovery::text::read(&text).ok())
+        std::fs::read(&known.file).ok().and_then(|text| discovery::text::read_document(&text).ok())
     else {
         return 1;
     };
-    let text = turned_round(value).to_string();
-    let turned = Specification::read(Address::File(known.file.clone()), text.as_bytes());
+    let text = reverse_paths(value).to_string();
+    let turned = OpenApiSpecification::from_bytes(
+        SpecificationAddress::File(known.file.clone()),
+        text.as_bytes(),
+    );
     let Some(turned) = turned.ok().and_then(|specification| discover(&specification).ok()) else {
         return 1;
     };
-    let id = |found: &Found| -> HashSet<String> {
+    let id = |found: &DiscoveredInventory| -> HashSet<String> {
         let tools = found.inventory.tools.iter();
         tools
             .map(|(id, tool)| {
@@ -272,8 +291,8 @@ fn unstable_names(known: &Known, found: &Found, verbose: bool) -> usize {
     one.symmetric_difference(&two).count()
 }
 
-impl Counts {
-    pub(super) fn line(&self, id: &str) -> String {
+impl SpecificationCounts {
+    pub(super) fn summary_line(&self, id: &str) -> String {
         if let Some(error) = &self.failed {
             return format!("{id:<24} FAILED {error}");
         }
@@ -301,19 +320,19 @@ impl Counts {
 
 /// The totals of all specifications.
 #[derive(Default)]
-pub(super) struct Totals {
+pub(super) struct CorpusTotals {
     specifications: usize,
     failed: usize,
     unaccounted: usize,
-    sum: Counts,
+    total_counts: SpecificationCounts,
 }
 
-impl Totals {
-    pub(super) fn add(&mut self, counts: &Counts) {
+impl CorpusTotals {
+    pub(super) fn add(&mut self, counts: &SpecificationCounts) {
         self.specifications += 1;
         self.failed += usize::from(counts.failed.is_some());
         self.unaccounted += counts.operations.abs_diff(counts.tools + counts.warned);
-        let sum = &mut self.sum;
+        let sum = &mut self.total_counts;
         for (total, one) in [
             (&mut sum.operations, counts.operations),
             (&mut sum.tools, counts.tools),
@@ -335,22 +354,23 @@ impl Totals {
         }
     }
 
-    pub(super) fn line(&self) -> String {
-        let share = 100.0 * self.sum.tools as f64 / self.sum.operations.max(1) as f64;
+    pub(super) fn summary_line(&self) -> String {
+        let share =
+            100.0 * self.total_counts.tools as f64 / self.total_counts.operations.max(1) as f64;
         format!(
             "{}\nspecifications {} failed {} operations {} tools {} ({share:.2} %) warned {} unaccounted {}",
-            self.sum.line("total"),
+            self.total_counts.summary_line("total"),
             self.specifications,
             self.failed,
-            self.sum.operations,
-            self.sum.tools,
-            self.sum.warned,
+            self.total_counts.operations,
+            self.total_counts.tools,
+            self.total_counts.warned,
             self.unaccounted,
         )
     }
 
-    pub(super) fn is_good(&self) -> bool {
-        let sum = &self.sum;
+    pub(super) fn has_no_violations(&self) -> bool {
+        let sum = &self.total_counts;
         let faults = self.failed
             + self.unaccounted
             + sum.parameters_missing

@@ -12,83 +12,87 @@ use anyhow::{Context as _, ensure};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bench::doors::process::Server;
-use crate::random::Random;
-use crate::upstreams::caller::{Caller, Came};
+use crate::bench::doors::process::ServerProcess;
+use crate::random::SeededRandom;
+use crate::upstreams::caller::{EchoCaller, EchoOutcome};
 use crate::upstreams::crib::{self, AGENTS};
-use crate::upstreams::processes::{kill, left_after, marked, zombies_of};
+use crate::upstreams::processes::{count_zombies, find_marked, remaining_after, send_sigkill};
 
 /// Concurrent callers of each agent.
-const CALLERS: usize = 8;
+const CALLERS_PER_AGENT: usize = 8;
 /// Delay before a caller retries after an error.
-const AGAIN: Duration = Duration::from_millis(20);
-const SLOW: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Deadline for the tools to work again after a kill.
-const BACK: Duration = Duration::from_secs(10);
+const RECOVERY_DEADLINE: Duration = Duration::from_secs(10);
 /// Deadline for all processes to end after the last kill.
-const GONE: Duration = Duration::from_secs(5);
+const CLEANUP_DEADLINE: Duration = Duration::from_secs(5);
 /// Number of child processes of the toolcrib that is killed itself.
-const PROGRAMS: usize = 50;
+const CHILD_PROCESSES: usize = 50;
 
 /// Counts of what the callers observed.
 #[derive(Default)]
-struct Seen {
+struct CallerCounts {
     calls: AtomicU64,
     failed: AtomicU64,
     slow: AtomicU64,
-    mixed: AtomicU64,
-    own: AtomicU64,
+    foreign_answers: AtomicU64,
+    own_answers: AtomicU64,
     kills: Mutex<Vec<Instant>>,
     is_over: AtomicBool,
 }
 
-pub(super) async fn run(kills: u32, mut random: Random) -> anyhow::Result<()> {
+pub(super) async fn run(kills: u32, mut random: SeededRandom) -> anyhow::Result<()> {
     let mark = format!("rig-{}-killed", std::process::id());
     let source = crib::stdio_source("echo", &["--mark", &mark, "--delay", "20"])?;
-    let server = crib::start(&[source])?;
-    let seen = Arc::new(Seen::default());
+    let server = crib::start_process(&[source])?;
+    let seen = Arc::new(CallerCounts::default());
     let callers = start_callers(&server, &seen);
     let mut outages = Vec::new();
     for number in 1..=kills {
-        outages.push(seen.outage(&server, &mark, &mut random).await?);
+        outages.push(seen.measure_outage(&server, &mark, &mut random).await?);
         if number.is_multiple_of(20) {
-            eprintln!("kills {number} {}", seen.line());
+            eprintln!("kills {number} {}", seen.summary_line());
         }
     }
-    seen.is_back().await?;
+    seen.wait_for_recovery().await?;
     seen.is_over.store(true, Ordering::Relaxed);
     callers.join_all().await;
     // The program that runs now, and its child, are no orphans.
-    let orphans = left_after(GONE, || marked(&mark, None).len().saturating_sub(2)).await;
-    let zombies = left_after(GONE, || zombies_of(server.id())).await;
+    let orphans =
+        remaining_after(CLEANUP_DEADLINE, || find_marked(&mark, None).len().saturating_sub(2))
+            .await;
+    let zombies = remaining_after(CLEANUP_DEADLINE, || count_zombies(server.id())).await;
     drop(server);
-    let orphans = orphans + left_after(GONE, || marked(&mark, None).len()).await;
+    let orphans =
+        orphans + remaining_after(CLEANUP_DEADLINE, || find_marked(&mark, None).len()).await;
     outages.sort_unstable();
     let (median, longest) = (outages.get(outages.len() / 2), outages.last());
     eprintln!("without tools after a kill: {median:?} at the median, {longest:?} at most");
-    let left = with_many(&mark.replace("killed", "many")).await?;
-    println!("kills {kills} {} orphans {orphans} zombies {zombies}", seen.line());
-    println!("toolcrib killed with {PROGRAMS} children: left {left}");
+    let left = kill_with_many_children(&mark.replace("killed", "many")).await?;
+    println!("kills {kills} {} orphans {orphans} zombies {zombies}", seen.summary_line());
+    println!("toolcrib killed with {CHILD_PROCESSES} children: left {left}");
     ensure!(0 < seen.failed.load(Ordering::Relaxed), "no call was hit, so nothing was shown");
-    if 0 < seen.bad() + (orphans + zombies + left) as u64 {
+    if 0 < seen.violation_count() + (orphans + zombies + left) as u64 {
         std::process::exit(1);
     }
     Ok(())
 }
 
-fn start_callers(server: &Server, seen: &Arc<Seen>) -> JoinSet<()> {
+fn start_callers(server: &ServerProcess, seen: &Arc<CallerCounts>) -> JoinSet<()> {
     let mut callers = JoinSet::new();
-    for (number, agent) in AGENTS.iter().cycle().take(CALLERS * AGENTS.len()).enumerate() {
+    for (number, agent) in AGENTS.iter().cycle().take(CALLERS_PER_AGENT * AGENTS.len()).enumerate()
+    {
         let name = format!("{agent} {number}");
-        let mut caller = Caller::new(server.address, server.key(agent), "echo_echo", &name);
+        let mut caller = EchoCaller::new(server.address, server.key(agent), "echo_echo", &name);
         let seen = Arc::clone(seen);
         callers.spawn(async move {
             while !seen.is_over.load(Ordering::Relaxed) {
                 let start = Instant::now();
                 let came = caller.call().await;
-                seen.note(start, came);
-                if came == Came::Error {
-                    sleep(AGAIN).await;
+                seen.count_call(start, came);
+                if came == EchoOutcome::Error {
+                    sleep(RETRY_DELAY).await;
                 }
             }
         });
@@ -96,8 +100,8 @@ fn start_callers(server: &Server, seen: &Arc<Seen>) -> JoinSet<()> {
     callers
 }
 
-impl Seen {
-    fn note(&self, start: Instant, came: Came) {
+impl CallerCounts {
+    fn count_call(&self, start: Instant, came: EchoOutcome) {
         let kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
         // Measure from the first kill during the call: a call that survives several kills was not answered after the
         // first.
@@ -108,66 +112,70 @@ impl Seen {
         };
         count(&self.calls);
         match came {
-            Came::Own => count(&self.own),
-            Came::Error => count(&self.failed),
-            Came::Mixed => count(&self.mixed),
+            EchoOutcome::OwnText => count(&self.own_answers),
+            EchoOutcome::Error => count(&self.failed),
+            EchoOutcome::ForeignText => count(&self.foreign_answers),
         }
-        if SLOW < since.elapsed() {
+        if SLOW_AFTER < since.elapsed() {
             count(&self.slow);
         }
     }
 
     /// Kills the program and measures how long no caller got an answer.
-    async fn outage(
+    async fn measure_outage(
         &self,
-        server: &Server,
+        server: &ServerProcess,
         mark: &str,
-        random: &mut Random,
+        random: &mut SeededRandom,
     ) -> anyhow::Result<Duration> {
-        self.is_back().await?;
+        self.wait_for_recovery().await?;
         sleep(Duration::from_millis(random.below(300))).await;
-        let program = marked(mark, Some(server.id())).pop().context("no program runs")?;
+        let program = find_marked(mark, Some(server.id())).pop().context("no program runs")?;
         let kill_time = Instant::now();
-        ensure!(kill(program.id), "the program ended by itself");
+        ensure!(send_sigkill(program.id), "the program ended by itself");
         self.kills.lock().unwrap_or_else(PoisonError::into_inner).push(kill_time);
-        self.is_back().await?;
+        self.wait_for_recovery().await?;
         Ok(kill_time.elapsed())
     }
 
     /// Waits for a new answer. One that was already on its way may still arrive; the next comes from the new program.
-    async fn is_back(&self) -> anyhow::Result<()> {
-        sleep(AGAIN).await;
-        let (before, start) = (self.own.load(Ordering::Relaxed), Instant::now());
-        while self.own.load(Ordering::Relaxed) == before {
-            ensure!(start.elapsed() < BACK, "the tools did not come back within {BACK:?}");
+    async fn wait_for_recovery(&self) -> anyhow::Result<()> {
+        sleep(RETRY_DELAY).await;
+        let (before, start) = (self.own_answers.load(Ordering::Relaxed), Instant::now());
+        while self.own_answers.load(Ordering::Relaxed) == before {
+            ensure!(
+                start.elapsed() < RECOVERY_DEADLINE,
+                "the tools did not come back within {RECOVERY_DEADLINE:?}"
+            );
             sleep(Duration::from_millis(1)).await;
         }
         Ok(())
     }
 
-    fn bad(&self) -> u64 {
-        self.slow.load(Ordering::Relaxed) + self.mixed.load(Ordering::Relaxed)
+    fn violation_count(&self) -> u64 {
+        self.slow.load(Ordering::Relaxed) + self.foreign_answers.load(Ordering::Relaxed)
     }
 
-    fn line(&self) -> String {
-        let [calls, failed, slow, mixed] = [&self.calls, &self.failed, &self.slow, &self.mixed]
-            .map(|number| number.load(Ordering::Relaxed));
+    fn summary_line(&self) -> String {
+        let [calls, failed, slow, mixed] =
+            [&self.calls, &self.failed, &self.slow, &self.foreign_answers]
+                .map(|number| number.load(Ordering::Relaxed));
         format!("calls {calls} failed {failed} slow {slow} mixed {mixed}")
     }
 }
 
 /// Kills a toolcrib with many child processes. Returns how many of them and of their own children survive.
-async fn with_many(mark: &str) -> anyhow::Result<usize> {
+async fn kill_with_many_children(mark: &str) -> anyhow::Result<usize> {
     let of = |number| crib::stdio_source(&format!("s{number}"), &["--mark", mark]);
-    let sources = (0..PROGRAMS).map(of).collect::<anyhow::Result<Vec<_>>>()?;
-    let server = crib::start(&sources)?;
-    let programs = marked(mark, Some(server.id())).len();
-    ensure!(programs == PROGRAMS, "{programs} programs run");
-    let all = marked(mark, None).len();
-    ensure!(all == 2 * PROGRAMS, "{all} processes run");
+    let sources = (0..CHILD_PROCESSES).map(of).collect::<anyhow::Result<Vec<_>>>()?;
+    let server = crib::start_process(&sources)?;
+    let programs = find_marked(mark, Some(server.id())).len();
+    ensure!(programs == CHILD_PROCESSES, "{programs} programs run");
+    let all = find_marked(mark, None).len();
+    ensure!(all == 2 * CHILD_PROCESSES, "{all} processes run");
     let start = Instant::now();
-    ensure!(kill(server.id()), "toolcrib ended by itself");
-    let left = left_after(GONE, || marked(mark, None).len()).await;
+    ensure!(send_sigkill(server.id()), "toolcrib ended by itself");
+    let left = remaining_after(CLEANUP_DEADLINE, || find_marked(mark, None).len()).await;
     eprintln!("{all} processes were gone after {:?}", start.elapsed());
     Ok(left)
 }

@@ -10,37 +10,37 @@ use serde_json::{Map, Value, json};
 use super::answers;
 
 /// Timeout of a request; the slowest call takes seconds.
-const LIMIT: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of rounds of questions in one call.
-const ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum AgentEra {
     Legacy,
     Modern,
 }
 
-pub(super) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+pub(super) const ERAS: [AgentEra; 2] = [AgentEra::Legacy, AgentEra::Modern];
 
-pub(super) struct Agent {
+pub(super) struct McpAgent {
     client: reqwest::Client,
     url: String,
     key: String,
-    pub(super) era: Era,
+    pub(super) era: AgentEra,
     session: Option<String>,
     next: AtomicU64,
 }
 
 /// The result of a call, and the messages before it.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct CallReport {
     pub(super) result: Value,
     pub(super) progress: Vec<Value>,
     /// The methods of the questions.
     pub(super) asked: Vec<String>,
 }
 
-impl Era {
+impl AgentEra {
     pub(super) fn version(self) -> &'static str {
         match self {
             Self::Legacy => "2025-11-25",
@@ -49,20 +49,20 @@ impl Era {
     }
 }
 
-impl Agent {
-    pub(super) async fn connect(url: &str, key: &str, era: Era) -> anyhow::Result<Self> {
-        let client = reqwest::Client::builder().no_proxy().timeout(LIMIT).build()?;
+impl McpAgent {
+    pub(super) async fn connect(url: &str, key: &str, era: AgentEra) -> anyhow::Result<Self> {
+        let client = reqwest::Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build()?;
         let (url, key) = (url.to_owned(), key.to_owned());
         let agent = Self { client, url, key, era, session: None, next: AtomicU64::new(1) };
         match era {
-            Era::Modern => Ok(agent),
-            Era::Legacy => agent.introduced().await,
+            AgentEra::Modern => Ok(agent),
+            AgentEra::Legacy => agent.initialize().await,
         }
     }
 
-    async fn introduced(mut self) -> anyhow::Result<Self> {
+    async fn initialize(mut self) -> anyhow::Result<Self> {
         let params = json!({
-            "protocolVersion": self.era.version(), "capabilities": answers::abilities(),
+            "protocolVersion": self.era.version(), "capabilities": answers::agent_capabilities(),
             "clientInfo": {"name": "rig", "version": "1"},
         });
         let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -75,23 +75,27 @@ impl Agent {
     }
 
     /// All tools, as they are listed.
-    pub(super) async fn tools(&self) -> anyhow::Result<Vec<Value>> {
+    pub(super) async fn list_tools(&self) -> anyhow::Result<Vec<Value>> {
         let mut told = self.request("tools/list", &Map::new()).await?;
         ensure!(told.result["nextCursor"].is_null(), "there is more than one page");
         Ok(serde_json::from_value(told.result["tools"].take())?)
     }
 
     /// Calls a tool, and answers all its questions.
-    pub(super) async fn call(&self, name: &str, arguments: Value) -> anyhow::Result<Told> {
+    pub(super) async fn call_tool(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> anyhow::Result<CallReport> {
         let call = json!({"name": name, "arguments": arguments});
         let mut params = call.as_object().cloned().unwrap_or_default();
-        let mut before = Told::default();
-        for _ in 0..ROUNDS {
+        let mut before = CallReport::default();
+        for _ in 0..MAX_ROUNDS {
             let mut told = self.request("tools/call", &params).await?;
             before.progress.append(&mut told.progress);
             before.asked.append(&mut told.asked);
             if told.result["resultType"] != "input_required" {
-                return Ok(Told { result: told.result, ..before });
+                return Ok(CallReport { result: told.result, ..before });
             }
             params.insert("requestState".to_owned(), told.result["requestState"].take());
             let questions = told.result["inputRequests"].take();
@@ -99,7 +103,8 @@ impl Agent {
             for (key, question) in questions.as_object().into_iter().flatten() {
                 let method = question["method"].as_str().unwrap_or_default();
                 before.asked.push(method.to_owned());
-                let answer = answers::to(method).context("a question of no known kind")?;
+                let answer =
+                    answers::answer_question(method).context("a question of no known kind")?;
                 answers.insert(key.clone(), answer);
             }
             params.insert("inputResponses".to_owned(), Value::Object(answers));
@@ -108,23 +113,23 @@ impl Agent {
     }
 
     /// Sends a request other than a tool call.
-    pub(super) async fn ask(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+    pub(super) async fn send_request(&self, method: &str, params: Value) -> anyhow::Result<Value> {
         let params = params.as_object().cloned().unwrap_or_default();
         Ok(self.request(method, &params).await?.result)
     }
 
     /// Opens a stream with the changes of a resource.
-    pub(super) async fn follow(&self, uri: &str) -> anyhow::Result<Stream> {
+    pub(super) async fn subscribe_resource(&self, uri: &str) -> anyhow::Result<NotificationStream> {
         let answer = match self.era {
-            Era::Legacy => {
+            AgentEra::Legacy => {
                 let get = self.client.get(&self.url).bearer_auth(&self.key);
                 let get = get.header("Accept", "text/event-stream");
                 let session = self.session.as_deref().unwrap_or_default();
                 let answer = get.header("Mcp-Session-Id", session).send().await?;
-                self.ask("resources/subscribe", json!({"uri": uri})).await?;
+                self.send_request("resources/subscribe", json!({"uri": uri})).await?;
                 answer
             }
-            Era::Modern => {
+            AgentEra::Modern => {
                 let wanted = json!({"resourceSubscriptions": [uri]});
                 let meta = self.meta(0);
                 let params = json!({"notifications": wanted, "_meta": meta});
@@ -135,8 +140,9 @@ impl Agent {
                 post.header("MCP-Protocol-Version", self.era.version()).send().await?
             }
         };
-        let mut stream = Stream { answer: answer.error_for_status()?, unread: String::new() };
-        if self.era == Era::Modern {
+        let mut stream =
+            NotificationStream { answer: answer.error_for_status()?, unread: String::new() };
+        if self.era == AgentEra::Modern {
             let told = stream.next().await?;
             let honoured = &told["params"]["notifications"]["resourceSubscriptions"];
             ensure!(*honoured == json!([uri]), "what is honoured is {told}");
@@ -144,13 +150,17 @@ impl Agent {
         Ok(stream)
     }
 
-    async fn request(&self, method: &str, params: &Map<String, Value>) -> anyhow::Result<Told> {
+    async fn request(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> anyhow::Result<CallReport> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut params = params.clone();
         params.insert("_meta".to_owned(), self.meta(id));
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let mut post = self.post(&message);
-        if self.era == Era::Modern {
+        if self.era == AgentEra::Modern {
             post = post.header("MCP-Protocol-Version", self.era.version());
             post = post.header("Mcp-Method", method);
             if let Some(name) = params.get("name").and_then(Value::as_str) {
@@ -158,7 +168,7 @@ impl Agent {
             }
         }
         let mut answer = post.send().await?;
-        let mut told = Told::default();
+        let mut told = CallReport::default();
         let is_stream = answer.headers().get("content-type").is_some_and(|kind| {
             kind.to_str().is_ok_and(|kind| kind.starts_with("text/event-stream"))
         });
@@ -178,7 +188,8 @@ impl Agent {
                 Some("notifications/progress") => told.progress.push(said["params"].clone()),
                 Some(method) if !said["id"].is_null() => {
                     told.asked.push(method.to_owned());
-                    let answer = answers::to(method).context("a question of no known kind")?;
+                    let answer =
+                        answers::answer_question(method).context("a question of no known kind")?;
                     let reply = json!({"jsonrpc": "2.0", "id": said["id"], "result": answer});
                     self.post(&reply).send().await?.error_for_status()?;
                 }
@@ -189,10 +200,10 @@ impl Agent {
 
     fn meta(&self, id: u64) -> Value {
         let mut meta = json!({"progressToken": id});
-        if self.era == Era::Modern {
+        if self.era == AgentEra::Modern {
             meta["io.modelcontextprotocol/protocolVersion"] = json!(self.era.version());
             meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "rig", "version": "1"});
-            meta["io.modelcontextprotocol/clientCapabilities"] = answers::abilities();
+            meta["io.modelcontextprotocol/clientCapabilities"] = answers::agent_capabilities();
         }
         meta
     }
@@ -209,12 +220,12 @@ impl Agent {
 }
 
 /// A stream of notifications.
-pub(super) struct Stream {
+pub(super) struct NotificationStream {
     answer: Response,
     unread: String,
 }
 
-impl Stream {
+impl NotificationStream {
     pub(super) async fn next(&mut self) -> anyhow::Result<Value> {
         next_message(&mut self.answer, &mut self.unread).await
     }

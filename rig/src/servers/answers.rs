@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 
 /// Client capabilities, as in `initialize`.
-pub(super) fn abilities() -> Value {
-    let mut all = of_programs();
+pub(super) fn agent_capabilities() -> Value {
+    let mut all = stdio_capabilities();
     all["roots"] = json!({});
     all
 }
 
 /// The capabilities that stdio servers see; `everything` lists more tools to more capable clients.
-pub(super) fn of_programs() -> Value {
+pub(super) fn stdio_capabilities() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}})
 }
 
-pub(super) fn to(method: &str) -> Option<Value> {
+pub(super) fn answer_question(method: &str) -> Option<Value> {
     match method {
         "elicitation/create" => {
             Some(json!({"action": "accept", "content": {"name": "Ada", "integer": 7}}))

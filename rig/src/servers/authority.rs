@@ -10,18 +10,18 @@ mod world;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::Table;
-use super::server::Installed;
+use super::ResultTable;
+use super::server::InstalledPackages;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Authority {
+pub(super) enum ForeignAuthority {
     /// Exchanges tokens (RFC 8693). Its tokens for client credentials are not of the type `Bearer`.
     Idpyoidc,
     /// Issues tokens for client credentials, and rotates its keys.
     OidcProvider,
 }
 
-impl Authority {
+impl ForeignAuthority {
     pub(super) const ALL: [Self; 2] = [Self::Idpyoidc, Self::OidcProvider];
 
     pub(super) fn id(self) -> &'static str {
@@ -32,27 +32,27 @@ impl Authority {
     }
 
     /// Runs every check of this server and prints a row for each.
-    pub(super) async fn run(self, installed: &Installed, table: &mut Table) {
+    pub(super) async fn run(self, installed: &InstalledPackages, table: &mut ResultTable) {
         let start = Instant::now();
         match self {
             Self::Idpyoidc => {
-                table.row(self.id(), "exchange", start, exchange::run(installed).await);
+                table.print_row(self.id(), "exchange", start, exchange::run(installed).await);
             }
             Self::OidcProvider => {
-                table.row(self.id(), "own token", start, own_token::run(installed).await);
+                table.print_row(self.id(), "own token", start, own_token::run(installed).await);
                 let start = Instant::now();
-                table.row(self.id(), "rotation", start, rotation::run(installed).await);
+                table.print_row(self.id(), "rotation", start, rotation::run(installed).await);
             }
         }
     }
 }
 
 /// The path of a program in `rig/clients`.
-fn program(name: &str) -> PathBuf {
+fn program_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
 }
 
 /// The URL of an authorization server, from its output.
-fn place(said: &str) -> Option<String> {
+fn parse_listening_url(said: &str) -> Option<String> {
     said.lines().find_map(|line| line.strip_prefix("listens on ")).map(str::to_owned)
 }

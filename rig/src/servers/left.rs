@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-const LIMIT: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-struct Running {
+struct DescendantProcess {
     id: u32,
     parent: u32,
     /// True for a zombie: the parent has not waited for it yet.
@@ -18,21 +18,21 @@ struct Running {
 }
 
 /// Makes this process the parent of every orphaned descendant.
-pub(super) fn take_in_orphans() -> anyhow::Result<()> {
+pub(super) fn become_subreaper() -> anyhow::Result<()> {
     let this = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(this))?)
 }
 
 /// The number of descendant processes.
-pub(super) fn count() -> anyhow::Result<usize> {
-    Ok(below_us()?.len())
+pub(super) fn count_descendants() -> anyhow::Result<usize> {
+    Ok(find_descendants()?.len())
 }
 
 /// Waits until at most `wanted` descendants are left; otherwise fails with their commands.
-pub(super) async fn wait_for(wanted: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + LIMIT;
+pub(super) async fn wait_until_left(wanted: usize) -> anyhow::Result<()> {
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     loop {
-        let left = below_us()?;
+        let left = find_descendants()?;
         if left.len() <= wanted {
             return Ok(());
         }
@@ -44,25 +44,25 @@ pub(super) async fn wait_for(wanted: usize) -> anyhow::Result<()> {
     }
 }
 
-fn below_us() -> anyhow::Result<Vec<Running>> {
-    let mut others = all()?;
+fn find_descendants() -> anyhow::Result<Vec<DescendantProcess>> {
+    let mut others = all_processes()?;
     let mut found = Vec::new();
     let mut parents = vec![std::process::id()];
     while let Some(parent) = parents.pop() {
         let (children, rest) = others.into_iter().partition(|one| one.parent == parent);
-        let children: Vec<Running> = children;
+        let children: Vec<DescendantProcess> = children;
         parents.extend(children.iter().map(|child| child.id));
         found.extend(children);
         others = rest;
     }
     for ended in found.extract_if(.., |one| one.has_ended) {
-        bury(ended.id)?;
+        reap(ended.id)?;
     }
     Ok(found)
 }
 
 /// Reaps an adopted process, which has no other parent. A zombie of another parent stays.
-fn bury(id: u32) -> anyhow::Result<()> {
+fn reap(id: u32) -> anyhow::Result<()> {
     let id = Pid::from_raw(i32::try_from(id)?).context("no program has the number 0")?;
     match waitpid(Some(id), WaitOptions::NOHANG) {
         Ok(_) | Err(Errno::CHILD) => Ok(()),
@@ -70,7 +70,7 @@ fn bury(id: u32) -> anyhow::Result<()> {
     }
 }
 
-fn all() -> anyhow::Result<Vec<Running>> {
+fn all_processes() -> anyhow::Result<Vec<DescendantProcess>> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -88,7 +88,7 @@ fn all() -> anyhow::Result<Vec<Running>> {
         let parent = parent.context("there is a parent")?.parse()?;
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        all.push(Running { id, parent, has_ended, command });
+        all.push(DescendantProcess { id, parent, has_ended, command });
     }
     Ok(all)
 }

@@ -4,12 +4,12 @@
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::agent::{Agent, Era};
-use super::direct::Direct;
-use super::trial::names;
+use super::agent::{AgentEra, McpAgent};
+use super::direct::DirectClient;
+use super::trial::tool_names;
 
 /// Calls of `everything` that return every kind of content.
-fn calls() -> Vec<(&'static str, Value)> {
+fn calls_to_compare() -> Vec<(&'static str, Value)> {
     let link = "data:text/plain;base64,Y2lhbw==";
     vec![
         ("echo", json!({"message": "ciao \u{1f355} \\ \"\r\n\t\u{200f}\u{feff}"})),
@@ -29,7 +29,7 @@ fn calls() -> Vec<(&'static str, Value)> {
 
 /// Compares the tools that an agent sees with the list of the server.
 pub(super) fn compare_tools(direct: &[Value], through: &[Value]) -> anyhow::Result<()> {
-    let (mut wanted, mut seen) = (names(direct), names(through));
+    let (mut wanted, mut seen) = (tool_names(direct), tool_names(through));
     wanted.sort();
     seen.sort();
     ensure!(seen == wanted, "the tools are {seen:?}, and directly {wanted:?}");
@@ -37,14 +37,14 @@ pub(super) fn compare_tools(direct: &[Value], through: &[Value]) -> anyhow::Resu
         let name = &tool["name"];
         let found = through.iter().find(|one| one["name"] == *name).context("it was there")?;
         let mut tool = tool.clone();
-        remove_what_is_done_for_agents(&mut tool);
-        equal(&format!("the tool {name}"), found, &tool)?;
+        remove_task_requirement(&mut tool);
+        ensure_equal(&format!("the tool {name}"), found, &tool)?;
     }
     Ok(())
 }
 
 /// If a tool requires a task, toolcrib requests the task, so the agent does not see the requirement.
-fn remove_what_is_done_for_agents(tool: &mut Value) {
+fn remove_task_requirement(tool: &mut Value) {
     if tool["execution"]["taskSupport"] == "required"
         && let Some(tool) = tool.as_object_mut()
     {
@@ -53,7 +53,7 @@ fn remove_what_is_done_for_agents(tool: &mut Value) {
 }
 
 /// Removes and returns the tools whose names have the prefix, without the prefix.
-pub(super) fn take_named(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
+pub(super) fn take_prefixed(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
     let (mut taken, others): (Vec<Value>, Vec<Value>) =
         std::mem::take(tools).into_iter().partition(|tool| {
             let name = tool["name"].as_str();
@@ -69,22 +69,22 @@ pub(super) fn take_named(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
 
 /// Compares the results of calls. Returns the number of calls.
 pub(super) async fn compare_calls(
-    direct: &mut Direct,
-    agent: &Agent,
+    direct: &mut DirectClient,
+    agent: &McpAgent,
     source: &str,
 ) -> anyhow::Result<usize> {
-    let calls = calls();
+    let calls = calls_to_compare();
     for (name, arguments) in &calls {
-        let wanted = direct.call(name, arguments.clone()).await?;
-        let mut seen = agent.call(name, arguments.clone()).await?.result;
-        remove_what_is_ours(&mut seen, agent.era, source)?;
-        equal(&format!("what comes of {name} {arguments}"), &seen, &wanted)?;
+        let wanted = direct.call_tool(name, arguments.clone()).await?;
+        let mut seen = agent.call_tool(name, arguments.clone()).await?.result;
+        remove_our_fields(&mut seen, agent.era, source)?;
+        ensure_equal(&format!("what comes of {name} {arguments}"), &seen, &wanted)?;
     }
     Ok(calls.len())
 }
 
 /// Removes the markers of the origin, and the fields that the modern era requires and a legacy server does not send.
-fn remove_what_is_ours(result: &mut Value, era: Era, source: &str) -> anyhow::Result<()> {
+fn remove_our_fields(result: &mut Value, era: AgentEra, source: &str) -> anyhow::Result<()> {
     let result = result.as_object_mut().context("a result is an object")?;
     let meta = result.get_mut("_meta").and_then(Value::as_object_mut);
     let meta = meta.context("nothing says whose word it is")?;
@@ -92,13 +92,13 @@ fn remove_what_is_ours(result: &mut Value, era: Era, source: &str) -> anyhow::Re
         let said = meta.shift_remove(name);
         ensure!(said.as_ref() == Some(&ours), "`{name}` is {said:?}, and not {ours}");
     }
-    if era == Era::Modern {
+    if era == AgentEra::Modern {
         meta.shift_remove("io.modelcontextprotocol/serverInfo");
     }
     if meta.is_empty() {
         result.shift_remove("_meta");
     }
-    if era == Era::Modern {
+    if era == AgentEra::Modern {
         let kind = result.shift_remove("resultType");
         ensure!(kind == Some(json!("complete")), "`resultType` is missing");
     }
@@ -106,19 +106,21 @@ fn remove_what_is_ours(result: &mut Value, era: Era, source: &str) -> anyhow::Re
 }
 
 /// Fails with the location of each difference.
-fn equal(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
+fn ensure_equal(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
     let mut differences = Vec::new();
-    compare("", seen, wanted, &mut differences);
+    collect_differences("", seen, wanted, &mut differences);
     ensure!(differences.is_empty(), "{what} differs:\n{}", differences.join("\n"));
     Ok(())
 }
 
-fn compare(at: &str, seen: &Value, wanted: &Value, differences: &mut Vec<String>) {
+fn collect_differences(at: &str, seen: &Value, wanted: &Value, differences: &mut Vec<String>) {
     match (seen, wanted) {
         (Value::Object(seen), Value::Object(wanted)) => {
             for (name, wanted) in wanted {
                 match seen.get(name) {
-                    Some(seen) => compare(&format!("{at}/{name}"), seen, wanted, differences),
+                    Some(seen) => {
+                        collect_differences(&format!("{at}/{name}"), seen, wanted, differences)
+                    }
                     None => differences.push(format!("{at}/{name} is lost")),
                 }
             }
@@ -127,7 +129,7 @@ fn compare(at: &str, seen: &Value, wanted: &Value, differences: &mut Vec<String>
         }
         (Value::Array(seen), Value::Array(wanted)) if seen.len() == wanted.len() => {
             for (number, (seen, wanted)) in seen.iter().zip(wanted).enumerate() {
-                compare(&format!("{at}/{number}"), seen, wanted, differences);
+                collect_differences(&format!("{at}/{number}"), seen, wanted, differences);
             }
         }
         (seen, wanted) if seen == wanted => {}
@@ -143,8 +145,8 @@ mod tests {
     fn each_lost_added_or_changed_field_is_reported_with_its_path() {
         let direct = json!({"a": [1, {"b": 2, "c": 3}], "d": 4});
         let through = json!({"a": [1, {"b": 5, "e": 6}], "d": 4});
-        assert!(equal("it", &direct, &direct).is_ok());
-        let error = equal("it", &through, &direct).unwrap_err().to_string();
+        assert!(ensure_equal("it", &direct, &direct).is_ok());
+        let error = ensure_equal("it", &through, &direct).unwrap_err().to_string();
         assert_eq!(
             error,
             "it differs:\n/a/1/b is 5, and directly 2\n/a/1/c is lost\n/a/1/e is added: 6"
@@ -159,12 +161,12 @@ mod tests {
         meta.as_object_mut().unwrap().extend(whose.as_object().unwrap().clone());
         let mut result = json!({"resultType": "complete", "content": [], "_meta": meta});
         let mut modern = result.clone();
-        remove_what_is_ours(&mut modern, Era::Modern, "disk").unwrap();
+        remove_our_fields(&mut modern, AgentEra::Modern, "disk").unwrap();
         assert_eq!(modern, json!({"content": [], "_meta": {"vendor": 1}}));
         let mut legacy = json!({"content": [], "_meta": whose});
-        remove_what_is_ours(&mut legacy, Era::Legacy, "disk").unwrap();
+        remove_our_fields(&mut legacy, AgentEra::Legacy, "disk").unwrap();
         assert_eq!(legacy, json!({"content": []}));
-        assert!(remove_what_is_ours(&mut result, Era::Modern, "other").is_err());
-        assert!(remove_what_is_ours(&mut json!({"content": []}), Era::Legacy, "disk").is_err());
+        assert!(remove_our_fields(&mut result, AgentEra::Modern, "other").is_err());
+        assert!(remove_our_fields(&mut json!({"content": []}), AgentEra::Legacy, "disk").is_err());
     }
 }

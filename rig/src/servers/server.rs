@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::clients::upstream::Upstream;
+use crate::clients::upstream::OrderApi;
 
 /// Deadline for a started program to listen.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One server with one transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
+pub(super) enum ForeignServer {
     Everything,
     EverythingHttp,
     EverythingSse,
@@ -32,7 +32,7 @@ pub(super) enum Server {
     Sqlite,
 }
 
-impl Server {
+impl ForeignServer {
     pub(super) const ALL: [Self; 10] = [
         Self::Everything,
         Self::EverythingHttp,
@@ -63,7 +63,7 @@ impl Server {
     }
 
     /// The number of tools for an agent with all capabilities.
-    pub(super) fn tools(self) -> usize {
+    pub(super) fn tool_count(self) -> usize {
         match self {
             Self::Everything => 16,
             // One tool requires roots, which are not offered to stdio servers.
@@ -100,7 +100,7 @@ impl Server {
 
 /// Paths of the installed servers.
 #[derive(Clone)]
-pub(super) struct Installed {
+pub(super) struct InstalledPackages {
     pub(super) node: PathBuf,
     pub(super) packages: PathBuf,
     pub(super) python: PathBuf,
@@ -108,36 +108,39 @@ pub(super) struct Installed {
 }
 
 /// The environment of the servers: folders and files, and an HTTP API on loopback.
-pub(super) struct Place {
-    installed: Installed,
+pub(super) struct ServerWorkspace {
+    installed: InstalledPackages,
     folder: TempDir,
-    pub(super) page: Upstream,
-    listening: Vec<(Server, String, Child)>,
+    pub(super) page: OrderApi,
+    http_servers: Vec<(ForeignServer, String, Child)>,
 }
 
-impl Place {
-    pub(super) async fn make(installed: Installed, wanted: &[Server]) -> anyhow::Result<Self> {
+impl ServerWorkspace {
+    pub(super) async fn create(
+        installed: InstalledPackages,
+        wanted: &[ForeignServer],
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let place = Self { installed, folder, page: Upstream::open()?, listening: Vec::new() };
+        let place = Self { installed, folder, page: OrderApi::open()?, http_servers: Vec::new() };
         fs::create_dir(place.path("files"))?;
         // The environment of a program is in files: the network only carries references.
         fs::write(place.path("greeting.secret"), "hello")?;
         let memory = place.path("memory.jsonl");
         fs::write(place.path("memory.secret"), memory.as_os_str().as_encoded_bytes())?;
         make_repository(&place.path("repository")).await?;
-        place.listen(wanted).await
+        place.start_http_servers(wanted).await
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(super) fn text(&self, name: &str) -> String {
+    pub(super) fn path_text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
     /// Program and arguments of a server.
-    pub(super) fn command(&self, server: Server) -> Vec<String> {
+    pub(super) fn command(&self, server: ForeignServer) -> Vec<String> {
         let text = |path: &Path| path.display().to_string();
         let node = |package: &str, arguments: &[&str]| {
             let script = format!("node_modules/@modelcontextprotocol/{package}/dist/index.js");
@@ -152,77 +155,77 @@ impl Place {
         };
         let current = &self.installed.python;
         match server {
-            Server::Everything => node("server-everything", &["stdio"]),
-            Server::EverythingHttp | Server::EverythingSse => {
+            ForeignServer::Everything => node("server-everything", &["stdio"]),
+            ForeignServer::EverythingHttp | ForeignServer::EverythingSse => {
                 let transport = server.transport().map_or("", |(transport, _)| transport);
                 node("server-everything", &[transport])
             }
-            Server::Filesystem | Server::FilesystemAlone => {
-                node("server-filesystem", &[&self.text("files")])
+            ForeignServer::Filesystem | ForeignServer::FilesystemAlone => {
+                node("server-filesystem", &[&self.path_text("files")])
             }
-            Server::Memory => node("server-memory", &[]),
-            Server::Time => python(current, "mcp-server-time", &["--local-timezone", "UTC"]),
-            Server::Git => {
-                python(current, "mcp-server-git", &["--repository", &self.text("repository")])
+            ForeignServer::Memory => node("server-memory", &[]),
+            ForeignServer::Time => python(current, "mcp-server-time", &["--local-timezone", "UTC"]),
+            ForeignServer::Git => {
+                python(current, "mcp-server-git", &["--repository", &self.path_text("repository")])
             }
             // The server refuses loopback without this option, and the tests have no other network.
-            Server::Fetch => python(current, "mcp-server-fetch", &["--allow-private-ips"]),
-            Server::Sqlite => {
-                let file = self.text("orders.db");
+            ForeignServer::Fetch => python(current, "mcp-server-fetch", &["--allow-private-ips"]),
+            ForeignServer::Sqlite => {
+                let file = self.path_text("orders.db");
                 python(&self.installed.older_python, "mcp-server-sqlite", &["--db-path", &file])
             }
         }
     }
 
     /// The body that registers the server as a source.
-    pub(super) fn source(&self, server: Server) -> Value {
+    pub(super) fn source_body(&self, server: ForeignServer) -> Value {
         let mut source = json!({
             "id": server.id(), "name": server.id(), "allow": ["127.0.0.1"], "settings": {"kind": "mcp"},
         });
-        let listening = self.listening.iter().find(|(found, ..)| *found == server);
+        let listening = self.http_servers.iter().find(|(found, ..)| *found == server);
         if let Some((_, url, _)) = listening {
             source["url"] = json!(url);
             return source;
         }
-        let secret = |name: &str| format!("file:{}", self.text(name));
+        let secret = |name: &str| format!("file:{}", self.path_text(name));
         let environment = match server {
-            Server::Everything => json!({"GREETING": secret("greeting.secret")}),
-            Server::Memory => json!({"MEMORY_FILE_PATH": secret("memory.secret")}),
+            ForeignServer::Everything => json!({"GREETING": secret("greeting.secret")}),
+            ForeignServer::Memory => json!({"MEMORY_FILE_PATH": secret("memory.secret")}),
             _ => json!({}),
         };
         let command = self.command(server);
         source["settings"]["command"] =
             json!({"program": command[0], "arguments": command[1..], "environment": environment});
-        if server == Server::FilesystemAlone {
+        if server == ForeignServer::FilesystemAlone {
             source["settings"]["isolation"] = json!("per_agent");
         }
         source
     }
 
     /// The number of processes that we started ourselves.
-    pub(super) fn listening(&self) -> usize {
-        self.listening.len()
+    pub(super) fn http_server_count(&self) -> usize {
+        self.http_servers.len()
     }
 
-    async fn listen(mut self, wanted: &[Server]) -> anyhow::Result<Self> {
+    async fn start_http_servers(mut self, wanted: &[ForeignServer]) -> anyhow::Result<Self> {
         for server in wanted {
             if let Some((_, path)) = server.transport() {
                 let port = free_port()?;
-                let process = self.start(*server, port).await?;
+                let process = self.start_process(*server, port).await?;
                 let url = format!("http://127.0.0.1:{port}/{path}");
-                self.listening.push((*server, url, process));
+                self.http_servers.push((*server, url, process));
             }
         }
         Ok(self)
     }
 
-    async fn start(&self, server: Server, port: u16) -> anyhow::Result<Child> {
+    async fn start_process(&self, server: ForeignServer, port: u16) -> anyhow::Result<Child> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).args(self.command(server));
         command.env("PORT", port.to_string()).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().context("cannot start `setpriv`")?;
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             ensure!(Instant::now() < deadline, "{server:?} does not listen on port {port}");
             tokio::time::sleep(Duration::from_millis(20)).await;

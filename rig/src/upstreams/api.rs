@@ -11,97 +11,109 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::server::{Manner, large, read, slowly};
-use crate::bench::doors::server::{Ready, end_with_input};
+use super::server::{HostileBehavior, read_request, write_large, write_slowly};
+use crate::bench::doors::server::{ReadyMessage, exit_with_stdin};
 
 /// Half of the size limit of a response.
-const LONG: usize = 5 * 1024 * 1024;
+const LONG_BYTES: usize = 5 * 1024 * 1024;
 const ITEM: &str = r#"{"name":"margherita","price":8.5,"tags":["hot","vegetarian"],"stock":null},"#;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct EchoApiArgs {
     /// What its tools are named after.
     #[arg(long)]
     name: String,
     /// What it does as soon as the file is there.
     #[arg(long, requires = "from")]
-    manner: Option<Manner>,
+    manner: Option<HostileBehavior>,
     /// The file.
     #[arg(long)]
     from: Option<PathBuf>,
 }
 
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
-    end_with_input();
+pub(crate) fn run(orders: &EchoApiArgs) -> anyhow::Result<()> {
+    exit_with_stdin();
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let ready = Ready { address: listener.local_addr()?, keys: BTreeMap::new() };
+    let ready = ReadyMessage { address: listener.local_addr()?, keys: BTreeMap::new() };
     println!("{}", serde_json::to_string(&ready)?);
     // Generate it in advance, so that the CPU time for this is not measured.
-    let long = format!("[{}null]", ITEM.repeat(LONG / ITEM.len()));
+    let long = format!("[{}null]", ITEM.repeat(LONG_BYTES / ITEM.len()));
     thread::scope(|scope| {
         for connection in listener.incoming() {
             let connection = connection?;
             // A client may disconnect at any time: ignore the error.
-            scope.spawn(|| drop(serve(orders, connection, &long)));
+            scope.spawn(|| drop(serve_connection(orders, connection, &long)));
         }
         Ok(())
     })
 }
 
-fn serve(orders: &Orders, mut connection: TcpStream, long: &str) -> io::Result<()> {
+fn serve_connection(orders: &EchoApiArgs, mut connection: TcpStream, long: &str) -> io::Result<()> {
     connection.set_nodelay(true)?;
     let mut reader = BufReader::new(connection.try_clone()?);
-    while let Some((verb, body)) = read(&mut reader)? {
+    while let Some((verb, body)) = read_request(&mut reader)? {
         // Documents have their own size limits, and are read one at a time.
         if verb == "GET" {
-            answer(&mut connection, "200 OK", JSON, &specification(&orders.name).to_string())?;
+            send_response(
+                &mut connection,
+                "200 OK",
+                JSON,
+                &specification(&orders.name).to_string(),
+            )?;
             continue;
         }
-        match orders.harm() {
-            Some(manner) => harm(&mut connection, manner, &said(&body), long)?,
-            None => answer(&mut connection, "200 OK", TEXT, &said(&body))?,
+        match orders.active_harm() {
+            Some(manner) => send_harm(&mut connection, manner, &text_argument(&body), long)?,
+            None => send_response(&mut connection, "200 OK", TEXT, &text_argument(&body))?,
         }
     }
     Ok(())
 }
 
-fn harm(out: &mut TcpStream, manner: Manner, good: &str, long: &str) -> io::Result<()> {
+fn send_harm(
+    out: &mut TcpStream,
+    manner: HostileBehavior,
+    good: &str,
+    long: &str,
+) -> io::Result<()> {
     let broken_off = || Err(io::ErrorKind::ConnectionAborted.into());
     match manner {
-        Manner::Hangs => loop {
+        HostileBehavior::Hangs => loop {
             thread::sleep(Duration::from_secs(3600));
         },
-        Manner::SlowLoris => {
-            out.write_all(head("200 OK", TEXT, good.len()).as_bytes())?;
-            slowly(out, good.as_bytes())
+        HostileBehavior::SlowLoris => {
+            out.write_all(response_head("200 OK", TEXT, good.len()).as_bytes())?;
+            write_slowly(out, good.as_bytes())
         }
-        Manner::LongAnswer => answer(out, "200 OK", JSON, long),
-        Manner::LargeAnswer => {
+        HostileBehavior::LongAnswer => send_response(out, "200 OK", JSON, long),
+        HostileBehavior::LargeAnswer => {
             out.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")?;
-            large(out, b"[\"")?;
+            write_large(out, b"[\"")?;
             broken_off()
         }
-        Manner::DiesInMidCall => {
-            out.write_all(head("200 OK", TEXT, good.len() * 2).as_bytes())?;
+        HostileBehavior::DiesInMidCall => {
+            out.write_all(response_head("200 OK", TEXT, good.len() * 2).as_bytes())?;
             out.write_all(good.as_bytes())?;
             broken_off()
         }
-        Manner::Fails => answer(out, "500 Internal Server Error", TEXT, "it is broken"),
-        Manner::MalformedJson => answer(out, "200 OK", JSON, "{\"text\": [1, 2"),
-        _ => answer(out, "200 OK", TEXT, good),
+        HostileBehavior::Fails => {
+            send_response(out, "500 Internal Server Error", TEXT, "it is broken")
+        }
+        HostileBehavior::MalformedJson => send_response(out, "200 OK", JSON, "{\"text\": [1, 2"),
+        _ => send_response(out, "200 OK", TEXT, good),
     }
 }
 
-fn head(status: &str, kind: &str, length: usize) -> String {
+fn response_head(status: &str, kind: &str, length: usize) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n")
 }
 
 /// Sends a short response in one write, so that no client waits for a second packet.
-fn answer(out: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
-    let head = head(status, kind, body.len());
-    match body.len() < LONG / 2 {
+fn send_response(out: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
+    let head = response_head(status, kind, body.len());
+    match body.len() < LONG_BYTES / 2 {
         true => out.write_all(format!("{head}{body}").as_bytes()),
         false => {
             out.write_all(head.as_bytes())?;
@@ -110,7 +122,7 @@ fn answer(out: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Resu
     }
 }
 
-fn said(body: &[u8]) -> String {
+fn text_argument(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     body["text"].as_str().unwrap_or_default().to_owned()
 }
@@ -127,9 +139,9 @@ fn specification(name: &str) -> Value {
         "paths": {"/echo": operation("echo"), "/again": operation("again"), "/once": operation("once")}})
 }
 
-impl Orders {
+impl EchoApiArgs {
     /// The hostile behavior that is active now.
-    fn harm(&self) -> Option<Manner> {
+    fn active_harm(&self) -> Option<HostileBehavior> {
         self.manner.filter(|_| self.from.as_ref().is_some_and(|file| file.exists()))
     }
 }

@@ -12,20 +12,23 @@ use catalog::{Catalog, Command};
 use model::SourceId;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use serving::Limits;
+use serving::ConnectionLimits;
 use tokio::net::TcpListener;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
-use toolcrib::{Context, JournalPlace, Options, ProgramHost, SystemClock, Toolcrib, new_key};
+use toolcrib::{
+    ChangeContext, JournalLocation, ProgramHost, SystemClock, Toolcrib, ToolcribOptions,
+    new_api_key,
+};
 
-use crate::bench::doors::process::Server;
-use crate::bench::doors::server::{Ready, end_with_input};
+use crate::bench::doors::process::ServerProcess;
+use crate::bench::doors::server::{ReadyMessage, exit_with_stdin};
 
 /// The names of the agents.
 pub(crate) const AGENTS: [&str; 2] = ["north", "south"];
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct CribArgs {
     /// Sources, each as `ID=PROFILE`.
     sources: Vec<String>,
 }
@@ -57,35 +60,42 @@ pub(crate) fn api_source(id: &str, address: SocketAddr) -> String {
 }
 
 /// Starts a crib in a separate process.
-pub(crate) fn start(sources: &[String]) -> anyhow::Result<Server> {
+pub(crate) fn start_process(sources: &[String]) -> anyhow::Result<ServerProcess> {
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    Server::start_as("crib", &sources)
+    ServerProcess::start_command("crib", &sources)
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    end_with_input();
-    let (crib, keys) = make(&orders.sources).await?;
+pub(crate) async fn run(orders: CribArgs) -> anyhow::Result<()> {
+    exit_with_stdin();
+    let (crib, keys) = build_source_crib(&orders.sources).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let keeps = crib.clone();
     // As a production server does.
     tokio::spawn(async move { tokio::join!(keeps.keep_fresh(), keeps.keep_searchable()) });
-    let (doors, _) = serving::doors(crib, serving::Options::default());
-    println!("{}", serde_json::to_string(&Ready { address, keys })?);
-    serving::serve(listener, doors, Limits::default(), std::future::pending()).await;
+    let (doors, _) = serving::build_endpoints(crib, serving::ServerOptions::default());
+    println!("{}", serde_json::to_string(&ReadyMessage { address, keys })?);
+    serving::serve_connections(
+        listener,
+        doors,
+        ConnectionLimits::default(),
+        std::future::pending(),
+    )
+    .await;
     Ok(())
 }
 
 /// Builds the crib. Returns it and the keys of the agents.
-pub(crate) async fn make(
+pub(crate) async fn build_source_crib(
     sources: &[String],
 ) -> anyhow::Result<(Toolcrib, BTreeMap<String, String>)> {
-    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let journal = JournalLocation::Memory.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
     let bound_by = Some("/proc/self/exe".into());
-    let programs = ProgramHost { is_open: true, bound_by, ..ProgramHost::default() };
-    let options = Options { programs, ..Options::default() };
-    let crib = Toolcrib::new(catalog, HttpClient::new(Egress::default()), SystemClock, options);
+    let programs = ProgramHost { allows_any: true, bound_by, ..ProgramHost::default() };
+    let options = ToolcribOptions { programs, ..ToolcribOptions::default() };
+    let crib =
+        Toolcrib::new(catalog, HttpClient::new(EgressPolicy::default()), SystemClock, options);
     let mut groups = Vec::new();
     for source in sources {
         let (id, profile) = source.split_once('=').context("a source is `ID=PROFILE`")?;
@@ -97,7 +107,7 @@ pub(crate) async fn make(
         let matchers = json!([{"claim": "agent", "operator": "equals", "value": agent}]);
         let rules = json!({"name": agent, "matchers": matchers, "groups": groups});
         let define = PolicyCommand::Define(serde_json::from_value(rules)?);
-        execute(&crib, Command::Policy(agent.parse()?, define)).await?;
+        execute_command(&crib, Command::Policy(agent.parse()?, define)).await?;
         add_key(&crib, &mut keys, agent, json!({"claims": {"agent": agent}})).await?;
     }
     add_key(&crib, &mut keys, "admin", json!({"admin": true})).await?;
@@ -107,12 +117,12 @@ pub(crate) async fn make(
 /// Registers a source and a group of all its tools.
 async fn add_source(crib: &Toolcrib, id: &SourceId, profile: Value) -> anyhow::Result<()> {
     let register = SourceCommand::Register(serde_json::from_value(profile)?);
-    execute(crib, Command::Source(id.clone(), register)).await?;
-    let found = crib.refresher().refresh(id, false, &Context::by("rig")).await?;
+    execute_command(crib, Command::Source(id.clone(), register)).await?;
+    let found = crib.refresher().refresh(id, false, &ChangeContext::by_actor("rig")).await?;
     anyhow::ensure!(found.created == 3, "`{id}` was not discovered: {found:?}");
     let group = json!({"id": id, "profile": {"name": id}, "selectors": [{"source": id}]});
     let create = GroupCommand::Create(Box::new(serde_json::from_value(group)?));
-    execute(crib, Command::Group(id.as_str().parse()?, create)).await
+    execute_command(crib, Command::Group(id.as_str().parse()?, create)).await
 }
 
 async fn add_key(
@@ -122,13 +132,13 @@ async fn add_key(
     mut profile: Value,
 ) -> anyhow::Result<()> {
     profile["name"] = json!(name);
-    let (key, create) = new_key(&name.parse()?, serde_json::from_value(profile)?);
-    execute(crib, Command::Key(name.parse()?, create)).await?;
+    let (key, create) = new_api_key(&name.parse()?, serde_json::from_value(profile)?);
+    execute_command(crib, Command::Key(name.parse()?, create)).await?;
     keys.insert(name.to_owned(), key.expose_secret().to_owned());
     Ok(())
 }
 
-async fn execute(crib: &Toolcrib, command: Command) -> anyhow::Result<()> {
-    crib.catalog().execute(command, Context::by("rig"), None).await?;
+async fn execute_command(crib: &Toolcrib, command: Command) -> anyhow::Result<()> {
+    crib.catalog().execute(command, ChangeContext::by_actor("rig"), None).await?;
     Ok(())
 }

@@ -10,13 +10,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-pub(crate) use over_http::read;
-pub(crate) use over_stdio::{large, slowly};
+pub(crate) use over_http::read_request;
+pub(crate) use over_stdio::{write_large, write_slowly};
 
-use super::hostile::Over;
+use super::hostile::SourceTransport;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct EchoServerArgs {
     /// What its tools are named after.
     #[arg(long)]
     name: String,
@@ -28,7 +28,7 @@ pub(crate) struct Orders {
     delay: u64,
     /// What it does as soon as the file is there.
     #[arg(long, requires = "from")]
-    manner: Option<Manner>,
+    manner: Option<HostileBehavior>,
     /// The file.
     #[arg(long)]
     from: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct Orders {
 
 /// How a server or an API can do harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Manner {
+pub(crate) enum HostileBehavior {
     /// Does not answer `initialize`; whoever is connected has to begin anew.
     HangsOnInitialize,
     /// Ends in the middle of an answer.
@@ -68,13 +68,13 @@ pub(crate) enum Manner {
     MalformedJson,
 }
 
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
+pub(crate) fn run(orders: &EchoServerArgs) -> anyhow::Result<()> {
     if let Some(mark) = &orders.mark {
         // The child keeps our standard output open, as child processes often do.
         Command::new("/bin/sleep").arg0(mark).arg("100000").spawn()?;
     }
     if let Some(manner) = orders.manner {
-        reply::prepared(manner);
+        reply::prepared_tool_list(manner);
     }
     match orders.http {
         true => over_http::run(orders),
@@ -82,14 +82,14 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     }
 }
 
-impl Orders {
+impl EchoServerArgs {
     /// The hostile behavior that is active now.
-    fn harm(&self) -> Option<Manner> {
+    fn active_harm(&self) -> Option<HostileBehavior> {
         self.manner.filter(|_| self.from.as_ref().is_some_and(|file| file.exists()))
     }
 }
 
-impl Manner {
+impl HostileBehavior {
     /// True if a refresh ends soon, successfully or not.
     pub(crate) fn lets_refreshes_end(self) -> bool {
         match self {
@@ -110,16 +110,18 @@ impl Manner {
     }
 
     /// True if a source with this transport can behave so.
-    pub(crate) fn is_known_to(self, over: Over) -> bool {
+    pub(crate) fn applies_to(self, over: SourceTransport) -> bool {
         match self {
             Self::HangsOnInitialize
             | Self::FloodsNotifications
             | Self::RepeatsNames
             | Self::EndlessCursor
             | Self::ManyTools
-            | Self::InvalidUtf8 => over != Over::Api,
+            | Self::InvalidUtf8 => over != SourceTransport::Api,
             Self::DiesInMidCall | Self::LargeAnswer | Self::SlowLoris => true,
-            Self::Hangs | Self::LongAnswer | Self::Fails | Self::MalformedJson => over == Over::Api,
+            Self::Hangs | Self::LongAnswer | Self::Fails | Self::MalformedJson => {
+                over == SourceTransport::Api
+            }
         }
     }
 
@@ -129,7 +131,7 @@ impl Manner {
     }
 
     /// The value on the command line.
-    pub(crate) fn word(self) -> String {
+    pub(crate) fn cli_value(self) -> String {
         let value = clap::ValueEnum::to_possible_value(&self);
         value.map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

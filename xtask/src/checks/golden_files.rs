@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::checks::Progress;
-use crate::failure::Failure;
+use crate::checks::CheckProgress;
+use crate::failure::XtaskError;
 use crate::workspace;
 
-pub(super) fn check(progress: &mut Progress) -> Result<(), Failure> {
+pub(super) fn check_golden_files(progress: &mut CheckProgress) -> Result<(), XtaskError> {
     let in_use = progress.golden_files_in_use.as_ref();
     if in_use.is_none() {
         println!(
@@ -14,20 +14,22 @@ pub(super) fn check(progress: &mut Progress) -> Result<(), Failure> {
         );
     }
     let mut complaints = Vec::new();
-    for file in workspace::files_below(workspace::root())? {
+    for file in workspace::files_below(workspace::workspace_root())? {
         let real_path = file.canonicalize()?;
         if is_proposal(&file) {
-            complaints
-                .push(format!("{} was neither accepted nor rejected", workspace::shown(&file)));
+            complaints.push(format!(
+                "{} was neither accepted nor rejected",
+                workspace::relative_path(&file)
+            ));
         }
         if is_golden(&file) && in_use.is_some_and(|in_use| !in_use.contains(&real_path)) {
-            complaints.push(format!("no test refers to {}", workspace::shown(&file)));
+            complaints.push(format!("no test refers to {}", workspace::relative_path(&file)));
         }
     }
     if complaints.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(complaints.join("\n")))
+    Err(XtaskError::new(complaints.join("\n")))
 }
 
 fn is_golden(file: &Path) -> bool {

@@ -6,40 +6,40 @@
 pub(super) fn allows(expression: &str, allowed: &[&str]) -> Option<bool> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words = spaced.split_whitespace().collect();
-    let mut reader = Reader { words, next: 0, allowed };
-    let verdict = reader.any_of()?;
+    let mut reader = LicenceParser { words, next: 0, allowed };
+    let verdict = reader.parse_or()?;
     if reader.peek().is_some() {
         return None;
     }
     Some(verdict)
 }
 
-struct Reader<'a> {
+struct LicenceParser<'a> {
     words: Vec<&'a str>,
     next: usize,
     allowed: &'a [&'a str],
 }
 
-impl<'a> Reader<'a> {
-    fn any_of(&mut self) -> Option<bool> {
-        let mut verdict = self.all_of()?;
+impl<'a> LicenceParser<'a> {
+    fn parse_or(&mut self) -> Option<bool> {
+        let mut verdict = self.parse_and()?;
         while self.take_if("OR") {
-            verdict |= self.all_of()?;
+            verdict |= self.parse_and()?;
         }
         Some(verdict)
     }
 
-    fn all_of(&mut self) -> Option<bool> {
-        let mut verdict = self.one()?;
+    fn parse_and(&mut self) -> Option<bool> {
+        let mut verdict = self.parse_single()?;
         while self.take_if("AND") {
-            verdict &= self.one()?;
+            verdict &= self.parse_single()?;
         }
         Some(verdict)
     }
 
-    fn one(&mut self) -> Option<bool> {
+    fn parse_single(&mut self) -> Option<bool> {
         if self.take_if("(") {
-            let verdict = self.any_of()?;
+            let verdict = self.parse_or()?;
             return self.take_if(")").then_some(verdict);
         }
         let licence = self.take_name()?;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::checks::licence_expression;
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::program;
 
 const ALLOWED: [&str; 14] = [
@@ -25,28 +25,29 @@ const ALLOWED: [&str; 14] = [
     "Zlib",
 ];
 
-const UNWELCOME: [&str; 3] = ["native-tls", "openssl-sys", "ring"];
+const FORBIDDEN_CRATES: [&str; 3] = ["native-tls", "openssl-sys", "ring"];
 
-pub(super) fn check() -> Result<(), Failure> {
-    let mut tree = program::cargo(&["tree", "--locked", "--workspace", "--edges", "normal,build"]);
+pub(super) fn check_licences() -> Result<(), XtaskError> {
+    let mut tree =
+        program::cargo_command(&["tree", "--locked", "--workspace", "--edges", "normal,build"]);
     tree.args(["--prefix", "none", "--format", "{p}\t{l}"]);
-    let complaints = complaints(&program::output(&mut tree)?);
+    let complaints = licence_problems(&program::run_for_output(&mut tree)?);
     if complaints.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(complaints.into_iter().collect::<Vec<_>>().join("\n")))
+    Err(XtaskError::new(complaints.into_iter().collect::<Vec<_>>().join("\n")))
 }
 
 /// Each line of the tree is a crate: `name v1.2.3`, a tab, its licence, and ` (*)` if it was listed before.
-fn complaints(tree: &str) -> BTreeSet<String> {
-    tree.lines().filter(|line| !line.is_empty()).filter_map(complaint).collect()
+fn licence_problems(tree: &str) -> BTreeSet<String> {
+    tree.lines().filter(|line| !line.is_empty()).filter_map(licence_problem).collect()
 }
 
-fn complaint(line: &str) -> Option<String> {
+fn licence_problem(line: &str) -> Option<String> {
     let (package, licence) = line.split_once('\t').unwrap_or((line, ""));
     let licence = licence.trim_end_matches("(*)").trim();
     let name = package.split(' ').next().unwrap_or(package);
-    if UNWELCOME.contains(&name) {
+    if FORBIDDEN_CRATES.contains(&name) {
         return Some(format!(
             "crate `{name}` must not be used; `cargo tree --invert {name}` says who does"
         ));
@@ -65,7 +66,7 @@ mod tests {
     #[test]
     fn permitted_crates_with_allowed_licences_pass() {
         let tree = "a v1.0.0 (/home/a)\tApache-2.0\nb v2.0.0\tMIT OR Apache-2.0 (*)\n\nopenssl-probe v0.2.2\tMIT\n";
-        assert_eq!(complaints(tree), BTreeSet::new());
+        assert_eq!(licence_problems(tree), BTreeSet::new());
     }
 
     #[test]
@@ -77,6 +78,6 @@ mod tests {
             "the licence `` of crate `b v1.0.0` cannot be read",
             "the licence `GPL-3.0-only` of crate `a v1.0.0` is not allowed",
         ];
-        assert_eq!(complaints(tree), expected.map(str::to_owned).into());
+        assert_eq!(licence_problems(tree), expected.map(str::to_owned).into());
     }
 }

@@ -1,32 +1,32 @@
 //! The steps and tests that the command line selects.
 
 use crate::checks::STEPS;
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 
 const FAST: [&str; 4] = ["setup", "format", "lint", "tests"];
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Selection {
+pub(crate) struct StepSelection {
     /// `None`: every step.
     steps: Option<Vec<String>>,
     pub(super) filters: Vec<String>,
     pub(super) options: Vec<String>,
 }
 
-impl Selection {
-    pub(crate) fn parse(arguments: &[String]) -> Result<Self, Failure> {
+impl StepSelection {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, XtaskError> {
         let mut selection = Self::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--" => selection.options.extend(arguments.by_ref().cloned()),
-                "--fast" => FAST.iter().for_each(|name| selection.add(name)),
-                "--only" => selection.add(&known_step(arguments.next())?),
+                "--fast" => FAST.iter().for_each(|name| selection.add_step(name)),
+                "--only" => selection.add_step(&parse_step(arguments.next())?),
                 option if option.starts_with('-') => {
                     let sentence = format!(
                         "there is no option `{option}`; options for the tests go after `--`"
                     );
-                    return Err(Failure::new(sentence));
+                    return Err(XtaskError::new(sentence));
                 }
                 filter => selection.filters.push(filter.to_owned()),
             }
@@ -42,24 +42,24 @@ impl Selection {
         step == "setup" || steps.iter().any(|name| name == step)
     }
 
-    pub(super) fn all_tests(&self) -> bool {
+    pub(super) fn includes_all_tests(&self) -> bool {
         self.filters.is_empty() && self.options.is_empty()
     }
 
     /// The command that repeats one of the selected steps.
-    pub(super) fn only(&self, step: &str) -> String {
+    pub(super) fn repeat_command(&self, step: &str) -> String {
         match step {
-            "tests" => format!("cargo xtask test --only tests{}", self.narrowing()),
+            "tests" => format!("cargo xtask test --only tests{}", self.test_arguments()),
             "golden files" => "cargo xtask test --only tests --only golden-files".to_owned(),
             _ => format!("cargo xtask test --only {}", step.replace(' ', "-")),
         }
     }
 
-    fn add(&mut self, step: &str) {
+    fn add_step(&mut self, step: &str) {
         self.steps.get_or_insert_default().push(step.to_owned());
     }
 
-    fn narrowing(&self) -> String {
+    fn test_arguments(&self) -> String {
         let mut words = self.filters.clone();
         if !self.options.is_empty() {
             words.push("--".to_owned());
@@ -70,22 +70,22 @@ impl Selection {
 }
 
 /// Finds a step by its name on the command line, which has dashes instead of spaces.
-fn known_step(typed: Option<&String>) -> Result<String, Failure> {
-    let typed = typed.ok_or_else(|| Failure::new("`--only` needs the name of a step"))?;
+fn parse_step(typed: Option<&String>) -> Result<String, XtaskError> {
+    let typed = typed.ok_or_else(|| XtaskError::new("`--only` needs the name of a step"))?;
     let name = typed.replace('-', " ");
     if STEPS.iter().any(|step| step.name == name) {
         return Ok(name);
     }
-    Err(Failure::new(format!("there is no step `{typed}`; see `cargo xtask help`")))
+    Err(XtaskError::new(format!("there is no step `{typed}`; see `cargo xtask help`")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Selection, Failure> {
+    fn parse(line: &str) -> Result<StepSelection, XtaskError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Selection::parse(&words)
+        StepSelection::parse(&words)
     }
 
     fn steps(line: &str) -> Vec<&'static str> {
@@ -106,12 +106,12 @@ mod tests {
     fn a_failed_step_can_be_repeated_as_it_ran() {
         let selection = parse("journal --fast -- --no-capture").unwrap();
         assert_eq!(
-            selection.only("tests"),
+            selection.repeat_command("tests"),
             "cargo xtask test --only tests journal -- --no-capture"
         );
-        assert_eq!(selection.only("lint"), "cargo xtask test --only lint");
+        assert_eq!(selection.repeat_command("lint"), "cargo xtask test --only lint");
         for step in STEPS {
-            let again = selection.only(step.name);
+            let again = selection.repeat_command(step.name);
             assert!(
                 parse(again.trim_start_matches("cargo xtask test ")).unwrap().includes(step.name)
             );

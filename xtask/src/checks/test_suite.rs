@@ -4,48 +4,48 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::checks::{Progress, Selection};
-use crate::failure::Failure;
+use crate::checks::{CheckProgress, StepSelection};
+use crate::failure::XtaskError;
 use crate::postgres::ThrowAwayPostgres;
-use crate::program::{self, cargo};
+use crate::program::{self, cargo_command};
 use crate::workspace;
 
-pub(super) fn check(progress: &mut Progress) -> Result<(), Failure> {
+pub(super) fn check_tests(progress: &mut CheckProgress) -> Result<(), XtaskError> {
     let postgres = ThrowAwayPostgres::start()?;
     let references =
         std::env::temp_dir().join(format!("toolcrib-golden-files-{}", std::process::id()));
     std::fs::write(&references, "")?;
-    let result = run(&progress.selection, &postgres, &references);
-    let in_use = golden_files_in(&workspace::read(&references)?);
+    let result = run_tests(&progress.selection, &postgres, &references);
+    let in_use = golden_files_in(&workspace::read_file(&references)?);
     std::fs::remove_file(&references)?;
     result?;
-    progress.golden_files_in_use = progress.selection.all_tests().then_some(in_use);
+    progress.golden_files_in_use = progress.selection.includes_all_tests().then_some(in_use);
     Ok(())
 }
 
-fn run(
-    selection: &Selection,
+fn run_tests(
+    selection: &StepSelection,
     postgres: &ThrowAwayPostgres,
     references: &Path,
-) -> Result<(), Failure> {
-    program::run(with_environment(&mut tests(selection), postgres, references))?;
-    if !selection.all_tests() {
+) -> Result<(), XtaskError> {
+    program::run_command(with_environment(&mut test_command(selection), postgres, references))?;
+    if !selection.includes_all_tests() {
         println!("documentation tests are left out: only some tests were asked for");
         return Ok(());
     }
-    program::run(with_environment(
-        &mut cargo(&["test", "--workspace", "--doc"]),
+    program::run_command(with_environment(
+        &mut cargo_command(&["test", "--workspace", "--doc"]),
         postgres,
         references,
     ))
 }
 
-fn tests(selection: &Selection) -> Command {
-    let nextest = program::succeeds(&mut cargo(&["nextest", "--version"]));
+fn test_command(selection: &StepSelection) -> Command {
+    let nextest = program::run_succeeds(&mut cargo_command(&["nextest", "--version"]));
     let mut tests = if nextest {
-        cargo(&["nextest", "run", "--workspace"])
+        cargo_command(&["nextest", "run", "--workspace"])
     } else {
-        cargo(&["test", "--workspace", "--all-targets", "--"])
+        cargo_command(&["test", "--workspace", "--all-targets", "--"])
     };
     tests.args(&selection.filters).args(&selection.options);
     tests

@@ -5,34 +5,36 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::workspace;
 
 const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
-pub(super) fn check() -> Result<(), Failure> {
+pub(super) fn check_unused_dependencies() -> Result<(), XtaskError> {
     let mut complaints = Vec::new();
-    for file in workspace::files_below(workspace::root())? {
+    for file in workspace::files_below(workspace::workspace_root())? {
         if file.ends_with("Cargo.toml") {
-            complaints.extend(unused_in(&file)?);
+            complaints.extend(unused_dependencies(&file)?);
         }
     }
     if complaints.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(complaints.join("\n")))
+    Err(XtaskError::new(complaints.join("\n")))
 }
 
-fn unused_in(manifest: &Path) -> Result<Vec<String>, Failure> {
-    let dependencies = dependencies(&workspace::read(manifest)?);
-    let words = words_of_crate(manifest.parent().unwrap_or(manifest))?;
+fn unused_dependencies(manifest: &Path) -> Result<Vec<String>, XtaskError> {
+    let dependencies = declared_dependencies(&workspace::read_file(manifest)?);
+    let words = crate_words(manifest.parent().unwrap_or(manifest))?;
     let unused = dependencies.into_iter().filter(|name| !words.contains(&name.replace('-', "_")));
     Ok(unused
-        .map(|name| format!("{} names `{name}` and does not use it", workspace::shown(manifest)))
+        .map(|name| {
+            format!("{} names `{name}` and does not use it", workspace::relative_path(manifest))
+        })
         .collect())
 }
 
-fn words_of_crate(folder: &Path) -> Result<BTreeSet<String>, Failure> {
+fn crate_words(folder: &Path) -> Result<BTreeSet<String>, XtaskError> {
     let mut files = Vec::new();
     for place in ["src", "tests", "benches", "examples"] {
         files.extend(workspace::files_below(&folder.join(place))?);
@@ -43,12 +45,12 @@ fn words_of_crate(folder: &Path) -> Result<BTreeSet<String>, Failure> {
     });
     let mut words = BTreeSet::new();
     for file in files {
-        words.extend(words_of(&workspace::read(&file)?));
+        words.extend(code_words(&workspace::read_file(&file)?));
     }
     Ok(words)
 }
 
-fn words_of(code: &str) -> BTreeSet<String> {
+fn code_words(code: &str) -> BTreeSet<String> {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     let words = lines
         .flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric() && letter != '_'));
@@ -57,13 +59,13 @@ fn words_of(code: &str) -> BTreeSet<String> {
 
 /// Reads both forms: a line `name = …` or `name.workspace = true` in a section, and a section `[dependencies.name]`.
 /// Sections for one platform, `[target.….dependencies]`, count too.
-fn dependencies(manifest: &str) -> Vec<String> {
+fn declared_dependencies(manifest: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut inside = false;
     for line in manifest.lines().map(str::trim) {
-        if let Some(header) = header(line) {
-            inside = is_section(header);
-            let own = header.rsplit_once('.').filter(|(section, _)| is_section(section));
+        if let Some(header) = section_header(line) {
+            inside = is_dependency_section(header);
+            let own = header.rsplit_once('.').filter(|(section, _)| is_dependency_section(section));
             names.extend(own.map(|(_, name)| name.to_owned()));
             continue;
         }
@@ -75,12 +77,12 @@ fn dependencies(manifest: &str) -> Vec<String> {
     names
 }
 
-fn header(line: &str) -> Option<&str> {
+fn section_header(line: &str) -> Option<&str> {
     Some(line.strip_prefix('[')?.split_once(']')?.0)
 }
 
 /// Whether the section declares dependencies. `[workspace.dependencies]` does not: it only lists what members may use.
-fn is_section(header: &str) -> bool {
+fn is_dependency_section(header: &str) -> bool {
     let last = match header.rsplit_once('.') {
         Some((platform, last)) if platform.starts_with("target.") => last,
         _ => header,
@@ -122,7 +124,7 @@ mod tests {
             workspace = true
         "#;
         assert_eq!(
-            dependencies(manifest),
+            declared_dependencies(manifest),
             ["model", "tokio-postgres", "renamed", "insta", "libc", "nix"]
         );
     }
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn words_are_whole_and_exclude_comments() {
         let words =
-            words_of("// uses serde\nuse tokio_postgres::Client; let urls = serde_json!();");
+            code_words("// uses serde\nuse tokio_postgres::Client; let urls = serde_json!();");
         assert!(words.contains("tokio_postgres"));
         assert!(words.contains("serde_json"));
         assert!(!words.contains("serde"));

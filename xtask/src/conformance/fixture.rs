@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use crate::conformance::suite;
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::{program, setup, workspace};
 
 /// Startup timeout. The program is already built, so it only has to open a port.
-const START: Duration = Duration::from_secs(30);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
 
-const GREETING: &str = "listening on ";
+const URL_PREFIX: &str = "listening on ";
 
 pub(super) struct FixtureServer {
     process: Child,
@@ -23,22 +23,22 @@ pub(super) struct FixtureServer {
 }
 
 impl FixtureServer {
-    pub(super) fn start(rig: &OsStr, verbose: bool) -> Result<Self, Failure> {
-        setup::make_sure_of_system_programs()?;
+    pub(super) fn start(rig: &OsStr, verbose: bool) -> Result<Self, XtaskError> {
+        setup::ensure_system_programs()?;
         // The server dies with us, even if we are killed with SIGKILL.
-        let mut command = program::command("setpriv");
+        let mut command = program::new_command("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(rig).args(["fixture", "--port", "0"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         if !verbose {
-            fs::create_dir_all(suite::folder())?;
-            let log = suite::folder().join("fixture.log");
-            eprintln!("fixture: {}", workspace::shown(&log));
+            fs::create_dir_all(suite::results_folder())?;
+            let log = suite::results_folder().join("fixture.log");
+            eprintln!("fixture: {}", workspace::relative_path(&log));
             command.stderr(File::create(log)?);
         }
         let mut server = Self { process: command.spawn()?, url: String::new() };
         let stdout = server.process.stdout.take();
-        server.url = first_line(stdout).as_deref().and_then(url_in).ok_or_else(|| {
-            Failure::new(
+        server.url = first_line(stdout).as_deref().and_then(parse_url).ok_or_else(|| {
+            XtaskError::new(
                 "`rig fixture` did not begin with `listening on http://127.0.0.1:PORT/mcp`",
             )
         })?;
@@ -69,11 +69,11 @@ fn first_line(stdout: Option<ChildStdout>) -> Option<String> {
             io::copy(&mut stdout, &mut io::sink()).ok();
         }
     });
-    receiver.recv_timeout(START).ok()
+    receiver.recv_timeout(STARTUP_TIMEOUT).ok()
 }
 
-fn url_in(line: &str) -> Option<String> {
-    let url = line.trim_end().strip_prefix(GREETING)?;
+fn parse_url(line: &str) -> Option<String> {
+    let url = line.trim_end().strip_prefix(URL_PREFIX)?;
     url.starts_with("http://").then(|| url.to_owned())
 }
 
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn the_first_line_contains_the_url_of_the_server() {
         let url = "http://127.0.0.1:4711/mcp";
-        assert_eq!(url_in(&format!("listening on {url}\n")).as_deref(), Some(url));
-        assert_eq!(url_in(""), None);
-        assert_eq!(url_in("error: the port is taken"), None);
+        assert_eq!(parse_url(&format!("listening on {url}\n")).as_deref(), Some(url));
+        assert_eq!(parse_url(""), None);
+        assert_eq!(parse_url("error: the port is taken"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The scenarios that a protocol revision requires of servers and clients: the suite's `requirements/REVISION.yaml`.
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Requirements {
+pub(super) struct RevisionRequirements {
     pub(super) revision: &'static str,
     /// Required server scenarios; they determine the suite's exit code.
     pub(super) server: Vec<String>,
@@ -14,10 +14,10 @@ pub(super) struct Requirements {
     pub(super) client_others: Vec<String>,
 }
 
-impl Requirements {
+impl RevisionRequirements {
     /// Parses the two forms that these files use: a list of names, and a list of entries with a name and a leg.
-    pub(super) fn read(revision: &'static str, yaml: &str) -> Self {
-        let mut read = Self::nothing(revision);
+    pub(super) fn parse(revision: &'static str, yaml: &str) -> Self {
+        let mut read = Self::empty(revision);
         let mut section = "";
         let mut optional = "";
         for line in yaml.lines() {
@@ -43,27 +43,27 @@ impl Requirements {
         read
     }
 
-    fn nothing(revision: &'static str) -> Self {
+    fn empty(revision: &'static str) -> Self {
         let none = Vec::new;
         let (server, tasks, others) = (none(), none(), none());
         Self { revision, server, tasks, others, client: none(), client_others: none() }
     }
 
-    pub(super) fn asks_servers(&self) -> bool {
+    pub(super) fn has_server_scenarios(&self) -> bool {
         [&self.server, &self.tasks, &self.others].into_iter().any(|list| !list.is_empty())
     }
 
-    pub(super) fn asks_clients(&self) -> bool {
+    pub(super) fn has_client_scenarios(&self) -> bool {
         !self.client.is_empty() || !self.client_others.is_empty()
     }
 
     /// Removes all scenarios except `only`; returns whether it exists.
-    pub(super) fn keep(&mut self, only: &str) -> bool {
+    pub(super) fn retain_only(&mut self, only: &str) -> bool {
         let Self { server, tasks, others, client, client_others, .. } = self;
         for list in [server, tasks, others, client, client_others] {
             list.retain(|name| name == only);
         }
-        self.asks_servers() || self.asks_clients()
+        self.has_server_scenarios() || self.has_client_scenarios()
     }
 }
 
@@ -94,8 +94,8 @@ not_scored:
     reason: pending
 ";
 
-    fn read() -> Requirements {
-        Requirements::read("2025-11-25", YAML)
+    fn read() -> RevisionRequirements {
+        RevisionRequirements::parse("2025-11-25", YAML)
     }
 
     #[test]
@@ -113,9 +113,9 @@ not_scored:
     #[test]
     fn one_scenario_can_be_kept() {
         let mut read = read();
-        assert!(read.keep("ping"));
+        assert!(read.retain_only("ping"));
         assert_eq!((read.server.len(), read.tasks.len(), read.others.len()), (1, 0, 0));
-        assert!(read.asks_servers() && !read.asks_clients());
-        assert!(!read.keep("initialize"));
+        assert!(read.has_server_scenarios() && !read.has_client_scenarios());
+        assert!(!read.retain_only("initialize"));
     }
 }

@@ -5,18 +5,18 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::clients::NodeClients;
-use crate::conformance::requirements::Requirements;
-use crate::conformance::results::{self, Scenario};
-use crate::failure::Failure;
+use crate::conformance::requirements::RevisionRequirements;
+use crate::conformance::results::{self, ScenarioResult};
+use crate::failure::XtaskError;
 use crate::{program, workspace};
 
-pub(super) struct Suite {
+pub(super) struct ConformanceSuite {
     clients: NodeClients,
     verbose: bool,
 }
 
 /// What the suite tests.
-pub(super) enum Leg<'a> {
+pub(super) enum SuiteLeg<'a> {
     Server {
         url: &'a str,
     },
@@ -26,41 +26,44 @@ pub(super) enum Leg<'a> {
     },
 }
 
-impl Leg<'_> {
+impl SuiteLeg<'_> {
     fn name(&self) -> &'static str {
         match self {
-            Leg::Server { .. } => "server",
-            Leg::Client { .. } => "client",
+            SuiteLeg::Server { .. } => "server",
+            SuiteLeg::Client { .. } => "client",
         }
     }
 }
 
-impl Suite {
+impl ConformanceSuite {
     pub(super) fn new(clients: NodeClients, verbose: bool) -> Self {
         Self { clients, verbose }
     }
 
-    pub(super) fn requirements(&self, revision: &'static str) -> Result<Requirements, Failure> {
-        let file = self.package().join("requirements").join(revision).with_extension("yaml");
-        Ok(Requirements::read(revision, &workspace::read(&file)?))
+    pub(super) fn requirements(
+        &self,
+        revision: &'static str,
+    ) -> Result<RevisionRequirements, XtaskError> {
+        let file = self.package_folder().join("requirements").join(revision).with_extension("yaml");
+        Ok(RevisionRequirements::parse(revision, &workspace::read_file(&file)?))
     }
 
     /// Runs all scenarios of a revision, or one of them. The results come from its files; the exit code says less.
-    pub(super) fn run(
+    pub(super) fn run_revision(
         &self,
         revision: &str,
-        leg: &Leg<'_>,
+        leg: &SuiteLeg<'_>,
         only: Option<&str>,
-    ) -> Result<Vec<Scenario>, Failure> {
-        let folder = folder().join(revision).join(leg.name());
+    ) -> Result<Vec<ScenarioResult>, XtaskError> {
+        let folder = results_folder().join(revision).join(leg.name());
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        let mut suite = self.clients.command(&self.package().join("dist/index.js"));
+        let mut suite = self.clients.script_command(&self.package_folder().join("dist/index.js"));
         match leg {
-            Leg::Server { url } => suite.args(["server", "--url", url]),
-            Leg::Client { command } => suite.args(["client", "--command", command]),
+            SuiteLeg::Server { url } => suite.args(["server", "--url", url]),
+            SuiteLeg::Client { command } => suite.args(["client", "--command", command]),
         };
         suite.arg("--output-dir").arg(&folder);
         match only {
@@ -72,23 +75,23 @@ impl Suite {
         if self.verbose {
             suite.stdout(io::stderr());
         } else {
-            eprintln!("{revision} {}: {}", leg.name(), workspace::shown(&log));
+            eprintln!("{revision} {}: {}", leg.name(), workspace::relative_path(&log));
             let log = File::create(&log)?;
             suite.stdout(log.try_clone()?).stderr(log);
         }
-        program::status(&mut suite)?;
+        program::run_for_status(&mut suite)?;
         match leg {
-            Leg::Server { .. } => results::of_server(&folder),
-            Leg::Client { .. } => results::of_client(&folder),
+            SuiteLeg::Server { .. } => results::server_results(&folder),
+            SuiteLeg::Client { .. } => results::client_results(&folder),
         }
     }
 
-    fn package(&self) -> PathBuf {
-        self.clients.package("@modelcontextprotocol/conformance")
+    fn package_folder(&self) -> PathBuf {
+        self.clients.package_folder("@modelcontextprotocol/conformance")
     }
 }
 
 /// The folder of the suite's results and of the logs of suite and server.
-pub(super) fn folder() -> PathBuf {
-    workspace::root().join("target/conformance")
+pub(super) fn results_folder() -> PathBuf {
+    workspace::workspace_root().join("target/conformance")
 }

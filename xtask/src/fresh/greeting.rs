@@ -1,17 +1,17 @@
 //! The startup message of the demo: lines to paste into a second terminal.
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 
 /// The lines that a newcomer pastes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Greeting {
+pub(super) struct DemoStartupMessage {
     /// The line that exports the keys; all other lines need it.
     pub(super) exports: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<PastedLine>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct PastedLine {
     pub(super) command: String,
     /// The expected exit code. `explain` explains a tool that is not granted, for which it exits with 3.
     pub(super) exit_code: i32,
@@ -22,21 +22,21 @@ pub(super) fn is_last(line: &str) -> bool {
     line.trim_start().starts_with("# Done")
 }
 
-impl Greeting {
-    pub(super) fn read(said: &[String]) -> Result<Self, Failure> {
+impl DemoStartupMessage {
+    pub(super) fn parse(said: &[String]) -> Result<Self, XtaskError> {
         let lines = said.iter().map(|line| line.trim());
         let mut lines = lines.skip_while(|line| !line.starts_with("export "));
-        let exports = lines.next().ok_or_else(|| Failure::new("it greets without any key"))?;
+        let exports = lines.next().ok_or_else(|| XtaskError::new("it greets without any key"))?;
         let commands = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let lines: Vec<Line> = commands.map(Line::new).collect();
+        let lines: Vec<PastedLine> = commands.map(PastedLine::new).collect();
         if lines.is_empty() {
-            return Err(Failure::new("it greets without a line to paste"));
+            return Err(XtaskError::new("it greets without a line to paste"));
         }
         Ok(Self { exports: exports.to_owned(), lines })
     }
 }
 
-impl Line {
+impl PastedLine {
     fn new(command: &str) -> Self {
         let exit_code = if command.contains(" explain ") { 3 } else { 0 };
         Self { command: command.to_owned(), exit_code }
@@ -70,7 +70,7 @@ Paste into another terminal, line by line:
 
     #[test]
     fn commands_are_the_lines_without_comments() {
-        let greeting = Greeting::read(&said(SAID)).unwrap();
+        let greeting = DemoStartupMessage::parse(&said(SAID)).unwrap();
         assert_eq!(greeting.exports, "export COOK=a WAITER=b ADMIN=c");
         let codes: Vec<i32> = greeting.lines.iter().map(|line| line.exit_code).collect();
         assert_eq!(codes, [0, 3]);
@@ -80,7 +80,9 @@ Paste into another terminal, line by line:
 
     #[test]
     fn a_startup_message_without_lines_to_paste_is_a_failure() {
-        assert!(Greeting::read(&said("toolcrib serves on http://127.0.0.1:8080")).is_err());
-        assert!(Greeting::read(&said("  export COOK=a\n  # Done")).is_err());
+        assert!(
+            DemoStartupMessage::parse(&said("toolcrib serves on http://127.0.0.1:8080")).is_err()
+        );
+        assert!(DemoStartupMessage::parse(&said("  export COOK=a\n  # Done")).is_err());
     }
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::failure::Failure;
-use crate::fresh::running::Running;
+use crate::failure::XtaskError;
+use crate::fresh::running::RunningCommand;
 use crate::{program, workspace};
 
 /// The toolchain of a newcomer, without other programs that `cargo install` put into the same folder.
@@ -28,7 +28,7 @@ const TOOLCHAIN: [&str; 8] = [
 ];
 
 /// Variables that configure network access; no other variables are passed on.
-const WAYS_OUT: [&str; 16] = [
+const NETWORK_VARIABLES: [&str; 16] = [
     "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -47,7 +47,7 @@ const WAYS_OUT: [&str; 16] = [
     "SSL_CERT_FILE",
 ];
 
-const COPYING_MAY_TAKE: Duration = Duration::from_mins(10);
+const COPY_TIMEOUT: Duration = Duration::from_mins(10);
 
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -59,28 +59,28 @@ const WATCHDOG: &str = r#"
     if [ -n "$1" ]; then rm -rf -- "$1"; fi
 "#;
 
-pub(super) struct Machine {
+pub(super) struct CleanMachine {
     folder: PathBuf,
     watchdog: Child,
 }
 
-impl Machine {
-    pub(super) fn make(keep: bool) -> Result<Self, Failure> {
+impl CleanMachine {
+    pub(super) fn create(keep: bool) -> Result<Self, XtaskError> {
         let name = format!("toolcrib-fresh-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder)?;
         let removed = if keep { Path::new("") } else { folder.as_path() };
-        let mut watchdog = program::command("/bin/sh");
+        let mut watchdog = program::new_command("/bin/sh");
         watchdog.args(["-c", WATCHDOG, "watchdog"]).arg(removed);
         // Use a separate process group: Ctrl-C must stop us, not the watchdog that cleans up after us.
         let watchdog = watchdog.process_group(0).stdin(Stdio::piped()).spawn()?;
         let machine = Self { folder, watchdog };
-        machine.furnish()?;
+        machine.populate()?;
         Ok(machine)
     }
 
     /// Provides an empty home, the toolchain, and the package cache, so that packages need not be downloaded again.
-    fn furnish(&self) -> Result<(), Failure> {
+    fn populate(&self) -> Result<(), XtaskError> {
         for name in ["home", "bin", "cargo"] {
             fs::create_dir(self.folder.join(name))?;
         }
@@ -90,19 +90,19 @@ impl Machine {
                 symlink(found, self.folder.join("bin").join(name))?;
             }
         }
-        let cargo = of_home("CARGO_HOME", ".cargo");
+        let cargo = home_folder("CARGO_HOME", ".cargo");
         for name in ["config", "config.toml", "registry/cache", "registry/index"] {
-            copy(&cargo.join(name), &self.folder.join("cargo").join(name))?;
+            copy_folder(&cargo.join(name), &self.folder.join("cargo").join(name))?;
         }
         Ok(())
     }
 
-    pub(super) fn clone_workspace(&self) -> Result<(), Failure> {
-        let mut git = program::command("git");
+    pub(super) fn clone_workspace(&self) -> Result<(), XtaskError> {
+        let mut git = program::new_command("git");
         git.args(["clone", "--quiet", "--no-hardlinks"])
-            .arg(workspace::root())
+            .arg(workspace::workspace_root())
             .arg(self.checkout());
-        Running::start(&mut git)?.end_with(0, COPYING_MAY_TAKE)
+        RunningCommand::start(&mut git)?.expect_exit_code(0, COPY_TIMEOUT)
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -114,48 +114,49 @@ impl Machine {
         self.folder.join("toolcrib")
     }
 
-    pub(super) fn megabytes(&self) -> Result<u64, Failure> {
-        let said = program::output(program::command("du").arg("-sm").arg(&self.folder))?;
+    pub(super) fn megabytes(&self) -> Result<u64, XtaskError> {
+        let said =
+            program::run_for_output(program::new_command("du").arg("-sm").arg(&self.folder))?;
         let number = said.split_whitespace().next().and_then(|number| number.parse().ok());
-        number.ok_or_else(|| Failure::new(format!("`du` said `{said}`")))
+        number.ok_or_else(|| XtaskError::new(format!("`du` said `{said}`")))
     }
 
     /// Runs one command as typed while `work` uses it. Meanwhile the watchdog knows its process group.
-    pub(super) fn attend<T>(
+    pub(super) fn run_with<T>(
         &self,
         command: &str,
-        work: impl FnOnce(&mut Running) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(&mut RunningCommand) -> Result<T, XtaskError>,
+    ) -> Result<T, XtaskError> {
         // `exec` replaces the shell, so that signals reach the program itself.
         let mut running = self.start_script(&format!("exec {command}"))?;
-        self.tell_watchdog(&running.group().to_string())?;
+        self.set_watched_group(&running.group().to_string())?;
         let result = work(&mut running);
         drop(running);
         // Clear the id: the system may reuse it for a different group.
-        self.tell_watchdog("")?;
+        self.set_watched_group("")?;
         result
     }
 
-    fn tell_watchdog(&self, group: &str) -> Result<(), Failure> {
+    fn set_watched_group(&self, group: &str) -> Result<(), XtaskError> {
         let pipe = self.watchdog.stdin.as_ref();
-        let mut pipe = pipe.ok_or_else(|| Failure::new("the watchdog does not listen"))?;
+        let mut pipe = pipe.ok_or_else(|| XtaskError::new("the watchdog does not listen"))?;
         Ok(writeln!(pipe, "{group}")?)
     }
 
     /// Starts a short-lived script.
-    pub(super) fn start_script(&self, lines: &str) -> Result<Running, Failure> {
-        let mut shell = program::command("/bin/sh");
+    pub(super) fn start_script(&self, lines: &str) -> Result<RunningCommand, XtaskError> {
+        let mut shell = program::new_command("/bin/sh");
         shell.args(["-c", lines]).current_dir(self.checkout());
         self.set_environment(&mut shell);
-        Running::start(&mut shell)
+        RunningCommand::start(&mut shell)
     }
 
     fn set_environment(&self, command: &mut Command) {
         let path = format!("{}:{SYSTEM_PATH}", self.folder.join("bin").display());
         command.env_clear().env("PATH", path).env("HOME", self.folder.join("home"));
         command.env("CARGO_HOME", self.folder.join("cargo"));
-        command.env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"));
-        for name in WAYS_OUT {
+        command.env("RUSTUP_HOME", home_folder("RUSTUP_HOME", ".rustup"));
+        for name in NETWORK_VARIABLES {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
@@ -163,7 +164,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for CleanMachine {
     fn drop(&mut self) {
         drop(self.watchdog.stdin.take());
         if let Err(error) = self.watchdog.wait() {
@@ -173,7 +174,7 @@ impl Drop for Machine {
 }
 
 /// The folder in a variable, or the folder `name` in the home.
-fn of_home(variable: &str, name: &str) -> PathBuf {
+fn home_folder(variable: &str, name: &str) -> PathBuf {
     match std::env::var_os(variable) {
         Some(folder) => folder.into(),
         None => PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(name),
@@ -181,13 +182,13 @@ fn of_home(variable: &str, name: &str) -> PathBuf {
 }
 
 /// Copies instead of linking: cargo locks its home, and processes that use the original must not block this one.
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_folder(from: &Path, to: &Path) -> Result<(), XtaskError> {
     if !from.exists() {
         return Ok(());
     }
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }
-    Running::start(program::command("cp").arg("-r").arg(from).arg(to))?
-        .end_with(0, COPYING_MAY_TAKE)
+    RunningCommand::start(program::new_command("cp").arg("-r").arg(from).arg(to))?
+        .expect_exit_code(0, COPY_TIMEOUT)
 }

@@ -6,25 +6,25 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::failure::Failure;
+use crate::failure::XtaskError;
 use crate::program;
 
 /// Interval between checks for its end.
-const BETWEEN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running command. Dropping it kills its whole process group.
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts the command. Its output is printed, and also queued for `read_until`.
-    pub(super) fn start(command: &mut Command) -> Result<Self, Failure> {
+    pub(super) fn start(command: &mut Command) -> Result<Self, XtaskError> {
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
-        let stdout = child.stdout.take().ok_or_else(|| Failure::new("there is no output"))?;
-        Ok(Self { child, lines: shown(stdout) })
+        let stdout = child.stdout.take().ok_or_else(|| XtaskError::new("there is no output"))?;
+        Ok(Self { child, lines: print_and_queue(stdout) })
     }
 
     pub(super) fn group(&self) -> u32 {
@@ -36,14 +36,14 @@ impl Running {
         &mut self,
         is_last: fn(&str) -> bool,
         limit: Duration,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>, XtaskError> {
         let deadline = Instant::now() + limit;
         let mut lines = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left).map_err(|error| match error {
-                RecvTimeoutError::Timeout => too_late(limit),
-                RecvTimeoutError::Disconnected => Failure::new("it ended before it was there"),
+                RecvTimeoutError::Timeout => timeout_error(limit),
+                RecvTimeoutError::Disconnected => XtaskError::new("it ended before it was there"),
             })?;
             let last = is_last(&line);
             lines.push(line);
@@ -53,44 +53,50 @@ impl Running {
         }
     }
 
-    pub(super) fn end_with(&mut self, exit_code: i32, limit: Duration) -> Result<(), Failure> {
-        let status = self.wait(limit)?;
+    pub(super) fn expect_exit_code(
+        &mut self,
+        exit_code: i32,
+        limit: Duration,
+    ) -> Result<(), XtaskError> {
+        let status = self.wait_for_exit(limit)?;
         if status.code() == Some(exit_code) {
             return Ok(());
         }
-        Err(Failure::new(format!("it ended with {status}, not with {exit_code}")))
+        Err(XtaskError::new(format!("it ended with {status}, not with {exit_code}")))
     }
 
     /// Sends SIGTERM, as a service manager does, and expects exit code 0.
-    pub(super) fn stop_within(&mut self, limit: Duration) -> Result<(), Failure> {
-        program::run(program::command("kill").args(["-TERM", &self.group().to_string()]))?;
-        self.end_with(0, limit)
+    pub(super) fn stop_within(&mut self, limit: Duration) -> Result<(), XtaskError> {
+        program::run_command(
+            program::new_command("kill").args(["-TERM", &self.group().to_string()]),
+        )?;
+        self.expect_exit_code(0, limit)
     }
 
-    fn wait(&mut self, limit: Duration) -> Result<ExitStatus, Failure> {
+    fn wait_for_exit(&mut self, limit: Duration) -> Result<ExitStatus, XtaskError> {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
             if deadline <= Instant::now() {
-                return Err(too_late(limit));
+                return Err(timeout_error(limit));
             }
-            std::thread::sleep(BETWEEN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let group = format!("-{}", self.group());
         // Ignore the result: if the command ended properly, the group is empty and `kill` fails.
-        program::succeeds(program::command("kill").args(["-KILL", "--", &group]));
+        program::run_succeeds(program::new_command("kill").args(["-KILL", "--", &group]));
         drop(self.child.wait());
     }
 }
 
-fn shown(stdout: ChildStdout) -> Receiver<String> {
+fn print_and_queue(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -102,8 +108,8 @@ fn shown(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-fn too_late(limit: Duration) -> Failure {
-    Failure::new(format!("it was not done after {} s", limit.as_secs()))
+fn timeout_error(limit: Duration) -> XtaskError {
+    XtaskError::new(format!("it was not done after {} s", limit.as_secs()))
 }
 
 #[cfg(test)]
@@ -112,8 +118,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    fn running(script: &str) -> Running {
-        Running::start(program::command("/bin/sh").args(["-c", script])).unwrap()
+    fn running(script: &str) -> RunningCommand {
+        RunningCommand::start(program::new_command("/bin/sh").args(["-c", script])).unwrap()
     }
 
     #[test]
@@ -128,9 +134,9 @@ mod tests {
     #[test]
     fn a_command_that_ends_early_late_or_with_the_wrong_code_fails() {
         assert!(running("echo one").read_until(|line| line == "two", SOON).is_err());
-        assert!(running("sleep 60").end_with(0, Duration::from_millis(100)).is_err());
-        assert!(running("exit 3").end_with(0, SOON).is_err());
-        running("exit 3").end_with(3, SOON).unwrap();
+        assert!(running("sleep 60").expect_exit_code(0, Duration::from_millis(100)).is_err());
+        assert!(running("exit 3").expect_exit_code(0, SOON).is_err());
+        running("exit 3").expect_exit_code(3, SOON).unwrap();
     }
 
     #[test]
@@ -143,7 +149,7 @@ mod tests {
         let is_there = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
         let deadline = Instant::now() + SOON;
         while is_there() && Instant::now() < deadline {
-            std::thread::sleep(BETWEEN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         assert!(!is_there());
     }

@@ -5,36 +5,36 @@ use model::Digest;
 use serde_json::Value;
 
 /// Longest key in bytes that is not replaced by its SHA-256.
-const KEPT_WHOLE: usize = 256;
+const MAX_PLAIN_LENGTH: usize = 256;
 
 /// The cache key of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key(Box<[u8]>);
+pub struct GrantKey(Box<[u8]>);
 
-impl Key {
-    pub(super) fn of<'a>(claims: impl Iterator<Item = Option<&'a Value>>) -> Self {
-        let mut text = Vec::with_capacity(KEPT_WHOLE);
+impl GrantKey {
+    pub(super) fn from_claims<'a>(claims: impl Iterator<Item = Option<&'a Value>>) -> Self {
+        let mut text = Vec::with_capacity(MAX_PLAIN_LENGTH);
         for claim in claims {
             match claim {
                 None => text.push(b'-'),
-                Some(value) => write(&mut text, value),
+                Some(value) => encode_value(&mut text, value),
             }
         }
-        if KEPT_WHOLE < text.len() {
+        if MAX_PLAIN_LENGTH < text.len() {
             // No plain key starts with this byte.
-            text = [&b"#"[..], Digest::of(&text).as_bytes()].concat();
+            text = [&b"#"[..], Digest::of_bytes(&text).as_bytes()].concat();
         }
         Self(text.into())
     }
 
     /// Memory use in bytes.
-    pub fn size(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         self.0.len()
     }
 }
 
 /// Writes type and length before the content, so different values never have the same encoding.
-fn write(text: &mut Vec<u8>, value: &Value) {
+fn encode_value(text: &mut Vec<u8>, value: &Value) {
     let mut sized = |mark: u8, size: usize| {
         text.push(mark);
         text.extend_from_slice(&(size as u64).to_le_bytes());
@@ -54,14 +54,14 @@ fn write(text: &mut Vec<u8>, value: &Value) {
         }
         Value::Array(elements) => {
             sized(b'[', elements.len());
-            elements.iter().for_each(|element| write(text, element));
+            elements.iter().for_each(|element| encode_value(text, element));
         }
         Value::Object(members) => {
             sized(b'{', members.len());
             for (name, member) in members {
                 text.extend_from_slice(&(name.len() as u64).to_le_bytes());
                 text.extend_from_slice(name.as_bytes());
-                write(text, member);
+                encode_value(text, member);
             }
         }
     }
@@ -74,8 +74,8 @@ mod tests {
 
     use super::*;
 
-    fn key(claims: &[Option<Value>]) -> Key {
-        Key::of(claims.iter().map(Option::as_ref))
+    fn key(claims: &[Option<Value>]) -> GrantKey {
+        GrantKey::from_claims(claims.iter().map(Option::as_ref))
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
@@ -109,6 +109,6 @@ mod tests {
         let long = |end: &str| key(&[Some(json!(format!("{}{end}", "x".repeat(1000))))]);
         assert_eq!(long("a"), long("a"));
         assert_ne!(long("a"), long("b"));
-        assert!(long("a").size() < 64);
+        assert!(long("a").memory_size() < 64);
     }
 }

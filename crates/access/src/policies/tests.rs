@@ -64,7 +64,7 @@ fn resolve<'a>(
     policies: impl Iterator<Item = (&'a PolicyId, &'a PolicyRules)>,
     claims: &Claims,
 ) -> Grant {
-    Policies::compile(policies).resolve(claims)
+    PolicySet::compile(policies).resolve_grant(claims)
 }
 
 /// Granted groups and matching policies, as text.
@@ -157,8 +157,8 @@ proptest! {
     #[test]
     fn a_grant_equals_that_of_the_oracle(written in any_policies(), agent in any_claims()) {
         let policies = policies(&written);
-        let compiled = Policies::compile(policies.iter());
-        let grant = compiled.resolve(&claims(&agent));
+        let compiled = PolicySet::compile(policies.iter());
+        let grant = compiled.resolve_grant(&claims(&agent));
         prop_assert_eq!(shown(&grant), oracle(&written, &agent));
     }
 
@@ -167,10 +167,10 @@ proptest! {
         written in any_policies(), one in any_claims(), two in any_claims(),
     ) {
         let policies = policies(&written);
-        let compiled = Policies::compile(policies.iter());
+        let compiled = PolicySet::compile(policies.iter());
         let (one, two) = (claims(&one), claims(&two));
-        if compiled.key(&one) == compiled.key(&two) {
-            prop_assert_eq!(compiled.resolve(&one), compiled.resolve(&two));
+        if compiled.grant_key(&one) == compiled.grant_key(&two) {
+            prop_assert_eq!(compiled.resolve_grant(&one), compiled.resolve_grant(&two));
         }
     }
 
@@ -241,8 +241,8 @@ fn the_key_contains_only_claims_that_policies_read() {
         "matchers": [{"claim": "realm.roles", "operator": "contains", "value": "a"}],
     });
     let policies = ById::from([(id(0), serde_json::from_value(rules).unwrap())]);
-    let policies = Policies::compile(policies.iter());
-    let key = |claims: Value| policies.key(&serde_json::from_value(claims).unwrap());
+    let policies = PolicySet::compile(policies.iter());
+    let key = |claims: Value| policies.grant_key(&serde_json::from_value(claims).unwrap());
     let first = key(json!({"realm": {"roles": ["a"]}, "iat": 1}));
     assert_eq!(first, key(json!({"iat": 2, "jti": "x", "realm": {"roles": ["a"]}})));
     assert_ne!(first, key(json!({"realm": {"roles": ["b"]}})));

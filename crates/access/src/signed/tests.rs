@@ -7,20 +7,20 @@ use serde_json::json;
 use super::*;
 use crate::signer::{RSA, Signer, encode, jwks};
 
-const ALL: [Algorithm; 13] = [
-    Algorithm::RS256,
-    Algorithm::RS384,
-    Algorithm::RS512,
-    Algorithm::PS256,
-    Algorithm::PS384,
-    Algorithm::PS512,
-    Algorithm::ES256,
-    Algorithm::ES384,
-    Algorithm::ES512,
-    Algorithm::EdDSA,
-    Algorithm::HS256,
-    Algorithm::HS384,
-    Algorithm::HS512,
+const ALL: [JwsAlgorithm; 13] = [
+    JwsAlgorithm::RS256,
+    JwsAlgorithm::RS384,
+    JwsAlgorithm::RS512,
+    JwsAlgorithm::PS256,
+    JwsAlgorithm::PS384,
+    JwsAlgorithm::PS512,
+    JwsAlgorithm::ES256,
+    JwsAlgorithm::ES384,
+    JwsAlgorithm::ES512,
+    JwsAlgorithm::EdDSA,
+    JwsAlgorithm::HS256,
+    JwsAlgorithm::HS384,
+    JwsAlgorithm::HS512,
 ];
 
 fn keys(signer: &Signer) -> KeySet {
@@ -80,7 +80,7 @@ fn a_public_key_is_never_used_as_a_secret() {
                 for header in [json!({"alg": algorithm}), json!({"alg": algorithm, "kid": "k"})] {
                     let text = attacker.token(&header, &json!({}));
                     assert_eq!(verified(&text, &set), Err(TokenError::WrongKey));
-                    let allowed = verify_signature(&text, &set, &Algorithm::DEFAULT);
+                    let allowed = verify_signature(&text, &set, &JwsAlgorithm::DEFAULT);
                     assert_eq!(allowed, Err(TokenError::Algorithm));
                 }
             }
@@ -111,7 +111,7 @@ fn keys_in_or_referenced_by_the_header_are_ignored() {
 #[test]
 fn only_allowed_algorithms_are_accepted() {
     let text = RSA.token(&json!({"alg": "RS256"}), &json!({}));
-    let allowed = [Algorithm::PS256, Algorithm::RS512];
+    let allowed = [JwsAlgorithm::PS256, JwsAlgorithm::RS512];
     assert_eq!(verify_signature(&text, &keys(&RSA), &allowed), Err(TokenError::Algorithm));
     // The padding is that of the algorithm; the signer does not choose it.
     let [_, payload, signature] = parts(&text);
@@ -218,7 +218,7 @@ fn a_malformed_signature_is_rejected() {
     let text = signer.text(r#"{"alg":"ES256"}"#, b"{}");
     let [header, payload, signature] = parts(&text);
     let input = format!("{header}.{payload}");
-    let whole = decode(signature).unwrap();
+    let whole = decode_part(signature).unwrap();
     let der = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
     let der_set = {
         let point = aws_lc_rs::signature::KeyPair::public_key(&der).as_ref().to_vec();
@@ -254,7 +254,7 @@ fn a_malformed_signature_is_rejected() {
 fn an_rsa_signature_must_have_the_length_of_the_key() {
     let text = RSA.text(r#"{"alg":"RS256"}"#, b"{}");
     let [header, payload, signature] = parts(&text);
-    let whole = decode(signature).unwrap();
+    let whole = decode_part(signature).unwrap();
     for wrong in
         [&whole[..255], &[&whole[..], &[0]].concat(), &[&[0], &whole[..]].concat(), &[0; 256]]
     {

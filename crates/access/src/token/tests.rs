@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::signer::{Signer, jwks};
-use crate::{Algorithm, TokenType};
+use crate::{JwsAlgorithm, TokenType};
 
 const ISSUER: &str = "https://id.example";
 const AUDIENCE: &str = "https://gw.example.com/mcp";
@@ -30,16 +30,20 @@ impl World {
         Self { issuer: world.issuer.clone().with_token_type(TokenType::Any), ..world }
     }
 
-    fn verify(&self, text: &str) -> Result<Verified, TokenError> {
-        Token::parse(text)?.verify(&self.issuer, &self.keys, Timestamp::from_second(NOW).unwrap())
+    fn verify(&self, text: &str) -> Result<VerifiedToken, TokenError> {
+        UnverifiedToken::parse(text)?.verify(
+            &self.issuer,
+            &self.keys,
+            Timestamp::from_second(NOW).unwrap(),
+        )
     }
 
     /// Verifies a valid token with these claims changed; `null` removes a claim.
-    fn with(&self, changed: Value) -> Result<Verified, TokenError> {
+    fn with(&self, changed: Value) -> Result<VerifiedToken, TokenError> {
         self.with_type(json!("at+jwt"), changed)
     }
 
-    fn with_type(&self, media_type: Value, changed: Value) -> Result<Verified, TokenError> {
+    fn with_type(&self, media_type: Value, changed: Value) -> Result<VerifiedToken, TokenError> {
         let mut header = json!({"alg": "ES256", "kid": "k"});
         if !media_type.is_null() {
             header["typ"] = media_type;
@@ -52,7 +56,7 @@ impl World {
         self.verify(&self.signer.token(&header, &Value::Object(claims)))
     }
 
-    fn payload(&self, payload: &[u8]) -> Result<Verified, TokenError> {
+    fn payload(&self, payload: &[u8]) -> Result<VerifiedToken, TokenError> {
         self.verify(&self.signer.text(r#"{"alg":"ES256","typ":"at+jwt"}"#, payload))
     }
 }
@@ -64,7 +68,7 @@ fn claims() -> Value {
     })
 }
 
-fn malformed(claim: &'static str) -> impl Fn(&Result<Verified, TokenError>) -> bool {
+fn malformed(claim: &'static str) -> impl Fn(&Result<VerifiedToken, TokenError>) -> bool {
     move |result| matches!(result, Err(TokenError::Claim { claim: named, .. }) if *named == claim)
 }
 
@@ -80,7 +84,7 @@ fn a_valid_token_returns_its_claims() {
 fn an_unverified_token_only_tells_its_issuer() {
     let world = World::new();
     let text = world.signer.token(&json!({"alg": "ES256"}), &json!({"iss": "someone", "exp": "x"}));
-    let mut token = Token::parse(&text).unwrap();
+    let mut token = UnverifiedToken::parse(&text).unwrap();
     assert_eq!(token.issuer(), "someone");
     let now = Timestamp::from_second(NOW).unwrap();
     let refused = token.verify(&world.issuer, &world.keys, now);
@@ -178,9 +182,9 @@ fn clocks_may_differ_by_a_minute() {
     assert_eq!(world.with(json!({"exp": 0})), Err(TokenError::Expired));
     for claim in ["nbf", "iat"] {
         assert!(world.with(json!({claim: NOW + 59})).is_ok());
-        assert_eq!(world.with(json!({claim: NOW + 61})), Err(TokenError::NotYet));
+        assert_eq!(world.with(json!({claim: NOW + 61})), Err(TokenError::NotYetValid));
     }
-    assert_eq!(world.with(json!({"iat": NOW + 600})), Err(TokenError::NotYet));
+    assert_eq!(world.with(json!({"iat": NOW + 600})), Err(TokenError::NotYetValid));
     assert!(world.with(json!({"iat": null, "nbf": null})).is_ok());
 }
 
@@ -191,7 +195,7 @@ fn the_skew_can_be_set() {
     let world = World { issuer, ..world };
     assert!(world.with(json!({"exp": NOW + 1})).is_ok());
     assert_eq!(world.with(json!({"exp": NOW})), Err(TokenError::Expired));
-    assert_eq!(world.with(json!({"nbf": NOW + 1})), Err(TokenError::NotYet));
+    assert_eq!(world.with(json!({"nbf": NOW + 1})), Err(TokenError::NotYetValid));
 }
 
 #[test]
@@ -204,7 +208,7 @@ fn by_default_only_the_type_at_jwt_is_accepted() {
         [json!(null), json!("JWT"), json!("jwt"), json!("logout+jwt"), json!("dpop+jwt"), json!("")]
     {
         let refused = world.with_type(other.clone(), json!({}));
-        assert!(matches!(refused, Err(TokenError::Type { .. })), "{other}");
+        assert!(matches!(refused, Err(TokenError::WrongTokenType { .. })), "{other}");
     }
 }
 
@@ -215,7 +219,7 @@ fn with_any_type_the_claims_must_be_those_of_an_access_token() {
     for media_type in [json!(null), json!("JWT"), json!("jwt"), json!("at+jwt")] {
         assert!(world.with_type(media_type.clone(), json!({})).is_ok(), "{media_type}");
         let refused = world.with_type(media_type, bare.clone());
-        assert!(matches!(refused, Err(TokenError::Type { .. })));
+        assert!(matches!(refused, Err(TokenError::WrongTokenType { .. })));
     }
     for one in ["scope", "scp", "client_id", "azp"] {
         let mut only = bare.clone();
@@ -230,7 +234,7 @@ fn with_any_type_the_claims_must_be_those_of_an_access_token() {
         json!({"typ": "Refresh"}),
     ] {
         let refused = world.with_type(json!("JWT"), other.clone());
-        assert!(matches!(refused, Err(TokenError::Type { .. })), "{other}");
+        assert!(matches!(refused, Err(TokenError::WrongTokenType { .. })), "{other}");
     }
     for other in ["logout+jwt", "dpop+jwt", "secevent+jwt"] {
         assert!(world.with_type(json!(other), json!({})).is_err(), "{other}");
@@ -288,7 +292,7 @@ fn claims_are_one_object_without_a_duplicate() {
 #[test]
 fn an_issuer_accepts_only_its_own_algorithms() {
     let world = World::new();
-    let issuer = world.issuer.clone().with_algorithms(vec![Algorithm::EdDSA]).unwrap();
+    let issuer = world.issuer.clone().with_algorithms(vec![JwsAlgorithm::EdDSA]).unwrap();
     let world = World { issuer, ..world };
     assert_eq!(world.with(json!({})), Err(TokenError::Algorithm));
 }
@@ -297,7 +301,7 @@ fn an_issuer_accepts_only_its_own_algorithms() {
 fn a_secret_works_where_it_is_configured() {
     let secret = vec![9; 32];
     let issuer = Issuer::new(ISSUER, [AUDIENCE]).unwrap();
-    let issuer = issuer.with_algorithms(vec![Algorithm::HS256]).unwrap();
+    let issuer = issuer.with_algorithms(vec![JwsAlgorithm::HS256]).unwrap();
     let keys = KeySet::from_secret(&secret).unwrap();
     let header = json!({"alg": "HS256", "typ": "at+jwt"});
     let world = World { signer: Signer::Secret(secret), keys, issuer };

@@ -117,7 +117,7 @@ impl Signer {
         key.public_key().as_ref()[9..][..256].to_vec()
     }
 
-    /// The public key as SubjectPublicKeyInfo (DER).
+    /// The public key as `SubjectPublicKeyInfo` (DER).
     pub(crate) fn der(&self) -> Vec<u8> {
         let der: PublicKeyX509Der<'_> = match self {
             Self::Rsa(key) => key.public_key().as_der().unwrap(),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn result(expression: &str) -> String {
-    let given = calculate(&Arguments { expression: expression.to_owned() });
+    let given = calculate(&CalculateArguments { expression: expression.to_owned() });
     given.map_or_else(|error| error, |given| given["result"].as_str().unwrap().to_owned())
 }
 
@@ -38,12 +38,12 @@ fn results_are_exact() {
 
 #[test]
 fn a_number_with_infinite_digits_is_also_given_as_a_fraction() {
-    let given = calculate(&Arguments { expression: "1/3".to_owned() }).unwrap();
+    let given = calculate(&CalculateArguments { expression: "1/3".to_owned() }).unwrap();
     assert_eq!(
         given,
         json!({"result": "0.333333333333333333333333333333", "exact": false, "fraction": "1/3"})
     );
-    let root = calculate(&Arguments { expression: "sqrt(2)".to_owned() }).unwrap();
+    let root = calculate(&CalculateArguments { expression: "sqrt(2)".to_owned() }).unwrap();
     assert_eq!((&root["exact"], root.get("fraction")), (&json!(false), None));
     assert!(root["result"].as_str().unwrap().starts_with("1.4142135623730950488016887242"));
     assert!(

@@ -4,28 +4,30 @@
 use std::collections::HashMap;
 
 use super::{Catalog, CommandError};
-use crate::command::{Command, Decision};
-use crate::fold::Fold;
-use crate::journal::{Append, Appended, Context, Position, StreamAppend, StreamName};
+use crate::command::{Command, CommandDecision};
+use crate::fold::SnapshotFold;
+use crate::journal::{
+    AppendOutcome, AppendRequest, ChangeContext, Position, StreamAppend, StreamName,
+};
 use crate::snapshot::Snapshot;
 
 /// The outcome that commands would have: their events with the expected stream versions, and the resulting snapshot.
-pub struct Supposed {
+pub struct CommandPlan {
     /// The snapshot after these commands.
     pub snapshot: Snapshot,
-    step: Decision,
+    step: CommandDecision,
 }
 
 /// A command of a batch was refused, so none is executed.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub struct RefusedAt {
+pub struct RefusedCommand {
     /// Index of the refused command, from 0.
     pub number: usize,
     pub error: CommandError,
 }
 
-impl Supposed {
+impl CommandPlan {
     /// True if the commands change nothing.
     pub fn is_empty(&self) -> bool {
         self.step.streams.is_empty()
@@ -39,68 +41,69 @@ impl Supposed {
 
 impl Catalog {
     /// Decides these commands one after the other and returns the result. Nothing is stored.
-    pub async fn suppose(
+    pub async fn plan_commands(
         &self,
         snapshot: &Snapshot,
         commands: &[Command],
-    ) -> Result<Supposed, RefusedAt> {
-        let mut fold = Fold::from(snapshot.clone());
-        let mut together = Together::default();
+    ) -> Result<CommandPlan, RefusedCommand> {
+        let mut fold = SnapshotFold::from(snapshot.clone());
+        let mut together = MergedDecisions::default();
         for (number, command) in commands.iter().enumerate() {
-            let refused = |error: CommandError| RefusedAt { number, error };
+            let refused = |error: CommandError| RefusedCommand { number, error };
             let decision =
                 command.decide(fold.snapshot()).map_err(|error| refused(error.into()))?;
-            fold.suppose(&decision);
-            together.add(decision);
+            fold.apply_decision(&decision);
+            together.add_decision(decision);
             // Groups and policies take effect at once; tools only after the fold has placed them.
             if fold.has_touched_tools() {
-                let settled = fold.settle(&*self.shared.journal, &self.shared.recent).await;
+                let settled =
+                    fold.derive_state(&*self.shared.journal, &self.shared.recent_documents).await;
                 settled.map_err(|error| refused(error.into()))?;
             }
         }
-        let settled = fold.settle(&*self.shared.journal, &self.shared.recent).await;
+        let settled = fold.derive_state(&*self.shared.journal, &self.shared.recent_documents).await;
         let number = commands.len().saturating_sub(1);
-        settled.map_err(|error| RefusedAt { number, error: error.into() })?;
-        Ok(Supposed { snapshot: fold.snapshot().clone(), step: together.step })
+        settled.map_err(|error| RefusedCommand { number, error: error.into() })?;
+        Ok(CommandPlan { snapshot: fold.snapshot().clone(), step: together.step })
     }
 
     /// Stores a plan, all of it or nothing. If one of its streams has changed since, the result is a
-    /// [`Conflict`](crate::journal::JournalError::Conflict), and the caller has to plan again.
-    pub async fn carry_out(
+    /// [`ConflictingAppend`](crate::journal::JournalError::Conflict), and the caller has to plan again.
+    pub async fn execute_plan(
         &self,
-        supposed: Supposed,
-        context: Context,
+        supposed: CommandPlan,
+        context: ChangeContext,
     ) -> Result<Position, CommandError> {
-        let Decision { streams, documents, .. } = supposed.step;
+        let CommandDecision { streams, documents, .. } = supposed.step;
         if streams.is_empty() {
             return Ok(self.snapshot().position());
         }
-        let append = Append { streams, documents, context, once: None };
-        let _kept = self.shared.recent.keep(&append.documents);
-        let position = match self.append(append).await? {
-            Appended::Stored(position) => position,
-            Appended::Before(answer) => answer.position,
+        let append = AppendRequest { streams, documents, context, idempotency: None };
+        let _kept = self.shared.recent_documents.hold_documents(&append.documents);
+        let position = match self.append_measured(append).await? {
+            AppendOutcome::Stored(position) => position,
+            AppendOutcome::AlreadyStored(answer) => answer.position,
         };
-        self.shown(position).await?;
+        self.wait_until_visible(position).await?;
         Ok(position)
     }
 }
 
 /// Merges decisions into one step that contains each stream once.
 #[derive(Default)]
-struct Together {
-    step: Decision,
-    places: HashMap<StreamName, usize>,
+struct MergedDecisions {
+    step: CommandDecision,
+    stream_indexes: HashMap<StreamName, usize>,
 }
 
-impl Together {
-    fn add(&mut self, decision: Decision) {
+impl MergedDecisions {
+    fn add_decision(&mut self, decision: CommandDecision) {
         for StreamAppend { stream, expected, mut events } in decision.streams {
-            match self.places.get(&stream) {
+            match self.stream_indexes.get(&stream) {
                 // This decision already took the earlier events into account, so its events follow them.
                 Some(place) => self.step.streams[*place].events.append(&mut events),
                 None => {
-                    self.places.insert(stream.clone(), self.step.streams.len());
+                    self.stream_indexes.insert(stream.clone(), self.step.streams.len());
                     self.step.streams.push(StreamAppend { stream, expected, events });
                 }
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::write;
+use super::encode_event;
 use crate::journal::{NewEvent, StreamName};
 use crate::reference_page::assert_page;
 use crate::samples::{
@@ -24,12 +24,12 @@ renamed or taken away. What a program does not know it leaves alone.
 #[test]
 fn the_events_page_matches_the_stored_events() {
     let mut page = OPENING.to_owned();
-    page += &section("Sources", StreamName::SOURCE, &source_events());
-    page += &section("Tools", StreamName::TOOL, &tool_events());
-    page += &section("Groups", StreamName::GROUP, &group_events());
-    page += &section("Policies", StreamName::POLICY, &policy_events());
-    page += &section("Labels", StreamName::LABEL, &label_events());
-    page += &section("API keys", StreamName::KEY, &key_events());
+    page += &section("Sources", StreamName::SOURCE_PREFIX, &source_events());
+    page += &section("Tools", StreamName::TOOL_PREFIX, &tool_events());
+    page += &section("Groups", StreamName::GROUP_PREFIX, &group_events());
+    page += &section("Policies", StreamName::POLICY_PREFIX, &policy_events());
+    page += &section("Labels", StreamName::LABEL_PREFIX, &label_events());
+    page += &section("API keys", StreamName::API_KEY_PREFIX, &key_events());
     assert_page("events.md", &page);
 }
 
@@ -37,7 +37,7 @@ fn section(title: &str, stream: &str, events: &[impl Serialize]) -> String {
     let mut text = format!("\n## {title}\n\nIn the streams `{stream}ID`.\n");
     let mut last = String::new();
     for event in events {
-        let NewEvent { kind, data } = write(event);
+        let NewEvent { kind, data } = encode_event(event);
         let data: Value = serde_json::from_str(&data).unwrap();
         if last != *kind {
             text += &format!("\n### {kind}\n");

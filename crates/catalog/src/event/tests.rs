@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::journal::{Position, Version};
+use crate::journal::{Position, StreamVersion};
 use crate::samples::{
     group_events, key_events, label_events, parsed, policy_events, source_events, time, tool_events,
 };
@@ -15,18 +15,18 @@ use crate::samples::{
 /// One line for each event: its type, and its data exactly as stored.
 fn stored(events: &[impl Serialize]) -> String {
     let line = |event| {
-        let NewEvent { kind, data } = write(event);
+        let NewEvent { kind, data } = encode_event(event);
         format!("{kind} {data}\n")
     };
     events.iter().map(line).collect()
 }
 
 /// The event as a journal returns it.
-fn recorded(stream: &StreamName, kind: &str, data: &str) -> Recorded {
-    Recorded {
+fn recorded(stream: &StreamName, kind: &str, data: &str) -> RecordedEvent {
+    RecordedEvent {
         position: Position(7),
         stream: stream.clone(),
-        version: Version(3),
+        version: StreamVersion(3),
         kind: kind.into(),
         time: time(1),
         actor: "system".into(),
@@ -36,12 +36,12 @@ fn recorded(stream: &StreamName, kind: &str, data: &str) -> Recorded {
     }
 }
 
-fn read(stream: &StreamName, kind: &str, data: &str) -> Result<Event, NotUnderstood> {
-    Event::read(&recorded(stream, kind, data))
+fn read(stream: &StreamName, kind: &str, data: &str) -> Result<Event, UnreadableEvent> {
+    Event::from_recorded(&recorded(stream, kind, data))
 }
 
 fn round_trip(stream: &StreamName, event: &impl Serialize) -> Event {
-    let NewEvent { kind, data } = write(event);
+    let NewEvent { kind, data } = encode_event(event);
     read(stream, &kind, &data).unwrap()
 }
 
@@ -160,7 +160,7 @@ fn types<E: DeserializeOwned + Debug>() -> BTreeSet<String> {
 }
 
 fn types_of(events: &[impl Serialize]) -> BTreeSet<String> {
-    events.iter().map(|event| write(event).kind.into()).collect()
+    events.iter().map(|event| encode_event(event).kind.into()).collect()
 }
 
 #[test]
@@ -170,27 +170,27 @@ fn no_type_of_event_is_missing_above() {
     assert_eq!(types_of(&group_events()), types::<GroupEvent>());
     assert_eq!(types_of(&policy_events()), types::<PolicyEvent>());
     assert_eq!(types_of(&label_events()), types::<LabelEvent>());
-    assert_eq!(types_of(&key_events()), types::<KeyEvent>());
+    assert_eq!(types_of(&key_events()), types::<ApiKeyEvent>());
 }
 
 #[test]
 fn the_variant_names_inside_events_are_permanent_too() {
     let plain = || json!("nothing");
     let all = [
-        ("settings", words::<model::Settings>(json!({"kind": "nothing"}))),
+        ("settings", words::<model::SourceSettings>(json!({"kind": "nothing"}))),
         ("lifecycle", words::<model::Lifecycle>(plain())),
         ("isolation", words::<model::Isolation>(plain())),
-        ("auth", words::<model::Auth>(json!({"kind": "nothing"}))),
+        ("auth", words::<model::UpstreamAuth>(json!({"kind": "nothing"}))),
         ("location", words::<model::ApiKeyLocation>(plain())),
         ("trust", words::<model::Trust>(plain())),
         ("visibility", words::<model::Visibility>(plain())),
-        ("health", words::<model::Health>(plain())),
+        ("health", words::<model::SourceHealth>(plain())),
         ("execution", words::<model::Execution>(json!({"mode": "nothing"}))),
         ("body_encoding", words::<model::BodyEncoding>(plain())),
         ("schema", words::<model::SchemaRef>(json!({"nothing": {}}))),
         ("selector_mode", words::<model::SelectorMode>(plain())),
-        ("kind", words::<model::Primitive>(plain())),
-        ("operator", words::<model::Operator>(plain())),
+        ("kind", words::<model::McpPrimitive>(plain())),
+        ("operator", words::<model::MatchOperator>(plain())),
     ];
     let line = |(field, words): (&str, BTreeSet<String>)| {
         format!("{field}: {}\n", words.into_iter().collect::<Vec<_>>().join(" "))
@@ -226,19 +226,19 @@ fn every_kind_of_auth_round_trips() {
         r#"{"kind":"mcp_enterprise","client_id":"me","client_secret":"env:S","identity_provider":{"issuer":"https://id.example","client_id":"us","client_secret":"env:P"}}"#,
     ];
     for text in all {
-        let auth: model::Auth = serde_json::from_str(text).unwrap();
+        let auth: model::UpstreamAuth = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&auth).unwrap(), text);
     }
 }
 
 #[test]
 fn the_stream_of_an_aggregate_is_named_after_its_kind_and_id() {
-    assert_eq!(StreamName::source(&parsed("pets")), source_stream());
-    assert_eq!(StreamName::tool(&parsed("pets:get_pet")), tool_stream());
-    assert_eq!(StreamName::group(&parsed("readers")), group_stream());
-    assert_eq!(StreamName::policy(&parsed("staff")), policy_stream());
-    assert_eq!(StreamName::label(&parsed("pii")), label_stream());
-    assert_eq!(StreamName::key(&parsed("ci")), key_stream());
+    assert_eq!(StreamName::for_source(&parsed("pets")), source_stream());
+    assert_eq!(StreamName::for_tool(&parsed("pets:get_pet")), tool_stream());
+    assert_eq!(StreamName::for_group(&parsed("readers")), group_stream());
+    assert_eq!(StreamName::for_policy(&parsed("staff")), policy_stream());
+    assert_eq!(StreamName::for_label(&parsed("pii")), label_stream());
+    assert_eq!(StreamName::for_api_key(&parsed("ci")), key_stream());
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn the_text_of_a_schema_round_trips_unchanged() {
     let Event::Tool(_, event) = read(&tool_stream(), "ToolRegistered", data).unwrap() else {
         panic!("a tool")
     };
-    assert_eq!(&*write(&event).data, data);
+    assert_eq!(&*encode_event(&event).data, data);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_type_from_the_future_is_unknown() {
     for stream in streams {
         for data in ["{}", r#"{"profile":{"name":"Pets"}}"#, "null", "[1]", "not JSON"] {
             let error = read(&stream, "SomethingNewHappened", data).unwrap_err();
-            assert!(matches!(error, NotUnderstood::UnknownType), "{stream} {data}: {error}");
+            assert!(matches!(error, UnreadableEvent::UnknownType), "{stream} {data}: {error}");
         }
     }
 }
@@ -294,21 +294,21 @@ fn a_type_from_the_future_is_unknown() {
 fn a_stream_from_the_future_is_unknown() {
     for name in ["budget-pets", "pets", "", "upstream_source", "Label-pii"] {
         let error = read(&StreamName::new(name), "SourceEnabled", "{}").unwrap_err();
-        assert!(matches!(error, NotUnderstood::UnknownType), "{name}: {error}");
+        assert!(matches!(error, UnreadableEvent::UnknownType), "{name}: {error}");
     }
 }
 
 #[test]
 fn an_event_of_another_aggregate_is_unknown() {
     let error = read(&label_stream(), "SourceEnabled", "{}").unwrap_err();
-    assert!(matches!(error, NotUnderstood::UnknownType), "{error}");
+    assert!(matches!(error, UnreadableEvent::UnknownType), "{error}");
     let error = read(&source_stream(), "Enabled", "{}").unwrap_err();
-    assert!(matches!(error, NotUnderstood::UnknownType), "{error}");
+    assert!(matches!(error, UnreadableEvent::UnknownType), "{error}");
 }
 
 /// The data of an event with an unknown field in every object that is not a map of names.
 fn with_a_field_from_the_future(event: &impl Serialize) -> NewEvent {
-    let NewEvent { kind, data } = write(event);
+    let NewEvent { kind, data } = encode_event(event);
     let mut value: Value = serde_json::from_str(&data).unwrap();
     add_field(&mut value);
     NewEvent { kind, data: value.to_string().into() }
@@ -360,7 +360,7 @@ fn unknown_fields_are_ignored() {
 /// The error for a known type with these data.
 fn complaint(stream: &StreamName, kind: &str, data: &str) -> String {
     match read(stream, kind, data) {
-        Err(NotUnderstood::Data(complaint)) => complaint,
+        Err(UnreadableEvent::Data(complaint)) => complaint,
         other => panic!("{kind} {data} is bad data, not {other:?}"),
     }
 }

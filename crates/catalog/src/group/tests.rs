@@ -1,6 +1,6 @@
 //! Tests of the commands and states of a group, and of its members.
 
-use model::Primitive;
+use model::McpPrimitive;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -15,12 +15,12 @@ fn id() -> GroupId {
 fn given(events: &[GroupEvent]) -> Option<Group> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
-        Group::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+        Group::evolve(&mut known, &id(), event.clone(), time(count), StreamVersion(count.into()));
     }
     known
 }
 
-fn decide(known: &Option<Group>, command: GroupCommand) -> Result<Vec<GroupEvent>, Refusal> {
+fn decide(known: &Option<Group>, command: GroupCommand) -> Result<Vec<GroupEvent>, CommandRefusal> {
     Group::decide(&id(), known.as_ref(), command)
 }
 
@@ -51,10 +51,10 @@ fn named(patterns: &[&str]) -> Vec<Selector> {
     patterns.iter().map(|pattern| from_json(json!({"name": pattern}))).collect()
 }
 
-fn exclusions(entries: &[(&str, &str)]) -> Vec<Exclusion> {
+fn exclusions(entries: &[(&str, &str)]) -> Vec<GroupExclusion> {
     entries
         .iter()
-        .map(|(key, reason)| Exclusion { tool: tool(key), reason: (*reason).into() })
+        .map(|(key, reason)| GroupExclusion { tool: tool(key), reason: (*reason).into() })
         .collect()
 }
 
@@ -95,8 +95,8 @@ fn selecting(patterns: &[&str]) -> GroupEvent {
 
 /// True if a tool whose name equals its key belongs to the group.
 fn includes(group: &Option<Group>, key: &str) -> bool {
-    let facts = Facts {
-        kind: Primitive::Tool,
+    let facts = SelectorTarget {
+        kind: McpPrimitive::Tool,
         source_id: "pets",
         source_name: "Pets",
         name: key,
@@ -106,8 +106,8 @@ fn includes(group: &Option<Group>, key: &str) -> bool {
         labels: &BTreeSet::new(),
     };
     let group = group.as_ref().unwrap();
-    let includes = group.includes(&tool(key), &facts);
-    assert_eq!(group.explain(&tool(key), &facts).member, includes);
+    let includes = group.contains_tool(&tool(key), &facts);
+    assert_eq!(group.explain_membership(&tool(key), &facts).member, includes);
     includes
 }
 
@@ -115,7 +115,7 @@ fn includes(group: &Option<Group>, key: &str) -> bool {
 fn a_group_is_created_once() {
     let create = GroupCommand::Create(Box::new(new_group()));
     assert_eq!(decide(&None, create.clone()), Ok(vec![created()]));
-    let refusal = Refusal::AlreadyExists { what: "group", id: "readers".into() };
+    let refusal = CommandRefusal::AlreadyExists { what: "group", id: "readers".into() };
     assert_eq!(decide(&given(&[created()]), create), Err(refusal));
 }
 
@@ -137,14 +137,14 @@ fn a_group_is_created_with_all_its_settings() {
         active: true,
         created_at: time(1),
         updated_at: time(1),
-        version: Version(1),
+        version: StreamVersion(1),
     };
     assert_eq!(given(&events), Some(expected));
 }
 
 #[test]
 fn an_unknown_group_refuses_every_command_except_creation() {
-    let refusal = Refusal::NotFound { what: "group", id: "readers".into() };
+    let refusal = CommandRefusal::NotFound { what: "group", id: "readers".into() };
     let commands = [
         GroupCommand::Update(profile("Readers", SelectorMode::All)),
         GroupCommand::ReplaceSelectors(vec![]),
@@ -174,7 +174,10 @@ fn an_update_is_recorded_if_it_changes_something() {
 
     let group = given(&[created(), updated]).unwrap();
     assert_eq!(group.profile, profile("Readers", SelectorMode::Any));
-    assert_eq!((group.created_at, group.updated_at, group.version), (time(1), time(2), Version(2)));
+    assert_eq!(
+        (group.created_at, group.updated_at, group.version),
+        (time(1), time(2), StreamVersion(2))
+    );
 }
 
 #[test]
@@ -200,7 +203,8 @@ fn a_group_is_replaced_as_a_whole_and_keeps_its_switch() {
         (group.selectors.clone(), group.tools.clone()),
         (named(&["set_*"]), tools(&["b", "c"]))
     );
-    let excluded: Vec<_> = group.excluded.iter().map(|(tool, why)| (tool.key(), &**why)).collect();
+    let excluded: Vec<_> =
+        group.excluded.iter().map(|(tool, why)| (tool.operation_key(), &**why)).collect();
     assert_eq!(excluded, [("y", "new"), ("z", "")]);
     assert!(!group.active);
     assert_eq!(decide(&Some(group), second), Ok(vec![]));
@@ -216,9 +220,9 @@ fn empty_and_too_many_selectors_are_refused() {
     }]);
     let replace = |selectors| decide(&group, GroupCommand::ReplaceSelectors(selectors));
     let nothing = from_json(json!([{"name": "a"}, {"kind": "tool"}]));
-    assert_eq!(replace(nothing), Err(Refusal::SelectorSaysNothing { number: 2 }));
+    assert_eq!(replace(nothing), Err(CommandRefusal::SelectorSaysNothing { number: 2 }));
     assert!(replace(named(&["a"; 100])).is_ok());
-    let refusal = Refusal::TooMany { what: "selectors", limit: 100 };
+    let refusal = CommandRefusal::TooMany { what: "selectors", limit: 100 };
     assert_eq!(replace(named(&["a"; 101])), Err(refusal));
 }
 
@@ -234,7 +238,7 @@ fn selectors_of_several_kinds_cannot_all_match() {
         }])
     };
     let replace = || GroupCommand::ReplaceSelectors(mixed.clone());
-    let refused = Err(Refusal::KindsExcludeEachOther);
+    let refused = Err(CommandRefusal::KindsExcludeEachOther);
     assert_eq!(decide(&group(SelectorMode::All, &[]), replace()), refused);
     assert!(decide(&group(SelectorMode::Any, &[]), replace()).is_ok());
     let update = |name, mode| GroupCommand::Update(profile(name, mode));
@@ -350,7 +354,8 @@ fn a_group_created_again_starts_fresh_and_its_version_goes_on() {
     assert!(events.ends_with(&[GroupEvent::Deleted {}, created()]), "{events:?}");
 
     let fresh = given(&[created()]).unwrap();
-    let expected = Group { created_at: time(5), updated_at: time(5), version: Version(5), ..fresh };
+    let expected =
+        Group { created_at: time(5), updated_at: time(5), version: StreamVersion(5), ..fresh };
     assert_eq!(given(&events), Some(expected));
 }
 
@@ -408,9 +413,9 @@ fn any_tools() -> impl Strategy<Value = BTreeSet<ToolId>> {
     prop::collection::btree_set(prop::sample::select(KEYS.map(tool).to_vec()), 0..4)
 }
 
-fn any_exclusions() -> impl Strategy<Value = Vec<Exclusion>> {
+fn any_exclusions() -> impl Strategy<Value = Vec<GroupExclusion>> {
     let reason = prop::sample::select(vec!["slow", "wrong"]);
-    let entry = |(tool, reason): (ToolId, &str)| Exclusion { tool, reason: reason.into() };
+    let entry = |(tool, reason): (ToolId, &str)| GroupExclusion { tool, reason: reason.into() };
     let entries =
         prop::collection::btree_map(prop::sample::select(KEYS.map(tool).to_vec()), reason, 0..4);
     entries.prop_map(move |entries| entries.into_iter().map(entry).collect())
@@ -445,7 +450,7 @@ proptest! {
     #[test]
     fn any_events_in_any_order_can_be_replayed(events in any_events()) {
         let group = given(&events);
-        prop_assert!(group.is_none_or(|group| group.version == Version(events.len() as u64)));
+        prop_assert!(group.is_none_or(|group| group.version == StreamVersion(events.len() as u64)));
     }
 
     #[test]

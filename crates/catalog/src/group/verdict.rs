@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{Facts, SelectorMode, ToolId};
+use model::{SelectorMode, SelectorTarget, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use super::Group;
 
 /// Whether a tool belongs to a group, and what decided that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Membership {
+#[schemars(rename = "Membership")]
+pub struct GroupMembership {
     /// Whether it does.
     pub member: bool,
     /// What decided.
@@ -47,13 +48,13 @@ pub struct SelectorVerdict {
 }
 
 impl Group {
-    /// Whether a tool belongs to the group, and why. The result always agrees with [`includes`](Self::includes).
-    pub fn explain(&self, tool: &ToolId, facts: &Facts<'_>) -> Membership {
+    /// Whether a tool belongs to the group, and why. The result always agrees with [`contains_tool`](Self::contains_tool).
+    pub fn explain_membership(&self, tool: &ToolId, facts: &SelectorTarget<'_>) -> GroupMembership {
         let verdict = |failing: Option<&'static str>| SelectorVerdict {
             matches: failing.is_none(),
             failing: failing.map(Cow::Borrowed),
         };
-        let failing = self.selectors.iter().map(|selector| selector.failing(facts));
+        let failing = self.selectors.iter().map(|selector| selector.first_mismatch(facts));
         let selectors: Vec<_> = failing.map(verdict).collect();
         let reason = self.excluded.get(tool).cloned();
         let mut verdicts = selectors.iter().map(|verdict| verdict.matches);
@@ -70,6 +71,6 @@ impl Group {
             };
             (DecidedBy::Selectors, selected)
         };
-        Membership { member, decided_by, reason, selectors }
+        GroupMembership { member, decided_by, reason, selectors }
     }
 }

@@ -43,9 +43,9 @@ pub struct Position(pub u64);
     JsonSchema,
 )]
 #[serde(transparent)]
-pub struct Version(pub u64);
+pub struct StreamVersion(pub u64);
 
-impl Version {
+impl StreamVersion {
     /// Version of a stream without events.
     pub const NONE: Self = Self(0);
 
@@ -59,7 +59,7 @@ impl fmt::Display for Position {
         self.0.fmt(f)
     }
 }
-impl fmt::Display for Version {
+impl fmt::Display for StreamVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -72,39 +72,39 @@ pub struct StreamName(Arc<str>);
 
 impl StreamName {
     /// The prefix of a source's stream.
-    pub const SOURCE: &str = "upstream_source-";
+    pub const SOURCE_PREFIX: &str = "upstream_source-";
     /// The prefix of a tool's stream.
-    pub const TOOL: &str = "source_tool-";
+    pub const TOOL_PREFIX: &str = "source_tool-";
     /// The prefix of a group's stream.
-    pub const GROUP: &str = "tool_group-";
+    pub const GROUP_PREFIX: &str = "tool_group-";
     /// The prefix of a policy's stream.
-    pub const POLICY: &str = "access_policy-";
+    pub const POLICY_PREFIX: &str = "access_policy-";
     /// The prefix of a label's stream.
-    pub const LABEL: &str = "label-";
+    pub const LABEL_PREFIX: &str = "label-";
     /// The prefix of an API key's stream.
-    pub const KEY: &str = "api_key-";
+    pub const API_KEY_PREFIX: &str = "api_key-";
 
     /// Accepts any name: streams of aggregates that this version does not know are preserved.
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
-    pub fn source(id: &SourceId) -> Self {
-        Self(format!("{}{id}", Self::SOURCE).into())
+    pub fn for_source(id: &SourceId) -> Self {
+        Self(format!("{}{id}", Self::SOURCE_PREFIX).into())
     }
-    pub fn tool(id: &ToolId) -> Self {
-        Self(format!("{}{id}", Self::TOOL).into())
+    pub fn for_tool(id: &ToolId) -> Self {
+        Self(format!("{}{id}", Self::TOOL_PREFIX).into())
     }
-    pub fn group(id: &GroupId) -> Self {
-        Self(format!("{}{id}", Self::GROUP).into())
+    pub fn for_group(id: &GroupId) -> Self {
+        Self(format!("{}{id}", Self::GROUP_PREFIX).into())
     }
-    pub fn policy(id: &PolicyId) -> Self {
-        Self(format!("{}{id}", Self::POLICY).into())
+    pub fn for_policy(id: &PolicyId) -> Self {
+        Self(format!("{}{id}", Self::POLICY_PREFIX).into())
     }
-    pub fn label(id: &LabelId) -> Self {
-        Self(format!("{}{id}", Self::LABEL).into())
+    pub fn for_label(id: &LabelId) -> Self {
+        Self(format!("{}{id}", Self::LABEL_PREFIX).into())
     }
-    pub fn key(id: &KeyId) -> Self {
-        Self(format!("{}{id}", Self::KEY).into())
+    pub fn for_api_key(id: &KeyId) -> Self {
+        Self(format!("{}{id}", Self::API_KEY_PREFIX).into())
     }
     pub fn as_str(&self) -> &str {
         &self.0
@@ -124,7 +124,7 @@ impl fmt::Debug for StreamName {
 
 /// The actor of a change, and the request that the change belongs to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Context {
+pub struct ChangeContext {
     pub actor: Actor,
     /// Groups all events that follow from one request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,16 +134,16 @@ pub struct Context {
     pub causation_id: Option<Box<str>>,
 }
 
-impl Context {
+impl ChangeContext {
     /// A change by this actor that belongs to no larger request.
-    pub fn by(actor: &str) -> Self {
+    pub fn by_actor(actor: &str) -> Self {
         Self { actor: Actor::new(actor), correlation_id: None, causation_id: None }
     }
 }
 
-impl Default for Context {
+impl Default for ChangeContext {
     fn default() -> Self {
-        Self::by("system")
+        Self::by_actor("system")
     }
 }
 
@@ -158,13 +158,13 @@ pub struct NewEvent {
 
 /// A stored event. `data` is the stored text, byte for byte, so fields that this program does not know are preserved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedEvent {
     /// Position in the journal.
     pub position: Position,
     /// Stream of the aggregate.
     pub stream: StreamName,
     /// Position in the stream.
-    pub version: Version,
+    pub version: StreamVersion,
     /// Event type.
     #[serde(rename = "type")]
     pub kind: Box<str>,
@@ -202,7 +202,7 @@ mod raw {
 
 /// Makes a step idempotent: the journal stores it at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Once {
+pub struct IdempotencyEntry {
     /// Chosen by the caller.
     pub key: Box<str>,
     /// Digest of the request: the same key with a different request is rejected.
@@ -213,7 +213,7 @@ pub struct Once {
 
 /// The answer that was stored under an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct IdempotentAnswer {
     pub key: Box<str>,
     /// Digest of the request.
     pub request: Digest,

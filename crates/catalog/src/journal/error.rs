@@ -1,6 +1,6 @@
 //! Errors of a journal, by the action that the reader can take.
 
-use super::{StreamName, Version};
+use super::{StreamName, StreamVersion};
 
 /// Why a journal operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -10,9 +10,9 @@ pub enum JournalError {
     Conflict {
         stream: StreamName,
         /// Version that the caller had seen.
-        expected: Version,
+        expected: StreamVersion,
         /// Current version.
-        actual: Version,
+        actual: StreamVersion,
     },
     /// One idempotency key was used for two different requests.
     #[error("the idempotency key `{key}` was used for another request; use a new key")]

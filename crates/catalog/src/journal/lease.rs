@@ -6,72 +6,72 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 #[cfg(feature = "postgres")]
-use super::postgres::Lock;
+use super::postgres::AdvisoryLock;
 
 /// Exclusive ownership of a name. Ends when it is dropped.
-pub struct Lease(Held);
+pub struct JournalLease(LeaseBackend);
 
-enum Held {
+enum LeaseBackend {
     /// Only one process uses the journal.
-    Here(#[expect(dead_code, reason = "held for its drop")] Place),
+    Local(#[expect(dead_code, reason = "held for its drop")] LocalLease),
     /// The database holds the lease for one connection.
     #[cfg(feature = "postgres")]
-    Postgres(Lock),
+    Postgres(AdvisoryLock),
 }
 
-impl Lease {
+impl JournalLease {
     /// True if the lease is still ours: if its connection broke, another node may have acquired it.
     pub fn is_held(&self) -> bool {
         match &self.0 {
-            Held::Here(_) => true,
+            LeaseBackend::Local(_) => true,
             #[cfg(feature = "postgres")]
-            Held::Postgres(lock) => lock.is_held(),
+            LeaseBackend::Postgres(lock) => lock.is_held(),
         }
     }
 }
 
 #[cfg(feature = "postgres")]
-impl From<Lock> for Lease {
-    fn from(lock: Lock) -> Self {
-        Self(Held::Postgres(lock))
+impl From<AdvisoryLock> for JournalLease {
+    fn from(lock: AdvisoryLock) -> Self {
+        Self(LeaseBackend::Postgres(lock))
     }
 }
 
 /// The names that this process has leased.
 #[derive(Clone, Default)]
-pub(super) struct Leases(Arc<Mutex<HashSet<String>>>);
+pub(super) struct LocalLeases(Arc<Mutex<HashSet<String>>>);
 
 /// A name that is reserved within this process.
-pub(super) struct Place {
-    leases: Leases,
+pub(super) struct LocalLease {
+    leases: LocalLeases,
     name: String,
 }
 
-impl Leases {
-    fn names(&self) -> MutexGuard<'_, HashSet<String>> {
+impl LocalLeases {
+    fn lock_names(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().expect("no one panics while holding the names")
     }
 
     /// Reserves a name, unless it is already reserved in this process.
-    pub(super) fn place(&self, name: String) -> Option<Place> {
-        let is_free = self.names().insert(name.clone());
-        is_free.then(|| Place { leases: self.clone(), name })
+    pub(super) fn reserve_name(&self, name: String) -> Option<LocalLease> {
+        let is_free = self.lock_names().insert(name.clone());
+        is_free.then(|| LocalLease { leases: self.clone(), name })
     }
 
     /// Acquires a lease for a journal that only one process uses.
-    pub(super) fn take(&self, name: String) -> Option<Lease> {
-        Some(Lease(Held::Here(self.place(name)?)))
+    pub(super) fn acquire_lease(&self, name: String) -> Option<JournalLease> {
+        Some(JournalLease(LeaseBackend::Local(self.reserve_name(name)?)))
     }
 }
 
-impl Place {
+impl LocalLease {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 }
 
-impl Drop for Place {
+impl Drop for LocalLease {
     fn drop(&mut self) {
-        self.leases.names().remove(&self.name);
+        self.leases.lock_names().remove(&self.name);
     }
 }

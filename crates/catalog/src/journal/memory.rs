@@ -5,60 +5,64 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
-use model::{Digest, Document, RawJson};
+use model::{Digest, RawJson, SchemaDocument};
 use tokio::sync::watch;
 
-use super::lease::{Lease, Leases};
-use super::shared::{follows, wait_for};
+use super::lease::{JournalLease, LocalLeases};
+use super::shared::{check_next_event, wait_for_head};
 use super::{
-    Answer, Answering, Append, Appended, Journal, JournalError, Once, Position, Recorded,
-    StorageReport, StreamAppend, StreamName, Version,
+    AppendOutcome, AppendRequest, IdempotencyEntry, IdempotentAnswer, Journal, JournalError,
+    JournalFuture, Position, RecordedEvent, StorageReport, StreamAppend, StreamName, StreamVersion,
 };
 use crate::clock::Clock;
 
 pub struct MemoryJournal {
-    kept: Mutex<Kept>,
+    store: Mutex<MemoryStore>,
     head: watch::Sender<Position>,
     clock: Arc<dyn Clock>,
-    leases: Leases,
+    leases: LocalLeases,
 }
 
 #[derive(Default)]
-struct Kept {
-    events: Vec<Recorded>,
+struct MemoryStore {
+    events: Vec<RecordedEvent>,
     streams: HashMap<StreamName, Vec<usize>>,
     documents: BTreeMap<Digest, RawJson>,
-    answers: BTreeMap<String, Answer>,
+    answers: BTreeMap<String, IdempotentAnswer>,
     checkpoints: BTreeMap<(Position, u32), Vec<u8>>,
     sealed: BTreeMap<String, Vec<u8>>,
 }
 
-impl Kept {
-    fn head(&self) -> Position {
+impl MemoryStore {
+    fn head_position(&self) -> Position {
         Position(self.events.len() as u64)
     }
 
-    fn version(&self, stream: &StreamName) -> Version {
-        Version(self.streams.get(stream).map_or(0, |places| places.len() as u64))
+    fn stream_version(&self, stream: &StreamName) -> StreamVersion {
+        StreamVersion(self.streams.get(stream).map_or(0, |places| places.len() as u64))
     }
 
-    fn push(&mut self, event: Recorded) {
+    fn push(&mut self, event: RecordedEvent) {
         self.streams.entry(event.stream.clone()).or_default().push(self.events.len());
         self.events.push(event);
     }
 
-    fn append(&mut self, append: Append, now: Timestamp) -> Result<Appended, JournalError> {
-        append.check()?;
-        if let Some(once) = &append.once
+    fn append_events(
+        &mut self,
+        append: AppendRequest,
+        now: Timestamp,
+    ) -> Result<AppendOutcome, JournalError> {
+        append.validate()?;
+        if let Some(once) = &append.idempotency
             && let Some(answer) = self.answers.get(&*once.key)
         {
             if answer.request != once.request {
                 return Err(JournalError::KeyReused { key: once.key.to_string() });
             }
-            return Ok(Appended::Before(answer.clone()));
+            return Ok(AppendOutcome::AlreadyStored(answer.clone()));
         }
         for stream in &append.streams {
-            let actual = self.version(&stream.stream);
+            let actual = self.stream_version(&stream.stream);
             if actual != stream.expected {
                 let (stream, expected) = (stream.stream.clone(), stream.expected);
                 return Err(JournalError::Conflict { stream, expected, actual });
@@ -70,8 +74,8 @@ impl Kept {
         for StreamAppend { stream, mut expected, events } in append.streams {
             for event in events {
                 expected = expected.next();
-                self.push(Recorded {
-                    position: Position(self.head().0 + 1),
+                self.push(RecordedEvent {
+                    position: Position(self.head_position().0 + 1),
                     stream: stream.clone(),
                     version: expected,
                     kind: event.kind,
@@ -83,24 +87,25 @@ impl Kept {
                 });
             }
         }
-        let position = self.head();
-        if let Some(Once { key, request, answer }) = append.once {
-            self.answers.insert(key.to_string(), Answer { key, request, answer, position });
+        let position = self.head_position();
+        if let Some(IdempotencyEntry { key, request, answer }) = append.idempotency {
+            self.answers
+                .insert(key.to_string(), IdempotentAnswer { key, request, answer, position });
         }
-        Ok(Appended::Stored(position))
+        Ok(AppendOutcome::Stored(position))
     }
 
-    fn restore(
+    fn restore_events(
         &mut self,
-        events: Vec<Recorded>,
-        documents: Vec<Document>,
-        answers: Vec<Answer>,
+        events: Vec<RecordedEvent>,
+        documents: Vec<SchemaDocument>,
+        answers: Vec<IdempotentAnswer>,
     ) -> Result<(), JournalError> {
         let mut versions = HashMap::new();
-        for (event, next) in events.iter().zip(self.head().0 + 1..) {
+        for (event, next) in events.iter().zip(self.head_position().0 + 1..) {
             let version =
-                versions.entry(&event.stream).or_insert_with(|| self.version(&event.stream));
-            follows(event, Position(next), version.next())?;
+                versions.entry(&event.stream).or_insert_with(|| self.stream_version(&event.stream));
+            check_next_event(event, Position(next), version.next())?;
             *version = event.version;
         }
         events.into_iter().for_each(|event| self.push(event));
@@ -115,34 +120,34 @@ impl MemoryJournal {
     /// An empty journal.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let head = watch::Sender::new(Position(0));
-        Self { kept: Mutex::default(), head, clock, leases: Leases::default() }
+        Self { store: Mutex::default(), head, clock, leases: LocalLeases::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().expect("no one panics while holding the journal")
+    fn lock_store(&self) -> MutexGuard<'_, MemoryStore> {
+        self.store.lock().expect("no one panics while holding the journal")
     }
 
-    fn ready<'a, T: Send + 'a>(result: Result<T, JournalError>) -> Answering<'a, T> {
+    fn ready_future<'a, T: Send + 'a>(result: Result<T, JournalError>) -> JournalFuture<'a, T> {
         Box::pin(std::future::ready(result))
     }
 }
 
 impl Journal for MemoryJournal {
-    fn append(&self, append: Append) -> Answering<'_, Appended> {
+    fn append(&self, append: AppendRequest) -> JournalFuture<'_, AppendOutcome> {
         let now = self.clock.now();
-        let mut kept = self.kept();
-        let result = kept.append(append, now);
-        self.head.send_replace(kept.head());
-        Self::ready(result)
+        let mut kept = self.lock_store();
+        let result = kept.append_events(append, now);
+        self.head.send_replace(kept.head_position());
+        Self::ready_future(result)
     }
 
     fn read_stream(
         &self,
         stream: StreamName,
-        after: Version,
+        after: StreamVersion,
         limit: usize,
-    ) -> Answering<'_, Vec<Recorded>> {
-        let kept = self.kept();
+    ) -> JournalFuture<'_, Vec<RecordedEvent>> {
+        let kept = self.lock_store();
         let places = kept.streams.get(&stream).map_or(&[][..], Vec::as_slice);
         let after = usize::try_from(after.0).unwrap_or(usize::MAX);
         let events = places
@@ -151,119 +156,139 @@ impl Journal for MemoryJournal {
             .take(limit)
             .map(|place| kept.events[*place].clone())
             .collect();
-        Self::ready(Ok(events))
+        Self::ready_future(Ok(events))
     }
 
-    fn read_after(&self, after: Position, limit: usize) -> Answering<'_, Vec<Recorded>> {
+    fn read_after(&self, after: Position, limit: usize) -> JournalFuture<'_, Vec<RecordedEvent>> {
         let after = usize::try_from(after.0).unwrap_or(usize::MAX);
-        Self::ready(Ok(self.kept().events.iter().skip(after).take(limit).cloned().collect()))
+        Self::ready_future(Ok(self
+            .lock_store()
+            .events
+            .iter()
+            .skip(after)
+            .take(limit)
+            .cloned()
+            .collect()))
     }
 
-    fn head(&self) -> Answering<'_, Position> {
-        Self::ready(Ok(self.kept().head()))
+    fn head_position(&self) -> JournalFuture<'_, Position> {
+        Self::ready_future(Ok(self.lock_store().head_position()))
     }
 
-    fn position_at(&self, time: Timestamp) -> Answering<'_, Position> {
-        let kept = self.kept();
+    fn position_at(&self, time: Timestamp) -> JournalFuture<'_, Position> {
+        let kept = self.lock_store();
         let found = kept.events.iter().rev().find(|event| event.time <= time);
-        Self::ready(Ok(found.map_or(Position(0), |event| event.position)))
+        Self::ready_future(Ok(found.map_or(Position(0), |event| event.position)))
     }
 
     fn wait_after(&self, after: Position) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(wait_for(self.head.subscribe(), after))
+        Box::pin(wait_for_head(self.head.subscribe(), after))
     }
 
-    fn documents(&self, digests: Vec<Digest>) -> Answering<'_, Vec<Document>> {
-        let kept = self.kept();
-        let find = |digest| Some(Document { digest, text: kept.documents.get(&digest)?.clone() });
-        Self::ready(Ok(digests.into_iter().filter_map(find).collect()))
+    fn read_documents(&self, digests: Vec<Digest>) -> JournalFuture<'_, Vec<SchemaDocument>> {
+        let kept = self.lock_store();
+        let find =
+            |digest| Some(SchemaDocument { digest, text: kept.documents.get(&digest)?.clone() });
+        Self::ready_future(Ok(digests.into_iter().filter_map(find).collect()))
     }
 
-    fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>> {
-        let kept = self.kept();
+    fn document_digests(
+        &self,
+        after: Option<Digest>,
+        limit: usize,
+    ) -> JournalFuture<'_, Vec<Digest>> {
+        let kept = self.lock_store();
         let later =
             kept.documents.keys().filter(|digest| after.is_none_or(|after| after < **digest));
-        Self::ready(Ok(later.take(limit).copied().collect()))
+        Self::ready_future(Ok(later.take(limit).copied().collect()))
     }
 
     fn remove_documents(
         &self,
         digests: Vec<Digest>,
         seen: Position,
-    ) -> Answering<'_, Option<usize>> {
-        let mut kept = self.kept();
-        if kept.head() != seen {
-            return Self::ready(Ok(None));
+    ) -> JournalFuture<'_, Option<usize>> {
+        let mut kept = self.lock_store();
+        if kept.head_position() != seen {
+            return Self::ready_future(Ok(None));
         }
         let removed =
             digests.iter().filter(|digest| kept.documents.remove(*digest).is_some()).count();
-        Self::ready(Ok(Some(removed)))
+        Self::ready_future(Ok(Some(removed)))
     }
 
-    fn answer(&self, key: String) -> Answering<'_, Option<Answer>> {
-        Self::ready(Ok(self.kept().answers.get(&key).cloned()))
+    fn find_answer(&self, key: String) -> JournalFuture<'_, Option<IdempotentAnswer>> {
+        Self::ready_future(Ok(self.lock_store().answers.get(&key).cloned()))
     }
 
-    fn answers(&self, after: String, limit: usize) -> Answering<'_, Vec<Answer>> {
-        let kept = self.kept();
-        let later = kept.answers.values().filter(|answer| *after < *answer.key);
-        Self::ready(Ok(later.take(limit).cloned().collect()))
-    }
-
-    fn restore(
+    fn list_answers(
         &self,
-        events: Vec<Recorded>,
-        documents: Vec<Document>,
-        answers: Vec<Answer>,
-    ) -> Answering<'_, Position> {
-        let mut kept = self.kept();
-        let result = kept.restore(events, documents, answers).map(|()| kept.head());
-        self.head.send_replace(kept.head());
-        Self::ready(result)
+        after: String,
+        limit: usize,
+    ) -> JournalFuture<'_, Vec<IdempotentAnswer>> {
+        let kept = self.lock_store();
+        let later = kept.answers.values().filter(|answer| *after < *answer.key);
+        Self::ready_future(Ok(later.take(limit).cloned().collect()))
     }
 
-    fn checkpoints(&self) -> Answering<'_, Vec<Position>> {
-        let kept = self.kept();
+    fn restore_events(
+        &self,
+        events: Vec<RecordedEvent>,
+        documents: Vec<SchemaDocument>,
+        answers: Vec<IdempotentAnswer>,
+    ) -> JournalFuture<'_, Position> {
+        let mut kept = self.lock_store();
+        let result = kept.restore_events(events, documents, answers).map(|()| kept.head_position());
+        self.head.send_replace(kept.head_position());
+        Self::ready_future(result)
+    }
+
+    fn checkpoint_positions(&self) -> JournalFuture<'_, Vec<Position>> {
+        let kept = self.lock_store();
         let complete = kept.checkpoints.keys().rev().filter(|(_, piece)| *piece == 0);
-        Self::ready(Ok(complete.map(|(at, _)| *at).collect()))
+        Self::ready_future(Ok(complete.map(|(at, _)| *at).collect()))
     }
 
-    fn read_checkpoint(&self, at: Position, piece: u32) -> Answering<'_, Option<Vec<u8>>> {
-        Self::ready(Ok(self.kept().checkpoints.get(&(at, piece)).cloned()))
+    fn read_checkpoint(&self, at: Position, piece: u32) -> JournalFuture<'_, Option<Vec<u8>>> {
+        Self::ready_future(Ok(self.lock_store().checkpoints.get(&(at, piece)).cloned()))
     }
 
-    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()> {
-        self.kept().checkpoints.insert((at, piece), body);
-        Self::ready(Ok(()))
+    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> JournalFuture<'_, ()> {
+        self.lock_store().checkpoints.insert((at, piece), body);
+        Self::ready_future(Ok(()))
     }
 
-    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()> {
-        self.kept().checkpoints.retain(|(known, _), _| at <= *known);
-        Self::ready(Ok(()))
+    fn remove_checkpoints_before(&self, at: Position) -> JournalFuture<'_, ()> {
+        self.lock_store().checkpoints.retain(|(known, _), _| at <= *known);
+        Self::ready_future(Ok(()))
     }
 
-    fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>> {
-        Self::ready(Ok(self.kept().sealed.get(&name).cloned()))
+    fn encrypted_secret(&self, name: String) -> JournalFuture<'_, Option<Vec<u8>>> {
+        Self::ready_future(Ok(self.lock_store().sealed.get(&name).cloned()))
     }
 
-    fn sealed_names(&self) -> Answering<'_, Vec<String>> {
-        Self::ready(Ok(self.kept().sealed.keys().cloned().collect()))
+    fn encrypted_secret_names(&self) -> JournalFuture<'_, Vec<String>> {
+        Self::ready_future(Ok(self.lock_store().sealed.keys().cloned().collect()))
     }
 
-    fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()> {
-        let mut kept = self.kept();
+    fn store_encrypted_secret(
+        &self,
+        name: String,
+        bytes: Option<Vec<u8>>,
+    ) -> JournalFuture<'_, ()> {
+        let mut kept = self.lock_store();
         match bytes {
             Some(bytes) => kept.sealed.insert(name, bytes),
             None => kept.sealed.remove(&name),
         };
-        Self::ready(Ok(()))
+        Self::ready_future(Ok(()))
     }
 
-    fn lease(&self, name: String) -> Answering<'_, Option<Lease>> {
-        Self::ready(Ok(self.leases.take(name)))
+    fn acquire_lease(&self, name: String) -> JournalFuture<'_, Option<JournalLease>> {
+        Self::ready_future(Ok(self.leases.acquire_lease(name)))
     }
 
-    fn check_storage(&self) -> Answering<'_, StorageReport> {
-        Self::ready(Ok(StorageReport::default()))
+    fn check_storage(&self) -> JournalFuture<'_, StorageReport> {
+        Self::ready_future(Ok(StorageReport::default()))
     }
 }

@@ -17,62 +17,73 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, Document};
+use model::{Digest, SchemaDocument};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use super::lease::{Lease, Leases};
-use super::shared::wait_for;
+use super::lease::{JournalLease, LocalLeases};
+use super::shared::wait_for_head;
 use super::{
-    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
-    StreamName, Version,
+    AppendOutcome, AppendRequest, IdempotentAnswer, Journal, JournalError, JournalFuture, Position,
+    RecordedEvent, StorageReport, StreamName, StreamVersion,
 };
-pub(super) use lease::Lock;
+pub(super) use lease::AdvisoryLock;
 pub use link::PostgresUrl;
-pub(crate) use link::{Link, SILENCE};
-use writer::Writer;
+pub(crate) use link::{PostgresConnection, SERVER_TIMEOUT};
+use writer::PostgresWriter;
 
 /// A journal in PostgreSQL.
 pub struct PostgresJournal {
-    link: Arc<Link>,
-    writer: Writer,
+    connection: Arc<PostgresConnection>,
+    writer: PostgresWriter,
     head: watch::Receiver<Position>,
     /// A separate connection, because leases live as long as their connection.
-    lease_link: Arc<Link>,
-    leases: Leases,
+    lease_connection: Arc<PostgresConnection>,
+    leases: LocalLeases,
     /// Aborted when the journal is dropped.
-    _messengers: JoinSet<()>,
+    _background_tasks: JoinSet<()>,
 }
 
 impl PostgresJournal {
     /// Connects, and creates the tables if they do not exist.
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
-        let link = Arc::new(Link::new(url)?);
-        schema::migrate(&link).await.map_err(at_start)?;
-        Self::over(link).await
+        let link = Arc::new(PostgresConnection::new(url)?);
+        schema::run_migrations(&link).await.map_err(as_startup_error)?;
+        Self::start(link).await
     }
 
     /// Connects to an existing journal without changing it.
     pub async fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
-        let link = Arc::new(Link::new(url)?);
-        schema::check(&link).await.map_err(at_start)?;
-        Self::over(link).await
+        let link = Arc::new(PostgresConnection::new(url)?);
+        schema::check_format(&link).await.map_err(as_startup_error)?;
+        Self::start(link).await
     }
 
-    async fn over(link: Arc<Link>) -> Result<Self, JournalError> {
-        let (sender, head) = watch::channel(read::head(&link).await?);
+    async fn start(link: Arc<PostgresConnection>) -> Result<Self, JournalError> {
+        let (sender, head) = watch::channel(read::read_head(&link).await?);
         let stored = Arc::new(Notify::new());
-        let writer = Writer::start(Arc::new(link.another()), sender.clone(), Arc::clone(&stored));
+        let writer = PostgresWriter::spawn_task(
+            Arc::new(link.separate_connection()),
+            sender.clone(),
+            Arc::clone(&stored),
+        );
         let mut messengers = JoinSet::new();
-        messengers.spawn(listen::listen(Arc::clone(&link), sender));
-        messengers.spawn(listen::tell(Arc::clone(&link), stored));
-        let (lease_link, leases) = (Arc::new(link.another()), Leases::default());
-        Ok(Self { link, writer, head, lease_link, leases, _messengers: messengers })
+        messengers.spawn(listen::follow_head(Arc::clone(&link), sender));
+        messengers.spawn(listen::send_notifications(Arc::clone(&link), stored));
+        let (lease_link, leases) = (Arc::new(link.separate_connection()), LocalLeases::default());
+        Ok(Self {
+            connection: link,
+            writer,
+            head,
+            lease_connection: lease_link,
+            leases,
+            _background_tasks: messengers,
+        })
     }
 }
 
 /// At startup nothing reconnects, so an unreachable server is a failure to open.
-fn at_start(error: JournalError) -> JournalError {
+fn as_startup_error(error: JournalError) -> JournalError {
     match error {
         JournalError::Unavailable { place, cause, .. } => JournalError::CannotOpen { place, cause },
         other => other,
@@ -80,9 +91,9 @@ fn at_start(error: JournalError) -> JournalError {
 }
 
 impl Journal for PostgresJournal {
-    fn append(&self, append: Append) -> Answering<'_, Appended> {
+    fn append(&self, append: AppendRequest) -> JournalFuture<'_, AppendOutcome> {
         Box::pin(async move {
-            append.check()?;
+            append.validate()?;
             self.writer.append(append).await
         })
     }
@@ -90,97 +101,110 @@ impl Journal for PostgresJournal {
     fn read_stream(
         &self,
         stream: StreamName,
-        after: Version,
+        after: StreamVersion,
         limit: usize,
-    ) -> Answering<'_, Vec<Recorded>> {
-        Box::pin(read::stream(&self.link, stream, after, limit))
+    ) -> JournalFuture<'_, Vec<RecordedEvent>> {
+        Box::pin(read::read_stream(&self.connection, stream, after, limit))
     }
 
-    fn read_after(&self, after: Position, limit: usize) -> Answering<'_, Vec<Recorded>> {
-        Box::pin(read::after(&self.link, after, limit))
+    fn read_after(&self, after: Position, limit: usize) -> JournalFuture<'_, Vec<RecordedEvent>> {
+        Box::pin(read::read_after(&self.connection, after, limit))
     }
 
-    fn head(&self) -> Answering<'_, Position> {
-        Box::pin(read::head(&self.link))
+    fn head_position(&self) -> JournalFuture<'_, Position> {
+        Box::pin(read::read_head(&self.connection))
     }
 
-    fn position_at(&self, time: Timestamp) -> Answering<'_, Position> {
-        Box::pin(read::position_at(&self.link, time))
+    fn position_at(&self, time: Timestamp) -> JournalFuture<'_, Position> {
+        Box::pin(read::position_at(&self.connection, time))
     }
 
     fn wait_after(&self, after: Position) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(wait_for(self.head.clone(), after))
+        Box::pin(wait_for_head(self.head.clone(), after))
     }
 
-    fn documents(&self, digests: Vec<Digest>) -> Answering<'_, Vec<Document>> {
-        Box::pin(read::documents(&self.link, digests))
+    fn read_documents(&self, digests: Vec<Digest>) -> JournalFuture<'_, Vec<SchemaDocument>> {
+        Box::pin(read::read_documents(&self.connection, digests))
     }
 
-    fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>> {
-        Box::pin(read::document_digests(&self.link, after, limit))
+    fn document_digests(
+        &self,
+        after: Option<Digest>,
+        limit: usize,
+    ) -> JournalFuture<'_, Vec<Digest>> {
+        Box::pin(read::document_digests(&self.connection, after, limit))
     }
 
     fn remove_documents(
         &self,
         digests: Vec<Digest>,
         seen: Position,
-    ) -> Answering<'_, Option<usize>> {
-        Box::pin(write::remove_documents(&self.link, digests, seen))
+    ) -> JournalFuture<'_, Option<usize>> {
+        Box::pin(write::remove_documents(&self.connection, digests, seen))
     }
 
-    fn answer(&self, key: String) -> Answering<'_, Option<Answer>> {
-        Box::pin(read::answer(&self.link, key))
+    fn find_answer(&self, key: String) -> JournalFuture<'_, Option<IdempotentAnswer>> {
+        Box::pin(read::find_answer(&self.connection, key))
     }
 
-    fn answers(&self, after: String, limit: usize) -> Answering<'_, Vec<Answer>> {
-        Box::pin(read::answers(&self.link, after, limit))
-    }
-
-    fn restore(
+    fn list_answers(
         &self,
-        events: Vec<Recorded>,
-        documents: Vec<Document>,
-        answers: Vec<Answer>,
-    ) -> Answering<'_, Position> {
-        Box::pin(write::restore(&self.link, events, documents, answers))
+        after: String,
+        limit: usize,
+    ) -> JournalFuture<'_, Vec<IdempotentAnswer>> {
+        Box::pin(read::list_answers(&self.connection, after, limit))
     }
 
-    fn checkpoints(&self) -> Answering<'_, Vec<Position>> {
-        Box::pin(read::checkpoints(&self.link))
+    fn restore_events(
+        &self,
+        events: Vec<RecordedEvent>,
+        documents: Vec<SchemaDocument>,
+        answers: Vec<IdempotentAnswer>,
+    ) -> JournalFuture<'_, Position> {
+        Box::pin(write::restore_events(&self.connection, events, documents, answers))
     }
 
-    fn read_checkpoint(&self, at: Position, piece: u32) -> Answering<'_, Option<Vec<u8>>> {
-        Box::pin(read::checkpoint(&self.link, at, piece))
+    fn checkpoint_positions(&self) -> JournalFuture<'_, Vec<Position>> {
+        Box::pin(read::checkpoint_positions(&self.connection))
     }
 
-    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()> {
-        Box::pin(write::checkpoint(&self.link, at, piece, body))
+    fn read_checkpoint(&self, at: Position, piece: u32) -> JournalFuture<'_, Option<Vec<u8>>> {
+        Box::pin(read::read_checkpoint(&self.connection, at, piece))
     }
 
-    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()> {
-        Box::pin(write::remove_checkpoints_before(&self.link, at))
+    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> JournalFuture<'_, ()> {
+        Box::pin(write::write_checkpoint(&self.connection, at, piece, body))
     }
 
-    fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>> {
-        Box::pin(read::sealed(&self.link, name))
+    fn remove_checkpoints_before(&self, at: Position) -> JournalFuture<'_, ()> {
+        Box::pin(write::remove_checkpoints_before(&self.connection, at))
     }
 
-    fn sealed_names(&self) -> Answering<'_, Vec<String>> {
-        Box::pin(read::sealed_names(&self.link))
+    fn encrypted_secret(&self, name: String) -> JournalFuture<'_, Option<Vec<u8>>> {
+        Box::pin(read::encrypted_secret(&self.connection, name))
     }
 
-    fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()> {
-        Box::pin(write::seal(&self.link, name, bytes))
+    fn encrypted_secret_names(&self) -> JournalFuture<'_, Vec<String>> {
+        Box::pin(read::encrypted_secret_names(&self.connection))
     }
 
-    fn lease(&self, name: String) -> Answering<'_, Option<Lease>> {
+    fn store_encrypted_secret(
+        &self,
+        name: String,
+        bytes: Option<Vec<u8>>,
+    ) -> JournalFuture<'_, ()> {
+        Box::pin(write::store_encrypted_secret(&self.connection, name, bytes))
+    }
+
+    fn acquire_lease(&self, name: String) -> JournalFuture<'_, Option<JournalLease>> {
         Box::pin(async move {
-            let lock = lease::take(Arc::clone(&self.lease_link), &self.leases, name).await?;
-            Ok(lock.map(Lease::from))
+            let lock =
+                lease::acquire_lock(Arc::clone(&self.lease_connection), &self.leases, name).await?;
+            Ok(lock.map(JournalLease::from))
         })
     }
 
-    fn check_storage(&self) -> Answering<'_, StorageReport> {
-        Box::pin(read::check_storage(&self.link))
+    fn check_storage(&self) -> JournalFuture<'_, StorageReport> {
+        Box::pin(read::check_storage(&self.connection))
     }
 }

@@ -2,13 +2,13 @@
 
 use tokio::sync::watch;
 
-use super::{JournalError, Position, Recorded, Version, WAKE_UP_AT_LEAST_EVERY};
+use super::{JournalError, Position, RecordedEvent, StreamVersion, WAKE_UP_AT_LEAST_EVERY};
 
 /// Rejects an event that is not the next one of the journal and of its stream.
-pub(super) fn follows(
-    event: &Recorded,
+pub(super) fn check_next_event(
+    event: &RecordedEvent,
     position: Position,
-    version: Version,
+    version: StreamVersion,
 ) -> Result<(), JournalError> {
     if event.position == position && event.version == version {
         return Ok(());
@@ -22,7 +22,7 @@ pub(super) fn follows(
 }
 
 /// Returns when the head is after a position, or after a timeout.
-pub(super) async fn wait_for(mut head: watch::Receiver<Position>, after: Position) {
+pub(super) async fn wait_for_head(mut head: watch::Receiver<Position>, after: Position) {
     let moved = async {
         // The sender is gone: only the timeout remains.
         if head.wait_for(|head| after < *head).await.is_err() {

@@ -9,30 +9,30 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use model::{Digest, Document};
+use model::{Digest, SchemaDocument};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
-use super::lease::{Lease, Leases};
-use super::shared::wait_for;
+use super::lease::{JournalLease, LocalLeases};
+use super::shared::wait_for_head;
 use super::{
-    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
-    StreamName, Version,
+    AppendOutcome, AppendRequest, IdempotentAnswer, Journal, JournalError, JournalFuture, Position,
+    RecordedEvent, StorageReport, StreamName, StreamVersion,
 };
 use crate::clock::Clock;
-use open::Access;
-use write::Writer;
+use open::ReaderAccess;
+use write::SqliteWriter;
 
 /// A journal in one SQLite file.
 pub struct SqliteJournal {
     path: PathBuf,
-    access: Access,
+    access: ReaderAccess,
     head: watch::Receiver<Position>,
     idle_readers: Arc<Mutex<Vec<Connection>>>,
-    leases: Leases,
+    leases: LocalLeases,
     /// `None` if the file was opened read-only. Last field, so that it is dropped last: SQLite then merges the
     /// write-ahead log into the file, and one file contains everything.
-    writer: Option<Writer>,
+    writer: Option<SqliteWriter>,
 }
 
 /// Upper bound for idle read connections; others are closed.
@@ -42,35 +42,35 @@ impl SqliteJournal {
     /// Opens a journal for reading and writing, and creates it if it does not exist. Only one process may do so at a
     /// time.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
-        let path = &*open::real(path)?;
-        let (connection, lock) = open::for_writing(path)?;
-        let head = read::head(&connection).map_err(|error| failure(path, &error))?;
+        let path = &*open::canonical_path(path)?;
+        let (connection, lock) = open::open_for_writing(path)?;
+        let head = read::read_head(&connection).map_err(|error| map_sqlite_error(path, &error))?;
         let (sender, receiver) = watch::channel(head);
-        let writer = Writer::start(path.to_owned(), connection, lock, clock, sender);
-        Ok(Self::over(path, Access::Shared, Some(writer), receiver))
+        let writer = SqliteWriter::spawn_thread(path.to_owned(), connection, lock, clock, sender);
+        Ok(Self::assemble(path, ReaderAccess::Shared, Some(writer), receiver))
     }
 
     /// Opens a journal read-only, concurrently with the process that writes it, if any.
     pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
-        let path = &*open::real(path)?;
-        let (connection, access) = open::for_reading(path)?;
-        let head = read::head(&connection).map_err(|error| failure(path, &error))?;
+        let path = &*open::canonical_path(path)?;
+        let (connection, access) = open::open_for_reading(path)?;
+        let head = read::read_head(&connection).map_err(|error| map_sqlite_error(path, &error))?;
         let (_, receiver) = watch::channel(head);
-        Ok(Self::over(path, access, None, receiver))
+        Ok(Self::assemble(path, access, None, receiver))
     }
 
-    fn over(
+    fn assemble(
         path: &Path,
-        access: Access,
-        writer: Option<Writer>,
+        access: ReaderAccess,
+        writer: Option<SqliteWriter>,
         head: watch::Receiver<Position>,
     ) -> Self {
-        let (path, leases) = (path.to_owned(), Leases::default());
+        let (path, leases) = (path.to_owned(), LocalLeases::default());
         Self { path, access, writer, head, idle_readers: Arc::default(), leases }
     }
 
     /// Runs a query on a connection of its own, on the blocking pool.
-    fn read<T, F>(&self, query: F) -> Answering<'_, T>
+    fn run_query<T, F>(&self, query: F) -> JournalFuture<'_, T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -80,28 +80,30 @@ impl SqliteJournal {
             let kept = idle.lock().expect("no one panics while holding the readers").pop();
             let connection = match kept {
                 Some(connection) => connection,
-                None => access.reader(&path).map_err(|error| failure(&path, &error))?,
+                None => {
+                    access.open_reader(&path).map_err(|error| map_sqlite_error(&path, &error))?
+                }
             };
-            let result = query(&connection).map_err(|error| failure(&path, &error));
+            let result = query(&connection).map_err(|error| map_sqlite_error(&path, &error));
             let mut idle = idle.lock().expect("no one panics while holding the readers");
             if idle.len() < IDLE_READERS {
                 idle.push(connection);
             }
             result
         };
-        off_the_async_threads(&self.path, work)
+        run_blocking(&self.path, work)
     }
 
     /// Runs a change on the writer's connection, between two group commits.
-    fn change<T, F>(&self, change: F) -> Answering<'_, T>
+    fn run_change<T, F>(&self, change: F) -> JournalFuture<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, write::Refused> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, write::WriteError> + Send + 'static,
     {
-        Box::pin(async move { self.writer()?.change(change).await })
+        Box::pin(async move { self.require_writer()?.run_change(change).await })
     }
 
-    fn writer(&self) -> Result<&Writer, JournalError> {
+    fn require_writer(&self) -> Result<&SqliteWriter, JournalError> {
         let refusal = || JournalError::ReadOnly {
             place: self.path.display().to_string(),
             cause: "it was opened for reading".to_owned(),
@@ -111,110 +113,130 @@ impl SqliteJournal {
 }
 
 impl Journal for SqliteJournal {
-    fn append(&self, append: Append) -> Answering<'_, Appended> {
+    fn append(&self, append: AppendRequest) -> JournalFuture<'_, AppendOutcome> {
         Box::pin(async move {
-            append.check()?;
-            self.writer()?.append(append).await
+            append.validate()?;
+            self.require_writer()?.append(append).await
         })
     }
 
     fn read_stream(
         &self,
         stream: StreamName,
-        after: Version,
+        after: StreamVersion,
         limit: usize,
-    ) -> Answering<'_, Vec<Recorded>> {
-        self.read(move |connection| read::stream(connection, &stream, after, limit))
+    ) -> JournalFuture<'_, Vec<RecordedEvent>> {
+        self.run_query(move |connection| read::read_stream(connection, &stream, after, limit))
     }
 
-    fn read_after(&self, after: Position, limit: usize) -> Answering<'_, Vec<Recorded>> {
-        self.read(move |connection| read::after(connection, after, limit))
+    fn read_after(&self, after: Position, limit: usize) -> JournalFuture<'_, Vec<RecordedEvent>> {
+        self.run_query(move |connection| read::read_after(connection, after, limit))
     }
 
-    fn head(&self) -> Answering<'_, Position> {
-        self.read(read::head)
+    fn head_position(&self) -> JournalFuture<'_, Position> {
+        self.run_query(read::read_head)
     }
 
-    fn position_at(&self, time: Timestamp) -> Answering<'_, Position> {
-        self.read(move |connection| read::position_at(connection, time))
+    fn position_at(&self, time: Timestamp) -> JournalFuture<'_, Position> {
+        self.run_query(move |connection| read::position_at(connection, time))
     }
 
     fn wait_after(&self, after: Position) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(wait_for(self.head.clone(), after))
+        Box::pin(wait_for_head(self.head.clone(), after))
     }
 
-    fn documents(&self, digests: Vec<Digest>) -> Answering<'_, Vec<Document>> {
-        self.read(move |connection| read::documents(connection, &digests))
+    fn read_documents(&self, digests: Vec<Digest>) -> JournalFuture<'_, Vec<SchemaDocument>> {
+        self.run_query(move |connection| read::read_documents(connection, &digests))
     }
 
-    fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>> {
-        self.read(move |connection| read::document_digests(connection, after, limit))
+    fn document_digests(
+        &self,
+        after: Option<Digest>,
+        limit: usize,
+    ) -> JournalFuture<'_, Vec<Digest>> {
+        self.run_query(move |connection| read::document_digests(connection, after, limit))
     }
 
     fn remove_documents(
         &self,
         digests: Vec<Digest>,
         seen: Position,
-    ) -> Answering<'_, Option<usize>> {
-        self.change(move |connection| Ok(write::remove_documents(connection, &digests, seen)?))
+    ) -> JournalFuture<'_, Option<usize>> {
+        self.run_change(move |connection| Ok(write::remove_documents(connection, &digests, seen)?))
     }
 
-    fn answer(&self, key: String) -> Answering<'_, Option<Answer>> {
-        self.read(move |connection| read::answer(connection, &key))
+    fn find_answer(&self, key: String) -> JournalFuture<'_, Option<IdempotentAnswer>> {
+        self.run_query(move |connection| read::find_answer(connection, &key))
     }
 
-    fn answers(&self, after: String, limit: usize) -> Answering<'_, Vec<Answer>> {
-        self.read(move |connection| read::answers(connection, &after, limit))
-    }
-
-    fn restore(
+    fn list_answers(
         &self,
-        events: Vec<Recorded>,
-        documents: Vec<Document>,
-        answers: Vec<Answer>,
-    ) -> Answering<'_, Position> {
-        self.change(move |connection| write::restore(connection, &events, &documents, &answers))
+        after: String,
+        limit: usize,
+    ) -> JournalFuture<'_, Vec<IdempotentAnswer>> {
+        self.run_query(move |connection| read::list_answers(connection, &after, limit))
     }
 
-    fn checkpoints(&self) -> Answering<'_, Vec<Position>> {
-        self.read(read::checkpoints)
+    fn restore_events(
+        &self,
+        events: Vec<RecordedEvent>,
+        documents: Vec<SchemaDocument>,
+        answers: Vec<IdempotentAnswer>,
+    ) -> JournalFuture<'_, Position> {
+        self.run_change(move |connection| {
+            write::restore_events(connection, &events, &documents, &answers)
+        })
     }
 
-    fn read_checkpoint(&self, at: Position, piece: u32) -> Answering<'_, Option<Vec<u8>>> {
-        self.read(move |connection| read::checkpoint(connection, at, piece))
+    fn checkpoint_positions(&self) -> JournalFuture<'_, Vec<Position>> {
+        self.run_query(read::checkpoint_positions)
     }
 
-    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()> {
-        self.change(move |connection| Ok(write::checkpoint(connection, at, piece, &body)?))
+    fn read_checkpoint(&self, at: Position, piece: u32) -> JournalFuture<'_, Option<Vec<u8>>> {
+        self.run_query(move |connection| read::read_checkpoint(connection, at, piece))
     }
 
-    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()> {
-        self.change(move |connection| Ok(write::remove_checkpoints_before(connection, at)?))
+    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> JournalFuture<'_, ()> {
+        self.run_change(move |connection| {
+            Ok(write::write_checkpoint(connection, at, piece, &body)?)
+        })
     }
 
-    fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>> {
-        self.read(move |connection| read::sealed(connection, &name))
+    fn remove_checkpoints_before(&self, at: Position) -> JournalFuture<'_, ()> {
+        self.run_change(move |connection| Ok(write::remove_checkpoints_before(connection, at)?))
     }
 
-    fn sealed_names(&self) -> Answering<'_, Vec<String>> {
-        self.read(read::sealed_names)
+    fn encrypted_secret(&self, name: String) -> JournalFuture<'_, Option<Vec<u8>>> {
+        self.run_query(move |connection| read::encrypted_secret(connection, &name))
     }
 
-    fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()> {
-        self.change(move |connection| Ok(write::seal(connection, &name, bytes.as_deref())?))
+    fn encrypted_secret_names(&self) -> JournalFuture<'_, Vec<String>> {
+        self.run_query(read::encrypted_secret_names)
     }
 
-    fn lease(&self, name: String) -> Answering<'_, Option<Lease>> {
-        Box::pin(std::future::ready(Ok(self.leases.take(name))))
+    fn store_encrypted_secret(
+        &self,
+        name: String,
+        bytes: Option<Vec<u8>>,
+    ) -> JournalFuture<'_, ()> {
+        self.run_change(move |connection| {
+            Ok(write::store_encrypted_secret(connection, &name, bytes.as_deref())?)
+        })
     }
 
-    fn check_storage(&self) -> Answering<'_, StorageReport> {
-        self.read(|connection| Ok(StorageReport { problems: read::check_storage(connection)? }))
+    fn acquire_lease(&self, name: String) -> JournalFuture<'_, Option<JournalLease>> {
+        Box::pin(std::future::ready(Ok(self.leases.acquire_lease(name))))
+    }
+
+    fn check_storage(&self) -> JournalFuture<'_, StorageReport> {
+        self.run_query(|connection| {
+            Ok(StorageReport { problems: read::check_storage(connection)? })
+        })
     }
 }
 
 /// Maps a failed SQLite call to the error that tells the reader how to react.
-pub(crate) fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
+pub(crate) fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> JournalError {
     let place = path.display().to_string();
     let cause = error.to_string();
     match error.sqlite_error_code() {
@@ -243,10 +265,10 @@ pub(crate) fn is_shm_growth(error: &rusqlite::Error) -> bool {
 }
 
 /// Runs blocking file work on the blocking pool.
-pub(crate) fn off_the_async_threads<T: Send + 'static>(
+pub(crate) fn run_blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
-) -> Answering<'_, T> {
+) -> JournalFuture<'_, T> {
     Box::pin(async move {
         // The task is cancelled only when the whole program ends.
         let gone = |error: tokio::task::JoinError| JournalError::Unavailable {

@@ -13,59 +13,64 @@ fn profile(name: &str) -> KeyProfile {
     from_json(json!({"name": name, "claims": {"team": "build"}}))
 }
 
-fn create() -> KeyCommand {
-    KeyCommand::Create { profile: profile("CI"), hash: Digest::of(b"one") }
+fn create() -> ApiKeyCommand {
+    ApiKeyCommand::Create { profile: profile("CI"), hash: Digest::of_bytes(b"one") }
 }
 
-fn given(events: &[KeyEvent]) -> Option<Key> {
+fn given(events: &[ApiKeyEvent]) -> Option<ApiKey> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
-        Key::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+        ApiKey::evolve(&mut known, &id(), event.clone(), time(count), StreamVersion(count.into()));
     }
     known
 }
 
-fn created() -> KeyEvent {
-    KeyEvent::Created { profile: profile("CI"), hash: Digest::of(b"one") }
+fn created() -> ApiKeyEvent {
+    ApiKeyEvent::Created { profile: profile("CI"), hash: Digest::of_bytes(b"one") }
 }
 
 #[test]
 fn a_key_is_created_once() {
-    assert_eq!(Key::decide(&id(), None, create()), Ok(vec![created()]));
+    assert_eq!(ApiKey::decide(&id(), None, create()), Ok(vec![created()]));
     let key = given(&[created()]);
-    let refusal = Refusal::AlreadyExists { what: "key", id: "ci".into() };
-    assert_eq!(Key::decide(&id(), key.as_ref(), create()), Err(refusal));
+    let refusal = CommandRefusal::AlreadyExists { what: "key", id: "ci".into() };
+    assert_eq!(ApiKey::decide(&id(), key.as_ref(), create()), Err(refusal));
 }
 
 #[test]
 fn an_unknown_key_refuses_every_command_except_creation() {
-    let refusal = Refusal::NotFound { what: "key", id: "ci".into() };
-    for command in [KeyCommand::Update(profile("x")), KeyCommand::Revoke, KeyCommand::Delete] {
-        assert_eq!(Key::decide(&id(), None, command), Err(refusal.clone()));
+    let refusal = CommandRefusal::NotFound { what: "key", id: "ci".into() };
+    for command in
+        [ApiKeyCommand::Update(profile("x")), ApiKeyCommand::Revoke, ApiKeyCommand::Delete]
+    {
+        assert_eq!(ApiKey::decide(&id(), None, command), Err(refusal.clone()));
     }
 }
 
 #[test]
 fn a_revoked_key_stays_revoked_and_cannot_be_changed() {
-    let key = given(&[created(), KeyEvent::Revoked {}]);
-    assert!(!key.as_ref().unwrap().is_good_at(time(9)));
-    assert_eq!(Key::decide(&id(), key.as_ref(), KeyCommand::Revoke), Ok(vec![]));
-    let refusal = Refusal::KeyIsRevoked { id: "ci".into() };
-    assert_eq!(Key::decide(&id(), key.as_ref(), KeyCommand::Update(profile("x"))), Err(refusal));
-    assert!(given(&[created(), KeyEvent::Revoked {}, KeyEvent::Deleted {}]).is_none());
+    let key = given(&[created(), ApiKeyEvent::Revoked {}]);
+    assert!(!key.as_ref().unwrap().is_valid_at(time(9)));
+    assert_eq!(ApiKey::decide(&id(), key.as_ref(), ApiKeyCommand::Revoke), Ok(vec![]));
+    let refusal = CommandRefusal::KeyIsRevoked { id: "ci".into() };
+    assert_eq!(
+        ApiKey::decide(&id(), key.as_ref(), ApiKeyCommand::Update(profile("x"))),
+        Err(refusal)
+    );
+    assert!(given(&[created(), ApiKeyEvent::Revoked {}, ApiKeyEvent::Deleted {}]).is_none());
 }
 
 #[test]
 fn a_key_expires_at_its_time_and_not_before() {
     let mut ending = profile("CI");
     ending.expires_at = Some(time(5));
-    let key = given(&[created(), KeyEvent::Updated { profile: ending }]).unwrap();
-    assert!(key.is_good_at(time(4)));
-    assert!(!key.is_good_at(time(5)));
+    let key = given(&[created(), ApiKeyEvent::Updated { profile: ending }]).unwrap();
+    assert!(key.is_valid_at(time(4)));
+    assert!(!key.is_valid_at(time(5)));
 }
 
 #[test]
 fn the_hash_is_not_part_of_the_request_digest() {
-    let other = KeyCommand::Create { profile: profile("CI"), hash: Digest::of(b"two") };
+    let other = ApiKeyCommand::Create { profile: profile("CI"), hash: Digest::of_bytes(b"two") };
     assert_eq!(serde_json::to_value(create()).unwrap(), serde_json::to_value(other).unwrap());
 }

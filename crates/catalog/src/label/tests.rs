@@ -14,12 +14,12 @@ fn id() -> LabelId {
 fn given(events: &[LabelEvent]) -> Option<Label> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
-        Label::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+        Label::evolve(&mut known, &id(), event.clone(), time(count), StreamVersion(count.into()));
     }
     known
 }
 
-fn decide(known: &Option<Label>, command: LabelCommand) -> Result<Vec<LabelEvent>, Refusal> {
+fn decide(known: &Option<Label>, command: LabelCommand) -> Result<Vec<LabelEvent>, CommandRefusal> {
     Label::decide(&id(), known.as_ref(), command)
 }
 
@@ -38,19 +38,24 @@ fn updated(name: &str) -> LabelEvent {
 #[test]
 fn a_label_is_created_once() {
     assert_eq!(decide(&None, LabelCommand::Create(profile("PII"))), Ok(vec![created("PII")]));
-    let refusal = Refusal::AlreadyExists { what: "label", id: "pii".into() };
+    let refusal = CommandRefusal::AlreadyExists { what: "label", id: "pii".into() };
     let label = given(&[created("PII")]);
     assert_eq!(decide(&label, LabelCommand::Create(profile("Other"))), Err(refusal));
 
     let (created_at, updated_at) = (time(1), time(1));
-    let expected =
-        Label { id: id(), profile: profile("PII"), created_at, updated_at, version: Version(1) };
+    let expected = Label {
+        id: id(),
+        profile: profile("PII"),
+        created_at,
+        updated_at,
+        version: StreamVersion(1),
+    };
     assert_eq!(label, Some(expected));
 }
 
 #[test]
 fn an_unknown_label_refuses_every_command_except_creation() {
-    let refusal = Refusal::NotFound { what: "label", id: "pii".into() };
+    let refusal = CommandRefusal::NotFound { what: "label", id: "pii".into() };
     for known in [None, given(&[created("PII"), LabelEvent::Deleted {}])] {
         assert_eq!(decide(&known, LabelCommand::Update(profile("PII"))), Err(refusal.clone()));
         assert_eq!(decide(&known, LabelCommand::Delete), Err(refusal.clone()));
@@ -68,7 +73,10 @@ fn an_update_is_recorded_if_it_changes_something() {
 
     let label = given(&[created("PII"), updated("Personal")]).unwrap();
     assert_eq!(label.profile, profile("Personal"));
-    assert_eq!((label.created_at, label.updated_at, label.version), (time(1), time(2), Version(2)));
+    assert_eq!(
+        (label.created_at, label.updated_at, label.version),
+        (time(1), time(2), StreamVersion(2))
+    );
 }
 
 #[test]
@@ -78,7 +86,10 @@ fn a_label_created_again_starts_fresh_and_its_version_goes_on() {
 
     let again = given(&[created("PII"), LabelEvent::Deleted {}, created("Personal")]).unwrap();
     assert_eq!(again.profile, profile("Personal"));
-    assert_eq!((again.created_at, again.updated_at, again.version), (time(3), time(3), Version(3)));
+    assert_eq!(
+        (again.created_at, again.updated_at, again.version),
+        (time(3), time(3), StreamVersion(3))
+    );
 }
 
 fn any_events() -> impl Strategy<Value = Vec<LabelEvent>> {
@@ -89,7 +100,7 @@ proptest! {
     #[test]
     fn any_events_in_any_order_can_be_replayed(events in any_events()) {
         let label = given(&events);
-        prop_assert!(label.is_none_or(|label| label.version == Version(events.len() as u64)));
+        prop_assert!(label.is_none_or(|label| label.version == StreamVersion(events.len() as u64)));
     }
 
     #[test]

@@ -14,12 +14,15 @@ fn id() -> PolicyId {
 fn given(events: &[PolicyEvent]) -> Option<Policy> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
-        Policy::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+        Policy::evolve(&mut known, &id(), event.clone(), time(count), StreamVersion(count.into()));
     }
     known
 }
 
-fn decide(known: &Option<Policy>, command: PolicyCommand) -> Result<Vec<PolicyEvent>, Refusal> {
+fn decide(
+    known: &Option<Policy>,
+    command: PolicyCommand,
+) -> Result<Vec<PolicyEvent>, CommandRefusal> {
     Policy::decide(&id(), known.as_ref(), command)
 }
 
@@ -45,7 +48,7 @@ fn commands() -> Vec<PolicyCommand> {
 #[test]
 fn a_policy_is_defined_once() {
     assert_eq!(decide(&None, PolicyCommand::Define(rules("staff"))), Ok(vec![defined("staff")]));
-    let refusal = Refusal::AlreadyExists { what: "policy", id: "staff".into() };
+    let refusal = CommandRefusal::AlreadyExists { what: "policy", id: "staff".into() };
     let policy = given(&[defined("staff")]);
     assert_eq!(decide(&policy, PolicyCommand::Define(rules("keeper"))), Err(refusal));
 }
@@ -59,14 +62,14 @@ fn a_defined_policy_is_active() {
         active: true,
         created_at,
         updated_at,
-        version: Version(1),
+        version: StreamVersion(1),
     };
     assert_eq!(given(&[defined("staff")]), Some(expected));
 }
 
 #[test]
 fn an_unknown_policy_refuses_every_command_except_definition() {
-    let refusal = Refusal::NotFound { what: "policy", id: "staff".into() };
+    let refusal = CommandRefusal::NotFound { what: "policy", id: "staff".into() };
     for known in [None, given(&[defined("staff"), PolicyEvent::Deleted {}])] {
         for command in commands() {
             assert_eq!(decide(&known, command), Err(refusal.clone()));
@@ -87,7 +90,7 @@ fn an_update_is_recorded_if_it_changes_something() {
     assert_eq!(policy.rules, rules("keeper"));
     assert_eq!(
         (policy.created_at, policy.updated_at, policy.version),
-        (time(1), time(2), Version(2))
+        (time(1), time(2), StreamVersion(2))
     );
 }
 
@@ -141,7 +144,7 @@ fn a_policy_defined_again_starts_fresh_and_its_version_goes_on() {
         [defined("staff"), PolicyEvent::Deactivated {}, PolicyEvent::Deleted {}, defined("keeper")];
     let fresh = given(&[defined("keeper")]).unwrap();
     let expected =
-        Policy { created_at: time(4), updated_at: time(4), version: Version(4), ..fresh };
+        Policy { created_at: time(4), updated_at: time(4), version: StreamVersion(4), ..fresh };
     assert_eq!(given(&events), Some(expected));
 }
 
@@ -153,7 +156,7 @@ proptest! {
     #[test]
     fn any_events_in_any_order_can_be_replayed(events in any_events()) {
         let policy = given(&events);
-        prop_assert!(policy.is_none_or(|policy| policy.version == Version(events.len() as u64)));
+        prop_assert!(policy.is_none_or(|policy| policy.version == StreamVersion(events.len() as u64)));
     }
 
     #[test]

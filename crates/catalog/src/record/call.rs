@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, ErrorCode, Primitive};
+use model::{Digest, ErrorCode, McpPrimitive};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -24,11 +24,11 @@ pub struct CallRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Box<str>>,
     /// What was shown.
-    pub means: ShownBy,
+    pub means: CallerCredentialKind,
     /// By which way the call came.
-    pub door: CallDoor,
+    pub door: CallEndpoint,
     /// What was called.
-    pub kind: Primitive,
+    pub kind: McpPrimitive,
     /// Which; none if there is none that the caller may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_id: Option<Box<str>>,
@@ -36,7 +36,7 @@ pub struct CallRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_id: Option<Box<str>>,
     /// How it ended.
-    pub status: CallEnd,
+    pub status: FinalCallStatus,
     /// Why it failed, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
@@ -78,7 +78,7 @@ pub struct RecordedCall {
 
 /// The content of a row, whose JSON text is hashed.
 #[derive(Serialize)]
-pub(super) struct Linked<'a> {
+pub(super) struct ChainedCall<'a> {
     pub(super) id: u64,
     pub(super) previous: Digest,
     #[serde(flatten)]
@@ -88,7 +88,8 @@ pub(super) struct Linked<'a> {
 /// What a caller showed of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ShownBy {
+#[schemars(rename = "ShownBy")]
+pub enum CallerCredentialKind {
     /// A token of a known issuer.
     Token,
     /// An API key.
@@ -103,7 +104,8 @@ pub enum ShownBy {
 /// By which way a call came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CallDoor {
+#[schemars(rename = "CallDoor")]
+pub enum CallEndpoint {
     /// MCP over HTTP.
     Mcp,
     /// MCP over standard input and output.
@@ -117,7 +119,7 @@ pub enum CallDoor {
     Library,
 }
 
-impl CallDoor {
+impl CallEndpoint {
     /// The value as rows contain it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -133,7 +135,8 @@ impl CallDoor {
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CallEnd {
+#[schemars(rename = "CallEnd")]
+pub enum FinalCallStatus {
     /// There is a result.
     Completed,
     /// It failed or was refused.
@@ -142,7 +145,7 @@ pub enum CallEnd {
     Cancelled,
 }
 
-impl CallEnd {
+impl FinalCallStatus {
     /// The value as rows contain it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -154,5 +157,5 @@ impl CallEnd {
 }
 
 fn six_digits<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&super::written(*time))
+    to.serialize_str(&super::format_time(*time))
 }

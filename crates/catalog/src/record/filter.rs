@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{CallDoor, CallEnd, written};
+use super::{CallEndpoint, FinalCallStatus, format_time};
 
 /// If a time window contains at most this many rows, the search is limited to their ids. Rows are stored in the order
 /// in which calls ended, so the rows of a window are scattered, and for many of them a full scan is faster.
-const FEW: usize = 100_000;
+const TIME_WINDOW_ROWS: usize = 100_000;
 
 /// A filter for rows of the call log. Fields that are `None` match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub struct CallFilter {
     /// The issuer of the caller's token.
     pub issuer: Option<String>,
     /// The endpoint that received the call.
-    pub door: Option<CallDoor>,
+    pub door: Option<CallEndpoint>,
     /// The correlation id of the request.
     pub correlation_id: Option<String>,
     pub trace_id: Option<String>,
     /// The final status of the call.
-    pub status: Option<CallEnd>,
+    pub status: Option<FinalCallStatus>,
     /// The error code of a failed call.
     pub code: Option<String>,
     /// Start of the call at this time or later.
@@ -45,14 +45,14 @@ pub struct CallFilter {
 
 /// The value of a SQL placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum SqlParameter {
     Text(String),
     Number(i64),
 }
 
 /// The SQL syntax of a store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dialect {
+pub(super) struct SqlDialect {
     /// Table of the rows.
     pub(super) table: &'static str,
     /// First character of placeholders.
@@ -63,7 +63,7 @@ pub(super) struct Dialect {
 
 impl CallFilter {
     /// The SQL after `SELECT … FROM …`, and the values of its placeholders.
-    pub(super) fn to_sql(&self, dialect: Dialect) -> (String, Vec<Value>) {
+    pub(super) fn to_sql(&self, dialect: SqlDialect) -> (String, Vec<SqlParameter>) {
         let mut sql = "WHERE true".to_owned();
         // Not as plain columns: with the index on time, the database would sort all matching rows, however many there
         // are.
@@ -81,22 +81,22 @@ impl CallFilter {
             (&door, self.door.map(|door| door.as_str().to_owned())),
             (&request, self.correlation_id.clone()),
             (&trace, self.trace_id.clone()),
-            (since, self.since.map(written)),
-            (until, self.until.map(written)),
+            (since, self.since.map(format_time)),
+            (until, self.until.map(format_time)),
         ];
-        let mut values = conditions(&mut sql, dialect, columns);
+        let mut values = push_conditions(&mut sql, dialect, columns);
         match self.status {
             None => {}
-            Some(CallEnd::Completed) => sql.push_str(" AND status = 'completed'"),
+            Some(FinalCallStatus::Completed) => sql.push_str(" AND status = 'completed'"),
             // The redundant second condition lets the database use the partial index of calls that did not complete.
-            Some(status @ (CallEnd::Failed | CallEnd::Cancelled)) => {
+            Some(status @ (FinalCallStatus::Failed | FinalCallStatus::Cancelled)) => {
                 let status = status.as_str();
                 write!(sql, " AND status = '{status}' AND status <> 'completed'")
                     .expect("a text grows");
             }
         }
         let mut number = |sql: &mut String, word: &str, number: i64| {
-            values.push(Value::Number(number));
+            values.push(SqlParameter::Number(number));
             write!(sql, " {word} {}{}", dialect.placeholder, values.len()).expect("a text grows");
         };
         let ids = [("AND id <", self.before), ("AND id >", self.after)];
@@ -110,21 +110,28 @@ impl CallFilter {
 
     /// SQL for the row count of the time window, capped at `TIME_WINDOW_ROWS` + 1, and for the range of its ids.
     /// `None` without a window.
-    pub(super) fn few_of_a_time(&self, dialect: Dialect) -> Option<(String, Vec<Value>)> {
+    pub(super) fn time_window_sql(
+        &self,
+        dialect: SqlDialect,
+    ) -> Option<(String, Vec<SqlParameter>)> {
         self.since.or(self.until)?;
         let mut sql = format!(
             "SELECT count(*), min(id), max(id) FROM (SELECT id FROM {} WHERE true",
             dialect.table
         );
-        let times = [("time >=", self.since.map(written)), ("time <", self.until.map(written))];
-        let values = conditions(&mut sql, dialect, times);
-        write!(sql, " ORDER BY time LIMIT {}) few", FEW + 1).expect("a text grows");
+        let times =
+            [("time >=", self.since.map(format_time)), ("time <", self.until.map(format_time))];
+        let values = push_conditions(&mut sql, dialect, times);
+        write!(sql, " ORDER BY time LIMIT {}) few", TIME_WINDOW_ROWS + 1).expect("a text grows");
         Some((sql, values))
     }
 
     /// Limits the filter to the ids of its time window if there are few of them.
-    pub(super) fn among(mut self, (count, first, last): (i64, Option<i64>, Option<i64>)) -> Self {
-        if usize::try_from(count).is_ok_and(|count| FEW < count) {
+    pub(super) fn limit_to_ids(
+        mut self,
+        (count, first, last): (i64, Option<i64>, Option<i64>),
+    ) -> Self {
+        if usize::try_from(count).is_ok_and(|count| TIME_WINDOW_ROWS < count) {
             return self;
         }
         let id = |id: i64| u64::try_from(id).unwrap_or_default();
@@ -137,16 +144,16 @@ impl CallFilter {
 }
 
 /// Appends the conditions to the SQL and returns the values of their placeholders.
-fn conditions<const N: usize>(
+fn push_conditions<const N: usize>(
     sql: &mut String,
-    dialect: Dialect,
+    dialect: SqlDialect,
     wanted: [(&str, Option<String>); N],
-) -> Vec<Value> {
+) -> Vec<SqlParameter> {
     let mut values = Vec::new();
     for (condition, value) in wanted {
         let Some(value) = value else { continue };
         // No row contains a NUL, and PostgreSQL rejects it as a parameter.
-        values.push(Value::Text(value.replace('\0', "\u{fffd}")));
+        values.push(SqlParameter::Text(value.replace('\0', "\u{fffd}")));
         write!(sql, " AND {condition} {}{}", dialect.placeholder, values.len())
             .expect("a text grows");
     }
@@ -159,20 +166,20 @@ mod tests {
 
     #[test]
     fn a_repeated_search_uses_the_same_sql() {
-        let dialect = Dialect { table: "calls", placeholder: '$', json: "text" };
+        let dialect = SqlDialect { table: "calls", placeholder: '$', json: "text" };
         let at = |second: i64| Timestamp::from_second(second).ok();
         // Simulates a client that polls for the newest calls of the last minutes.
         let asked = |round: i64| {
             let since = at(1_777_000_000 + round);
             let tool = Some(format!("a:{round}"));
             let filter = CallFilter { tool, since, limit: round as usize, ..CallFilter::default() };
-            let few = filter.few_of_a_time(dialect).unwrap().0;
-            (few, filter.among((round, Some(round), Some(2 * round))).to_sql(dialect))
+            let few = filter.time_window_sql(dialect).unwrap().0;
+            (few, filter.limit_to_ids((round, Some(round), Some(2 * round))).to_sql(dialect))
         };
         let ((few, (text, values)), (few_again, (text_again, values_again))) = (asked(7), asked(8));
         assert_eq!((few, text), (few_again, text_again));
         assert_ne!(values, values_again);
-        let numbers = [15, 6, 7].map(Value::Number);
+        let numbers = [15, 6, 7].map(SqlParameter::Number);
         assert_eq!(values[2..], numbers);
     }
 }

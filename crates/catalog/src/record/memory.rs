@@ -7,89 +7,94 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use jiff::Timestamp;
 
 use super::{
-    CallFilter, CallRecord, Chain, Link, RecordedCall, Records, Row, STEP, Usage, UsageOf,
-    UsagePage, chained,
+    CallFilter, CallLog, CallLogRow, CallRecord, ChainBounds, ChainLink, REMOVAL_BATCH,
+    RecordedCall, UsageKind, UsagePage, UsageTotals, chain_rows,
 };
-use crate::journal::{Answering, JournalError};
+use crate::journal::{JournalError, JournalFuture};
 
 /// Upper bound for rows; older ones are removed.
-const KEPT: usize = 10_000;
+const ROW_LIMIT: usize = 10_000;
 
 /// A call log in memory.
 #[derive(Default)]
-pub struct MemoryRecords(Mutex<Kept>);
+pub struct MemoryCallLog(Mutex<MemoryRows>);
 
 #[derive(Default)]
-struct Kept {
-    anchor: Option<Link>,
-    rows: VecDeque<Row>,
-    usage: BTreeMap<(UsageOf, String), Usage>,
+struct MemoryRows {
+    anchor: Option<ChainLink>,
+    rows: VecDeque<CallLogRow>,
+    usage: BTreeMap<(UsageKind, String), UsageTotals>,
 }
 
-impl Kept {
-    fn anchor(&self) -> Link {
-        self.anchor.unwrap_or_else(Link::start)
+impl MemoryRows {
+    fn anchor_link(&self) -> ChainLink {
+        self.anchor.unwrap_or_else(ChainLink::start)
     }
 
-    fn head(&self) -> Link {
-        self.rows.back().map_or_else(|| self.anchor(), Row::link)
+    fn head_link(&self) -> ChainLink {
+        self.rows.back().map_or_else(|| self.anchor_link(), CallLogRow::chain_link)
     }
 
-    fn forget_first(&mut self) {
+    fn remove_first(&mut self) {
         if let Some(row) = self.rows.pop_front() {
-            self.anchor = Some(row.link());
+            self.anchor = Some(row.chain_link());
         }
     }
 }
 
-impl MemoryRecords {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+impl MemoryCallLog {
+    fn lock_rows(&self) -> MutexGuard<'_, MemoryRows> {
         self.0.lock().expect("no one panics while holding the record")
     }
 
-    fn ready<'a, T: Send + 'a>(result: Result<T, JournalError>) -> Answering<'a, T> {
+    fn ready_future<'a, T: Send + 'a>(result: Result<T, JournalError>) -> JournalFuture<'a, T> {
         Box::pin(std::future::ready(result))
     }
 }
 
-impl Records for MemoryRecords {
-    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
-        let mut kept = self.kept();
-        let rows = chained(kept.head(), &calls);
+impl CallLog for MemoryCallLog {
+    fn store_calls(&self, calls: Arc<[CallRecord]>) -> JournalFuture<'_, ()> {
+        let mut kept = self.lock_rows();
+        let rows = chain_rows(kept.head_link(), &calls);
         kept.rows.extend(rows);
-        while KEPT < kept.rows.len() {
-            kept.forget_first();
+        while ROW_LIMIT < kept.rows.len() {
+            kept.remove_first();
         }
         for call in &*calls {
             let tool = call.tool_id.as_deref().unwrap_or_default().to_owned();
-            kept.usage.entry((UsageOf::Tool, tool)).or_default().add(call);
-            let subject = (UsageOf::Subject, call.subject.to_string());
-            kept.usage.entry(subject).or_default().add(call);
+            kept.usage.entry((UsageKind::Tool, tool)).or_default().add_call(call);
+            let subject = (UsageKind::Subject, call.subject.to_string());
+            kept.usage.entry(subject).or_default().add_call(call);
         }
-        Self::ready(Ok(()))
+        Self::ready_future(Ok(()))
     }
 
-    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
-        let kept = self.kept();
-        let wanted = |row: &&Row| row.call().is_some_and(|call| is_wanted(&filter, &call));
+    fn read_rows(&self, filter: CallFilter) -> JournalFuture<'_, Vec<CallLogRow>> {
+        let kept = self.lock_rows();
+        let wanted =
+            |row: &&CallLogRow| row.parse_call().is_some_and(|call| matches_filter(&filter, &call));
         let rows = match filter.oldest_first {
             true => kept.rows.iter().filter(wanted).take(filter.limit).cloned().collect(),
             false => kept.rows.iter().rev().filter(wanted).take(filter.limit).cloned().collect(),
         };
-        Self::ready(Ok(rows))
+        Self::ready_future(Ok(rows))
     }
 
-    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
-        let kept = self.kept();
+    fn usage_totals(
+        &self,
+        of: UsageKind,
+        names: Vec<String>,
+    ) -> JournalFuture<'_, Vec<(String, UsageTotals)>> {
+        let kept = self.lock_rows();
         let find = |name: String| {
             let usage = kept.usage.get(&(of, name.clone()))?.clone();
             Some((name, usage))
         };
-        Self::ready(Ok(names.into_iter().filter_map(find).collect()))
+        Self::ready_future(Ok(names.into_iter().filter_map(find).collect()))
     }
 
-    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
-        let kept = self.kept();
+    fn most_used(&self, page: UsagePage) -> JournalFuture<'_, Vec<(String, UsageTotals)>> {
+        let kept = self.lock_rows();
         let all = kept.usage.iter().filter(|((of, name), _)| *of == page.of && !name.is_empty());
         let place = |name: &str, used: u64| (Reverse(used), name.to_owned());
         let after = page.after.map(|(used, name)| place(&name, used));
@@ -99,26 +104,30 @@ impl Records for MemoryRecords {
             .collect();
         used.sort_by(|(one, _), (two, _)| one.cmp(two));
         let used = used.into_iter().take(page.limit);
-        Self::ready(Ok(used.map(|((_, name), usage)| (name, usage.clone())).collect()))
+        Self::ready_future(Ok(used.map(|((_, name), usage)| (name, usage.clone())).collect()))
     }
 
-    fn chain(&self) -> Answering<'_, Chain> {
-        let kept = self.kept();
-        let tools = kept.usage.iter().filter(|((of, _), _)| *of == UsageOf::Tool);
+    fn chain_bounds(&self) -> JournalFuture<'_, ChainBounds> {
+        let kept = self.lock_rows();
+        let tools = kept.usage.iter().filter(|((of, _), _)| *of == UsageKind::Tool);
         let counted = tools.map(|(_, usage)| usage.execution_count).sum();
-        Self::ready(Ok(Chain { anchor: kept.anchor(), head: kept.head(), counted }))
+        Self::ready_future(Ok(ChainBounds {
+            anchor: kept.anchor_link(),
+            head: kept.head_link(),
+            counted,
+        }))
     }
 
-    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
-        let mut kept = self.kept();
-        let is_old = |row: &&Row| row.call().is_some_and(|call| call.call.time < time);
-        let old = kept.rows.iter().take(STEP).take_while(is_old).count().saturating_sub(1);
-        (0..old).for_each(|_| kept.forget_first());
-        Self::ready(Ok(old as u64))
+    fn remove_before(&self, time: Timestamp) -> JournalFuture<'_, u64> {
+        let mut kept = self.lock_rows();
+        let is_old = |row: &&CallLogRow| row.parse_call().is_some_and(|call| call.call.time < time);
+        let old = kept.rows.iter().take(REMOVAL_BATCH).take_while(is_old).count().saturating_sub(1);
+        (0..old).for_each(|_| kept.remove_first());
+        Self::ready_future(Ok(old as u64))
     }
 }
 
-fn is_wanted(filter: &CallFilter, row: &RecordedCall) -> bool {
+fn matches_filter(filter: &CallFilter, row: &RecordedCall) -> bool {
     let call = &row.call;
     let is = |wanted: &Option<String>, found: Option<&str>| {
         wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)

@@ -16,24 +16,25 @@ use tokio::sync::Mutex;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
-use self::readers::Readers;
-use super::filter::{Dialect, Value};
-use super::usage::added;
+use self::readers::PostgresSearchPool;
+use super::filter::{SqlDialect, SqlParameter};
+use super::usage::totals_of_calls;
 use super::{
-    CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, UsagePage, chained,
-    written,
+    CallFilter, CallLog, CallLogRow, CallRecord, ChainBounds, ChainLink, REMOVAL_BATCH, UsageKind,
+    UsagePage, UsageTotals, chain_rows, format_time,
 };
-use crate::journal::{Answering, JournalError, PostgresLink, PostgresUrl};
+use crate::journal::{JournalError, JournalFuture, PostgresLink, PostgresUrl};
 
-const DIALECT: Dialect = Dialect { table: "toolcrib_calls", placeholder: '$', json: "text::json" };
+const POSTGRES_DIALECT: SqlDialect =
+    SqlDialect { table: "toolcrib_calls", placeholder: '$', json: "text::json" };
 
 /// Attempts to store a group when the connection is lost.
-const ATTEMPTS: usize = 3;
+const STORE_ATTEMPTS: usize = 3;
 
-const LOCK: &str =
+const CHAIN_LOCK_SQL: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('toolcrib record ' || current_schema(), 0))";
 
-const TABLES: &str = "
+const CREATE_TABLES_SQL: &str = "
 CREATE TABLE IF NOT EXISTS toolcrib_calls (
     id bigint PRIMARY KEY,
     text text NOT NULL,
@@ -58,7 +59,7 @@ CREATE TABLE IF NOT EXISTS toolcrib_calls_anchor (
 ";
 
 /// Indexes that were added later, each created if it does not exist. The last one serves as a marker for all of them.
-const INDEXES: &str = "
+const CREATE_INDEXES_SQL: &str = "
 CREATE INDEX IF NOT EXISTS toolcrib_calls_of_source ON toolcrib_calls (source, id);
 CREATE INDEX IF NOT EXISTS toolcrib_calls_by_time ON toolcrib_calls (time, id);
 CREATE INDEX IF NOT EXISTS toolcrib_calls_of_request ON toolcrib_calls ((text::json ->> 'correlation_id'), id)
@@ -67,33 +68,33 @@ CREATE INDEX IF NOT EXISTS toolcrib_calls_not_completed ON toolcrib_calls (statu
 ";
 
 /// Disables timeouts: indexing many rows takes long, and another node may hold the lock for the same work.
-const PATIENCE: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+const NO_TIMEOUTS_SQL: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
 /// A call log in PostgreSQL.
-pub struct PostgresRecords {
-    link: Arc<PostgresLink>,
-    readers: Readers,
-    writing: Mutex<Writing>,
+pub struct PostgresCallLog {
+    connection: Arc<PostgresLink>,
+    readers: PostgresSearchPool,
+    writer_state: Mutex<CallWriterState>,
 }
 
 /// The state between two groups.
 #[derive(Default)]
-struct Writing {
+struct CallWriterState {
     client: Option<Client>,
     /// A group whose commit may have succeeded, with its last row. If the reply is lost, the caller retries the same
     /// group.
-    sent: Option<(Arc<[CallRecord]>, Link)>,
+    uncertain_group: Option<(Arc<[CallRecord]>, ChainLink)>,
 }
 
-impl PostgresRecords {
+impl PostgresCallLog {
     /// Connects, and creates missing tables and indexes.
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
         let records = Self::connect_to_read(url)?;
-        if !records.has("toolcrib_calls_anchor").await? {
-            records.make(TABLES).await?;
+        if !records.relation_exists("toolcrib_calls_anchor").await? {
+            records.run_ddl(CREATE_TABLES_SQL).await?;
         }
-        if !records.has("toolcrib_calls_not_completed").await?
-            && let Err(error) = records.make(INDEXES).await
+        if !records.relation_exists("toolcrib_calls_not_completed").await?
+            && let Err(error) = records.run_ddl(CREATE_INDEXES_SQL).await
         {
             // This user may not own the tables. Everything works without the indexes, only slower.
             tracing::warn!(%error, "the record goes without some indexes: {error}");
@@ -101,17 +102,17 @@ impl PostgresRecords {
         Ok(records)
     }
 
-    async fn has(&self, relation: &str) -> Result<bool, JournalError> {
+    async fn relation_exists(&self, relation: &str) -> Result<bool, JournalError> {
         let there = "SELECT to_regclass($1::text) IS NOT NULL";
-        let found = self.link.query(there, &[&relation]).await?;
+        let found = self.connection.query(there, &[&relation]).await?;
         Ok(found.first().is_some_and(|row| row.get(0)))
     }
 
-    async fn make(&self, what: &str) -> Result<(), JournalError> {
-        let sql = |error: tokio_postgres::Error| self.link.failure(&error, false);
-        let mut client = self.link.fresh().await?;
+    async fn run_ddl(&self, what: &str) -> Result<(), JournalError> {
+        let sql = |error: tokio_postgres::Error| self.connection.map_error(&error, false);
+        let mut client = self.connection.open_client().await?;
         let step = client.transaction().await.map_err(sql)?;
-        for statement in [PATIENCE, LOCK, what] {
+        for statement in [NO_TIMEOUTS_SQL, CHAIN_LOCK_SQL, what] {
             step.batch_execute(statement).await.map_err(sql)?;
         }
         step.commit().await.map_err(sql)
@@ -120,54 +121,57 @@ impl PostgresRecords {
     /// Connects to an existing call log without changing it.
     pub fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(PostgresLink::new(url)?);
-        let readers = Readers::of(Arc::clone(&link));
-        Ok(Self { link, readers, writing: Mutex::default() })
+        let readers = PostgresSearchPool::new(Arc::clone(&link));
+        Ok(Self { connection: link, readers, writer_state: Mutex::default() })
     }
 
     /// Attempts once to store a group.
     async fn try_store(&self, calls: &Arc<[CallRecord]>) -> Result<(), JournalError> {
-        let sql = |error: tokio_postgres::Error| self.link.failure(&error, true);
-        let mut writing = self.writing.lock().await;
+        let sql = |error: tokio_postgres::Error| self.connection.map_error(&error, true);
+        let mut writing = self.writer_state.lock().await;
         let mut client = match writing.client.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
-            None => self.link.fresh().await?,
+            None => self.connection.open_client().await?,
         };
         let step = client.transaction().await.map_err(sql)?;
-        step.batch_execute(LOCK).await.map_err(sql)?;
-        if let Some((group, sent)) = &writing.sent
+        step.batch_execute(CHAIN_LOCK_SQL).await.map_err(sql)?;
+        if let Some((group, sent)) = &writing.uncertain_group
             && Arc::ptr_eq(group, calls)
         {
             let look = "SELECT 1 FROM toolcrib_calls WHERE id = $1 AND hash = $2";
-            let values: [&(dyn ToSql + Sync); 2] = [&signed(sent.id), &&sent.hash.as_bytes()[..]];
+            let values: [&(dyn ToSql + Sync); 2] = [&to_i64(sent.id), &&sent.hash.as_bytes()[..]];
             if step.query_opt(look, &values).await.map_err(sql)?.is_some() {
-                writing.sent = None;
+                writing.uncertain_group = None;
                 return Ok(());
             }
         }
-        let rows = chained(head(&step).await.map_err(sql)?, calls);
-        insert(&step, &rows).await.map_err(sql)?;
-        count(&step, calls).await.map_err(sql)?;
-        writing.sent = rows.last().map(|row| (Arc::clone(calls), row.link()));
+        let rows = chain_rows(read_head(&step).await.map_err(sql)?, calls);
+        insert_rows(&step, &rows).await.map_err(sql)?;
+        add_usage(&step, calls).await.map_err(sql)?;
+        writing.uncertain_group = rows.last().map(|row| (Arc::clone(calls), row.chain_link()));
         step.commit().await.map_err(sql)?;
-        *writing = Writing { client: Some(client), sent: None };
+        *writing = CallWriterState { client: Some(client), uncertain_group: None };
         Ok(())
     }
 
     /// Limits the filter to the ids of its time window if there are few of them.
-    async fn narrowed(&self, filter: CallFilter) -> Result<CallFilter, JournalError> {
-        let Some((sql, values)) = filter.few_of_a_time(DIALECT) else { return Ok(filter) };
-        let found = self.readers.query(&sql, &values).await?;
+    async fn narrow_by_time(&self, filter: CallFilter) -> Result<CallFilter, JournalError> {
+        let Some((sql, values)) = filter.time_window_sql(POSTGRES_DIALECT) else {
+            return Ok(filter);
+        };
+        let found = self.readers.run_search(&sql, &values).await?;
         let Some(row) = found.first() else { return Ok(filter) };
-        Ok(filter.among((row.get(0), row.get(1), row.get(2))))
+        Ok(filter.limit_to_ids((row.get(0), row.get(1), row.get(2))))
     }
 
-    async fn forget(&self, time: Timestamp) -> Result<u64, JournalError> {
-        let sql = |error: tokio_postgres::Error| self.link.failure(&error, true);
-        let mut client = self.link.fresh().await?;
+    async fn remove_old_rows(&self, time: Timestamp) -> Result<u64, JournalError> {
+        let sql = |error: tokio_postgres::Error| self.connection.map_error(&error, true);
+        let mut client = self.connection.open_client().await?;
         let step = client.transaction().await.map_err(sql)?;
-        step.batch_execute(LOCK).await.map_err(sql)?;
-        let first = format!("SELECT id, time, hash FROM toolcrib_calls ORDER BY id LIMIT {STEP}");
-        let (rows, before) = (step.query(&first, &[]).await.map_err(sql)?, written(time));
+        step.batch_execute(CHAIN_LOCK_SQL).await.map_err(sql)?;
+        let first =
+            format!("SELECT id, time, hash FROM toolcrib_calls ORDER BY id LIMIT {REMOVAL_BATCH}");
+        let (rows, before) = (step.query(&first, &[]).await.map_err(sql)?, format_time(time));
         let is_old = |row: &&tokio_postgres::Row| {
             row.get::<_, Option<&str>>(1).is_none_or(|time| time < &*before)
         };
@@ -187,10 +191,10 @@ impl PostgresRecords {
     }
 }
 
-impl Records for PostgresRecords {
-    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
+impl CallLog for PostgresCallLog {
+    fn store_calls(&self, calls: Arc<[CallRecord]>) -> JournalFuture<'_, ()> {
         Box::pin(async move {
-            for _ in 1..ATTEMPTS {
+            for _ in 1..STORE_ATTEMPTS {
                 match self.try_store(&calls).await {
                     Err(JournalError::Unavailable { cause, .. }) => {
                         tracing::debug!("calls could not be recorded ({cause}): trying again");
@@ -202,39 +206,43 @@ impl Records for PostgresRecords {
         })
     }
 
-    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
+    fn read_rows(&self, filter: CallFilter) -> JournalFuture<'_, Vec<CallLogRow>> {
         Box::pin(async move {
-            let (wanted, values) = self.narrowed(filter).await?.to_sql(DIALECT);
+            let (wanted, values) = self.narrow_by_time(filter).await?.to_sql(POSTGRES_DIALECT);
             let sql = format!("SELECT id, text, hash FROM toolcrib_calls {wanted}");
-            let rows = self.readers.query(&sql, &values).await?;
-            Ok(rows.iter().map(row_of).collect())
+            let rows = self.readers.run_search(&sql, &values).await?;
+            Ok(rows.iter().map(log_row_from).collect())
         })
     }
 
-    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
+    fn usage_totals(
+        &self,
+        of: UsageKind,
+        names: Vec<String>,
+    ) -> JournalFuture<'_, Vec<(String, UsageTotals)>> {
         Box::pin(async move {
             let sql = "SELECT name, executions, last_at, errors, last_error FROM toolcrib_usage
                 WHERE \"of\" = $1 AND name = ANY ($2)";
-            let rows = self.link.query(sql, &[&of.as_str(), &names]).await?;
-            Ok(rows.iter().map(|row| (row.get(0), usage_of(row))).collect())
+            let rows = self.connection.query(sql, &[&of.as_str(), &names]).await?;
+            Ok(rows.iter().map(|row| (row.get(0), usage_from_row(row))).collect())
         })
     }
 
-    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
+    fn most_used(&self, page: UsagePage) -> JournalFuture<'_, Vec<(String, UsageTotals)>> {
         Box::pin(async move {
             let sql = "SELECT name, executions, last_at, errors, last_error FROM toolcrib_usage
                 WHERE \"of\" = $1 AND name <> '' AND (executions < $2 OR (executions = $2 AND name > $3))
                 ORDER BY executions DESC, name LIMIT $4";
-            let (used, name, limit) = page.numbers();
-            let [of, name] =
-                [page.of.as_str(), name].map(|text| Value::Text(text.replace('\0', "\u{fffd}")));
-            let values = [of, Value::Number(used), name, Value::Number(limit)];
-            let rows = self.readers.query(sql, &values).await?;
-            Ok(rows.iter().map(|row| (row.get(0), usage_of(row))).collect())
+            let (used, name, limit) = page.sql_parameters();
+            let [of, name] = [page.of.as_str(), name]
+                .map(|text| SqlParameter::Text(text.replace('\0', "\u{fffd}")));
+            let values = [of, SqlParameter::Number(used), name, SqlParameter::Number(limit)];
+            let rows = self.readers.run_search(sql, &values).await?;
+            Ok(rows.iter().map(|row| (row.get(0), usage_from_row(row))).collect())
         })
     }
 
-    fn chain(&self) -> Answering<'_, Chain> {
+    fn chain_bounds(&self) -> JournalFuture<'_, ChainBounds> {
         Box::pin(async move {
             // One statement, so that all values are consistent.
             let sql = "SELECT (SELECT coalesce(sum(executions), 0)::bigint FROM toolcrib_usage WHERE \"of\" = 'tool'),
@@ -242,34 +250,40 @@ impl Records for PostgresRecords {
                 FROM (SELECT 1) one
                 LEFT JOIN toolcrib_calls_anchor a ON true
                 LEFT JOIN (SELECT id, hash FROM toolcrib_calls ORDER BY id DESC LIMIT 1) c ON true";
-            let rows = self.link.query(sql, &[]).await?;
+            let rows = self.connection.query(sql, &[]).await?;
             let row = rows.first();
-            let at = |column: usize| -> Option<Link> {
+            let at = |column: usize| -> Option<ChainLink> {
                 let row = row?;
                 let id: Option<i64> = row.get(column);
-                Some(Link { id: unsigned(id?), hash: digest(row.get(column + 1)) })
+                Some(ChainLink { id: to_u64(id?), hash: parse_hash(row.get(column + 1)) })
             };
-            let anchor = at(1).unwrap_or_else(Link::start);
-            let counted = row.map_or(0, |row| unsigned(row.get(0)));
-            Ok(Chain { anchor, head: at(3).unwrap_or(anchor), counted })
+            let anchor = at(1).unwrap_or_else(ChainLink::start);
+            let counted = row.map_or(0, |row| to_u64(row.get(0)));
+            Ok(ChainBounds { anchor, head: at(3).unwrap_or(anchor), counted })
         })
     }
 
-    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
-        Box::pin(self.forget(time))
+    fn remove_before(&self, time: Timestamp) -> JournalFuture<'_, u64> {
+        Box::pin(self.remove_old_rows(time))
     }
 }
 
-async fn insert(step: &Transaction<'_>, rows: &[Row]) -> Result<(), tokio_postgres::Error> {
+async fn insert_rows(
+    step: &Transaction<'_>,
+    rows: &[CallLogRow],
+) -> Result<(), tokio_postgres::Error> {
     let sql = "INSERT INTO toolcrib_calls (id, text, hash)
         SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])";
-    let ids: Vec<i64> = rows.iter().map(|row| signed(row.id)).collect();
+    let ids: Vec<i64> = rows.iter().map(|row| to_i64(row.id)).collect();
     let texts: Vec<&str> = rows.iter().map(|row| &*row.text).collect();
     let hashes: Vec<&[u8]> = rows.iter().map(|row| &row.hash.as_bytes()[..]).collect();
     step.execute(sql, &[&ids, &texts, &hashes]).await.map(drop)
 }
 
-async fn count(step: &Transaction<'_>, calls: &[CallRecord]) -> Result<(), tokio_postgres::Error> {
+async fn add_usage(
+    step: &Transaction<'_>,
+    calls: &[CallRecord],
+) -> Result<(), tokio_postgres::Error> {
     let sql = "INSERT INTO toolcrib_usage AS known (\"of\", name, executions, last_at, errors, last_error)
         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[])
         ON CONFLICT (\"of\", name) DO UPDATE SET
@@ -277,52 +291,54 @@ async fn count(step: &Transaction<'_>, calls: &[CallRecord]) -> Result<(), tokio
             last_at = greatest(known.last_at, excluded.last_at),
             errors = known.errors + excluded.errors,
             last_error = coalesce(excluded.last_error, known.last_error)";
-    let totals = added(calls);
+    let totals = totals_of_calls(calls);
     let of: Vec<&str> = totals.keys().map(|(of, _)| of.as_str()).collect();
     let names: Vec<&str> = totals.keys().map(|(_, name)| *name).collect();
-    let calls: Vec<i64> = totals.values().map(|usage| signed(usage.execution_count)).collect();
+    let calls: Vec<i64> = totals.values().map(|usage| to_i64(usage.execution_count)).collect();
     let last_at: Vec<Option<String>> =
-        totals.values().map(|usage| usage.last_executed_at.map(written)).collect();
-    let errors: Vec<i64> = totals.values().map(|usage| signed(usage.error_count)).collect();
+        totals.values().map(|usage| usage.last_executed_at.map(format_time)).collect();
+    let errors: Vec<i64> = totals.values().map(|usage| to_i64(usage.error_count)).collect();
     let last: Vec<Option<&str>> =
         totals.values().map(|usage| usage.last_error.as_deref()).collect();
     step.execute(sql, &[&of, &names, &calls, &last_at, &errors, &last]).await.map(drop)
 }
 
-async fn head(step: &Transaction<'_>) -> Result<Link, tokio_postgres::Error> {
+async fn read_head(step: &Transaction<'_>) -> Result<ChainLink, tokio_postgres::Error> {
     let last = "SELECT id, hash FROM toolcrib_calls ORDER BY id DESC LIMIT 1";
     let mut found = step.query_opt(last, &[]).await?;
     if found.is_none() {
         found = step.query_opt("SELECT id, hash FROM toolcrib_calls_anchor", &[]).await?;
     }
-    let link =
-        |row: tokio_postgres::Row| Link { id: unsigned(row.get(0)), hash: digest(row.get(1)) };
-    Ok(found.map_or_else(Link::start, link))
+    let link = |row: tokio_postgres::Row| ChainLink {
+        id: to_u64(row.get(0)),
+        hash: parse_hash(row.get(1)),
+    };
+    Ok(found.map_or_else(ChainLink::start, link))
 }
 
-fn row_of(row: &tokio_postgres::Row) -> Row {
-    Row { id: unsigned(row.get(0)), text: row.get(1), hash: digest(row.get(2)) }
+fn log_row_from(row: &tokio_postgres::Row) -> CallLogRow {
+    CallLogRow { id: to_u64(row.get(0)), text: row.get(1), hash: parse_hash(row.get(2)) }
 }
 
-fn usage_of(row: &tokio_postgres::Row) -> Usage {
+fn usage_from_row(row: &tokio_postgres::Row) -> UsageTotals {
     let last_at: Option<&str> = row.get(2);
-    Usage {
-        execution_count: unsigned(row.get(1)),
+    UsageTotals {
+        execution_count: to_u64(row.get(1)),
         last_executed_at: last_at.and_then(|time| time.parse().ok()),
-        error_count: unsigned(row.get(3)),
+        error_count: to_u64(row.get(3)),
         last_error: row.get(4),
     }
 }
 
 /// An invalid hash is replaced by one that no row text has, so that verification reports it.
-fn digest(bytes: &[u8]) -> Digest {
-    Digest::from_bytes(bytes).unwrap_or_else(|_| Digest::of("no hash"))
+fn parse_hash(bytes: &[u8]) -> Digest {
+    Digest::from_bytes(bytes).unwrap_or_else(|_| Digest::of_bytes("no hash"))
 }
 
-fn signed(number: u64) -> i64 {
+fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn unsigned(number: i64) -> u64 {
+fn to_u64(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::Primitive;
+use model::McpPrimitive;
 
-use super::{CallDoor, CallEnd, CallFilter, CallRecord, ShownBy};
+use super::{CallEndpoint, CallFilter, CallRecord, CallerCredentialKind, FinalCallStatus};
 
 pub(super) fn time(second: u64) -> Timestamp {
     let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
@@ -20,12 +20,12 @@ pub(super) fn call(tool: &str, second: u64) -> CallRecord {
         subject: "ada".into(),
         issuer: None,
         client: None,
-        means: ShownBy::Key,
-        door: CallDoor::Mcp,
-        kind: Primitive::Tool,
+        means: CallerCredentialKind::Key,
+        door: CallEndpoint::Mcp,
+        kind: McpPrimitive::Tool,
         tool_id: Some(tool.into()),
         source_id: tool.split(':').next().map(Into::into),
-        status: CallEnd::Completed,
+        status: FinalCallStatus::Completed,
         code: None,
         error: None,
         upstream_status: None,
@@ -42,7 +42,7 @@ pub(super) fn call(tool: &str, second: u64) -> CallRecord {
 pub(super) fn rare() -> (Vec<CallRecord>, Vec<CallFilter>) {
     let mut calls: Vec<_> = (0..5_000).map(|second| call("a:x", second)).collect();
     calls[100] = CallRecord { subject: "eve".into(), ..call("rare:y", 100) };
-    calls[100].status = CallEnd::Cancelled;
+    calls[100].status = FinalCallStatus::Cancelled;
     calls[100].correlation_id = Some("r100".into());
     let text = |text: &str| Some(text.to_owned());
     let all = CallFilter { limit: 100, ..CallFilter::default() };
@@ -50,7 +50,7 @@ pub(super) fn rare() -> (Vec<CallRecord>, Vec<CallFilter>) {
         CallFilter { tool: text("rare:y"), ..all.clone() },
         CallFilter { source: text("rare"), ..all.clone() },
         CallFilter { subject: text("eve"), ..all.clone() },
-        CallFilter { status: Some(CallEnd::Cancelled), ..all.clone() },
+        CallFilter { status: Some(FinalCallStatus::Cancelled), ..all.clone() },
         CallFilter { correlation_id: text("r100"), ..all.clone() },
         CallFilter { since: Some(time(100)), until: Some(time(101)), ..all.clone() },
         CallFilter { since: Some(time(4_999)), ..all.clone() },

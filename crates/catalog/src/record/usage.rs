@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CallEnd, CallRecord};
+use super::{CallRecord, FinalCallStatus};
 
 /// The kind of name that usage is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UsageOf {
+pub enum UsageKind {
     /// A tool, a prompt or a resource, by its id. Calls of unknown tools count for the empty id.
     Tool,
     /// A caller, by its subject.
@@ -19,7 +19,8 @@ pub enum UsageOf {
 
 /// How often something was used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Usage {
+#[schemars(rename = "Usage")]
+pub struct UsageTotals {
     /// How often.
     pub execution_count: u64,
     /// When the last of them began.
@@ -33,7 +34,7 @@ pub struct Usage {
 /// A page of the list of names by usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsagePage {
-    pub of: UsageOf,
+    pub of: UsageKind,
     /// Continue after the name with this usage count.
     pub after: Option<(u64, String)>,
     /// Upper bound for entries.
@@ -42,12 +43,12 @@ pub struct UsagePage {
 
 impl UsagePage {
     /// The first page.
-    pub fn first(of: UsageOf, limit: usize) -> Self {
+    pub fn first_page(of: UsageKind, limit: usize) -> Self {
         Self { of, after: None, limit }
     }
 
     /// Start of the page and limit, as SQL parameters.
-    pub(super) fn numbers(&self) -> (i64, &str, i64) {
+    pub(super) fn sql_parameters(&self) -> (i64, &str, i64) {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         // Larger than any usage count, so the page starts with the first entry.
         let (used, name) =
@@ -56,7 +57,7 @@ impl UsagePage {
     }
 }
 
-impl UsageOf {
+impl UsageKind {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -65,11 +66,11 @@ impl UsageOf {
     }
 }
 
-impl Usage {
-    pub(super) fn add(&mut self, call: &CallRecord) {
+impl UsageTotals {
+    pub(super) fn add_call(&mut self, call: &CallRecord) {
         self.execution_count += 1;
         self.last_executed_at = self.last_executed_at.max(Some(call.time));
-        if call.status == CallEnd::Failed {
+        if call.status == FinalCallStatus::Failed {
             self.error_count += 1;
             self.last_error.clone_from(&call.error);
         }
@@ -77,12 +78,12 @@ impl Usage {
 }
 
 /// The totals to add for these calls, in sorted order: all writers lock the rows in the same order, so none deadlocks.
-pub(super) fn added(calls: &[CallRecord]) -> BTreeMap<(UsageOf, &str), Usage> {
-    let mut totals: BTreeMap<(UsageOf, &str), Usage> = BTreeMap::new();
+pub(super) fn totals_of_calls(calls: &[CallRecord]) -> BTreeMap<(UsageKind, &str), UsageTotals> {
+    let mut totals: BTreeMap<(UsageKind, &str), UsageTotals> = BTreeMap::new();
     for call in calls {
         let tool = call.tool_id.as_deref().unwrap_or_default();
-        totals.entry((UsageOf::Tool, tool)).or_default().add(call);
-        totals.entry((UsageOf::Subject, &*call.subject)).or_default().add(call);
+        totals.entry((UsageKind::Tool, tool)).or_default().add_call(call);
+        totals.entry((UsageKind::Subject, &*call.subject)).or_default().add_call(call);
     }
     totals
 }

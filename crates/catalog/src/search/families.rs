@@ -9,43 +9,43 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 use super::lexicon::TextId;
 
-const DRAWERS: usize = 1024;
+const BUCKETS: usize = 1024;
 
 /// The words of a lexicon by stem; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Families {
-    drawers: Vec<Arc<HashMap<Box<str>, Vec<TextId>>>>,
+pub(super) struct StemFamilies {
+    buckets: Vec<Arc<HashMap<Box<str>, Vec<TextId>>>>,
     hasher: RandomState,
 }
 
-impl Default for Families {
+impl Default for StemFamilies {
     fn default() -> Self {
-        Self { drawers: vec![Arc::default(); DRAWERS], hasher: RandomState::new() }
+        Self { buckets: vec![Arc::default(); BUCKETS], hasher: RandomState::new() }
     }
 }
 
-impl Families {
-    fn drawer(&self, stem: &str) -> usize {
+impl StemFamilies {
+    fn bucket_index(&self, stem: &str) -> usize {
         // The remainder is below BUCKETS, so the cast loses nothing.
-        (self.hasher.hash_one(stem) % DRAWERS as u64) as usize
+        (self.hasher.hash_one(stem) % BUCKETS as u64) as usize
     }
 
     /// The words with this stem.
-    pub(super) fn of(&self, stem: &str) -> &[TextId] {
-        self.drawers[self.drawer(stem)].get(stem).map_or(&[], Vec::as_slice)
+    pub(super) fn words_with_stem(&self, stem: &str) -> &[TextId] {
+        self.buckets[self.bucket_index(stem)].get(stem).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn add(&mut self, word: &str, id: TextId) {
-        let stem = stem(word);
-        let drawer = self.drawer(&stem);
-        let drawer = Arc::make_mut(&mut self.drawers[drawer]);
+    pub(super) fn add_word(&mut self, word: &str, id: TextId) {
+        let stem = stem_of(word);
+        let drawer = self.bucket_index(&stem);
+        let drawer = Arc::make_mut(&mut self.buckets[drawer]);
         drawer.entry(stem.into()).or_default().push(id);
     }
 
-    pub(super) fn remove(&mut self, word: &str, id: TextId) {
-        let stem = stem(word);
-        let drawer = self.drawer(&stem);
-        let drawer = Arc::make_mut(&mut self.drawers[drawer]);
+    pub(super) fn remove_word(&mut self, word: &str, id: TextId) {
+        let stem = stem_of(word);
+        let drawer = self.bucket_index(&stem);
+        let drawer = Arc::make_mut(&mut self.buckets[drawer]);
         let Some(words) = drawer.get_mut(&*stem) else { return };
         words.retain(|other| *other != id);
         if words.is_empty() {
@@ -55,7 +55,7 @@ impl Families {
 }
 
 /// The English stem of a word: `creating`, `creates` and `created` become `creat`.
-pub(super) fn stem(word: &str) -> Cow<'_, str> {
+pub(super) fn stem_of(word: &str) -> Cow<'_, str> {
     match word.is_ascii() {
         true => Stemmer::create(Algorithm::English).stem(word),
         false => Cow::Borrowed(word),
@@ -63,8 +63,8 @@ pub(super) fn stem(word: &str) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-impl Families {
+impl StemFamilies {
     pub(super) fn is_bare(&self) -> bool {
-        self.drawers.iter().all(|drawer| drawer.is_empty())
+        self.buckets.iter().all(|drawer| drawer.is_empty())
     }
 }

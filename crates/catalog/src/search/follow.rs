@@ -6,34 +6,34 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::{SourceId, shown_description, shown_text};
+use model::{SourceId, sanitize_description, sanitize_text};
 
-use super::{Document, Field, SearchIndex};
+use super::{SearchDocument, SearchField, SearchIndex};
 use crate::snapshot::Snapshot;
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::CataloguedTool;
 
 /// Upper bound for the text of a tool that an embedding model gets, in bytes: most models read no more, and an endpoint
 /// may reject longer texts.
-const LONGEST_FOR_MEANING: usize = 1_024;
+const EMBEDDING_TEXT_BYTES: usize = 1_024;
 
 /// The slots whose searchable texts differ between two snapshots. Shared parts are not compared, so finding one changed
 /// tool among 100,000 takes microseconds.
-pub fn differing(before: &Snapshot, after: &Snapshot) -> ToolSet {
+pub fn changed_tools(before: &Snapshot, after: &Snapshot) -> ToolSet {
     let mut differing = ToolSet::default();
-    for slot in before.tools.differing(&after.tools) {
+    for slot in before.tools.changed_slots(&after.tools) {
         let both = (before.tool_at(slot), after.tool_at(slot));
-        let is_same = matches!(both, (Some(one), Some(two)) if read_alike(one, two));
-        differing.set(slot, !is_same);
+        let is_same = matches!(both, (Some(one), Some(two)) if have_same_texts(one, two));
+        differing.set_member(slot, !is_same);
     }
-    for source in renamed(before, after) {
+    for source in tools_of_renamed_sources(before, after) {
         differing = differing.union(&source);
     }
     differing
 }
 
 /// The tools of sources whose name changed, because the name of its source is a searchable text of a tool.
-fn renamed(before: &Snapshot, after: &Snapshot) -> Vec<ToolSet> {
+fn tools_of_renamed_sources(before: &Snapshot, after: &Snapshot) -> Vec<ToolSet> {
     if Arc::ptr_eq(&before.sources, &after.sources) {
         return Vec::new();
     }
@@ -48,9 +48,9 @@ fn renamed(before: &Snapshot, after: &Snapshot) -> Vec<ToolSet> {
 }
 
 /// True if both tools have the same searchable texts. Unless a refresh found a new version, they share their manifest.
-fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
+fn have_same_texts(one: &CataloguedTool, two: &CataloguedTool) -> bool {
     let (a, b) = (&one.tool, &two.tool);
-    let (manifest, other) = (a.shown_manifest(), b.shown_manifest());
+    let (manifest, other) = (a.current_manifest(), b.current_manifest());
     a.id == b.id
         && a.name() == b.name()
         && a.description() == b.description()
@@ -61,32 +61,34 @@ fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
 
 impl SearchIndex {
     /// Updates these slots to the tools of a snapshot.
-    pub fn follow(&mut self, slots: impl IntoIterator<Item = Slot>, snapshot: &Snapshot) {
+    pub fn update_slots(&mut self, slots: impl IntoIterator<Item = Slot>, snapshot: &Snapshot) {
         let (there, gone): (Vec<Slot>, Vec<Slot>) =
             slots.into_iter().partition(|slot| snapshot.tool_at(*slot).is_some());
-        gone.into_iter().for_each(|slot| self.remove(slot));
+        gone.into_iter().for_each(|slot| self.remove_tool(slot));
         let there = there.into_iter().filter_map(|slot| Some((slot, snapshot.tool_at(slot)?)));
-        self.put_all(there.map(|(slot, entry)| (slot, Cow::Owned(document(snapshot, entry)))));
+        self.put_tools(
+            there.map(|(slot, entry)| (slot, Cow::Owned(build_document(snapshot, entry)))),
+        );
     }
 }
 
 /// Size of the searchable texts of some tools, in bytes.
-pub fn text_length(snapshot: &Snapshot, slots: &ToolSet) -> usize {
+pub fn search_text_bytes(snapshot: &Snapshot, slots: &ToolSet) -> usize {
     let entries = slots.iter().filter_map(|slot| snapshot.tool_at(slot));
-    entries.map(|entry| document(snapshot, entry).length()).sum()
+    entries.map(|entry| build_document(snapshot, entry).text_bytes()).sum()
 }
 
 /// The text of a tool for an embedding model: the words of its name, its source and its description.
-pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
+pub fn embedding_text(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
     let tool = &entry.tool;
-    let title = tool.shown_manifest().title.as_deref().map(shown_text);
+    let title = tool.current_manifest().title.as_deref().map(sanitize_text);
     let name = tool.overridden.name.as_deref().or(title.as_deref()).unwrap_or(tool.name());
     let source = snapshot.source(&tool.source).map_or("", |it| it.source.profile.name.as_str());
-    text_of(name, source, &shown_description(tool.description()))
+    embedding_text_from(name, source, &sanitize_description(tool.description()))
 }
 
 /// The text for an embedding model of a tool that is not in a catalog.
-pub fn text_of(name: &str, source: &str, description: &str) -> String {
+pub fn embedding_text_from(name: &str, source: &str, description: &str) -> String {
     let mut text = String::new();
     for part in name.split(['_', '-', '.', '/']).filter(|part| !part.is_empty()) {
         text.push_str(part);
@@ -94,27 +96,30 @@ pub fn text_of(name: &str, source: &str, description: &str) -> String {
     }
     text.push_str(&format!("({source}): "));
     text.push_str(description);
-    text.truncate(text.floor_char_boundary(LONGEST_FOR_MEANING));
+    text.truncate(text.floor_char_boundary(EMBEDDING_TEXT_BYTES));
     text
 }
 
 /// The searchable texts of a tool: the ones that agents see, and the name of its source.
-fn document(snapshot: &Snapshot, entry: &CataloguedTool) -> Document {
-    let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
-    let mut document = Document::new(tool.id.as_str(), tool.name());
-    document.text(Field::Title, &shown_text(manifest.title.as_deref().unwrap_or_default()));
-    document.text(Field::Source, tool.source.as_str());
+fn build_document(snapshot: &Snapshot, entry: &CataloguedTool) -> SearchDocument {
+    let (tool, manifest) = (&entry.tool, entry.tool.current_manifest());
+    let mut document = SearchDocument::new(tool.id.as_str(), tool.name());
+    document.add_text(
+        SearchField::Title,
+        &sanitize_text(manifest.title.as_deref().unwrap_or_default()),
+    );
+    document.add_text(SearchField::Source, tool.source.as_str());
     let source = snapshot.source(&tool.source).map(|source| &source.source.profile.name);
-    source.iter().for_each(|name| document.text(Field::Source, name.as_str()));
-    document.text(Field::Description, &shown_description(tool.description()));
-    manifest.tags.iter().for_each(|tag| document.keyword(&shown_text(tag)));
-    tool.labels.iter().for_each(|label| document.keyword(label.as_str()));
+    source.iter().for_each(|name| document.add_text(SearchField::Source, name.as_str()));
+    document.add_text(SearchField::Description, &sanitize_description(tool.description()));
+    manifest.tags.iter().for_each(|tag| document.add_keyword(&sanitize_text(tag)));
+    tool.labels.iter().for_each(|label| document.add_keyword(label.as_str()));
     let execution = &manifest.execution;
     if let Some(address) = execution.resource_uri().or_else(|| execution.resource_template()) {
-        document.text(Field::Keyword, &shown_text(address));
+        document.add_text(SearchField::Keyword, &sanitize_text(address));
     }
     if let Some(schema) = &entry.input_schema {
-        document.arguments(&schema.root());
+        document.add_parameters(&schema.root_value());
     }
     document
 }

@@ -3,171 +3,178 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::document::Document;
-use super::families::Families;
-use super::gather::Gathering;
-use super::lexicon::{Lexicon, TextId};
-use super::near::{Neighbours, distance_within};
-use super::weights::Weights;
+use super::document::SearchDocument;
+use super::families::StemFamilies;
+use super::gather::IndexBatch;
+use super::lexicon::{TextId, TextLexicon};
+use super::near::{EditNeighbours, distance_within};
+use super::weights::RankingWeights;
 use crate::tool_set::Slot;
 
-const SHELF: usize = 256;
+const CHUNK_SLOTS: usize = 256;
 
 /// An index of tools by their texts, cheap to clone.
 #[derive(Clone, Default)]
 pub struct SearchIndex {
-    pub(super) names: Lexicon,
-    pub(super) keywords: Lexicon,
+    pub(super) names: TextLexicon,
+    pub(super) keywords: TextLexicon,
     /// Names without separators, which match a name however it is written.
-    pub(super) wholes: Lexicon,
-    pub(super) words: Lexicon,
+    pub(super) whole_names: TextLexicon,
+    pub(super) words: TextLexicon,
     /// Other parts of descriptions, used only by the table: filler words, and words with symbols in them.
-    pub(super) asides: Lexicon,
-    pub(super) families: Families,
-    near_wholes: Neighbours,
-    near_words: Neighbours,
-    pub(super) weights: Arc<Weights>,
-    shelves: Vec<Arc<Vec<Option<Arc<Indexed>>>>>,
+    pub(super) table_words: TextLexicon,
+    pub(super) families: StemFamilies,
+    whole_name_neighbours: EditNeighbours,
+    word_neighbours: EditNeighbours,
+    pub(super) weights: Arc<RankingWeights>,
+    chunks: Vec<Arc<Vec<Option<Arc<IndexedTool>>>>>,
 }
 
 /// The texts of a tool in the index, needed to remove it again.
-pub(super) struct Indexed {
+pub(super) struct IndexedTool {
     pub(super) id: Box<str>,
     pub(super) name: TextId,
-    pub(super) whole: TextId,
+    pub(super) whole_name: TextId,
     pub(super) keywords: Box<[TextId]>,
     /// Words of the description come first.
     pub(super) words: Box<[TextId]>,
-    pub(super) described: usize,
-    pub(super) asides: Box<[TextId]>,
+    pub(super) described_words: usize,
+    pub(super) table_words: Box<[TextId]>,
 }
 
 impl SearchIndex {
     /// An empty index with these weights.
-    pub fn with(weights: Weights) -> Self {
+    pub fn with_weights(weights: RankingWeights) -> Self {
         Self { weights: Arc::new(weights), ..Self::default() }
     }
 
     /// The same index with other weights, except those of fields: these apply when a tool is added.
-    pub fn reweighted(&self, weights: Weights) -> Self {
-        let weights = Weights { fields: self.weights.fields, ..weights };
+    pub fn with_query_weights(&self, weights: RankingWeights) -> Self {
+        let weights = RankingWeights { fields: self.weights.fields, ..weights };
         Self { weights: Arc::new(weights), ..self.clone() }
     }
 
     /// Adds a tool, in place of the previous one at its slot.
-    pub fn put(&mut self, slot: Slot, document: &Document) {
-        self.put_all([(slot, Cow::Borrowed(document))]);
+    pub fn put_tool(&mut self, slot: Slot, document: &SearchDocument) {
+        self.put_tools([(slot, Cow::Borrowed(document))]);
     }
 
     /// Adds many tools, which takes much less time for each.
-    pub fn put_all<'a>(&mut self, documents: impl IntoIterator<Item = (Slot, Cow<'a, Document>)>) {
-        let mut gathering = Gathering::default();
+    pub fn put_tools<'a>(
+        &mut self,
+        documents: impl IntoIterator<Item = (Slot, Cow<'a, SearchDocument>)>,
+    ) {
+        let mut gathering = IndexBatch::default();
         for (slot, document) in documents {
-            if gathering.is_enough() || !gathering.is_next(slot) {
-                self.take_in(std::mem::take(&mut gathering));
+            if gathering.is_full() || !gathering.is_next(slot) {
+                self.add_batch(std::mem::take(&mut gathering));
             }
-            self.remove(slot);
-            gathering.take(slot, &document, &self.weights);
+            self.remove_tool(slot);
+            gathering.add_tool(slot, &document, &self.weights);
         }
-        self.take_in(gathering);
+        self.add_batch(gathering);
     }
 
-    fn take_in(&mut self, gathering: Gathering) {
-        let names = self.names.add_all(gathering.names);
-        let keywords = self.keywords.add_all(gathering.keywords);
-        let wholes = self.wholes.add_all(gathering.wholes);
-        self.near_wholes.add_all(&wholes.new);
-        let words = self.words.add_all(gathering.words);
-        self.near_words.add_all(&words.new);
-        words.new.iter().for_each(|(word, id)| self.families.add(word, *id));
-        let asides = self.asides.add_all(gathering.asides);
+    fn add_batch(&mut self, gathering: IndexBatch) {
+        let names = self.names.add_texts(gathering.names);
+        let keywords = self.keywords.add_texts(gathering.keywords);
+        let wholes = self.whole_names.add_texts(gathering.whole_names);
+        self.whole_name_neighbours.add_texts(&wholes.new_texts);
+        let words = self.words.add_texts(gathering.words);
+        self.word_neighbours.add_texts(&words.new_texts);
+        words.new_texts.iter().for_each(|(word, id)| self.families.add_word(word, *id));
+        let asides = self.table_words.add_texts(gathering.table_words);
         for (slot, mut tool) in gathering.tools {
-            names.give_id(&mut tool.name);
-            wholes.give_id(&mut tool.whole);
-            tool.keywords.iter_mut().for_each(|it| keywords.give_id(it));
-            tool.words.iter_mut().for_each(|it| words.give_id(it));
-            tool.asides.iter_mut().for_each(|it| asides.give_id(it));
-            *self.place(slot) = Some(Arc::new(tool));
+            names.replace_by_id(&mut tool.name);
+            wholes.replace_by_id(&mut tool.whole_name);
+            tool.keywords.iter_mut().for_each(|it| keywords.replace_by_id(it));
+            tool.words.iter_mut().for_each(|it| words.replace_by_id(it));
+            tool.table_words.iter_mut().for_each(|it| asides.replace_by_id(it));
+            *self.slot_entry(slot) = Some(Arc::new(tool));
         }
     }
 
     /// Removes the tool at a slot.
-    pub fn remove(&mut self, slot: Slot) {
-        if self.at(slot).is_none() {
+    pub fn remove_tool(&mut self, slot: Slot) {
+        if self.tool_at(slot).is_none() {
             return;
         }
-        let Some(gone) = self.place(slot).take() else { return };
-        self.names.remove(gone.name, slot);
-        if let Some(whole) = self.wholes.remove(gone.whole, slot) {
-            self.near_wholes.remove(&whole, gone.whole);
+        let Some(gone) = self.slot_entry(slot).take() else { return };
+        self.names.remove_posting(gone.name, slot);
+        if let Some(whole) = self.whole_names.remove_posting(gone.whole_name, slot) {
+            self.whole_name_neighbours.remove_text(&whole, gone.whole_name);
         }
         for id in &gone.keywords {
-            self.keywords.remove(*id, slot);
+            self.keywords.remove_posting(*id, slot);
         }
-        for id in &gone.asides {
-            self.asides.remove(*id, slot);
+        for id in &gone.table_words {
+            self.table_words.remove_posting(*id, slot);
         }
         for id in &gone.words {
-            if let Some(word) = self.words.remove(*id, slot) {
-                self.families.remove(&word, *id);
-                self.near_words.remove(&word, *id);
+            if let Some(word) = self.words.remove_posting(*id, slot) {
+                self.families.remove_word(&word, *id);
+                self.word_neighbours.remove_text(&word, *id);
             }
         }
     }
 
-    fn place(&mut self, slot: Slot) -> &mut Option<Arc<Indexed>> {
-        let (shelf, place) = (slot as usize / SHELF, slot as usize % SHELF);
-        while self.shelves.len() <= shelf {
-            self.shelves.push(Arc::new(vec![None; SHELF]));
+    fn slot_entry(&mut self, slot: Slot) -> &mut Option<Arc<IndexedTool>> {
+        let (shelf, place) = (slot as usize / CHUNK_SLOTS, slot as usize % CHUNK_SLOTS);
+        while self.chunks.len() <= shelf {
+            self.chunks.push(Arc::new(vec![None; CHUNK_SLOTS]));
         }
-        &mut Arc::make_mut(&mut self.shelves[shelf])[place]
+        &mut Arc::make_mut(&mut self.chunks[shelf])[place]
     }
 
-    fn at(&self, slot: Slot) -> Option<&Arc<Indexed>> {
-        self.shelves.get(slot as usize / SHELF)?.get(slot as usize % SHELF)?.as_ref()
+    fn tool_at(&self, slot: Slot) -> Option<&Arc<IndexedTool>> {
+        self.chunks.get(slot as usize / CHUNK_SLOTS)?.get(slot as usize % CHUNK_SLOTS)?.as_ref()
     }
 
     /// The id of the tool, which decides between equal scores.
-    pub(super) fn id(&self, slot: Slot) -> &str {
-        self.at(slot).map_or("", |it| &it.id)
+    pub(super) fn tool_id(&self, slot: Slot) -> &str {
+        self.tool_at(slot).map_or("", |it| &it.id)
     }
 
     /// The name of a tool, in lower case.
     pub(super) fn name_at(&self, slot: Slot) -> Option<&str> {
-        self.at(slot).map(|it| self.names.text(it.name))
+        self.tool_at(slot).map(|it| self.names.text(it.name))
     }
 
     /// The keywords of a tool, in lower case.
     pub(super) fn keywords_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
-        let ids = self.at(slot).into_iter().flat_map(|it| &it.keywords);
+        let ids = self.tool_at(slot).into_iter().flat_map(|it| &it.keywords);
         ids.map(|id| self.keywords.text(*id))
     }
 
     /// The words of the description of a tool.
     pub(super) fn described_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
-        self.at(slot).into_iter().flat_map(|it| {
-            let words = it.words.iter().take(it.described).map(|id| self.words.text(*id));
-            words.chain(it.asides.iter().map(|id| self.asides.text(*id)))
+        self.tool_at(slot).into_iter().flat_map(|it| {
+            let words = it.words.iter().take(it.described_words).map(|id| self.words.text(*id));
+            words.chain(it.table_words.iter().map(|id| self.table_words.text(*id)))
         })
     }
 
     /// Number of slots that the index covers.
-    pub(super) fn slots(&self) -> usize {
-        self.shelves.len() * SHELF
+    pub(super) fn slot_count(&self) -> usize {
+        self.chunks.len() * CHUNK_SLOTS
     }
 
     /// The words at an edit distance of one.
-    pub(super) fn words_near(&self, word: &str) -> Vec<TextId> {
-        only_near(self.near_words.of(word), word, &self.words)
+    pub(super) fn similar_words(&self, word: &str) -> Vec<TextId> {
+        retain_distance_one(self.word_neighbours.find_candidates(word), word, &self.words)
     }
 
     /// The names at an edit distance of one, compared without separators.
-    pub(super) fn wholes_near(&self, whole: &str) -> Vec<TextId> {
-        only_near(self.near_wholes.of(whole), whole, &self.wholes)
+    pub(super) fn similar_names(&self, whole: &str) -> Vec<TextId> {
+        retain_distance_one(
+            self.whole_name_neighbours.find_candidates(whole),
+            whole,
+            &self.whole_names,
+        )
     }
 }
 
-fn only_near(mut ids: Vec<TextId>, text: &str, lexicon: &Lexicon) -> Vec<TextId> {
+fn retain_distance_one(mut ids: Vec<TextId>, text: &str, lexicon: &TextLexicon) -> Vec<TextId> {
     ids.retain(|id| distance_within(text, lexicon.text(*id), 1) == Some(1));
     ids
 }
@@ -175,15 +182,16 @@ fn only_near(mut ids: Vec<TextId>, text: &str, lexicon: &Lexicon) -> Vec<TextId>
 #[cfg(test)]
 impl SearchIndex {
     pub(super) fn words_at(&self, slot: Slot) -> usize {
-        self.at(slot).map_or(0, |it| it.words.len())
+        self.tool_at(slot).map_or(0, |it| it.words.len())
     }
 
     /// True if no text is left.
     pub(super) fn is_bare(&self) -> bool {
-        let lexicons = [&self.names, &self.keywords, &self.wholes, &self.words, &self.asides];
+        let lexicons =
+            [&self.names, &self.keywords, &self.whole_names, &self.words, &self.table_words];
         lexicons.iter().all(|lexicon| lexicon.is_bare())
             && self.families.is_bare()
-            && self.near_words.is_bare()
-            && self.near_wholes.is_bare()
+            && self.word_neighbours.is_bare()
+            && self.whole_name_neighbours.is_bare()
     }
 }

@@ -2,40 +2,40 @@
 
 use std::collections::HashMap;
 
-use super::{Found, Weights};
+use super::{RankingWeights, SearchHit};
 use crate::tool_set::Slot;
 
 /// Upper bound for the dimensions of a vector.
-const LONGEST: usize = 4_096;
+const DIMENSION_LIMIT: usize = 4_096;
 /// A tool with at least this score by words (its name, or nearly all words) is not ranked lower by fusion.
-const SURE: f32 = 0.85;
+const CONFIDENT_SCORE: f32 = 0.85;
 
 /// The embedding of a text: a direction, with coordinates in steps of 1/127.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vector(Box<[i8]>);
+pub struct EmbeddingVector(Box<[i8]>);
 
-impl Vector {
+impl EmbeddingVector {
     /// `None` if the numbers have no direction: if there are none, too many, or only zeros.
     pub fn new(numbers: &[f32]) -> Option<Self> {
         let length = numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
-        let is_one = length.is_normal() && numbers.len() <= LONGEST;
+        let is_one = length.is_normal() && numbers.len() <= DIMENSION_LIMIT;
         // The rounded value always fits, so the cast loses nothing.
         is_one.then(|| Self(numbers.iter().map(|it| (it / length * 127.0).round() as i8).collect()))
     }
 
     /// The stored form.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().map(|number| number.to_ne_bytes()[0]).collect()
     }
 
     /// Reads the stored form.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let is_one = !bytes.is_empty() && bytes.len() <= LONGEST;
+        let is_one = !bytes.is_empty() && bytes.len() <= DIMENSION_LIMIT;
         is_one.then(|| Self(bytes.iter().map(|byte| i8::from_ne_bytes([*byte])).collect()))
     }
 
     /// Similarity from 0 (nothing in common) to 1 (equal). Vectors of different models have nothing in common.
-    pub fn nearness(&self, other: &Self) -> f32 {
+    pub fn similarity(&self, other: &Self) -> f32 {
         if self.0.len() != other.0.len() {
             return 0.0;
         }
@@ -45,7 +45,7 @@ impl Vector {
 }
 
 /// The most similar tools, best first. A stable key decides between equals, because slots depend on earlier tools.
-pub fn nearest<By: Ord>(mut near: Vec<(Slot, By, f32)>, limit: usize) -> Vec<(Slot, f32)> {
+pub fn most_similar<By: Ord>(mut near: Vec<(Slot, By, f32)>, limit: usize) -> Vec<(Slot, f32)> {
     near.retain(|(.., nearness)| 0.0 < *nearness);
     near.sort_by(|one, two| two.2.total_cmp(&one.2).then_with(|| one.1.cmp(&two.1)));
     near.truncate(limit);
@@ -55,24 +55,24 @@ pub fn nearest<By: Ord>(mut near: Vec<(Slot, By, f32)>, limit: usize) -> Vec<(Sl
 /// Fuses word hits (best first) with semantically similar tools. The score combines the share of the best score by
 /// words with the similarity. A query of one word keeps the scores of the table, and tools that are only similar come
 /// after.
-pub fn fused(
-    by_words: Vec<Found>,
+pub fn fuse_hits(
+    by_words: Vec<SearchHit>,
     near: &[(Slot, f32)],
     query: &str,
     limit: usize,
-    weights: &Weights,
-) -> Vec<Found> {
+    weights: &RankingWeights,
+) -> Vec<SearchHit> {
     let weight = weights.meaning;
     let is_one_word = !query.trim().contains(char::is_whitespace);
     let best = by_words.first().map_or(0.0, |found| found.score).max(f32::MIN_POSITIVE);
     let mut others: HashMap<Slot, f32> = near.iter().copied().collect();
     let mut fused = by_words;
     for found in &mut fused {
-        let near = if found.part == 0 { others.remove(&found.slot) } else { None };
+        let near = if found.index_number == 0 { others.remove(&found.slot) } else { None };
         let both = (found.score / best + weight * near.unwrap_or_default()) / (1.0 + weight);
         found.score = match is_one_word {
             true => found.score,
-            false if SURE <= found.score => found.score.max(both),
+            false if CONFIDENT_SCORE <= found.score => found.score.max(both),
             false => both,
         };
     }
@@ -80,7 +80,7 @@ pub fn fused(
         if others.contains_key(slot) {
             let scale = if is_one_word { 0.5 } else { 1.0 };
             let score = scale * weight * nearness / (1.0 + weight);
-            fused.push(Found { part: 0, slot: *slot, score });
+            fused.push(SearchHit { index_number: 0, slot: *slot, score });
         }
     }
     // The sort is stable: of equal scores, word hits come first.
@@ -95,31 +95,31 @@ mod tests {
 
     #[test]
     fn a_vector_is_a_direction() {
-        let vector = |numbers: &[f32]| Vector::new(numbers).unwrap();
+        let vector = |numbers: &[f32]| EmbeddingVector::new(numbers).unwrap();
         let (east, north) = (vector(&[2.0, 0.0]), vector(&[0.0, 0.1]));
-        assert_eq!(east.nearness(&east), 1.0);
-        assert_eq!(east.nearness(&north), 0.0);
-        assert_eq!(east.nearness(&vector(&[-1.0, 0.0])), 0.0);
-        assert!((east.nearness(&vector(&[1.0, 1.0])) - 0.707).abs() < 0.01);
-        assert_eq!(east.nearness(&vector(&[1.0])), 0.0);
-        assert_eq!(Vector::from_bytes(&east.bytes()), Some(east));
+        assert_eq!(east.similarity(&east), 1.0);
+        assert_eq!(east.similarity(&north), 0.0);
+        assert_eq!(east.similarity(&vector(&[-1.0, 0.0])), 0.0);
+        assert!((east.similarity(&vector(&[1.0, 1.0])) - 0.707).abs() < 0.01);
+        assert_eq!(east.similarity(&vector(&[1.0])), 0.0);
+        assert_eq!(EmbeddingVector::from_bytes(&east.to_bytes()), Some(east));
         let none = [vec![], vec![0.0; 3], vec![f32::NAN], vec![f32::INFINITY], vec![1.0; 5_000]];
-        assert!(none.iter().all(|numbers| Vector::new(numbers).is_none()));
+        assert!(none.iter().all(|numbers| EmbeddingVector::new(numbers).is_none()));
     }
 
     #[test]
     fn equal_similarities_are_ordered_by_key() {
         let near = vec![(1, "c", 0.5), (2, "b", 0.5), (3, "z", 0.9), (4, "a", 0.5), (5, "x", 0.0)];
-        assert_eq!(nearest(near, 3), [(3, 0.9), (4, 0.5), (2, 0.5)]);
+        assert_eq!(most_similar(near, 3), [(3, 0.9), (4, 0.5), (2, 0.5)]);
     }
 
     #[test]
     fn words_and_similarity_are_combined() {
-        let found = |slot, score| Found { part: 0, slot, score };
-        let fused = |by_words: &[Found], near: &[(Slot, f32)], query: &str, limit| {
-            super::fused(by_words.to_vec(), near, query, limit, &Weights::default())
+        let found = |slot, score| SearchHit { index_number: 0, slot, score };
+        let fused = |by_words: &[SearchHit], near: &[(Slot, f32)], query: &str, limit| {
+            super::fuse_hits(by_words.to_vec(), near, query, limit, &RankingWeights::default())
         };
-        let order = |found: &[Found]| found.iter().map(|it| it.slot).collect::<Vec<_>>();
+        let order = |found: &[SearchHit]| found.iter().map(|it| it.slot).collect::<Vec<_>>();
         let by_words = vec![found(1, 0.4), found(2, 0.3)];
         let near = [(3, 0.9), (2, 0.8), (4, 0.1)];
         let both = fused(&by_words, &near, "some words", 10);
@@ -127,8 +127,8 @@ mod tests {
         assert!(both.iter().all(|it| 0.0 < it.score && it.score <= 1.0));
         assert_eq!(fused(&by_words, &near, "some words", 1).len(), 1);
         // With weight zero, tools that are only similar come last.
-        let words_alone = Weights { meaning: 0.0, ..Weights::default() };
-        let both = super::fused(by_words.clone(), &near, "some words", 10, &words_alone);
+        let words_alone = RankingWeights { meaning: 0.0, ..RankingWeights::default() };
+        let both = super::fuse_hits(by_words.clone(), &near, "some words", 10, &words_alone);
         assert_eq!(order(&both), [1, 2, 3, 4]);
         // A tool whose name is in the query stays first, and so does one with a score of the table.
         assert_eq!(order(&fused(&[found(1, 0.95)], &near, "its name", 10))[0], 1);
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((word[0], word[1].slot), (found(1, 0.4), 3));
         assert_eq!(fused(&by_words, &[], "word", 10), by_words);
         // Tools of providers have no embeddings, so they are only found by words.
-        let provided = Found { part: 1, slot: 3, score: 0.5 };
+        let provided = SearchHit { index_number: 1, slot: 3, score: 0.5 };
         assert_eq!(fused(&[provided], &near, "some words", 10).len(), 4);
     }
 }

@@ -8,46 +8,48 @@ use std::sync::Arc;
 
 use super::lexicon::TextId;
 
-const DRAWERS: usize = 4096;
+const BUCKETS: usize = 4096;
 /// Indexed lengths: shorter texts are similar to too many others; longer ones are found by their parts.
-const LENGTHS: std::ops::RangeInclusive<usize> = 4..=24;
+const INDEXED_LENGTHS: std::ops::RangeInclusive<usize> = 4..=24;
 
 /// Finds candidates for similar texts; cheap to clone. It stores only hashes: the caller compares the texts.
 #[derive(Clone)]
-pub(super) struct Neighbours {
+pub(super) struct EditNeighbours {
     /// Each bucket contains pairs of a hash and a text id, in ascending order.
-    drawers: Vec<Arc<Vec<(u32, TextId)>>>,
+    buckets: Vec<Arc<Vec<(u32, TextId)>>>,
     hasher: RandomState,
 }
 
-impl Default for Neighbours {
+impl Default for EditNeighbours {
     fn default() -> Self {
-        Self { drawers: vec![Arc::default(); DRAWERS], hasher: RandomState::new() }
+        Self { buckets: vec![Arc::default(); BUCKETS], hasher: RandomState::new() }
     }
 }
 
-impl Neighbours {
+impl EditNeighbours {
     /// Adds new texts.
-    pub(super) fn add_all(&mut self, texts: &[(Arc<str>, TextId)]) {
+    pub(super) fn add_texts(&mut self, texts: &[(Arc<str>, TextId)]) {
         let mut places: Vec<(usize, u32, TextId)> = Vec::new();
         for (text, id) in texts {
-            places.extend(self.places(text).into_iter().map(|(drawer, hash)| (drawer, hash, *id)));
+            places.extend(
+                self.bucket_hashes(text).into_iter().map(|(drawer, hash)| (drawer, hash, *id)),
+            );
         }
         places.sort_unstable();
         // Deleting either of two equal adjacent letters gives the same text.
         places.dedup();
         for run in places.chunk_by(|one, two| one.0 == two.0) {
             let Some((drawer, ..)) = run.first() else { continue };
-            let drawer = Arc::make_mut(&mut self.drawers[*drawer]);
+            let drawer = Arc::make_mut(&mut self.buckets[*drawer]);
             drawer.extend(run.iter().map(|(_, hash, id)| (*hash, *id)));
             // Both halves are already sorted, so the stable sort only merges them.
             drawer.sort();
         }
     }
 
-    pub(super) fn remove(&mut self, text: &str, id: TextId) {
-        for (drawer, hash) in self.places(text) {
-            let drawer = Arc::make_mut(&mut self.drawers[drawer]);
+    pub(super) fn remove_text(&mut self, text: &str, id: TextId) {
+        for (drawer, hash) in self.bucket_hashes(text) {
+            let drawer = Arc::make_mut(&mut self.buckets[drawer]);
             if let Ok(place) = drawer.binary_search(&(hash, id)) {
                 drawer.remove(place);
             }
@@ -55,10 +57,10 @@ impl Neighbours {
     }
 
     /// The texts that may be one edit away, each once.
-    pub(super) fn of(&self, text: &str) -> Vec<TextId> {
+    pub(super) fn find_candidates(&self, text: &str) -> Vec<TextId> {
         let mut found = Vec::new();
-        for (drawer, hash) in self.places(text) {
-            let drawer = &self.drawers[drawer];
+        for (drawer, hash) in self.bucket_hashes(text) {
+            let drawer = &self.buckets[drawer];
             let first = drawer.partition_point(|(other, _)| *other < hash);
             let same = drawer.iter().skip(first).take_while(|(other, _)| *other == hash);
             found.extend(same.map(|(_, id)| *id));
@@ -69,9 +71,9 @@ impl Neighbours {
     }
 
     /// The buckets and hashes of a text: its own, and those without each of its letters.
-    fn places(&self, text: &str) -> Vec<(usize, u32)> {
+    fn bucket_hashes(&self, text: &str) -> Vec<(usize, u32)> {
         let length = text.chars().count();
-        if !LENGTHS.contains(&length) || !is_of_one_alphabet(text) {
+        if !INDEXED_LENGTHS.contains(&length) || !has_one_alphabet(text) {
             return Vec::new();
         }
         let (mut without, mut places) = (String::new(), Vec::with_capacity(length + 1));
@@ -85,7 +87,7 @@ impl Neighbours {
             without.push_str(after);
             let hash = self.hasher.hash_one(without.as_str());
             // The remainder is below BUCKETS, and half of the remaining bits suffice to distinguish texts.
-            places.push(((hash % DRAWERS as u64) as usize, (hash >> 32) as u32));
+            places.push(((hash % BUCKETS as u64) as usize, (hash >> 32) as u32));
         }
         places
     }
@@ -93,7 +95,7 @@ impl Neighbours {
 
 /// True if all letters, except digits, belong to one alphabet. If alphabets mix, or if an alphabet has thousands of
 /// letters, the edit-distance neighbourhood of a word is so large that indexing it would slow down every lookup.
-fn is_of_one_alphabet(text: &str) -> bool {
+fn has_one_alphabet(text: &str) -> bool {
     let alphabet = |letter: char| match u32::from(letter) {
         ..0x250 => (!letter.is_ascii_digit()).then_some(0),
         number => Some(number / 0x100),
@@ -131,9 +133,9 @@ pub(super) fn distance_within(one: &str, two: &str, most: usize) -> Option<usize
 }
 
 #[cfg(test)]
-impl Neighbours {
+impl EditNeighbours {
     pub(super) fn is_bare(&self) -> bool {
-        self.drawers.iter().all(|drawer| drawer.is_empty())
+        self.buckets.iter().all(|drawer| drawer.is_empty())
     }
 }
 
@@ -162,13 +164,13 @@ mod tests {
     fn a_word_only_has_neighbours_of_its_own_alphabet() {
         let texts =
             ["emailé", "email5", "ema1l", "почта", "почты", "email漢", "메일주소를", "mailпочта"];
-        let mut neighbours = Neighbours::default();
+        let mut neighbours = EditNeighbours::default();
         let ids: Vec<_> = texts.iter().zip(0..).map(|(text, id)| ((*text).into(), id)).collect();
-        neighbours.add_all(&ids);
-        assert_eq!(neighbours.of("email"), [0, 1, 2]);
-        assert_eq!(neighbours.of("почта"), [3, 4]);
+        neighbours.add_texts(&ids);
+        assert_eq!(neighbours.find_candidates("email"), [0, 1, 2]);
+        assert_eq!(neighbours.find_candidates("почта"), [3, 4]);
         for text in ["email漢", "메일주소를", "mailпочта"] {
-            assert!(neighbours.of(text).is_empty(), "{text}");
+            assert!(neighbours.find_candidates(text).is_empty(), "{text}");
         }
     }
 
@@ -180,13 +182,13 @@ mod tests {
 
         #[test]
         fn every_text_one_edit_away_is_found(one in "[a-c]{4,7}", two in "[a-c]{4,7}") {
-            let mut neighbours = Neighbours::default();
-            neighbours.add_all(&[(two.as_str().into(), 7)]);
+            let mut neighbours = EditNeighbours::default();
+            neighbours.add_texts(&[(two.as_str().into(), 7)]);
             if distance_within(&one, &two, 1).is_some() {
-                prop_assert_eq!(neighbours.of(&one), [7]);
+                prop_assert_eq!(neighbours.find_candidates(&one), [7]);
             }
-            neighbours.remove(&two, 7);
-            prop_assert!(neighbours.of(&one).is_empty());
+            neighbours.remove_text(&two, 7);
+            prop_assert!(neighbours.find_candidates(&one).is_empty());
         }
     }
 }

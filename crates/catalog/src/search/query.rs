@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::words::each_word;
+use super::words::for_each_word;
 
 /// Upper bounds for the characters and words of a query; the rest is ignored.
-const LONGEST: usize = 4_000;
-const MOST_WORDS: usize = 64;
+const QUERY_CHARACTERS: usize = 4_000;
+const QUERY_WORDS: usize = 64;
 /// Length of the longest filler, in bytes.
 const LONGEST_FILLER: usize = 8;
 
 /// A parsed query.
-pub(super) struct Query {
+pub(super) struct SearchQuery {
     /// The text in lower case, cut and trimmed.
     pub(super) text: String,
     /// Its significant words; all its words if none is significant.
@@ -21,18 +21,18 @@ pub(super) struct Query {
     pub(super) pairs: Vec<String>,
 }
 
-impl Query {
+impl SearchQuery {
     pub(super) fn new(text: &str) -> Self {
-        let text: String = text.trim().chars().take(LONGEST).collect();
+        let text: String = text.trim().chars().take(QUERY_CHARACTERS).collect();
         let mut all: Vec<String> = Vec::new();
-        each_word(&text, |word| all.push(word.to_owned()));
-        let pairs = all.windows(2).map(|pair| pair.concat()).take(MOST_WORDS).collect();
+        for_each_word(&text, |word| all.push(word.to_owned()));
+        let pairs = all.windows(2).map(|pair| pair.concat()).take(QUERY_WORDS).collect();
         let has_sense = all.iter().any(|word| !is_filler(word));
         let mut words: Vec<String> = Vec::new();
         for word in all {
             if (!has_sense || !is_filler(&word))
                 && !words.contains(&word)
-                && words.len() < MOST_WORDS
+                && words.len() < QUERY_WORDS
             {
                 words.push(word);
             }

@@ -2,39 +2,39 @@
 
 use std::collections::BTreeSet;
 
-use super::families::stem;
-use super::query::Query;
-use super::words::{each_word, squashed_word};
+use super::families::stem_of;
+use super::query::SearchQuery;
+use super::words::{for_each_word, squash_word};
 
 /// The stems of the words of a name.
 pub struct NameStems(BTreeSet<String>);
 
 impl NameStems {
-    pub fn of(name: &str) -> Self {
-        Self(stems(name))
+    pub fn from_name(name: &str) -> Self {
+        Self(name_stems(name))
     }
 
     /// True if two names are similar: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
-    pub fn are_similar(&self, other: &Self) -> bool {
+    pub fn is_similar_to(&self, other: &Self) -> bool {
         let shared = self.0.intersection(&other.0).count();
         0 < shared && self.0.union(&other.0).count() <= 2 * shared
     }
 }
 
 /// The stems of the significant words of a query.
-pub fn gist(query: &str) -> BTreeSet<String> {
-    Query::new(query).words.iter().map(|word| stem(word).into_owned()).collect()
+pub fn query_stems(query: &str) -> BTreeSet<String> {
+    SearchQuery::new(query).words.iter().map(|word| stem_of(word).into_owned()).collect()
 }
 
-fn stems(name: &str) -> BTreeSet<String> {
-    let whole = squashed_word(name);
+fn name_stems(name: &str) -> BTreeSet<String> {
+    let whole = squash_word(name);
     let mut stems = BTreeSet::new();
-    each_word(name, |word| {
-        stems.insert(stem(word).into_owned());
+    for_each_word(name, |word| {
+        stems.insert(stem_of(word).into_owned());
     });
     // A compound consists of its parts and a whole; only the parts can be shared with other names.
     if 1 < stems.len() {
-        stems.remove(&*stem(&whole));
+        stems.remove(&*stem_of(&whole));
     }
     stems
 }
@@ -44,13 +44,13 @@ mod tests {
     use super::*;
 
     fn are_similar(one: &str, two: &str) -> bool {
-        NameStems::of(one).are_similar(&NameStems::of(two))
+        NameStems::from_name(one).is_similar_to(&NameStems::from_name(two))
     }
 
     #[test]
     fn queries_are_compared_without_fillers_and_endings() {
-        assert_eq!(gist("Please create the invoices"), gist("creating an invoice"));
-        assert_ne!(gist("create an invoice"), gist("delete an invoice"));
+        assert_eq!(query_stems("Please create the invoices"), query_stems("creating an invoice"));
+        assert_ne!(query_stems("create an invoice"), query_stems("delete an invoice"));
     }
 
     #[test]

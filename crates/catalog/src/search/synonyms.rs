@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use super::families::stem;
+use super::families::stem_of;
 
 /// Each line lists words of one meaning. They are general words; none was added for the sake of one particular tool.
 #[rustfmt::skip]
@@ -68,7 +68,8 @@ const MEANINGS: &[&[&str]] = &[
 static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     let mut by_stem: HashMap<String, Vec<String>> = HashMap::new();
     for meaning in MEANINGS {
-        let stems: BTreeSet<String> = meaning.iter().map(|word| stem(word).into_owned()).collect();
+        let stems: BTreeSet<String> =
+            meaning.iter().map(|word| stem_of(word).into_owned()).collect();
         for stem in &stems {
             let others = stems.iter().filter(|other| *other != stem).cloned();
             by_stem.entry(stem.clone()).or_default().extend(others);
@@ -78,7 +79,7 @@ static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
 });
 
 /// The synonyms of a stem, as stems.
-pub(super) fn synonyms(stem: &str) -> &'static [String] {
+pub(super) fn find_synonyms(stem: &str) -> &'static [String] {
     BY_STEM.get(stem).map_or(&[], Vec::as_slice)
 }
 
@@ -91,7 +92,7 @@ mod tests {
         let mut seen: HashMap<String, usize> = HashMap::new();
         for (line, meaning) in MEANINGS.iter().enumerate() {
             for word in *meaning {
-                let other = seen.insert(stem(word).into_owned(), line);
+                let other = seen.insert(stem_of(word).into_owned(), line);
                 assert!(other.is_none_or(|other| other == line), "{word} is in {other:?} too");
             }
         }

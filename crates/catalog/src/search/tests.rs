@@ -12,26 +12,26 @@ use super::*;
 fn index(tools: &[(&str, &[&str], &str)]) -> SearchIndex {
     let mut index = SearchIndex::default();
     for (slot, tool) in (0..).zip(tools) {
-        index.put(slot, &document(tool));
+        index.put_tool(slot, &document(tool));
     }
     index
 }
 
-fn document((name, keywords, description): &(&str, &[&str], &str)) -> Document {
-    let mut document = Document::new(name, name);
-    keywords.iter().for_each(|keyword| document.keyword(keyword));
-    document.text(Field::Description, description);
+fn document((name, keywords, description): &(&str, &[&str], &str)) -> SearchDocument {
+    let mut document = SearchDocument::new(name, name);
+    keywords.iter().for_each(|keyword| document.add_keyword(keyword));
+    document.add_text(SearchField::Description, description);
     document
 }
 
 fn all(index: &SearchIndex) -> ToolSet {
-    (0..index.slots() as Slot).filter(|slot| !index.id(*slot).is_empty()).collect()
+    (0..index.slot_count() as Slot).filter(|slot| !index.tool_id(*slot).is_empty()).collect()
 }
 
 /// The result of a search, with scores.
 fn found<'a>(index: &'a SearchIndex, query: &str) -> Vec<(&'a str, f32)> {
-    let found = search(&[(index, &all(index))], query, 10);
-    found.into_iter().map(|it| (index.id(it.slot), it.score)).collect()
+    let found = search_tools(&[(index, &all(index))], query, 10);
+    found.into_iter().map(|it| (index.tool_id(it.slot), it.score)).collect()
 }
 
 fn first<'a>(index: &'a SearchIndex, query: &str) -> &'a str {
@@ -126,15 +126,15 @@ fn the_rarest_words_of_a_long_query_count() {
 fn no_tool_takes_long_to_index() {
     let words = |from: usize| (0..1_000).map(move |n| format!("w{}x ", from + n)).collect();
     let texts: Vec<String> = (0..300).map(|n| words(1_000 * n)).collect();
-    let mut document = Document::new("a", "a");
-    texts.iter().for_each(|text| document.text(Field::Description, text));
-    texts.iter().for_each(|text| document.keyword(text));
+    let mut document = SearchDocument::new("a", "a");
+    texts.iter().for_each(|text| document.add_text(SearchField::Description, text));
+    texts.iter().for_each(|text| document.add_keyword(text));
     let length: usize = document.texts.iter().map(|(_, text)| text.len()).sum();
     assert!(length <= 64 * 1024 && document.keywords.is_empty(), "{length}");
     let mut index = SearchIndex::default();
-    index.put(0, &document);
+    index.put_tool(0, &document);
     assert!(index.words_at(0) <= 2_000, "{}", index.words_at(0));
-    index.remove(0);
+    index.remove_tool(0);
     assert!(index.is_bare());
 }
 
@@ -142,8 +142,8 @@ fn no_tool_takes_long_to_index() {
 fn the_best_hit_does_not_depend_on_the_limit() {
     let index = index(&[("odrer", &[], ""), ("c", &[], "Takes an order.")]);
     assert_eq!(found(&index, "order"), [("c", 0.6), ("odrer", 0.4 * 0.8)]);
-    let best = search(&[(&index, &all(&index))], "order", 1);
-    assert_eq!((index.id(best[0].slot), best[0].score), ("c", 0.6));
+    let best = search_tools(&[(&index, &all(&index))], "order", 1);
+    assert_eq!((index.tool_id(best[0].slot), best[0].score), ("c", 0.6));
 }
 
 #[test]
@@ -180,14 +180,14 @@ fn words_are_found_by_stem_with_a_typo_and_by_synonym() {
 #[test]
 fn parameters_and_their_examples_are_searched_to_a_limited_depth() {
     let mut index = SearchIndex::default();
-    let mut document = Document::new("a", "do_it");
-    document.arguments(&json!({"properties": {
+    let mut document = SearchDocument::new("a", "do_it");
+    document.add_parameters(&json!({"properties": {
         "iban": {"type": "string", "description": "Where money goes"},
         "mode": {"enum": ["express"]},
         "to": {"properties": {"town": {"description": "A municipality"}}},
     }}));
-    index.put(0, &document);
-    index.put(1, &Document::new("b", "other"));
+    index.put_tool(0, &document);
+    index.put_tool(1, &SearchDocument::new("b", "other"));
     for query in ["which iban", "money goes", "express mode", "some town", "municipality there"] {
         assert_eq!(first(&index, query), "a", "{query}");
     }
@@ -210,14 +210,16 @@ fn other_languages_are_searched_too() {
 fn several_indexes_are_searched_as_one() {
     let [one, two] = [("pay", "Pays a bill"), ("bill", "Writes a bill")].map(|(name, text)| {
         let mut index = SearchIndex::default();
-        index.put(0, &document(&(name, &[], text)));
+        index.put_tool(0, &document(&(name, &[], text)));
         index
     });
     let both = index(&[("pay", &[], "Pays a bill"), ("bill", &[], "Writes a bill")]);
     for query in ["bill", "write bills", "pay the bill"] {
-        let apart = search(&[(&one, &all(&one)), (&two, &all(&two))], query, 10);
-        let apart: Vec<_> =
-            apart.iter().map(|it| ([&one, &two][it.part].id(it.slot), it.score)).collect();
+        let apart = search_tools(&[(&one, &all(&one)), (&two, &all(&two))], query, 10);
+        let apart: Vec<_> = apart
+            .iter()
+            .map(|it| ([&one, &two][it.index_number].tool_id(it.slot), it.score))
+            .collect();
         assert_eq!(apart, found(&both, query), "{query}");
     }
 }
@@ -236,11 +238,11 @@ fn every_query_is_answered_within_seconds() {
     let mut many = SearchIndex::default();
     for slot in 0..2_000 {
         let text = format!("Finds files and text, number {slot} of many in w{}", slot % 100);
-        many.put(slot, &document(&(&format!("find_{slot}"), &["("], &text)));
+        many.put_tool(slot, &document(&(&format!("find_{slot}"), &["("], &text)));
     }
     for (query, index) in queries.iter().flat_map(|query| [(query, &index), (query, &many)]) {
         let begin = std::time::Instant::now();
-        search(&[(index, &all(index))], query, 10);
+        search_tools(&[(index, &all(index))], query, 10);
         assert!(begin.elapsed().as_secs() < 5, "{:?}", query.get(..20));
     }
     assert_eq!(first(&index, ".*"), "a.*b");
@@ -270,10 +272,13 @@ fn tools() -> impl Strategy<Value = Vec<(String, String, String)>> {
     proptest::collection::vec((name, words(), words()), 1..12)
 }
 
-fn numbered(number: usize, (name, keyword, description): &(String, String, String)) -> Document {
-    let mut document = Document::new(&format!("{number:03}"), name);
-    document.keyword(keyword);
-    document.text(Field::Description, description);
+fn numbered(
+    number: usize,
+    (name, keyword, description): &(String, String, String),
+) -> SearchDocument {
+    let mut document = SearchDocument::new(&format!("{number:03}"), name);
+    document.add_keyword(keyword);
+    document.add_text(SearchField::Description, description);
     document
 }
 
@@ -308,11 +313,11 @@ proptest! {
     ) {
         let mut index = SearchIndex::default();
         for (slot, (name, keyword, description)) in (0..).zip(&texts) {
-            let mut document = Document::new(&slot.to_string(), name);
-            document.keyword(keyword);
-            document.text(Field::Description, description);
-            document.arguments(&json!({"properties": {name: {"description": keyword, "enum": [description]}}}));
-            index.put(slot, &document);
+            let mut document = SearchDocument::new(&slot.to_string(), name);
+            document.add_keyword(keyword);
+            document.add_text(SearchField::Description, description);
+            document.add_parameters(&json!({"properties": {name: {"description": keyword, "enum": [description]}}}));
+            index.put_tool(slot, &document);
         }
         for (_, score) in found(&index, &query) {
             prop_assert!(0.0 < score && score <= 1.0);
@@ -323,7 +328,7 @@ proptest! {
             let can_be_said = name.chars().any(char::is_alphanumeric);
             prop_assert!(!can_be_said || !hits.is_empty(), "{name:?}");
         }
-        (0..texts.len() as Slot).for_each(|slot| index.remove(slot));
+        (0..texts.len() as Slot).for_each(|slot| index.remove_tool(slot));
         prop_assert!(index.is_bare());
     }
 
@@ -334,17 +339,17 @@ proptest! {
         // Index the tools alone, and also between other tools.
         let (mut alone, mut among) = (SearchIndex::default(), SearchIndex::default());
         for (number, tool) in more.iter().enumerate() {
-            among.put(2 * number as Slot + 1, &numbered(900 + number, tool));
+            among.put_tool(2 * number as Slot + 1, &numbered(900 + number, tool));
         }
         for (number, tool) in tools.iter().enumerate() {
-            alone.put(number as Slot, &numbered(number, tool));
-            among.put(2 * number as Slot, &numbered(number, tool));
+            alone.put_tool(number as Slot, &numbered(number, tool));
+            among.put_tool(2 * number as Slot, &numbered(number, tool));
         }
         let few: ToolSet = (0..tools.len() as Slot).map(|slot| 2 * slot).collect();
-        let one = search(&[(&alone, &all(&alone))], &query, limit);
-        let two = search(&[(&among, &few)], &query, limit);
-        let seen = |index: &SearchIndex, found: &[Found]| -> Vec<(String, u32)> {
-            found.iter().map(|it| (index.id(it.slot).to_owned(), it.score.to_bits())).collect()
+        let one = search_tools(&[(&alone, &all(&alone))], &query, limit);
+        let two = search_tools(&[(&among, &few)], &query, limit);
+        let seen = |index: &SearchIndex, found: &[SearchHit]| -> Vec<(String, u32)> {
+            found.iter().map(|it| (index.tool_id(it.slot).to_owned(), it.score.to_bits())).collect()
         };
         prop_assert_eq!(seen(&alone, &one), seen(&among, &two));
     }
@@ -353,10 +358,10 @@ proptest! {
     fn a_smaller_limit_gives_the_first_hits_of_a_larger_one(tools in tools(), query in words(), limit in 1_usize..6) {
         let mut index = SearchIndex::default();
         for (number, tool) in tools.iter().enumerate() {
-            index.put(number as Slot, &numbered(number, tool));
+            index.put_tool(number as Slot, &numbered(number, tool));
         }
-        let many = search(&[(&index, &all(&index))], &query, 100);
-        let few = search(&[(&index, &all(&index))], &query, limit);
+        let many = search_tools(&[(&index, &all(&index))], &query, 100);
+        let few = search_tools(&[(&index, &all(&index))], &query, limit);
         prop_assert_eq!(&many[..limit.min(many.len())], &few[..]);
     }
 
@@ -366,23 +371,23 @@ proptest! {
     ) {
         let (mut changed, mut fresh) = (SearchIndex::default(), SearchIndex::default());
         for (number, tool) in before.iter().enumerate() {
-            changed.put(number as Slot, &numbered(number, tool));
+            changed.put_tool(number as Slot, &numbered(number, tool));
         }
         let kept = changed.clone();
         let is_before = found(&kept, &query).into_iter().map(|(id, score)| (id.to_owned(), score)).collect::<Vec<_>>();
         for slot in 0..before.len().max(after.len()) as Slot {
-            changed.remove(slot);
+            changed.remove_tool(slot);
         }
         for (number, tool) in after.iter().enumerate().filter(|(number, _)| !gone.contains(&(*number as Slot))) {
-            changed.put(number as Slot, &numbered(number, tool));
-            fresh.put(number as Slot, &numbered(number, tool));
+            changed.put_tool(number as Slot, &numbered(number, tool));
+            fresh.put_tool(number as Slot, &numbered(number, tool));
         }
         prop_assert_eq!(found(&changed, &query), found(&fresh, &query));
         let still: Vec<_> = found(&kept, &query).into_iter().map(|(id, score)| (id.to_owned(), score)).collect();
         prop_assert_eq!(is_before, still);
         // Words without tools leave no trace.
         for slot in 0..12 {
-            changed.remove(slot);
+            changed.remove_tool(slot);
         }
         prop_assert!(changed.is_bare());
     }
@@ -392,14 +397,14 @@ proptest! {
         tools in proptest::collection::vec((0_u32..12, tools()), 1..4), query in words(),
     ) {
         // In any order, with some slots replaced.
-        let all: Vec<(Slot, Document)> = tools.iter().flat_map(|(first, tools)| {
+        let all: Vec<(Slot, SearchDocument)> = tools.iter().flat_map(|(first, tools)| {
             (*first..).zip(tools).map(|(slot, tool)| (slot % 12, numbered(slot as usize, tool)))
         }).collect();
         let (mut together, mut apart) = (SearchIndex::default(), SearchIndex::default());
-        together.put_all(all.iter().map(|(slot, document)| (*slot, Cow::Borrowed(document))));
-        all.iter().for_each(|(slot, document)| apart.put(*slot, document));
+        together.put_tools(all.iter().map(|(slot, document)| (*slot, Cow::Borrowed(document))));
+        all.iter().for_each(|(slot, document)| apart.put_tool(*slot, document));
         prop_assert_eq!(found(&together, &query), found(&apart, &query));
-        (0..12).for_each(|slot| together.remove(slot));
+        (0..12).for_each(|slot| together.remove_tool(slot));
         prop_assert!(together.is_bare());
     }
 
@@ -407,7 +412,7 @@ proptest! {
     fn scores_are_above_0_and_at_most_1_and_descend(tools in tools(), query in words()) {
         let documents: Vec<_> = tools.iter().enumerate().map(|(number, tool)| numbered(number, tool)).collect();
         let mut index = SearchIndex::default();
-        (0..).zip(&documents).for_each(|(slot, document)| index.put(slot, document));
+        (0..).zip(&documents).for_each(|(slot, document)| index.put_tool(slot, document));
         let scores: Vec<f32> = found(&index, &query).iter().map(|(_, score)| *score).collect();
         prop_assert!(scores.iter().all(|score| 0.0 < *score && *score <= 1.0));
         prop_assert!(scores.is_sorted_by(|one, two| two <= one));

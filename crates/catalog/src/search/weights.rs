@@ -2,7 +2,7 @@
 
 /// A searchable field of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
+pub enum SearchField {
     /// Name of the tool.
     Name,
     /// Title for people.
@@ -20,7 +20,7 @@ pub enum Field {
     Example,
 }
 
-impl Field {
+impl SearchField {
     /// All fields.
     pub const ALL: [Self; 8] = [
         Self::Name,
@@ -47,8 +47,8 @@ pub struct FieldWeight {
 
 /// The weights of the ranking.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Weights {
-    /// In the order of [`Field::ALL`].
+pub struct RankingWeights {
+    /// In the order of [`SearchField::ALL`].
     pub fields: [FieldWeight; 8],
     /// Saturation for repetitions of a word (`k1` of BM25).
     pub saturation: f32,
@@ -64,7 +64,7 @@ pub struct Weights {
     pub meaning: f32,
 }
 
-impl Default for Weights {
+impl Default for RankingWeights {
     fn default() -> Self {
         let field = |weight, dilution, usual_length| FieldWeight { weight, dilution, usual_length };
         Self {
@@ -88,8 +88,8 @@ impl Default for Weights {
     }
 }
 
-impl Weights {
-    pub(super) fn of(&self, field: Field) -> FieldWeight {
+impl RankingWeights {
+    pub(super) fn of_field(&self, field: SearchField) -> FieldWeight {
         self.fields[field as usize]
     }
 }

@@ -4,25 +4,25 @@
 //! Scripts without word separators give every two adjacent characters, which finds words of any length.
 
 /// Length of the longest word, in characters. The rest of a longer one is ignored.
-const LONGEST: usize = 48;
+const WORD_CHARACTERS: usize = 48;
 
 /// Calls `each` with every word of a text, in order, the parts of a compound before the whole.
-pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
+pub(super) fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
     let (mut run, mut lower) = (Vec::new(), String::new());
     for character in text.chars().chain([' ']) {
         if character.is_alphanumeric() {
-            if run.len() < LONGEST {
+            if run.len() < WORD_CHARACTERS {
                 run.push(character);
             }
         } else if !run.is_empty() {
-            each_part(&run, &mut lower, &mut each);
+            for_each_part(&run, &mut lower, &mut each);
             run.clear();
         }
     }
 }
 
 /// Calls `each` with every token between spaces that contains symbols, in lower case: `e-mail`, `node.js`, `c++`.
-pub(super) fn each_signed(text: &str, mut each: impl FnMut(&str)) {
+pub(super) fn for_each_symbol_word(text: &str, mut each: impl FnMut(&str)) {
     for run in text.split_whitespace() {
         let run = run.trim_start_matches(['(', '[', '{', '<', '"', '\'', '`', '*', '“', '‘']);
         let run = run.trim_end_matches([
@@ -30,25 +30,25 @@ pub(super) fn each_signed(text: &str, mut each: impl FnMut(&str)) {
         ]);
         let has_letters = run.chars().any(char::is_alphanumeric);
         let has_signs = !run.chars().all(char::is_alphanumeric);
-        if has_letters && has_signs && run.chars().nth(LONGEST).is_none() {
+        if has_letters && has_signs && run.chars().nth(WORD_CHARACTERS).is_none() {
             each(&run.to_lowercase());
         }
     }
 }
 
 /// The text in lower case without separators: equal for `read_file`, `readFile` and `Read file`.
-pub(super) fn squashed(text: &str) -> String {
+pub(super) fn squash_text(text: &str) -> String {
     let kept = text.chars().filter(|character| character.is_alphanumeric());
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// Like `squash_text`, but limited to the length of a word of [`each_word`].
-pub(super) fn squashed_word(text: &str) -> String {
-    let kept = text.chars().filter(|character| character.is_alphanumeric()).take(LONGEST);
+/// Like `squash_text`, but limited to the length of a word of [`for_each_word`].
+pub(super) fn squash_word(text: &str) -> String {
+    let kept = text.chars().filter(|character| character.is_alphanumeric()).take(WORD_CHARACTERS);
     kept.flat_map(char::to_lowercase).collect()
 }
 
-fn each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
+fn for_each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
     let mut emit = |part: &[char]| {
         lower.clear();
         for character in part {
@@ -61,7 +61,7 @@ fn each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
     };
     let mut start = 0;
     for end in 1..=run.len() {
-        if end < run.len() && !is_border(run, end) {
+        if end < run.len() && !is_word_boundary(run, end) {
             continue;
         }
         let part = &run[start..end];
@@ -77,7 +77,7 @@ fn each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
 }
 
 /// True if a word ends before this character: `read|File`, `HTTP|Server`, `base|64`, `東京|tower`.
-fn is_border(run: &[char], at: usize) -> bool {
+fn is_word_boundary(run: &[char], at: usize) -> bool {
     let (before, here) = (run[at - 1], run[at]);
     let is_next_lower = run.get(at + 1).is_some_and(|next| next.is_lowercase());
     before.is_lowercase() && here.is_uppercase()
@@ -100,7 +100,7 @@ mod tests {
 
     fn words(text: &str) -> Vec<String> {
         let mut words = Vec::new();
-        each_word(text, |word| words.push(word.to_owned()));
+        for_each_word(text, |word| words.push(word.to_owned()));
         words
     }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn words_with_symbols_are_kept_as_written() {
         let mut signed = Vec::new();
-        each_signed("Sends an E-Mail (node.js, `C++`). Don't -- ask: \"x\"", |it| {
+        for_each_symbol_word("Sends an E-Mail (node.js, `C++`). Don't -- ask: \"x\"", |it| {
             signed.push(it.to_owned());
         });
         assert_eq!(signed, ["e-mail", "node.js", "c++", "don't"]);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_word_of_unlimited_length_is_cut() {
-        assert_eq!(words(&"a".repeat(1_000_000)), ["a".repeat(LONGEST)]);
-        assert_eq!(squashed("Read file"), squashed("readFile"));
+        assert_eq!(words(&"a".repeat(1_000_000)), ["a".repeat(WORD_CHARACTERS)]);
+        assert_eq!(squash_text("Read file"), squash_text("readFile"));
     }
 }

@@ -14,12 +14,15 @@ fn id() -> SourceId {
 fn given(events: &[SourceEvent]) -> Option<Source> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
-        Source::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+        Source::evolve(&mut known, &id(), event.clone(), time(count), StreamVersion(count.into()));
     }
     known
 }
 
-fn decide(known: &Option<Source>, command: SourceCommand) -> Result<Vec<SourceEvent>, Refusal> {
+fn decide(
+    known: &Option<Source>,
+    command: SourceCommand,
+) -> Result<Vec<SourceEvent>, CommandRefusal> {
     Source::decide(&id(), known.as_ref(), command)
 }
 
@@ -58,7 +61,7 @@ fn failed(code: &str) -> SourceEvent {
 }
 
 fn inventory(hash: &str) -> IngestedInventory {
-    from_json(json!({"inventory_hash": hash, "fingerprint": Digest::of(hash), "count": 3}))
+    from_json(json!({"inventory_hash": hash, "fingerprint": Digest::of_bytes(hash), "count": 3}))
 }
 
 fn ingest(hash: &str) -> SourceCommand {
@@ -69,7 +72,7 @@ fn ingested(hash: &str) -> SourceEvent {
     SourceEvent::InventoryIngested { inventory: inventory(hash) }
 }
 
-fn now(health: Health) -> SourceEvent {
+fn now(health: SourceHealth) -> SourceEvent {
     SourceEvent::HealthChanged { health }
 }
 
@@ -90,7 +93,7 @@ fn commands() -> Vec<SourceCommand> {
 fn a_source_is_registered_once() {
     let register = SourceCommand::Register(profile("Pets", "openapi"));
     assert_eq!(decide(&None, register.clone()), Ok(vec![registered()]));
-    let refusal = Refusal::AlreadyExists { what: "source", id: "pets".into() };
+    let refusal = CommandRefusal::AlreadyExists { what: "source", id: "pets".into() };
     assert_eq!(decide(&given(&[registered()]), register), Err(refusal.clone()));
     let other = SourceCommand::Register(profile("Dogs", "mcp"));
     assert_eq!(decide(&given(&[registered()]), other), Err(refusal));
@@ -102,7 +105,7 @@ fn a_registered_source_is_enabled_and_its_health_is_not_known_yet() {
         id: id(),
         profile: profile("Pets", "openapi"),
         enabled: true,
-        health: Health::Unknown,
+        health: SourceHealth::Unknown,
         failures: 0,
         stale: true,
         last_sync_started_at: None,
@@ -111,14 +114,14 @@ fn a_registered_source_is_enabled_and_its_health_is_not_known_yet() {
         inventory: None,
         created_at: time(1),
         updated_at: time(1),
-        version: Version(1),
+        version: StreamVersion(1),
     };
     assert_eq!(given(&[registered()]), Some(expected));
 }
 
 #[test]
 fn an_unknown_source_refuses_every_command_except_registration() {
-    let refusal = Refusal::NotFound { what: "source", id: "pets".into() };
+    let refusal = CommandRefusal::NotFound { what: "source", id: "pets".into() };
     for known in [None, given(&[registered(), SourceEvent::Removed {}])] {
         for command in commands() {
             assert_eq!(decide(&known, command), Err(refusal.clone()));
@@ -141,7 +144,7 @@ fn an_update_is_recorded_if_it_changes_something() {
 #[test]
 fn the_kind_of_a_source_cannot_change() {
     let update = SourceCommand::Update(profile("Pets", "mcp"));
-    let refusal = Refusal::KindIsForEver { id: "pets".into(), kind: "openapi" };
+    let refusal = CommandRefusal::KindIsFixed { id: "pets".into(), kind: "openapi" };
     assert_eq!(decide(&given(&[registered()]), update), Err(refusal));
 }
 
@@ -169,7 +172,7 @@ fn a_refresh_begins_every_time_unless_the_source_is_disabled() {
     assert_eq!(source.unwrap().last_sync_started_at, Some(time(2)));
 
     let disabled = given(&[registered(), SourceEvent::Disabled {}]);
-    let refusal = Refusal::SourceIsDisabled { id: "pets".into() };
+    let refusal = CommandRefusal::SourceIsDisabled { id: "pets".into() };
     assert_eq!(decide(&disabled, SourceCommand::StartSync), Err(refusal));
 }
 
@@ -212,8 +215,8 @@ fn a_refresh_ends_when_it_succeeds_or_fails_and_not_before() {
 #[test]
 fn a_refresh_that_began_before_the_source_was_disabled_still_records_how_it_ended() {
     let source = given(&[registered(), SourceEvent::SyncStarted {}, SourceEvent::Disabled {}]);
-    assert_eq!(decide(&source, ingest("a1")), Ok(vec![ingested("a1"), now(Health::Healthy)]));
-    assert_eq!(decide(&source, fail("x")), Ok(vec![failed("x"), now(Health::Degraded)]));
+    assert_eq!(decide(&source, ingest("a1")), Ok(vec![ingested("a1"), now(SourceHealth::Healthy)]));
+    assert_eq!(decide(&source, fail("x")), Ok(vec![failed("x"), now(SourceHealth::Degraded)]));
 }
 
 #[test]
@@ -222,16 +225,16 @@ fn one_failure_makes_a_source_degraded_and_three_unhealthy() {
     let expected = vec![
         registered(),
         failed("one"),
-        now(Health::Degraded),
+        now(SourceHealth::Degraded),
         failed("two"),
         failed("three"),
-        now(Health::Unhealthy),
+        now(SourceHealth::Unhealthy),
         failed("four"),
     ];
     assert_eq!(events, expected);
 
     let source = given(&events).unwrap();
-    assert_eq!((source.health, source.failures), (Health::Unhealthy, 4));
+    assert_eq!((source.health, source.failures), (SourceHealth::Unhealthy, 4));
     assert_eq!(source.last_sync_error, Some(error("four")));
 }
 
@@ -242,10 +245,10 @@ fn one_success_makes_a_source_healthy_and_counting_begins_again() {
     let events = after(&[registered()], &commands);
     let expected = [
         ingested("a1"),
-        now(Health::Healthy),
+        now(SourceHealth::Healthy),
         ingested("b2"),
         failed("four"),
-        now(Health::Degraded),
+        now(SourceHealth::Degraded),
     ];
     assert!(events.ends_with(&expected), "{events:?}");
     assert_eq!(given(&events).unwrap().failures, 1);
@@ -253,7 +256,7 @@ fn one_success_makes_a_source_healthy_and_counting_begins_again() {
 
 #[test]
 fn an_unchanged_inventory_is_still_a_success() {
-    let healthy = given(&[registered(), ingested("a1"), now(Health::Healthy)]);
+    let healthy = given(&[registered(), ingested("a1"), now(SourceHealth::Healthy)]);
     assert_eq!(decide(&healthy, ingest("a1")), Ok(vec![ingested("a1")]));
 }
 
@@ -270,13 +273,15 @@ fn a_failure_keeps_the_inventory_and_a_success_forgets_the_error() {
 #[test]
 fn a_refresh_does_not_count_as_a_change_by_an_admin() {
     let started = SourceEvent::SyncStarted {};
-    let source = given(&[registered(), started, failed("x"), ingested("a1"), now(Health::Healthy)]);
+    let source =
+        given(&[registered(), started, failed("x"), ingested("a1"), now(SourceHealth::Healthy)]);
     assert_eq!(source.unwrap().updated_at, time(1));
 }
 
 #[test]
 fn a_source_registered_again_starts_fresh_and_its_version_goes_on() {
-    let first_life = [registered(), failed("x"), now(Health::Degraded), SourceEvent::Disabled {}];
+    let first_life =
+        [registered(), failed("x"), now(SourceHealth::Degraded), SourceEvent::Disabled {}];
     let mut events = after(&first_life, &[SourceCommand::Remove]);
     assert_eq!(events.last(), Some(&SourceEvent::Removed {}));
     assert_eq!(given(&events), None);
@@ -284,7 +289,7 @@ fn a_source_registered_again_starts_fresh_and_its_version_goes_on() {
     events.extend(decide(&None, SourceCommand::Register(profile("Dogs", "mcp"))).unwrap());
     let fresh = given(&[SourceEvent::Registered { profile: profile("Dogs", "mcp") }]).unwrap();
     let expected =
-        Source { created_at: time(6), updated_at: time(6), version: Version(6), ..fresh };
+        Source { created_at: time(6), updated_at: time(6), version: StreamVersion(6), ..fresh };
     assert_eq!(given(&events), Some(expected));
 }
 
@@ -296,7 +301,7 @@ proptest! {
     #[test]
     fn any_events_in_any_order_can_be_replayed(events in any_events()) {
         let source = given(&events);
-        prop_assert!(source.is_none_or(|source| source.version == Version(events.len() as u64)));
+        prop_assert!(source.is_none_or(|source| source.version == StreamVersion(events.len() as u64)));
     }
 
     #[test]
@@ -324,9 +329,9 @@ proptest! {
         let refresh = |success: &bool| if *success { ingest("a1") } else { fail("x") };
         let commands: Vec<_> = successes.iter().map(refresh).collect();
         let expected = match successes.iter().rev().take_while(|success| !**success).count() {
-            0 => Health::Healthy,
-            1 | 2 => Health::Degraded,
-            _ => Health::Unhealthy,
+            0 => SourceHealth::Healthy,
+            1 | 2 => SourceHealth::Degraded,
+            _ => SourceHealth::Unhealthy,
         };
         let events = after(&[registered()], &commands);
         prop_assert_eq!(given(&events).unwrap().health, expected);

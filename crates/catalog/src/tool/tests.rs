@@ -17,12 +17,12 @@ fn id() -> ToolId {
 fn given(events: &[ToolEvent]) -> Option<Tool> {
     let mut known = None;
     for (count, event) in (1_u32..).zip(events) {
-        Tool::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+        Tool::evolve(&mut known, &id(), event.clone(), time(count), StreamVersion(count.into()));
     }
     known
 }
 
-fn decide(known: &Option<Tool>, command: ToolCommand) -> Result<Vec<ToolEvent>, Refusal> {
+fn decide(known: &Option<Tool>, command: ToolCommand) -> Result<Vec<ToolEvent>, CommandRefusal> {
     Tool::decide(&id(), known.as_ref(), command)
 }
 
@@ -49,7 +49,7 @@ fn observation(manifest: impl Into<Arc<StoredManifest>>, trust: Trust) -> ToolCo
     let manifest = manifest.into();
     let fingerprint = manifest.fingerprint();
     let (source, findings) = (parsed("pets"), vec![]);
-    ToolCommand::Observe(Observation { source, manifest, fingerprint, findings, trust })
+    ToolCommand::Observe(ToolObservation { source, manifest, fingerprint, findings, trust })
 }
 
 /// A refresh of a trusted source finds this version.
@@ -112,17 +112,17 @@ fn rejected(description: &str) -> ToolEvent {
     ToolEvent::Rejected { fingerprint: fingerprint(description), reason: "no".into() }
 }
 
-fn renamed(name: &str) -> Override {
-    Override { name: Some(name.into()), ..Override::default() }
+fn renamed(name: &str) -> ToolOverride {
+    ToolOverride { name: Some(name.into()), ..ToolOverride::default() }
 }
 
 /// Description of the version that agents get, and review state of the version last observed.
-fn served(events: &[ToolEvent]) -> (Option<String>, Review) {
+fn served(events: &[ToolEvent]) -> (Option<String>, ReviewState) {
     let tool = given(events).unwrap();
     (tool.served_manifest().map(|manifest| manifest.description.to_string()), tool.review)
 }
 
-fn serves(description: &str, review: Review) -> (Option<String>, Review) {
+fn serves(description: &str, review: ReviewState) -> (Option<String>, ReviewState) {
     (Some(description.to_owned()), review)
 }
 
@@ -149,23 +149,23 @@ fn a_tool_seen_for_the_first_time_is_registered() {
         manifest: version("one"),
         fingerprint: fingerprint("one"),
         findings: vec![],
-        served: Served::Latest,
-        review: Review::Approved,
-        status: Status::Active,
+        served: ServedVersion::Latest,
+        review: ReviewState::Approved,
+        status: ToolStatus::Active,
         enabled: true,
-        overridden: Override::default(),
+        overridden: ToolOverride::default(),
         labels: BTreeSet::new(),
         created_at: time(1),
         updated_at: time(1),
         missing_since: None,
-        version: Version(1),
+        version: StreamVersion(1),
     };
     assert_eq!(given(&[registered("one")]), Some(expected));
 }
 
 #[test]
 fn an_unknown_tool_refuses_every_command_except_observation() {
-    let refusal = Refusal::NotFound { what: "tool", id: "pets:get_pet".into() };
+    let refusal = CommandRefusal::NotFound { what: "tool", id: "pets:get_pet".into() };
     for known in [None, given(&[registered("one"), ToolEvent::Removed {}])] {
         for command in commands() {
             assert_eq!(decide(&known, command), Err(refusal.clone()));
@@ -185,10 +185,13 @@ fn a_changed_tool_is_updated_and_served_at_once() {
     assert_eq!(decide(&given(&[registered("one")]), observe("two")), Ok(vec![updated("two")]));
 
     let events = [registered("one"), updated("two")];
-    assert_eq!(served(&events), serves("two", Review::Approved));
+    assert_eq!(served(&events), serves("two", ReviewState::Approved));
     let tool = given(&events).unwrap();
     assert_eq!((tool.manifest, tool.fingerprint), (version("two"), fingerprint("two")));
-    assert_eq!((tool.created_at, tool.updated_at, tool.version), (time(1), time(2), Version(2)));
+    assert_eq!(
+        (tool.created_at, tool.updated_at, tool.version),
+        (time(1), time(2), StreamVersion(2))
+    );
 }
 
 /// The fields that an update from one manifest to another reports as changed.
@@ -259,7 +262,7 @@ fn a_missing_tool_is_deprecated_once() {
     let gone = given(&[registered("one"), ToolEvent::Deprecated {}]);
     assert_eq!(decide(&gone, ToolCommand::Deprecate), Ok(vec![]));
     let gone = gone.unwrap();
-    assert_eq!((gone.status, gone.missing_since), (Status::Deprecated, Some(time(2))));
+    assert_eq!((gone.status, gone.missing_since), (ToolStatus::Deprecated, Some(time(2))));
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn a_tool_that_is_back_is_restored_and_updated_if_it_changed() {
 
     let back =
         given(&[registered("one"), ToolEvent::Deprecated {}, ToolEvent::Restored {}]).unwrap();
-    assert_eq!((back.status, back.missing_since), (Status::Active, None));
+    assert_eq!((back.status, back.missing_since), (ToolStatus::Active, None));
 }
 
 #[test]
@@ -284,7 +287,7 @@ fn a_restored_tool_keeps_its_override_labels_and_switch() {
         observe("two"),
     ];
     let tool = given(&after(&[registered("one")], &said)).unwrap();
-    assert_eq!((tool.status, tool.enabled), (Status::Active, false));
+    assert_eq!((tool.status, tool.enabled), (ToolStatus::Active, false));
     assert_eq!((tool.name(), &tool.labels), ("pet", &labels));
 }
 
@@ -301,7 +304,7 @@ fn the_switch_is_recorded_once() {
 
 #[test]
 fn a_deprecated_tool_can_be_disabled_but_not_enabled() {
-    let refusal = Refusal::ToolIsDeprecated { id: "pets:get_pet".into() };
+    let refusal = CommandRefusal::ToolIsDeprecated { id: "pets:get_pet".into() };
     let gone = given(&[registered("one"), ToolEvent::Deprecated {}]);
     assert_eq!(decide(&gone, ToolCommand::Enable), Err(refusal.clone()));
     assert_eq!(decide(&gone, ToolCommand::Disable), Ok(vec![ToolEvent::Disabled {}]));
@@ -316,7 +319,7 @@ fn an_override_is_recorded_if_it_changes_something() {
     let overridden = |overridden| ToolEvent::Overridden { overridden };
     let tool = given(&[registered("one"), overridden(renamed("pet"))]);
     assert_eq!(decide(&tool, ToolCommand::Override(renamed("pet"))), Ok(vec![]));
-    let nothing = Override::default();
+    let nothing = ToolOverride::default();
     assert_eq!(
         decide(&tool, ToolCommand::Override(nothing.clone())),
         Ok(vec![overridden(nothing.clone())])
@@ -329,29 +332,34 @@ fn settings_that_shape_results_are_refused_for_a_prompt_but_can_be_removed() {
     let prompt = StoredManifest { execution: model::Execution::McpPrompt, ..full_manifest() };
     let events = after(&[], &[observation(prompt, Trust::Auto)]);
     let prompt = given(&events);
-    let projection = Amendment { projection: Some(Some("a".into())), ..Amendment::default() };
-    let bytes = Amendment { max_result_bytes: Some(Some(5_000)), ..Amendment::default() };
+    let projection =
+        ToolOverrideChange { projection: Some(Some("a".into())), ..ToolOverrideChange::default() };
+    let bytes =
+        ToolOverrideChange { max_result_bytes: Some(Some(5_000)), ..ToolOverrideChange::default() };
     for (amendment, member) in [(projection, "projection"), (bytes, "max_result_bytes")] {
         let (id, kind) = (id().to_string(), "prompt");
-        let refusal = Err(Refusal::OnlyOfTools { id, kind, member });
+        let refusal = Err(CommandRefusal::OnlyOfTools { id, kind, member });
         assert_eq!(decide(&prompt, ToolCommand::Amend(amendment.clone())), refusal);
         let tool = given(&[registered("one")]);
         assert!(decide(&tool, ToolCommand::Amend(amendment)).is_ok());
     }
-    let back =
-        Amendment { projection: Some(None), max_result_bytes: Some(None), ..Amendment::default() };
+    let back = ToolOverrideChange {
+        projection: Some(None),
+        max_result_bytes: Some(None),
+        ..ToolOverrideChange::default()
+    };
     assert_eq!(decide(&prompt, ToolCommand::Amend(back)), Ok(vec![]));
 }
 
 #[test]
 fn an_override_survives_an_update() {
-    let overridden = Override { description: Some("A pet".into()), ..renamed("pet") };
+    let overridden = ToolOverride { description: Some("A pet".into()), ..renamed("pet") };
     let events = after(&[registered("one")], &[ToolCommand::Override(overridden), observe("two")]);
     let tool = given(&events).unwrap();
     assert_eq!((tool.name(), tool.description()), ("pet", "A pet"));
     assert_eq!(tool.manifest, version("two"));
 
-    let tool = given(&after(&events, &[ToolCommand::Override(Override::default())])).unwrap();
+    let tool = given(&after(&events, &[ToolCommand::Override(ToolOverride::default())])).unwrap();
     assert_eq!((tool.name(), tool.description()), ("get_pet", "two"));
 }
 
@@ -380,7 +388,8 @@ fn a_removed_tool_that_is_observed_again_starts_fresh_and_its_version_goes_on() 
     assert!(events.ends_with(&[ToolEvent::Removed {}, registered_for_review("two")]), "{events:?}");
 
     let fresh = given(&[registered_for_review("two")]).unwrap();
-    let expected = Tool { created_at: time(5), updated_at: time(5), version: Version(5), ..fresh };
+    let expected =
+        Tool { created_at: time(5), updated_at: time(5), version: StreamVersion(5), ..fresh };
     assert_eq!(given(&events), Some(expected));
 }
 
@@ -388,11 +397,11 @@ fn a_removed_tool_that_is_observed_again_starts_fresh_and_its_version_goes_on() 
 fn under_review_a_new_tool_waits_and_is_not_served() {
     assert_eq!(decide(&None, observe_for_review("one")), Ok(vec![registered_for_review("one")]));
     let events = [registered_for_review("one")];
-    assert_eq!(served(&events), (None, Review::Waiting));
+    assert_eq!(served(&events), (None, ReviewState::Waiting));
 
     let tool = given(&events).unwrap();
     assert_eq!((tool.name(), tool.description()), ("get_pet", "one"));
-    assert_eq!(tool.shown_manifest(), &version("one"));
+    assert_eq!(tool.current_manifest(), &version("one"));
 }
 
 #[test]
@@ -401,7 +410,7 @@ fn under_review_a_changed_tool_waits_and_the_version_before_is_still_served() {
     assert_eq!(decide(&tool, observe_for_review("two")), Ok(vec![updated_for_review("two")]));
 
     let events = [registered("one"), updated_for_review("two")];
-    assert_eq!(served(&events), serves("one", Review::Waiting));
+    assert_eq!(served(&events), serves("one", ReviewState::Waiting));
     let tool = given(&events).unwrap();
     assert_eq!((tool.description(), tool.fingerprint), ("one", fingerprint("two")));
 }
@@ -409,18 +418,18 @@ fn under_review_a_changed_tool_waits_and_the_version_before_is_still_served() {
 #[test]
 fn a_second_change_while_one_waits_still_serves_the_approved_version() {
     let events = [registered("one"), updated_for_review("two"), updated_for_review("three")];
-    assert_eq!(served(&events), serves("one", Review::Waiting));
+    assert_eq!(served(&events), serves("one", ReviewState::Waiting));
     let events = after(&events, &[approve("three")]);
-    assert_eq!(served(&events), serves("three", Review::Approved));
+    assert_eq!(served(&events), serves("three", ReviewState::Approved));
     let events = after(&events, &[observe_for_review("four")]);
-    assert_eq!(served(&events), serves("three", Review::Waiting));
+    assert_eq!(served(&events), serves("three", ReviewState::Waiting));
 }
 
 #[test]
 fn a_new_tool_that_changes_while_it_waits_is_still_not_served() {
     let events = [registered_for_review("one"), updated_for_review("two")];
-    assert_eq!(served(&events), (None, Review::Waiting));
-    assert_eq!(served(&after(&events, &[approve("two")])), serves("two", Review::Approved));
+    assert_eq!(served(&events), (None, ReviewState::Waiting));
+    assert_eq!(served(&after(&events, &[approve("two")])), serves("two", ReviewState::Approved));
 }
 
 #[test]
@@ -429,10 +438,10 @@ fn an_approved_version_is_served() {
     assert_eq!(decide(&waiting, approve("one")), Ok(vec![approved("one")]));
     assert_eq!(
         served(&[registered_for_review("one"), approved("one")]),
-        serves("one", Review::Approved)
+        serves("one", ReviewState::Approved)
     );
     let changed = [registered("one"), updated_for_review("two"), approved("two")];
-    assert_eq!(served(&changed), serves("two", Review::Approved));
+    assert_eq!(served(&changed), serves("two", ReviewState::Approved));
 }
 
 #[test]
@@ -446,7 +455,7 @@ fn a_version_is_approved_once() {
 
 #[test]
 fn a_review_of_another_version_than_the_last_observed_one_is_refused() {
-    let refusal = Refusal::ToolHasChanged { id: "pets:get_pet".into() };
+    let refusal = CommandRefusal::ToolHasChanged { id: "pets:get_pet".into() };
     let waiting = given(&[registered("one"), updated_for_review("two")]);
     let approved = given(&[registered("one"), updated("two")]);
     for tool in [waiting, approved] {
@@ -457,7 +466,7 @@ fn a_review_of_another_version_than_the_last_observed_one_is_refused() {
 
 #[test]
 fn a_version_that_is_approved_cannot_be_rejected() {
-    let refusal = Refusal::NothingToReview { id: "pets:get_pet".into() };
+    let refusal = CommandRefusal::NothingToReview { id: "pets:get_pet".into() };
     assert_eq!(decide(&given(&[registered("one")]), reject("one")), Err(refusal));
 }
 
@@ -467,7 +476,7 @@ fn a_rejected_change_keeps_the_version_before() {
     assert_eq!(decide(&tool, reject("two")), Ok(vec![rejected("two")]));
 
     let events = [registered("one"), updated_for_review("two"), rejected("two")];
-    assert_eq!(served(&events), serves("one", Review::Rejected));
+    assert_eq!(served(&events), serves("one", ReviewState::Rejected));
     assert_eq!(decide(&given(&events), reject("two")), Ok(vec![]));
     assert_eq!(decide(&given(&events), observe_for_review("two")), Ok(vec![]));
 }
@@ -475,37 +484,43 @@ fn a_rejected_change_keeps_the_version_before() {
 #[test]
 fn a_rejected_new_tool_is_not_served() {
     let events = [registered_for_review("one"), rejected("one")];
-    assert_eq!(served(&events), (None, Review::Rejected));
-    assert_eq!(served(&after(&events, &[observe_for_review("two")])), (None, Review::Waiting));
+    assert_eq!(served(&events), (None, ReviewState::Rejected));
+    assert_eq!(served(&after(&events, &[observe_for_review("two")])), (None, ReviewState::Waiting));
 }
 
 #[test]
 fn a_rejection_can_be_taken_back() {
     let events = [registered("one"), updated_for_review("two"), rejected("two")];
     assert_eq!(decide(&given(&events), approve("two")), Ok(vec![approved("two")]));
-    assert_eq!(served(&after(&events, &[approve("two")])), serves("two", Review::Approved));
+    assert_eq!(served(&after(&events, &[approve("two")])), serves("two", ReviewState::Approved));
 }
 
 #[test]
 fn a_change_after_a_rejection_waits_again_and_the_approved_version_is_served() {
     let events = [registered("one"), updated_for_review("two"), rejected("two")];
     let events = after(&events, &[observe_for_review("three")]);
-    assert_eq!(served(&events), serves("one", Review::Waiting));
+    assert_eq!(served(&events), serves("one", ReviewState::Waiting));
 }
 
 #[test]
 fn going_back_to_the_approved_version_leaves_nothing_to_review() {
     let events =
         after(&[registered("one"), updated_for_review("two")], &[observe_for_review("one")]);
-    assert_eq!(served(&events), serves("one", Review::Approved));
+    assert_eq!(served(&events), serves("one", ReviewState::Approved));
 }
 
 #[test]
 fn once_the_source_is_trusted_a_change_is_served_at_once() {
     let waiting = [registered("one"), updated_for_review("two")];
-    assert_eq!(served(&after(&waiting, &[observe("three")])), serves("three", Review::Approved));
+    assert_eq!(
+        served(&after(&waiting, &[observe("three")])),
+        serves("three", ReviewState::Approved)
+    );
     let never_approved = [registered_for_review("one")];
-    assert_eq!(served(&after(&never_approved, &[observe("two")])), serves("two", Review::Approved));
+    assert_eq!(
+        served(&after(&never_approved, &[observe("two")])),
+        serves("two", ReviewState::Approved)
+    );
 }
 
 #[test]
@@ -513,7 +528,7 @@ fn a_tool_that_goes_missing_during_review_is_still_pending_when_it_is_restored()
     let commands = [ToolCommand::Deprecate, observe_for_review("two")];
     let events = after(&[registered("one"), updated_for_review("two")], &commands);
     assert!(events.ends_with(&[ToolEvent::Deprecated {}, ToolEvent::Restored {}]), "{events:?}");
-    assert_eq!(served(&events), serves("one", Review::Waiting));
+    assert_eq!(served(&events), serves("one", ReviewState::Waiting));
 }
 
 fn any_events() -> impl Strategy<Value = Vec<ToolEvent>> {
@@ -530,7 +545,7 @@ fn observe_with(description: &str, trust: Trust, findings: &[Finding]) -> ToolCo
     let ToolCommand::Observe(observation) = observation(version(description), trust) else {
         panic!("an observation")
     };
-    ToolCommand::Observe(Observation { findings: findings.to_vec(), ..observation })
+    ToolCommand::Observe(ToolObservation { findings: findings.to_vec(), ..observation })
 }
 
 fn approve_despite_findings(description: &str) -> ToolCommand {
@@ -541,14 +556,14 @@ fn approve_despite_findings(description: &str) -> ToolCommand {
 fn a_version_with_a_critical_finding_needs_a_review_even_from_a_trusted_source() {
     let critical = [finding(Severity::Critical)];
     let tool = given(&after(&[], &[observe_with("one", Trust::Auto, &critical)])).unwrap();
-    assert_eq!((tool.review, &tool.served), (Review::Waiting, &Served::Nothing));
+    assert_eq!((tool.review, &tool.served), (ReviewState::Waiting, &ServedVersion::Nothing));
     assert_eq!(tool.findings, critical);
     // The earlier version stays in service, and the next version without findings is served again.
     let events = after(&[], &[observe("one"), observe_with("two", Trust::Auto, &critical)]);
     let tool = given(&events).unwrap();
-    assert_eq!((tool.review, tool.description()), (Review::Waiting, "one"));
+    assert_eq!((tool.review, tool.description()), (ReviewState::Waiting, "one"));
     let tool = given(&after(&events, &[observe("three")])).unwrap();
-    assert_eq!((tool.review, tool.description()), (Review::Approved, "three"));
+    assert_eq!((tool.review, tool.description()), (ReviewState::Approved, "three"));
     assert!(tool.findings.is_empty());
 }
 
@@ -556,7 +571,7 @@ fn a_version_with_a_critical_finding_needs_a_review_even_from_a_trusted_source()
 fn a_warning_does_not_require_a_review() {
     let findings = [finding(Severity::Warning), finding(Severity::Note)];
     let tool = given(&after(&[], &[observe_with("one", Trust::Auto, &findings)])).unwrap();
-    assert_eq!((tool.review, tool.served), (Review::Approved, Served::Latest));
+    assert_eq!((tool.review, tool.served), (ReviewState::Approved, ServedVersion::Latest));
     assert_eq!(tool.findings, findings);
 }
 
@@ -570,7 +585,7 @@ fn findings_block_an_approval_unless_the_admin_accepts_them() {
         let findings = vec![finding(severity), finding(Severity::Note)];
         let events = after(&[], &[observe_with("one", trust, &findings)]);
         let refused = decide(&given(&events), approve("one")).unwrap_err();
-        let expected = Refusal::HasFindings {
+        let expected = CommandRefusal::HasFindings {
             id: "pets:get_pet".to_owned(),
             findings: vec![finding(severity)],
         };
@@ -579,7 +594,7 @@ fn findings_block_an_approval_unless_the_admin_accepts_them() {
         let decided = decide(&given(&events), approve_despite_findings("one")).unwrap();
         let fingerprint = fingerprint("one");
         assert_eq!(decided, [ToolEvent::Approved { fingerprint, despite_findings: true }]);
-        assert_eq!(given(&[events, decided].concat()).unwrap().served, Served::Latest);
+        assert_eq!(given(&[events, decided].concat()).unwrap().served, ServedVersion::Latest);
     }
 }
 
@@ -604,7 +619,7 @@ fn another_inspection_of_the_same_version_does_not_change_its_review() {
     let tool = given(&[events, decided].concat());
     assert_eq!(decide(&tool, again), Ok(vec![]));
     let tool = tool.unwrap();
-    assert_eq!((tool.findings, tool.served), (critical, Served::Latest));
+    assert_eq!((tool.findings, tool.served), (critical, ServedVersion::Latest));
 }
 
 /// Commands about three versions of one tool.
@@ -623,7 +638,7 @@ proptest! {
     #[test]
     fn any_events_in_any_order_can_be_replayed(events in any_events()) {
         let tool = given(&events);
-        prop_assert!(tool.is_none_or(|tool| tool.version == Version(events.len() as u64)));
+        prop_assert!(tool.is_none_or(|tool| tool.version == StreamVersion(events.len() as u64)));
     }
 
     #[test]
@@ -651,7 +666,7 @@ proptest! {
             let Ok(decided) = decide(&given(&events), command.clone()) else { continue };
             events.extend(decided);
             match command {
-                ToolCommand::Observe(Observation { fingerprint, trust: Trust::Auto, findings, .. })
+                ToolCommand::Observe(ToolObservation { fingerprint, trust: Trust::Auto, findings, .. })
                     if findings.is_empty() =>
                 {
                     trusted.insert(fingerprint);

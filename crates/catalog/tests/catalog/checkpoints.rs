@@ -7,7 +7,7 @@ use model::Digest;
 use serde_json::{Value, json};
 use toolcrib_catalog::clock::SystemClock;
 use toolcrib_catalog::journal::{Journal, MemoryJournal, Position, SqliteJournal};
-use toolcrib_catalog::{Catalog, Moment, snapshot_at};
+use toolcrib_catalog::{Catalog, JournalMoment, snapshot_at};
 
 use crate::world::{create_group, done, ingest, register};
 
@@ -29,9 +29,9 @@ async fn with_checkpoint() -> (Arc<dyn Journal>, Position) {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
     let catalog = open(&journal).await;
     fill(&catalog, "pets").await;
-    catalog.checkpoint().await.unwrap();
+    catalog.checkpoint_now().await.unwrap();
     let at = catalog.snapshot().position();
-    assert_eq!(journal.checkpoints().await.unwrap(), [at]);
+    assert_eq!(journal.checkpoint_positions().await.unwrap(), [at]);
     fill(&catalog, "birds").await;
     (journal, at)
 }
@@ -50,8 +50,8 @@ async fn write(journal: &dyn Journal, at: Position, pieces: &Pieces) {
     }
 }
 
-async fn from_zero(journal: &dyn Journal) -> Digest {
-    snapshot_at(journal, Moment::Position(Position(u64::MAX))).await.unwrap().digest()
+async fn digest_of_full_fold(journal: &dyn Journal) -> Digest {
+    snapshot_at(journal, JournalMoment::Position(Position(u64::MAX))).await.unwrap().digest()
 }
 
 fn changed_header(pieces: &Pieces, change: impl FnOnce(&mut Value)) -> Pieces {
@@ -62,7 +62,7 @@ fn changed_header(pieces: &Pieces, change: impl FnOnce(&mut Value)) -> Pieces {
     changed
 }
 
-fn replaced(piece: &[u8], from: &str, to: &str) -> Vec<u8> {
+fn replace_in_chunk(piece: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = String::from_utf8(piece.to_vec()).unwrap();
     assert!(text.contains(from));
     text.replace(from, to).into_bytes()
@@ -72,12 +72,12 @@ fn replaced(piece: &[u8], from: &str, to: &str) -> Vec<u8> {
 async fn a_checkpoint_plus_later_events_equals_a_full_fold() {
     let (journal, _) = with_checkpoint().await;
     let catalog = open(&journal).await;
-    assert_eq!(catalog.snapshot().digest(), from_zero(&*journal).await);
-    assert_eq!(catalog.snapshot().position(), journal.head().await.unwrap());
+    assert_eq!(catalog.snapshot().digest(), digest_of_full_fold(&*journal).await);
+    assert_eq!(catalog.snapshot().position(), journal.head_position().await.unwrap());
     // The catalog keeps working after it was restored from a checkpoint.
     done(&catalog, ingest("pets", &[("list", 2), ("get", 1)])).await;
     done(&catalog, create_group("second", json!([{"required_tags": ["edition-2"]}]))).await;
-    assert_eq!(catalog.snapshot().digest(), from_zero(&*journal).await);
+    assert_eq!(catalog.snapshot().digest(), digest_of_full_fold(&*journal).await);
 }
 
 /// Control for the tests below: without it they would pass even if checkpoints were never used.
@@ -86,8 +86,9 @@ async fn a_trusted_checkpoint_is_used() {
     let (journal, at) = with_checkpoint().await;
     let good = pieces(&*journal, at).await;
     assert_eq!(good.len(), 2);
-    let forged = replaced(&good[1], "\"all-pets\"", "\"all-pots\"");
-    let mut forgery = changed_header(&good, |header| header["digest"] = json!(Digest::of(&forged)));
+    let forged = replace_in_chunk(&good[1], "\"all-pets\"", "\"all-pots\"");
+    let mut forgery =
+        changed_header(&good, |header| header["digest"] = json!(Digest::of_bytes(&forged)));
     forgery[1] = forged;
     write(&*journal, at, &forgery).await;
     let snapshot = open(&journal).await.snapshot();
@@ -99,7 +100,7 @@ async fn a_trusted_checkpoint_is_used() {
 async fn a_damaged_checkpoint_or_one_of_another_version_is_ignored() {
     let (journal, at) = with_checkpoint().await;
     let good = pieces(&*journal, at).await;
-    let right = from_zero(&*journal).await;
+    let right = digest_of_full_fold(&*journal).await;
     let with_piece = |number: usize, piece: Vec<u8>| {
         let mut pieces = good.clone();
         pieces[number] = piece;
@@ -110,7 +111,7 @@ async fn a_damaged_checkpoint_or_one_of_another_version_is_ignored() {
         with_piece(1, good[1][..good[1].len() / 2].to_vec()),
         with_piece(1, good[1][..good[1].len() - 1].to_vec()),
         with_piece(1, [&good[1][..], b"\n"].concat()),
-        with_piece(1, replaced(&good[1], "\"all-pets\"", "\"all-pots\"")),
+        with_piece(1, replace_in_chunk(&good[1], "\"all-pets\"", "\"all-pots\"")),
         with_piece(1, b"\xff\xfe not even text".to_vec()),
         with_piece(0, Vec::new()),
         with_piece(0, good[0][..good[0].len() - 1].to_vec()),
@@ -121,7 +122,7 @@ async fn a_damaged_checkpoint_or_one_of_another_version_is_ignored() {
         changed_header(&good, |header| header["position"] = json!(at.0 - 1)),
         changed_header(&good, |header| header["pieces"] = json!(0)),
         changed_header(&good, |header| header["pieces"] = json!(2)),
-        changed_header(&good, |header| header["event"] = json!(Digest::of("another"))),
+        changed_header(&good, |header| header["event"] = json!(Digest::of_bytes("another"))),
     ];
     // Flip single bits across the whole chunk.
     for place in (0..good[1].len()).step_by(97) {
@@ -144,17 +145,17 @@ async fn an_ignored_checkpoint_is_replaced_by_the_next_one() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
     let catalog = open(&journal).await;
     fill(&catalog, "pets").await;
-    catalog.checkpoint().await.unwrap();
+    catalog.checkpoint_now().await.unwrap();
     let at = catalog.snapshot().position();
     drop(catalog);
     let good = pieces(&*journal, at).await;
     let older = changed_header(&good, |header| header["program"] = json!("0.0.1"));
     let mut damaged = good.clone();
-    damaged[1] = replaced(&good[1], "\"all-pets\"", "\"all-pots\"");
+    damaged[1] = replace_in_chunk(&good[1], "\"all-pets\"", "\"all-pots\"");
     for bad in [older, damaged] {
         write(&*journal, at, &bad).await;
         let catalog = open(&journal).await;
-        catalog.checkpoint().await.unwrap();
+        catalog.checkpoint_now().await.unwrap();
         assert_eq!(pieces(&*journal, at).await, good, "the bad one is still there");
     }
 }
@@ -164,12 +165,12 @@ async fn an_ignored_checkpoint_is_replaced_by_the_next_one() {
 async fn an_older_node_does_not_replace_a_newer_checkpoint() {
     let (journal, at) = with_checkpoint().await;
     let catalog = open(&journal).await;
-    catalog.checkpoint().await.unwrap();
-    let newest = journal.head().await.unwrap();
+    catalog.checkpoint_now().await.unwrap();
+    let newest = journal.head_position().await.unwrap();
     assert!(at < newest);
-    assert_eq!(journal.checkpoints().await.unwrap(), [newest]);
-    catalog.checkpoint().await.unwrap();
-    assert_eq!(journal.checkpoints().await.unwrap(), [newest]);
+    assert_eq!(journal.checkpoint_positions().await.unwrap(), [newest]);
+    catalog.checkpoint_now().await.unwrap();
+    assert_eq!(journal.checkpoint_positions().await.unwrap(), [newest]);
 }
 
 fn sqlite(path: &Path) -> Arc<dyn Journal> {
@@ -191,7 +192,7 @@ async fn a_checkpoint_of_a_diverged_history_is_ignored() {
     let journal = sqlite(&path);
     let catalog = open(&journal).await;
     fill(&catalog, "birds").await;
-    catalog.checkpoint().await.unwrap();
+    catalog.checkpoint_now().await.unwrap();
     let at = catalog.snapshot().position();
     let of_birds = pieces(&*journal, at).await;
     catalog.close().await;
@@ -208,7 +209,7 @@ async fn a_checkpoint_of_a_diverged_history_is_ignored() {
     let snapshot = open(&journal).await.snapshot();
     assert!(snapshot.source(&"birds".parse().unwrap()).is_none());
     assert_eq!(snapshot.digest(), right);
-    assert_eq!(snapshot.digest(), from_zero(&*journal).await);
+    assert_eq!(snapshot.digest(), digest_of_full_fold(&*journal).await);
 }
 
 /// The checkpoint lies beyond the head of the journal, because the original history was longer.
@@ -216,7 +217,7 @@ async fn a_checkpoint_of_a_diverged_history_is_ignored() {
 async fn a_checkpoint_beyond_the_journal_head_is_ignored() {
     let (long, _) = with_checkpoint().await;
     let catalog = open(&long).await;
-    catalog.checkpoint().await.unwrap();
+    catalog.checkpoint_now().await.unwrap();
     let at = catalog.snapshot().position();
     let short: Arc<dyn Journal> = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
     let catalog = open(&short).await;
@@ -224,5 +225,5 @@ async fn a_checkpoint_beyond_the_journal_head_is_ignored() {
     write(&*short, at, &pieces(&*long, at).await).await;
     let again = open(&short).await;
     assert_eq!(again.snapshot().digest(), catalog.snapshot().digest());
-    assert_eq!(again.snapshot().position(), short.head().await.unwrap());
+    assert_eq!(again.snapshot().position(), short.head_position().await.unwrap());
 }

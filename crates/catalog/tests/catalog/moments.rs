@@ -9,7 +9,7 @@ use toolcrib_catalog::clock::{Clock as _, ManualClock};
 use toolcrib_catalog::journal::{Journal, MemoryJournal, Position, SqliteJournal};
 use toolcrib_catalog::source::SourceCommand;
 use toolcrib_catalog::tool::ToolCommand;
-use toolcrib_catalog::{Catalog, Command, Moment, snapshot_at};
+use toolcrib_catalog::{Catalog, Command, JournalMoment, snapshot_at};
 
 use crate::world::{create_group, done, ingest, register};
 
@@ -31,13 +31,13 @@ fn commands() -> Vec<Command> {
 }
 
 /// The digest of the live snapshot at one position and time.
-struct Live {
+struct LiveMoment {
     position: Position,
     time: Timestamp,
     digest: Digest,
 }
 
-async fn history(journal: Arc<dyn Journal>, clock: &ManualClock) -> Vec<Live> {
+async fn history(journal: Arc<dyn Journal>, clock: &ManualClock) -> Vec<LiveMoment> {
     let catalog = Catalog::open(journal).await.unwrap();
     let mut live = Vec::new();
     for command in commands() {
@@ -45,7 +45,7 @@ async fn history(journal: Arc<dyn Journal>, clock: &ManualClock) -> Vec<Live> {
         done(&catalog, command).await;
         let snapshot = catalog.snapshot();
         let (position, digest) = (snapshot.position(), snapshot.digest());
-        live.push(Live { position, time: clock.now(), digest });
+        live.push(LiveMoment { position, time: clock.now(), digest });
     }
     live
 }
@@ -53,25 +53,25 @@ async fn history(journal: Arc<dyn Journal>, clock: &ManualClock) -> Vec<Live> {
 async fn check(journal: Arc<dyn Journal>, clock: &ManualClock) {
     let live = history(Arc::clone(&journal), clock).await;
     let journal = &*journal;
-    let nothing = snapshot_at(journal, Moment::Position(Position(0))).await.unwrap();
+    let nothing = snapshot_at(journal, JournalMoment::Position(Position(0))).await.unwrap();
     assert_eq!((nothing.position(), nothing.tool_count()), (Position(0), 0));
     let mut before = nothing.digest();
     let second = SignedDuration::from_secs(1);
-    for Live { position, time, digest } in &live {
-        let at = |moment: Moment| async move { snapshot_at(journal, moment).await.unwrap() };
-        let then = at(Moment::Position(*position)).await;
+    for LiveMoment { position, time, digest } in &live {
+        let at = |moment: JournalMoment| async move { snapshot_at(journal, moment).await.unwrap() };
+        let then = at(JournalMoment::Position(*position)).await;
         assert_eq!((then.position(), then.digest()), (*position, *digest));
-        assert_eq!(at(Moment::Time(*time)).await.digest(), *digest);
-        assert_eq!(at(Moment::Time(*time + second)).await.digest(), *digest);
-        assert_eq!(at(Moment::Time(*time - second)).await.digest(), before);
+        assert_eq!(at(JournalMoment::Time(*time)).await.digest(), *digest);
+        assert_eq!(at(JournalMoment::Time(*time + second)).await.digest(), *digest);
+        assert_eq!(at(JournalMoment::Time(*time - second)).await.digest(), before);
         before = *digest;
     }
-    let end = snapshot_at(journal, Moment::Position(Position(u64::MAX))).await.unwrap();
+    let end = snapshot_at(journal, JournalMoment::Position(Position(u64::MAX))).await.unwrap();
     assert_eq!(end.digest(), before);
 }
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()))
+    Arc::new(ManualClock::starting_at("2026-05-01T09:00:00Z".parse().unwrap()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,9 +89,9 @@ async fn a_snapshot_can_be_requested_for_a_position_within_a_step() {
     let clock = clock();
     let journal = Arc::new(MemoryJournal::new(clock.clone()));
     history(journal.clone(), &clock).await;
-    let head = journal.head().await.unwrap();
+    let head = journal.head_position().await.unwrap();
     for position in (0..=head.0).map(Position) {
-        let snapshot = snapshot_at(&*journal, Moment::Position(position)).await.unwrap();
+        let snapshot = snapshot_at(&*journal, JournalMoment::Position(position)).await.unwrap();
         assert_eq!(snapshot.position(), position);
     }
 }

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{Pattern, Primitive, Selector, SelectorMode, ToolId};
+use model::{McpPrimitive, Pattern, Selector, SelectorMode, ToolId};
 use toolcrib_catalog::group::Group;
-use toolcrib_catalog::tool::{Served, Status, Tool};
+use toolcrib_catalog::tool::{ServedVersion, Tool, ToolStatus};
 use toolcrib_catalog::{CataloguedTool, Snapshot};
 
 pub(crate) fn tools_of(snapshot: &Snapshot, group: &Group) -> BTreeSet<ToolId> {
@@ -30,8 +30,8 @@ fn is_enabled(snapshot: &Snapshot, entry: &CataloguedTool) -> bool {
     let tool = &entry.tool;
     let source = snapshot.source(&tool.source);
     tool.enabled
-        && tool.status == Status::Active
-        && tool.served != Served::Nothing
+        && tool.status == ToolStatus::Active
+        && tool.served != ServedVersion::Nothing
         && source.is_some_and(|source| source.source.enabled)
 }
 
@@ -45,14 +45,14 @@ fn is_selected(snapshot: &Snapshot, group: &Group, tool: &Tool) -> bool {
 }
 
 fn matches(snapshot: &Snapshot, selector: &Selector, tool: &Tool) -> bool {
-    let manifest = tool.shown_manifest();
+    let manifest = tool.current_manifest();
     let source = snapshot.source(&tool.source).unwrap();
     let name = source.source.profile.name.as_str();
     let holds = |pattern: &Option<Pattern>, text: &str| {
         pattern.as_ref().is_none_or(|pattern| glob(pattern.as_str(), text))
     };
     let tags: Vec<&str> = manifest.tags.iter().map(|tag| &**tag).collect();
-    selector.kind == Primitive::Tool
+    selector.kind == McpPrimitive::Tool
         && (holds(&selector.source, tool.source.as_str()) || holds(&selector.source, name))
         && holds(&selector.name, tool.name())
         && holds(&selector.path, &manifest.path)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::json;
 use toolcrib_catalog::clock::SystemClock;
 use toolcrib_catalog::group::GroupCommand;
-use toolcrib_catalog::journal::{Context, JournalError, MemoryJournal, Position};
+use toolcrib_catalog::journal::{ChangeContext, JournalError, MemoryJournal, Position};
 use toolcrib_catalog::label::LabelCommand;
 use toolcrib_catalog::policy::PolicyCommand;
 use toolcrib_catalog::tool::ToolCommand;
-use toolcrib_catalog::{Catalog, Command, CommandError, Refusal};
+use toolcrib_catalog::{Catalog, Command, CommandError, CommandRefusal};
 
 use crate::world::{create_group, done, ingest, read, register};
 
@@ -23,7 +23,7 @@ async fn with_pets() -> Catalog {
 }
 
 async fn head(catalog: &Catalog) -> Position {
-    catalog.journal().head().await.unwrap()
+    catalog.journal().head_position().await.unwrap()
 }
 
 fn deactivate(group: &str) -> Command {
@@ -55,11 +55,11 @@ fn commands() -> Vec<Command> {
 async fn dependent_commands_are_stored_in_one_step_as_planned() {
     let catalog = with_pets().await;
     let before = head(&catalog).await;
-    let supposed = catalog.suppose(&catalog.snapshot(), &commands()).await.unwrap();
+    let supposed = catalog.plan_commands(&catalog.snapshot(), &commands()).await.unwrap();
     assert_eq!(head(&catalog).await, before);
     assert_eq!(supposed.len(), 6);
     let digest = supposed.snapshot.group(&"private".parse().unwrap()).unwrap().members.clone();
-    catalog.carry_out(supposed, Context::by("ada")).await.unwrap();
+    catalog.execute_plan(supposed, ChangeContext::by_actor("ada")).await.unwrap();
     assert_eq!(head(&catalog).await, Position(before.0 + 6));
     let snapshot = catalog.snapshot();
     let group = snapshot.group(&"private".parse().unwrap()).unwrap();
@@ -74,9 +74,9 @@ async fn a_refused_command_is_reported_by_number_and_nothing_is_stored() {
     let before = head(&catalog).await;
     let mut commands = commands();
     commands.insert(4, define("nothing"));
-    let refused = catalog.suppose(&catalog.snapshot(), &commands).await.err().unwrap();
+    let refused = catalog.plan_commands(&catalog.snapshot(), &commands).await.err().unwrap();
     assert_eq!(refused.number, 4);
-    assert!(matches!(refused.error, CommandError::Refused(Refusal::NoSuchGroups { .. })));
+    assert!(matches!(refused.error, CommandError::Refused(CommandRefusal::NoSuchGroups { .. })));
     assert_eq!(head(&catalog).await, before);
 }
 
@@ -85,23 +85,23 @@ async fn a_concurrent_change_is_a_conflict_and_nothing_is_stored() {
     let catalog = with_pets().await;
     let mut all = commands();
     all.push(deactivate("all-pets"));
-    let supposed = catalog.suppose(&catalog.snapshot(), &all).await.unwrap();
+    let supposed = catalog.plan_commands(&catalog.snapshot(), &all).await.unwrap();
     // Another node renames the same group.
     let other = Catalog::open(Arc::clone(catalog.journal())).await.unwrap();
     let rename = GroupCommand::Update(read(json!({"name": "Pets"})));
     done(&other, Command::Group("all-pets".parse().unwrap(), rename)).await;
     let before = head(&catalog).await;
-    let conflict = catalog.carry_out(supposed, Context::by("ada")).await;
+    let conflict = catalog.execute_plan(supposed, ChangeContext::by_actor("ada")).await;
     assert!(
         matches!(conflict, Err(CommandError::Journal(JournalError::Conflict { .. }))),
         "{conflict:?}"
     );
     assert_eq!(head(&catalog).await, before);
     // Changes to unrelated aggregates cause no conflict.
-    catalog.shown(before).await.unwrap();
-    let supposed = catalog.suppose(&catalog.snapshot(), &all).await.unwrap();
+    catalog.wait_until_visible(before).await.unwrap();
+    let supposed = catalog.plan_commands(&catalog.snapshot(), &all).await.unwrap();
     done(&other, create_group("others", json!([]))).await;
-    catalog.carry_out(supposed, Context::by("ada")).await.unwrap();
+    catalog.execute_plan(supposed, ChangeContext::by_actor("ada")).await.unwrap();
 }
 
 #[tokio::test]
@@ -109,8 +109,11 @@ async fn a_batch_without_changes_stores_no_step() {
     let catalog = with_pets().await;
     let before = head(&catalog).await;
     let activate = Command::Group("all-pets".parse().unwrap(), GroupCommand::Activate);
-    let supposed = catalog.suppose(&catalog.snapshot(), &[activate]).await.unwrap();
+    let supposed = catalog.plan_commands(&catalog.snapshot(), &[activate]).await.unwrap();
     assert!(supposed.is_empty());
-    assert_eq!(catalog.carry_out(supposed, Context::by("ada")).await.unwrap(), before);
+    assert_eq!(
+        catalog.execute_plan(supposed, ChangeContext::by_actor("ada")).await.unwrap(),
+        before
+    );
     assert_eq!(head(&catalog).await, before);
 }

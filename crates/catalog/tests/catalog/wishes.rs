@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Exclusion, GroupId, GroupProfile, LabelId, Selector, SourceId, ToolId};
+use model::{GroupExclusion, GroupId, GroupProfile, LabelId, Selector, SourceId, ToolId};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use toolcrib_catalog::group::GroupCommand;
 use toolcrib_catalog::label::LabelCommand;
 use toolcrib_catalog::policy::PolicyCommand;
 use toolcrib_catalog::source::{SourceCommand, SyncError};
-use toolcrib_catalog::tool::{Override, ToolCommand};
+use toolcrib_catalog::tool::{ToolCommand, ToolOverride};
 use toolcrib_catalog::{Command, Snapshot};
 
 use crate::world::{inventory, read};
@@ -22,7 +22,7 @@ const LABELS: [&str; 2] = ["pii", "beta"];
 
 /// A command, or an action that depends on the current snapshot.
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum RandomAction {
     Command(Command),
     /// Approves the current version of the tool.
     Approve(ToolId),
@@ -32,7 +32,7 @@ pub(crate) enum Wish {
     Checkpoint,
 }
 
-impl Wish {
+impl RandomAction {
     pub(crate) fn command(&self, snapshot: &Snapshot) -> Option<Command> {
         let fingerprint = |id: &ToolId| Some(snapshot.tool(id)?.tool.fingerprint);
         match self {
@@ -50,20 +50,20 @@ impl Wish {
     }
 }
 
-pub(crate) fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+pub(crate) fn action_sequences() -> impl Strategy<Value = Vec<RandomAction>> {
     let wish = prop_oneof![
-        4 => of_source().prop_map(Wish::Command),
-        6 => refresh().prop_map(Wish::Command),
-        6 => of_tool().prop_map(Wish::Command),
-        2 => tool_id().prop_map(Wish::Approve),
-        1 => tool_id().prop_map(Wish::Reject),
-        6 => of_group().prop_map(Wish::Command),
-        2 => of_label().prop_map(Wish::Command),
-        1 => of_policy().prop_map(Wish::Command),
-        1 => Just(Wish::Checkpoint),
+        4 => source_command().prop_map(RandomAction::Command),
+        6 => refresh().prop_map(RandomAction::Command),
+        6 => tool_command().prop_map(RandomAction::Command),
+        2 => tool_id().prop_map(RandomAction::Approve),
+        1 => tool_id().prop_map(RandomAction::Reject),
+        6 => group_command().prop_map(RandomAction::Command),
+        2 => label_command().prop_map(RandomAction::Command),
+        1 => policy_command().prop_map(RandomAction::Command),
+        1 => Just(RandomAction::Checkpoint),
     ];
     // Register every source first, so that the following commands have a target.
-    let beginning = SOURCES.map(|id| Wish::Command(register(id, id, "auto")));
+    let beginning = SOURCES.map(|id| RandomAction::Command(register(id, id, "auto")));
     proptest::collection::vec(wish, 1..60)
         .prop_map(move |wishes| beginning.iter().cloned().chain(wishes).collect())
 }
@@ -94,7 +94,7 @@ fn register(id: &str, name: &str, trust: &str) -> Command {
     Command::Source(id.parse().unwrap(), register)
 }
 
-fn of_source() -> impl Strategy<Value = Command> {
+fn source_command() -> impl Strategy<Value = Command> {
     let told = (select(&["pets", "Birds", "House pets"][..]), select(&["auto", "review"][..]));
     let told = told.prop_map(|(name, trust)| profile(name, trust));
     let error = SyncError { code: "spec_fetch_failed".into(), message: "no answer".into() };
@@ -126,13 +126,13 @@ fn labels() -> impl Strategy<Value = BTreeSet<LabelId>> {
         .prop_map(|labels| labels.iter().map(|label| label.parse().unwrap()).collect())
 }
 
-fn of_tool() -> impl Strategy<Value = Command> {
+fn tool_command() -> impl Strategy<Value = Command> {
     let named = select(&[None, Some("list"), Some("renamed")][..]);
     let command = prop_oneof![
         2 => Just(ToolCommand::Enable),
         2 => Just(ToolCommand::Disable),
         2 => named.prop_map(|name: Option<&str>| {
-            ToolCommand::Override(Override { name: name.map(Into::into), ..Override::default() })
+            ToolCommand::Override(ToolOverride { name: name.map(Into::into), ..ToolOverride::default() })
         }),
         3 => labels().prop_map(ToolCommand::Label),
         1 => Just(ToolCommand::Deprecate),
@@ -163,7 +163,7 @@ fn group_profile() -> impl Strategy<Value = GroupProfile> {
     select(&["all", "any"][..]).prop_map(|mode| read(json!({"name": "G", "selector_mode": mode})))
 }
 
-fn of_group() -> impl Strategy<Value = Command> {
+fn group_command() -> impl Strategy<Value = Command> {
     let create = (group_id(), group_profile(), selectors(), tool_ids()).prop_map(
         |(id, profile, selectors, tools)| {
             let (tools, excluded) = (tools, Vec::new());
@@ -172,7 +172,7 @@ fn of_group() -> impl Strategy<Value = Command> {
         },
     );
     let exclusions = |tools: BTreeSet<ToolId>| {
-        tools.into_iter().map(|tool| Exclusion { tool, reason: "".into() }).collect()
+        tools.into_iter().map(|tool| GroupExclusion { tool, reason: "".into() }).collect()
     };
     let change = prop_oneof![
         2 => group_profile().prop_map(GroupCommand::Update),
@@ -190,7 +190,7 @@ fn of_group() -> impl Strategy<Value = Command> {
     prop_oneof![1 => create, 2 => change]
 }
 
-fn of_label() -> impl Strategy<Value = Command> {
+fn label_command() -> impl Strategy<Value = Command> {
     let command = prop_oneof![
         2 => Just(LabelCommand::Create(read(json!({"name": "L"})))),
         1 => Just(LabelCommand::Update(read(json!({"name": "M"})))),
@@ -200,7 +200,7 @@ fn of_label() -> impl Strategy<Value = Command> {
         .prop_map(|(id, command)| Command::Label(id.parse().unwrap(), command))
 }
 
-fn of_policy() -> impl Strategy<Value = Command> {
+fn policy_command() -> impl Strategy<Value = Command> {
     let rules = |group: &str| {
         let matchers = json!([{"claim": "role", "operator": "exists"}]);
         read(json!({"name": "P", "groups": [group], "matchers": matchers}))

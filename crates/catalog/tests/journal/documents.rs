@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Digest, Document, RawJson};
+use model::{Digest, RawJson, SchemaDocument};
 use serde_json::json;
-use toolcrib_catalog::journal::{Append, Position};
-use toolcrib_catalog::{Catalog, Collected, collect_documents};
+use toolcrib_catalog::journal::{AppendRequest, Position};
+use toolcrib_catalog::{Catalog, DocumentCleanup, remove_unused_documents};
 
-use crate::stores::{step, stores, to};
+use crate::stores::{append_to_stream, single_step, stores};
 use crate::world::{done, ingest, register};
 
-fn document(number: u32) -> Document {
+fn document(number: u32) -> SchemaDocument {
     let value = json!({"number": number, "about": "a document"});
-    Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) }
+    SchemaDocument { text: RawJson::from(&value), digest: Digest::of_canonical(&value) }
 }
 
-fn with(append: Append, documents: &[Document]) -> Append {
-    Append { documents: documents.to_vec(), ..append }
+fn with_documents(append: AppendRequest, documents: &[SchemaDocument]) -> AppendRequest {
+    AppendRequest { documents: documents.to_vec(), ..append }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,20 +26,29 @@ async fn a_document_is_stored_once_and_never_replaced() {
         let journal = &store.journal;
         let (one, two) = (document(1), document(2));
         journal
-            .append(with(step([to("a", 0, &["1"])]), &[one.clone(), two.clone()]))
+            .append(with_documents(
+                single_step([append_to_stream("a", 0, &["1"])]),
+                &[one.clone(), two.clone()],
+            ))
             .await
             .unwrap();
         // The same digest with the keys in a different order.
-        let again = Document {
+        let again = SchemaDocument {
             text: RawJson::parse(r#"{"about":"a document","number":1}"#).unwrap(),
             digest: one.digest,
         };
-        journal.append(with(step([to("a", 1, &["2"])]), &[again, two.clone()])).await.unwrap();
-        let wanted = vec![one.digest, Digest::of("none"), two.digest];
-        let mut found = journal.documents(wanted).await.unwrap();
+        journal
+            .append(with_documents(
+                single_step([append_to_stream("a", 1, &["2"])]),
+                &[again, two.clone()],
+            ))
+            .await
+            .unwrap();
+        let wanted = vec![one.digest, Digest::of_bytes("none"), two.digest];
+        let mut found = journal.read_documents(wanted).await.unwrap();
         found.sort_by_key(|document| document.text.as_str().to_owned());
         assert_eq!(found, [one, two]);
-        assert_eq!(journal.documents(Vec::new()).await.unwrap(), []);
+        assert_eq!(journal.read_documents(Vec::new()).await.unwrap(), []);
     }
 }
 
@@ -47,7 +56,7 @@ async fn a_document_is_stored_once_and_never_replaced() {
 async fn document_digests_are_listed_in_order_and_in_pages() {
     for store in stores("digests").await {
         let documents: Vec<_> = (0..25).map(document).collect();
-        store.journal.append(with(step([]), &documents)).await.unwrap();
+        store.journal.append(with_documents(single_step([]), &documents)).await.unwrap();
         let sorted: BTreeSet<_> = documents.iter().map(|document| document.digest).collect();
         let mut listed: Vec<Digest> = Vec::new();
         loop {
@@ -68,14 +77,17 @@ async fn documents_are_not_removed_if_an_event_was_appended_meanwhile() {
         let journal = &store.journal;
         let digests = vec![document(1).digest, document(2).digest];
         journal
-            .append(with(step([to("a", 0, &["1"])]), &[document(1), document(2)]))
+            .append(with_documents(
+                single_step([append_to_stream("a", 0, &["1"])]),
+                &[document(1), document(2)],
+            ))
             .await
             .unwrap();
         assert_eq!(journal.remove_documents(digests.clone(), Position(0)).await.unwrap(), None);
-        assert_eq!(journal.documents(digests.clone()).await.unwrap().len(), 2);
+        assert_eq!(journal.read_documents(digests.clone()).await.unwrap().len(), 2);
         let unknown = vec![document(1).digest, document(3).digest];
         assert_eq!(journal.remove_documents(unknown, Position(1)).await.unwrap(), Some(1));
-        assert_eq!(journal.documents(digests).await.unwrap(), [document(2)]);
+        assert_eq!(journal.read_documents(digests).await.unwrap(), [document(2)]);
     }
 }
 
@@ -90,10 +102,10 @@ async fn only_unreferenced_documents_are_removed() {
         done(&catalog, ingest("pets", &[("list", 2), ("get", 1)])).await;
         let needed = journal.document_digests(None, 100).await.unwrap();
         assert_eq!(needed.len(), 3);
-        journal.append(with(step([]), &[document(1), document(2)])).await.unwrap();
-        assert_eq!(collect_documents(&**journal).await.unwrap(), Collected::Removed(2));
+        journal.append(with_documents(single_step([]), &[document(1), document(2)])).await.unwrap();
+        assert_eq!(remove_unused_documents(&**journal).await.unwrap(), DocumentCleanup::Removed(2));
         assert_eq!(journal.document_digests(None, 100).await.unwrap(), needed);
-        assert_eq!(collect_documents(&**journal).await.unwrap(), Collected::Removed(0));
+        assert_eq!(remove_unused_documents(&**journal).await.unwrap(), DocumentCleanup::Removed(0));
     }
 }
 
@@ -102,10 +114,13 @@ async fn no_document_is_removed_while_an_unknown_event_exists() {
     for store in stores("not_understood").await {
         let journal = &store.journal;
         // A newer program version may refer to the document in an event that this version cannot parse.
-        let append = step([to("source_tool-pets:list", 0, &["future"]), to("future-1", 0, &["x"])]);
-        journal.append(with(append, &[document(1)])).await.unwrap();
-        let collected = collect_documents(&**journal).await.unwrap();
-        assert_eq!(collected, Collected::NotUnderstood(2));
+        let append = single_step([
+            append_to_stream("source_tool-pets:list", 0, &["future"]),
+            append_to_stream("future-1", 0, &["x"]),
+        ]);
+        journal.append(with_documents(append, &[document(1)])).await.unwrap();
+        let collected = remove_unused_documents(&**journal).await.unwrap();
+        assert_eq!(collected, DocumentCleanup::NotUnderstood(2));
         assert_eq!(journal.document_digests(None, 100).await.unwrap(), [document(1).digest]);
     }
 }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolcrib_catalog::journal::{Journal, Lease};
+use toolcrib_catalog::journal::{Journal, JournalLease};
 
 use crate::stores::{postgres, stores};
 
-async fn take(journal: &Arc<dyn Journal>, name: &str) -> Option<Lease> {
-    journal.lease(name.to_owned()).await.unwrap()
+async fn try_acquire(journal: &Arc<dyn Journal>, name: &str) -> Option<JournalLease> {
+    journal.acquire_lease(name.to_owned()).await.unwrap()
 }
 
 /// Acquires the lease once it is free: a database notices a dropped lease with a short delay.
-async fn take_soon(journal: &Arc<dyn Journal>, name: &str) -> Lease {
+async fn acquire_eventually(journal: &Arc<dyn Journal>, name: &str) -> JournalLease {
     let taken = async {
         loop {
-            if let Some(lease) = take(journal, name).await {
+            if let Some(lease) = try_acquire(journal, name).await {
                 return lease;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -27,31 +27,31 @@ async fn take_soon(journal: &Arc<dyn Journal>, name: &str) -> Lease {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_has_one_lease_holder_across_nodes() {
     for store in stores("leases").await {
-        let (here, there) = (&store.journal, &store.another().await);
-        let lease = take(here, "pets").await.expect("nobody has it");
+        let (here, there) = (&store.journal, &store.open_second_node().await);
+        let lease = try_acquire(here, "pets").await.expect("nobody has it");
         assert!(lease.is_held());
-        assert!(take(here, "pets").await.is_none());
-        assert!(take(there, "pets").await.is_none());
-        let other = take(there, "dogs").await.expect("another name");
-        assert!(take(here, "dogs").await.is_none());
+        assert!(try_acquire(here, "pets").await.is_none());
+        assert!(try_acquire(there, "pets").await.is_none());
+        let other = try_acquire(there, "dogs").await.expect("another name");
+        assert!(try_acquire(here, "dogs").await.is_none());
         drop(lease);
-        let lease = take_soon(there, "pets").await;
-        assert!(take(here, "pets").await.is_none());
+        let lease = acquire_eventually(there, "pets").await;
+        assert!(try_acquire(here, "pets").await.is_none());
         drop((lease, other));
-        drop(take_soon(here, "dogs").await);
-        drop(take_soon(here, "pets").await);
+        drop(acquire_eventually(here, "dogs").await);
+        drop(acquire_eventually(here, "pets").await);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_concurrent_requests_gets_the_lease() {
     for store in stores("leases_at_once").await {
-        let nodes = [Arc::clone(&store.journal), store.another().await];
+        let nodes = [Arc::clone(&store.journal), store.open_second_node().await];
         for round in 0..20 {
             let name = format!("round-{round}");
             let asks = (0..8).map(|number: usize| {
                 let (journal, name) = (Arc::clone(&nodes[number % 2]), name.clone());
-                tokio::spawn(async move { take(&journal, &name).await })
+                tokio::spawn(async move { try_acquire(&journal, &name).await })
             });
             let mut taken = Vec::new();
             for ask in asks.collect::<Vec<_>>() {
@@ -66,19 +66,19 @@ async fn one_of_many_concurrent_requests_gets_the_lease() {
 async fn a_cancelled_lease_request_leaves_no_lease_behind() {
     let store = postgres("leases_cancelled").await;
     for _ in 0..50 {
-        let asking = take(&store.journal, "pets");
+        let asking = try_acquire(&store.journal, "pets");
         tokio::time::timeout(Duration::from_micros(200), asking).await.ok();
     }
-    drop(take_soon(&store.another().await, "pets").await);
+    drop(acquire_eventually(&store.open_second_node().await, "pets").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_lost_with_its_connection() {
     let store = postgres("leases_cut").await;
-    let there = store.another().await;
-    let lease = take(&store.journal, "pets").await.unwrap();
+    let there = store.open_second_node().await;
+    let lease = try_acquire(&store.journal, "pets").await.unwrap();
     store.cut_leases().await;
-    let theirs = take_soon(&there, "pets").await;
+    let theirs = acquire_eventually(&there, "pets").await;
     let lost = async {
         while lease.is_held() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -88,7 +88,7 @@ async fn a_lease_is_lost_with_its_connection() {
     // Dropping a lost lease does not release the lease of the new holder.
     drop(lease);
     assert!(theirs.is_held());
-    assert!(take(&store.journal, "pets").await.is_none());
+    assert!(try_acquire(&store.journal, "pets").await.is_none());
     drop(theirs);
-    drop(take_soon(&store.journal, "pets").await);
+    drop(acquire_eventually(&store.journal, "pets").await);
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use tokio_postgres::NoTls;
 use toolcrib_catalog::clock::ManualClock;
-use toolcrib_catalog::journal::{Append, Journal, JournalError, NewEvent, Recorded, StreamAppend};
+use toolcrib_catalog::journal::{
+    AppendRequest, Journal, JournalError, NewEvent, RecordedEvent, StreamAppend,
+};
 use toolcrib_catalog::journal::{MemoryJournal, PostgresJournal, SqliteJournal};
-use toolcrib_catalog::journal::{Position, StreamName, Version};
+use toolcrib_catalog::journal::{Position, StreamName, StreamVersion};
 
 use crate::database::database;
 
@@ -60,7 +62,7 @@ pub(crate) async fn postgres(name: &str) -> Store {
 }
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()))
+    Arc::new(ManualClock::starting_at("2026-05-01T09:00:00Z".parse().unwrap()))
 }
 
 async fn connect(url: &str) -> Arc<dyn Journal> {
@@ -69,7 +71,7 @@ async fn connect(url: &str) -> Arc<dyn Journal> {
 
 impl Store {
     /// The journal as a second node opens it; stores that allow one process return the same handle.
-    pub(crate) async fn another(&self) -> Arc<dyn Journal> {
+    pub(crate) async fn open_second_node(&self) -> Arc<dyn Journal> {
         match &self.url {
             Some(url) => connect(url).await,
             None => Arc::clone(&self.journal),
@@ -88,7 +90,7 @@ impl Store {
     }
 
     /// All events of the journal.
-    pub(crate) async fn events(&self) -> Vec<Recorded> {
+    pub(crate) async fn events(&self) -> Vec<RecordedEvent> {
         self.journal.read_after(Position(0), 100_000).await.unwrap()
     }
 }
@@ -103,28 +105,30 @@ impl Drop for Store {
 }
 
 /// Events for one stream; each text becomes the data of one event.
-pub(crate) fn to(stream: &str, expected: u64, texts: &[&str]) -> StreamAppend {
+pub(crate) fn append_to_stream(stream: &str, expected: u64, texts: &[&str]) -> StreamAppend {
     let event = |text: &&str| NewEvent {
         kind: "Tested".into(),
         data: serde_json::json!({ "text": text }).to_string().into(),
     };
-    let (stream, expected) = (StreamName::new(stream), Version(expected));
+    let (stream, expected) = (StreamName::new(stream), StreamVersion(expected));
     StreamAppend { stream, expected, events: texts.iter().map(event).collect() }
 }
 
 /// One step with these streams.
-pub(crate) fn step(streams: impl Into<Vec<StreamAppend>>) -> Append {
-    Append { streams: streams.into(), ..Append::default() }
+pub(crate) fn single_step(streams: impl Into<Vec<StreamAppend>>) -> AppendRequest {
+    AppendRequest { streams: streams.into(), ..AppendRequest::default() }
 }
 
 /// Position, stream and version of each event.
-pub(crate) fn places(events: &[Recorded]) -> Vec<(u64, &str, u64)> {
-    let place = |event: &Recorded| event.version.0;
+pub(crate) fn positions_and_versions(events: &[RecordedEvent]) -> Vec<(u64, &str, u64)> {
+    let place = |event: &RecordedEvent| event.version.0;
     events.iter().map(|event| (event.position.0, event.stream.as_str(), place(event))).collect()
 }
 
 /// Stream, expected and actual version of a conflict.
-pub(crate) fn conflict<T: std::fmt::Debug>(result: Result<T, JournalError>) -> (String, u64, u64) {
+pub(crate) fn expect_conflict<T: std::fmt::Debug>(
+    result: Result<T, JournalError>,
+) -> (String, u64, u64) {
     match result.unwrap_err() {
         JournalError::Conflict { stream, expected, actual } => {
             (stream.to_string(), expected.0, actual.0)

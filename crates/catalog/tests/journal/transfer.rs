@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use model::{Actor, Digest, Document, Inventory, RawJson};
+use model::{Actor, Digest, Inventory, RawJson, SchemaDocument};
 use serde_json::json;
 use toolcrib_catalog::journal::{
-    Answer, Append, Context, Journal, JournalError, NewEvent, Once, Position, Recorded, Version,
+    AppendRequest, ChangeContext, IdempotencyEntry, IdempotentAnswer, Journal, JournalError,
+    NewEvent, Position, RecordedEvent, StreamVersion,
 };
-use toolcrib_catalog::{Catalog, Command, Import, Moment, export, snapshot_at, verify};
+use toolcrib_catalog::{
+    Catalog, Command, JournalImport, JournalMoment, export_journal, snapshot_at, verify_journal,
+};
 
-use crate::stores::{Store, memory, places, postgres, sqlite, step, stores, to};
+use crate::stores::{
+    Store, append_to_stream, memory, positions_and_versions, postgres, single_step, sqlite, stores,
+};
 use crate::world::{create_group, done, ingest, manifest, register};
 
 /// Event data that no current version of ours writes: unusual whitespace, escapes and numbers must survive unchanged.
@@ -22,13 +27,16 @@ const ODD: [&str; 6] = [
     "{}",
 ];
 
-fn odd_events() -> Append {
-    let mut append = step([to("future-things", 0, &[]), to("source_tool-pets:list", 0, &[])]);
+fn odd_events() -> AppendRequest {
+    let mut append = single_step([
+        append_to_stream("future-things", 0, &[]),
+        append_to_stream("source_tool-pets:list", 0, &[]),
+    ]);
     for stream in &mut append.streams {
         let event = |data: &&str| NewEvent { kind: "Möglich".into(), data: (*data).into() };
         stream.events = ODD.iter().map(event).collect();
     }
-    append.context = Context {
+    append.context = ChangeContext {
         actor: Actor::new("ada"),
         correlation_id: Some("é \"quoted\" \n".into()),
         causation_id: Some("".into()),
@@ -36,13 +44,13 @@ fn odd_events() -> Append {
     append
 }
 
-async fn exported(journal: &dyn Journal) -> String {
+async fn export_to_string(journal: &dyn Journal) -> String {
     let mut text = String::new();
     let write = |line: &str| {
         text.push_str(line);
         Ok(())
     };
-    export(journal, write).await.unwrap();
+    export_journal(journal, write).await.unwrap();
     text
 }
 
@@ -55,18 +63,18 @@ fn assert_same(one: &str, two: &str) {
 }
 
 async fn import(journal: &dyn Journal, text: &str) -> u64 {
-    let mut import = Import::into(journal).await.unwrap();
+    let mut import = JournalImport::new(journal).await.unwrap();
     for line in text.lines() {
-        import.line(line).await.unwrap();
+        import.import_line(line).await.unwrap();
     }
     import.finish().await.unwrap()
 }
 
-fn recorded(position: u64, stream: &str, version: u64) -> Recorded {
-    Recorded {
+fn event_at(position: u64, stream: &str, version: u64) -> RecordedEvent {
+    RecordedEvent {
         position: Position(position),
         stream: toolcrib_catalog::journal::StreamName::new(stream),
-        version: Version(version),
+        version: StreamVersion(version),
         kind: "Tested".into(),
         time: "2026-05-01T09:00:00.000001Z".parse().unwrap(),
         actor: "ada".into(),
@@ -80,23 +88,24 @@ fn recorded(position: u64, stream: &str, version: u64) -> Recorded {
 async fn restored_events_equal_the_original_events() {
     for store in stores("restore").await {
         let journal = &store.journal;
-        let events = vec![recorded(1, "a", 1), recorded(2, "b", 1), recorded(3, "a", 2)];
+        let events = vec![event_at(1, "a", 1), event_at(2, "b", 1), event_at(3, "a", 2)];
         let value = json!({"a": "document"});
         let document =
-            Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) };
+            SchemaDocument { text: RawJson::from(&value), digest: Digest::of_canonical(&value) };
         let (key, answer) = ("key".into(), "done".into());
-        let answer = Answer { key, request: Digest::of("r"), answer, position: Position(2) };
+        let answer =
+            IdempotentAnswer { key, request: Digest::of_bytes("r"), answer, position: Position(2) };
         let head = journal
-            .restore(events.clone(), vec![document.clone()], vec![answer.clone()])
+            .restore_events(events.clone(), vec![document.clone()], vec![answer.clone()])
             .await
             .unwrap();
         assert_eq!(head, Position(3));
         assert_eq!(store.events().await, events);
-        assert_eq!(journal.documents(vec![document.digest]).await.unwrap(), [document]);
-        assert_eq!(journal.answer("key".to_owned()).await.unwrap(), Some(answer));
+        assert_eq!(journal.read_documents(vec![document.digest]).await.unwrap(), [document]);
+        assert_eq!(journal.find_answer("key".to_owned()).await.unwrap(), Some(answer));
         // New events can be appended after the restored ones.
-        journal.append(step([to("a", 2, &["x"])])).await.unwrap();
-        assert_eq!(journal.head().await.unwrap(), Position(4));
+        journal.append(single_step([append_to_stream("a", 2, &["x"])])).await.unwrap();
+        assert_eq!(journal.head_position().await.unwrap(), Position(4));
     }
 }
 
@@ -104,30 +113,35 @@ async fn restored_events_equal_the_original_events() {
 async fn a_restore_with_gaps_is_refused_and_stores_nothing() {
     for store in stores("gaps").await {
         let journal = &store.journal;
-        journal.append(step([to("a", 0, &["x", "y"])])).await.unwrap();
+        journal.append(single_step([append_to_stream("a", 0, &["x", "y"])])).await.unwrap();
         let wrong = [
-            vec![recorded(4, "a", 3)],
-            vec![recorded(2, "a", 2)],
-            vec![recorded(3, "a", 2)],
-            vec![recorded(3, "a", 4)],
-            vec![recorded(3, "b", 2)],
-            vec![recorded(3, "a", 3), recorded(5, "a", 4)],
-            vec![recorded(3, "b", 1), recorded(4, "b", 3)],
-            vec![recorded(3, "a", 3), recorded(3, "a", 4)],
+            vec![event_at(4, "a", 3)],
+            vec![event_at(2, "a", 2)],
+            vec![event_at(3, "a", 2)],
+            vec![event_at(3, "a", 4)],
+            vec![event_at(3, "b", 2)],
+            vec![event_at(3, "a", 3), event_at(5, "a", 4)],
+            vec![event_at(3, "b", 1), event_at(4, "b", 3)],
+            vec![event_at(3, "a", 3), event_at(3, "a", 4)],
         ];
         for events in wrong {
             let value = json!({"of": "a refused restore"});
-            let document =
-                Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) };
+            let document = SchemaDocument {
+                text: RawJson::from(&value),
+                digest: Digest::of_canonical(&value),
+            };
             let digest = document.digest;
-            let result = journal.restore(events.clone(), vec![document], Vec::new()).await;
+            let result = journal.restore_events(events.clone(), vec![document], Vec::new()).await;
             let refused = matches!(result, Err(JournalError::DoesNotFollow { .. }));
-            assert!(refused, "{:?}: {result:?}", places(&events));
-            assert_eq!(places(&store.events().await), [(1, "a", 1), (2, "a", 2)]);
-            assert_eq!(journal.documents(vec![digest]).await.unwrap(), []);
+            assert!(refused, "{:?}: {result:?}", positions_and_versions(&events));
+            assert_eq!(positions_and_versions(&store.events().await), [(1, "a", 1), (2, "a", 2)]);
+            assert_eq!(journal.read_documents(vec![digest]).await.unwrap(), []);
         }
-        let fits = vec![recorded(3, "a", 3), recorded(4, "b", 1), recorded(5, "a", 4)];
-        assert_eq!(journal.restore(fits, Vec::new(), Vec::new()).await.unwrap(), Position(5));
+        let fits = vec![event_at(3, "a", 3), event_at(4, "b", 1), event_at(5, "a", 4)];
+        assert_eq!(
+            journal.restore_events(fits, Vec::new(), Vec::new()).await.unwrap(),
+            Position(5)
+        );
     }
 }
 
@@ -140,14 +154,14 @@ async fn unknown_events_survive_byte_for_byte() {
         let catalog = Catalog::open(Arc::clone(&store.journal)).await.unwrap();
         assert_eq!(catalog.snapshot().not_understood(), 12);
 
-        let text = exported(&*store.journal).await;
+        let text = export_to_string(&*store.journal).await;
         for data in ODD {
             assert!(text.contains(&format!("\"data\":{data}")), "{data} is not in the export");
         }
         let other = memory();
         assert_eq!(import(&*other.journal, &text).await, 12);
         assert_eq!(other.events().await, store.events().await);
-        assert_same(&exported(&*other.journal).await, &text);
+        assert_same(&export_to_string(&*other.journal).await, &text);
     }
 }
 
@@ -167,41 +181,46 @@ async fn fill(store: &Store) {
     }
     for key in ["one", "two"] {
         let nothing = create_group(&format!("group-{key}"), json!([]));
-        catalog.execute(nothing, Context::by("ada"), Some(key)).await.unwrap();
+        catalog.execute(nothing, ChangeContext::by_actor("ada"), Some(key)).await.unwrap();
     }
-    let once = Once { key: "odd \" key".into(), request: Digest::of("x"), answer: "{}".into() };
+    let once = IdempotencyEntry {
+        key: "odd \" key".into(),
+        request: Digest::of_bytes("x"),
+        answer: "{}".into(),
+    };
     let mut odd = odd_events();
     odd.streams.truncate(1);
-    store.journal.append(Append { once: Some(once), ..odd }).await.unwrap();
+    store.journal.append(AppendRequest { idempotency: Some(once), ..odd }).await.unwrap();
 }
 
 async fn digest(journal: &dyn Journal) -> Digest {
-    snapshot_at(journal, Moment::Position(Position(u64::MAX))).await.unwrap().digest()
+    snapshot_at(journal, JournalMoment::Position(Position(u64::MAX))).await.unwrap().digest()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn from_sqlite_through_postgresql_to_memory_not_one_byte_changes() {
     let (file, server, last) = (sqlite(), postgres("moves").await, memory());
     fill(&file).await;
-    let text = exported(&*file.journal).await;
+    let text = export_to_string(&*file.journal).await;
     let count = import(&*server.journal, &text).await;
-    assert_eq!(count, file.journal.head().await.unwrap().0);
-    let from_server = exported(&*server.journal).await;
+    assert_eq!(count, file.journal.head_position().await.unwrap().0);
+    let from_server = export_to_string(&*server.journal).await;
     assert_same(&from_server, &text);
     import(&*last.journal, &from_server).await;
-    assert_same(&exported(&*last.journal).await, &text);
+    assert_same(&export_to_string(&*last.journal).await, &text);
 
     let there = digest(&*file.journal).await;
     for store in [&server, &last] {
         assert_eq!(digest(&*store.journal).await, there, "{}", store.name);
         let catalog = Catalog::open(Arc::clone(&store.journal)).await.unwrap();
-        let verified = verify(&*store.journal, &catalog.snapshot(), |_| {}).await.unwrap();
+        let verified = verify_journal(&*store.journal, &catalog.snapshot(), |_| {}).await.unwrap();
         assert_eq!(verified.live, Some(there));
     }
     // The imported journal returns the stored answers of idempotent commands.
     let catalog = Catalog::open(Arc::clone(&server.journal)).await.unwrap();
     let again = create_group("group-one", json!([]));
-    let executed = catalog.execute(again, Context::by("ada"), Some("one")).await.unwrap();
+    let executed =
+        catalog.execute(again, ChangeContext::by_actor("ada"), Some("one")).await.unwrap();
     assert!(executed.repeated);
 }
 
@@ -210,9 +229,9 @@ async fn from_sqlite_through_postgresql_to_memory_not_one_byte_changes() {
 async fn from_postgresql_to_sqlite_not_one_byte_changes() {
     let (server, file) = (postgres("moves_back").await, sqlite());
     fill(&server).await;
-    let text = exported(&*server.journal).await;
+    let text = export_to_string(&*server.journal).await;
     import(&*file.journal, &text).await;
-    assert_same(&exported(&*file.journal).await, &text);
+    assert_same(&export_to_string(&*file.journal).await, &text);
     assert_eq!(digest(&*file.journal).await, digest(&*server.journal).await);
 }
 
@@ -221,18 +240,18 @@ async fn from_postgresql_to_sqlite_not_one_byte_changes() {
 async fn an_interrupted_import_can_be_repeated_to_complete_it() {
     let first = sqlite();
     fill(&first).await;
-    let text = exported(&*first.journal).await;
+    let text = export_to_string(&*first.journal).await;
     let lines: Vec<_> = text.lines().collect();
     for store in stores("breaks_off").await {
         for cut in (1..lines.len()).step_by(5) {
-            let mut part = Import::into(&*store.journal).await.unwrap();
+            let mut part = JournalImport::new(&*store.journal).await.unwrap();
             for line in &lines[..cut] {
-                part.line(line).await.unwrap();
+                part.import_line(line).await.unwrap();
             }
             assert!(part.finish().await.is_err(), "a cut-off file was taken for a whole one");
         }
         import(&*store.journal, &text).await;
-        assert_same(&exported(&*store.journal).await, &text);
+        assert_same(&export_to_string(&*store.journal).await, &text);
     }
 }
 
@@ -249,7 +268,7 @@ async fn a_multi_line_manifest_survives_export_and_import() {
     let inventory = Inventory::new("pets".parse().unwrap(), [("list".to_owned(), manifest)]);
     let inventory = Box::new(inventory.unwrap());
     done(&catalog, Command::Ingest { inventory, force: false }).await;
-    let text = exported(&*first.journal).await;
+    let text = export_to_string(&*first.journal).await;
     import(&*second.journal, &text).await;
     assert_eq!(digest(&*second.journal).await, catalog.snapshot().digest());
 }

@@ -4,9 +4,9 @@ use model::{Execution, Inventory, Manifest, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolcrib_catalog::group::GroupCommand;
-use toolcrib_catalog::journal::Context;
+use toolcrib_catalog::journal::ChangeContext;
 use toolcrib_catalog::source::SourceCommand;
-use toolcrib_catalog::{Catalog, Command, Executed};
+use toolcrib_catalog::{Catalog, Command, ExecutedCommand};
 
 /// Deserializes any type from JSON.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> T {
@@ -55,6 +55,6 @@ pub(crate) fn create_group(id: &str, selectors: Value) -> Command {
 }
 
 /// Executes a command that must succeed.
-pub(crate) async fn done(catalog: &Catalog, command: Command) -> Executed {
-    catalog.execute(command, Context::by("ada"), None).await.unwrap()
+pub(crate) async fn done(catalog: &Catalog, command: Command) -> ExecutedCommand {
+    catalog.execute(command, ChangeContext::by_actor("ada"), None).await.unwrap()
 }

@@ -4,19 +4,19 @@ use std::collections::HashSet;
 
 use model::{CustomMessage, CustomPrompt, CustomWork, MessageRole};
 
-use super::{Head, Reader, content, listed};
+use super::{CustomSettingsReader, DeclarationHead, content, prompt_arguments_json};
 
-impl Reader<'_> {
-    pub(super) fn prompt(&mut self, number: usize, prompt: &CustomPrompt) {
+impl CustomSettingsReader<'_> {
+    pub(super) fn read_prompt(&mut self, number: usize, prompt: &CustomPrompt) {
         let at = format!("prompts[{number}]");
         let (before, name) = (self.problems.len(), &*prompt.name);
         self.check_name(&format!("{at}.name"), name);
         let key = format!("prompt/{name}");
         let twice = format!("Prompt with name '{name}' already exists");
-        self.take(&format!("{at}.name"), &key, twice);
+        self.reserve_key(&format!("{at}.name"), &key, twice);
         let ways =
             [("template", prompt.template.is_some()), ("messages", !prompt.messages.is_empty())];
-        self.check_one(&at, &ways);
+        self.check_exactly_one(&at, &ways);
         let mut taken = HashSet::new();
         for (number, argument) in prompt.arguments.iter().enumerate() {
             let at = format!("{at}.arguments[{number}]");
@@ -24,13 +24,13 @@ impl Reader<'_> {
             let at = format!("{at}.name");
             self.check_name(&at, &argument.name);
             if argument.name.contains(['{', '}']) {
-                self.say(at, "has a brace, which no placeholder has");
+                self.report_problem(at, "has a brace, which no placeholder has");
             } else if !taken.insert(&argument.name) {
-                self.say(at, format!("another argument is called `{}`", argument.name));
+                self.report_problem(at, format!("another argument is called `{}`", argument.name));
             }
         }
         for (number, message) in prompt.messages.iter().enumerate() {
-            self.message(&format!("{at}.messages[{number}]"), message);
+            self.check_message(&format!("{at}.messages[{number}]"), message);
         }
         if let Some(template) = &prompt.template {
             self.check_length(&format!("{at}.template"), template);
@@ -48,22 +48,22 @@ impl Reader<'_> {
         let (arguments, title) = (prompt.arguments.clone(), prompt.title.as_deref());
         let shown = match arguments.is_empty() {
             true => vec![],
-            false => vec![("arguments", listed(&arguments))],
+            false => vec![("arguments", prompt_arguments_json(&arguments))],
         };
-        let head = Head { at, key, name, title, description: &prompt.description };
-        self.declare(head, CustomWork::Prompt { arguments, messages }, &shown);
+        let head = DeclarationHead { at, key, name, title, description: &prompt.description };
+        self.add_declaration(head, CustomWork::Prompt { arguments, messages }, &shown);
     }
 
-    fn message(&mut self, at: &str, message: &CustomMessage) {
+    fn check_message(&mut self, at: &str, message: &CustomMessage) {
         let ways = [("text", message.text.is_some()), ("content", message.content.is_some())];
-        self.check_one(at, &ways);
+        self.check_exactly_one(at, &ways);
         if let Some(text) = &message.text {
             self.check_length(&format!("{at}.text"), text);
         }
         if let Some(content) = &message.content {
             self.check_length(&format!("{at}.content"), &serde_json::json!(content).to_string());
-            if let Some((member, why)) = content::problem(content) {
-                self.say(format!("{at}.content.{member}"), why);
+            if let Some((member, why)) = content::find_content_problem(content) {
+                self.report_problem(format!("{at}.content.{member}"), why);
             }
         }
     }

@@ -2,50 +2,59 @@
 
 use std::collections::BTreeMap;
 
-use model::placeholder::{Part, parts};
-use model::secret::is_for_secret;
-use model::{BodyEncoding, CustomBody, CustomRequest, HttpRequest, Polling, header};
+use model::placeholder::{TemplatePart, split_template};
+use model::secret::is_secret_name;
+use model::{BodyEncoding, CustomBody, CustomRequest, HttpRequest, StatusPolling, header};
 use serde_json::Value;
 
-use super::Reader;
-use crate::http_manifest::request::beginning;
-use crate::openapi::template::{argument, push_expression, push_literal, quoted};
+use super::CustomSettingsReader;
+use crate::http_manifest::request::url_prefix;
+use crate::openapi::template::{
+    argument_expression, push_expression, push_literal, string_literal,
+};
 use crate::polling;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// Headers that carry credentials. A credential belongs under `auth` of the source, which holds only a reference to it.
-const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 /// The minimum length of a value that may be a secret, in bytes. Shorter ones are words, such as
 /// `X-Atlassian-Token: no-check`.
-const SHORTEST_KEY: usize = 12;
+const MIN_SECRET_BYTES: usize = 12;
 
-impl Reader<'_> {
+impl CustomSettingsReader<'_> {
     /// The templates of a request, and its path for display and selectors.
-    pub(super) fn request(
+    pub(super) fn build_request(
         &mut self,
         at: &str,
         request: &CustomRequest,
         is_name: &impl Fn(&str) -> bool,
     ) -> Option<(Box<str>, HttpRequest)> {
         if !METHODS.contains(&&*request.method) {
-            self.say(format!("{at}.method"), format!("is to be one of {}", METHODS.join(", ")));
+            self.report_problem(
+                format!("{at}.method"),
+                format!("is to be one of {}", METHODS.join(", ")),
+            );
         }
         if request.method.as_ref() == "GET" && request.body.is_some() {
-            self.say(format!("{at}.body"), "a GET request has none: say another `method`");
+            self.report_problem(
+                format!("{at}.body"),
+                "a GET request has none: say another `method`",
+            );
         }
         for name in request.headers.keys() {
-            if SECRET.contains(&name.to_ascii_lowercase().as_str()) {
+            if CREDENTIAL_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
                 let why = "is for credentials: give them under `auth` of the source, by reference";
-                self.say(format!("{at}.headers.{name}"), why);
-            } else if header::is_ours(name) {
-                self.say(format!("{at}.headers.{name}"), "is not set by tools");
+                self.report_problem(format!("{at}.headers.{name}"), why);
+            } else if header::is_reserved_header(name) {
+                self.report_problem(format!("{at}.headers.{name}"), "is not set by tools");
             }
         }
-        self.written_down(at, request, is_name);
-        let (path, url_template) = self.address(&format!("{at}.url"), request, is_name)?;
+        self.check_literal_secrets(at, request, is_name);
+        let (path, url_template) = self.build_address(&format!("{at}.url"), request, is_name)?;
         let headers = request.headers.iter();
-        let headers = headers.map(|(name, text)| (name.clone(), line(text, is_name).into()));
-        let body = request.body.as_ref().map(|body| written(body, is_name));
+        let headers =
+            headers.map(|(name, text)| (name.clone(), header_template(text, is_name).into()));
+        let body = request.body.as_ref().map(|body| body_template(body, is_name));
         let (body_template, body_encoding) = body.unzip();
         let request = HttpRequest {
             url_template: url_template.into(),
@@ -57,9 +66,14 @@ impl Reader<'_> {
     }
 
     /// Reports literal secrets: the settings are shown to admins, stored in the journal and exported.
-    fn written_down(&mut self, at: &str, request: &CustomRequest, is_name: &impl Fn(&str) -> bool) {
+    fn check_literal_secrets(
+        &mut self,
+        at: &str,
+        request: &CustomRequest,
+        is_name: &impl Fn(&str) -> bool,
+    ) {
         let mut named = Vec::new();
-        texts(request, &mut named);
+        collect_request_texts(request, &mut named);
         let (_, fixed) = request.url.split_once('?').unwrap_or_default();
         let fixed = fixed.split('&').filter_map(|pair| pair.split_once('='));
         let fixed = fixed.map(|(name, text)| ("url", name, text));
@@ -69,82 +83,90 @@ impl Reader<'_> {
         });
         let pairs: Vec<_> = fixed.chain(named).collect();
         let is_key = |name: &str, text: &str| {
-            let parts = parts(text, is_name);
+            let parts = split_template(text, is_name);
             let written = parts.iter().map(|part| match part {
-                Part::Text(text) => text.len(),
-                Part::Name(_) => 0,
+                TemplatePart::Text(text) => text.len(),
+                TemplatePart::Name(_) => 0,
             });
-            is_for_secret(name) && SHORTEST_KEY <= written.sum()
+            is_secret_name(name) && MIN_SECRET_BYTES <= written.sum()
         };
         for (place, name, text) in pairs {
-            if !SECRET.contains(&name.to_ascii_lowercase().as_str()) && is_key(name, text) {
+            if !CREDENTIAL_HEADERS.contains(&name.to_ascii_lowercase().as_str())
+                && is_key(name, text)
+            {
                 let why = format!(
                     "`{name}` holds what may be a secret: give it under `auth` of the source, by reference"
                 );
-                self.say(format!("{at}.{place}"), why);
+                self.report_problem(format!("{at}.{place}"), why);
             }
         }
     }
 
     /// How to poll a long-running job, relative to the base of the request: the `url` of the source, or the origin of
     /// an absolute URL.
-    pub(super) fn polling(
+    pub(super) fn build_polling(
         &mut self,
         at: &str,
         request: &CustomRequest,
         is_argument: &impl Fn(&str) -> bool,
-    ) -> Option<Polling> {
+    ) -> Option<StatusPolling> {
         let said = request.polling.as_ref()?;
-        for name in polling::arguments(said).into_iter().filter(|name| !is_argument(name)) {
-            self.say(at, format!("has `{{args.{name}}}`, which is no argument of the tool"));
+        for name in polling::polling_arguments(said).into_iter().filter(|name| !is_argument(name)) {
+            self.report_problem(
+                at,
+                format!("has `{{args.{name}}}`, which is no argument of the tool"),
+            );
         }
-        let base = match origin(&request.url) {
+        let base = match origin_end(&request.url) {
             Some(end) => request.url.split_at(end).0.to_owned(),
-            None => self.base.map(beginning).unwrap_or_default(),
+            None => self.base.map(url_prefix).unwrap_or_default(),
         };
-        let read = polling::templates(&base, said);
-        read.map_err(|why| self.say(at, why)).ok()
+        let read = polling::build_polling(&base, said);
+        read.map_err(|why| self.report_problem(at, why)).ok()
     }
 
-    fn address(
+    fn build_address(
         &mut self,
         at: &str,
         request: &CustomRequest,
         is_name: &impl Fn(&str) -> bool,
     ) -> Option<(String, String)> {
         let (url, fixed) = request.url.split_once('?').unwrap_or((&request.url, ""));
-        if parts(fixed, is_name).iter().any(|part| matches!(part, Part::Name(_))) {
-            self.say(at, "has a placeholder in its query: put the pair into `query`");
+        if split_template(fixed, is_name).iter().any(|part| matches!(part, TemplatePart::Name(_))) {
+            self.report_problem(at, "has a placeholder in its query: put the pair into `query`");
         }
-        let (mut template, path) = match (origin(url), self.base) {
-            (Some(end), _) => (plain(url, is_name), url.split_at(end).1),
+        let (mut template, path) = match (origin_end(url), self.base) {
+            (Some(end), _) => (plain_template(url, is_name), url.split_at(end).1),
             (None, Some(below)) if url.starts_with('/') => {
-                (beginning(below) + &plain(url, is_name), url)
+                (url_prefix(below) + &plain_template(url, is_name), url)
             }
             (None, None) if url.starts_with('/') => {
-                self.say(at, "is a path, and the source has no `url` that it could be below");
+                self.report_problem(
+                    at,
+                    "is a path, and the source has no `url` that it could be below",
+                );
                 return None;
             }
             (None, _) => {
-                self.say(at, "is to begin with `http://`, `https://` or `/`");
+                self.report_problem(at, "is to begin with `http://`, `https://` or `/`");
                 return None;
             }
         };
-        let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(quoted);
-        let pairs = fixed.chain(forms(&request.query, is_name)).collect::<Vec<_>>();
+        let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(string_literal);
+        let pairs = fixed.chain(form_expressions(&request.query, is_name)).collect::<Vec<_>>();
         if !pairs.is_empty() {
             push_expression(&mut template, &format!("query({})", pairs.join(", ")));
         }
-        let shown = parts(path, is_name).into_iter().map(|part| match part {
-            Part::Text(text) => text.to_owned(),
-            Part::Name(name) => format!("{{{name}}}"),
+        let shown = split_template(path, is_name).into_iter().map(|part| match part {
+            TemplatePart::Text(text) => text.to_owned(),
+            TemplatePart::Name(name) => format!("{{{name}}}"),
         });
         let shown: String = shown.collect();
         Some((if shown.is_empty() { "/".to_owned() } else { shown }, template))
     }
 
     /// A GET request without headers, query or body.
-    pub(super) fn fetch(
+    pub(super) fn build_get_request(
         &mut self,
         at: &str,
         url: &str,
@@ -158,7 +180,7 @@ impl Reader<'_> {
             body: None,
             polling: None,
         };
-        let (_, url_template) = self.address(at, &request, is_name)?;
+        let (_, url_template) = self.build_address(at, &request, is_name)?;
         Some(HttpRequest {
             url_template: url_template.into(),
             headers_template: BTreeMap::new(),
@@ -169,7 +191,10 @@ impl Reader<'_> {
 }
 
 /// Collects every text that may contain placeholders, with its field path.
-pub(super) fn texts<'a>(request: &'a CustomRequest, texts: &mut Vec<(String, &'a str)>) {
+pub(super) fn collect_request_texts<'a>(
+    request: &'a CustomRequest,
+    texts: &mut Vec<(String, &'a str)>,
+) {
     texts.push(("request.url".to_owned(), &request.url));
     for (member, pairs) in [("query", &request.query), ("headers", &request.headers)] {
         let pairs = pairs.iter();
@@ -181,26 +206,30 @@ pub(super) fn texts<'a>(request: &'a CustomRequest, texts: &mut Vec<(String, &'a
         Some(CustomBody::Form(pairs)) => texts.extend(
             pairs.iter().map(|(name, text)| (format!("request.body.form.{name}"), &**text)),
         ),
-        Some(CustomBody::Json(value)) => texts_of(value, "request.body.json", texts),
+        Some(CustomBody::Json(value)) => collect_json_texts(value, "request.body.json", texts),
     }
 }
 
-fn texts_of<'a>(value: &'a Value, at: &str, texts: &mut Vec<(String, &'a str)>) {
+fn collect_json_texts<'a>(value: &'a Value, at: &str, texts: &mut Vec<(String, &'a str)>) {
     match value {
         Value::String(text) => texts.push((at.to_owned(), text)),
         Value::Array(items) => {
             let items = items.iter().enumerate();
-            items.for_each(|(number, item)| texts_of(item, &format!("{at}[{number}]"), texts));
+            items.for_each(|(number, item)| {
+                collect_json_texts(item, &format!("{at}[{number}]"), texts)
+            });
         }
         Value::Object(members) => {
-            members.iter().for_each(|(name, it)| texts_of(it, &format!("{at}.{name}"), texts));
+            members
+                .iter()
+                .for_each(|(name, it)| collect_json_texts(it, &format!("{at}.{name}"), texts));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 /// The byte position at which the origin of an absolute URL ends.
-fn origin(url: &str) -> Option<usize> {
+fn origin_end(url: &str) -> Option<usize> {
     let (scheme, rest) = url.split_once("://")?;
     let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     let length = rest.find('/').unwrap_or(rest.len());
@@ -208,83 +237,86 @@ fn origin(url: &str) -> Option<usize> {
 }
 
 /// A template of literal text and plain values; the position of the template decides how values are encoded.
-fn plain(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
-    template(text, is_name, argument)
+fn plain_template(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    build_template(text, is_name, argument_expression)
 }
 
 /// A header template. The header is omitted if one of its values is missing.
-fn line(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
-    template(text, is_name, |name| format!("header({})", argument(name)))
+fn header_template(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    build_template(text, is_name, |name| format!("header({})", argument_expression(name)))
 }
 
-fn template(
+fn build_template(
     text: &str,
     is_name: &impl Fn(&str) -> bool,
     expression: impl Fn(&str) -> String,
 ) -> String {
     let mut template = String::new();
-    for part in parts(text, is_name) {
+    for part in split_template(text, is_name) {
         match part {
-            Part::Text(text) => push_literal(&mut template, text),
-            Part::Name(name) => push_expression(&mut template, &expression(name)),
+            TemplatePart::Text(text) => push_literal(&mut template, text),
+            TemplatePart::Name(name) => push_expression(&mut template, &expression(name)),
         }
     }
     template
 }
 
-fn forms(
+fn form_expressions(
     pairs: &BTreeMap<Box<str>, Box<str>>,
     is_name: &impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = String> {
-    pairs.iter().map(|(name, text)| format!("form({}, {})", quoted(name), one_text(text, is_name)))
+    pairs.iter().map(|(name, text)| {
+        format!("form({}, {})", string_literal(name), joined_text_expression(text, is_name))
+    })
 }
 
 /// A text as one value; a text that is only a placeholder keeps the type of its argument.
-fn expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
-    match parts(text, is_name).as_slice() {
-        [Part::Name(name)] => argument(name),
-        _ => one_text(text, is_name),
+fn value_expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    match split_template(text, is_name).as_slice() {
+        [TemplatePart::Name(name)] => argument_expression(name),
+        _ => joined_text_expression(text, is_name),
     }
 }
 
 /// A text as one string: the fields of an object argument never become pairs of their own. Undefined if an argument is
 /// missing.
-fn one_text(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
-    let parts = parts(text, is_name);
+fn joined_text_expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    let parts = split_template(text, is_name);
     let names: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
-            Part::Name(name) => Some(argument(name)),
-            Part::Text(_) => None,
+            TemplatePart::Name(name) => Some(argument_expression(name)),
+            TemplatePart::Text(_) => None,
         })
         .collect();
     if names.is_empty() {
-        return quoted(text);
+        return string_literal(text);
     }
     let pieces: Vec<_> = parts
         .iter()
         .map(|part| match part {
-            Part::Text(text) => quoted(text),
-            Part::Name(name) => argument(name),
+            TemplatePart::Text(text) => string_literal(text),
+            TemplatePart::Name(name) => argument_expression(name),
         })
         .collect();
     let all: Vec<_> = names.iter().map(|name| format!("{name} is defined")).collect();
     format!("(join({}) if {})", pieces.join(", "), all.join(" and "))
 }
 
-fn written(body: &CustomBody, is_name: &impl Fn(&str) -> bool) -> (String, BodyEncoding) {
+fn body_template(body: &CustomBody, is_name: &impl Fn(&str) -> bool) -> (String, BodyEncoding) {
     let mut template = String::new();
     match body {
-        CustomBody::Text(text) => (plain(text, is_name), BodyEncoding::Text),
+        CustomBody::Text(text) => (plain_template(text, is_name), BodyEncoding::Text),
         CustomBody::Form(pairs) => {
-            let pairs: Vec<_> = forms(pairs, is_name).collect();
+            let pairs: Vec<_> = form_expressions(pairs, is_name).collect();
             push_expression(&mut template, &format!("pairs({})", pairs.join(", ")));
             (template, BodyEncoding::Form)
         }
         CustomBody::Json(value) => {
             let mut texts = Vec::new();
-            texts_of(value, "", &mut texts);
-            let has_names = texts.iter().any(|(_, text)| !super::names(text, is_name).is_empty());
+            collect_json_texts(value, "", &mut texts);
+            let has_names =
+                texts.iter().any(|(_, text)| !super::placeholder_names(text, is_name).is_empty());
             match has_names {
                 true => {
                     let value = json_expression(value, is_name);
@@ -301,15 +333,16 @@ fn json_expression(value: &Value, is_name: &impl Fn(&str) -> bool) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) => expression(text, is_name),
+        Value::String(text) => value_expression(text, is_name),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(|item| json_expression(item, is_name)).collect();
             format!("[{}]", items.join(", "))
         }
         Value::Object(members) => {
             let members = members.iter();
-            let members = members
-                .map(|(name, it)| format!("{}, {}", quoted(name), json_expression(it, is_name)));
+            let members = members.map(|(name, it)| {
+                format!("{}, {}", string_literal(name), json_expression(it, is_name))
+            });
             format!("object({})", members.collect::<Vec<_>>().join(", "))
         }
     }

@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn read_at(base: Option<&str>, settings: Value) -> Result<Vec<Declared>, Vec<String>> {
+fn read_at(base: Option<&str>, settings: Value) -> Result<Vec<CustomDeclaration>, Vec<String>> {
     let source = "own".parse().unwrap();
     let base = base.map(|base| base.parse().unwrap());
     let settings = serde_json::from_value(settings).unwrap();
     let said = |problem: CustomProblem| format!("{}: {}", problem.at, problem.why);
-    super::read(&source, base.as_ref(), &settings)
+    super::read_custom_settings(&source, base.as_ref(), &settings)
         .map_err(|problems| problems.into_iter().map(said).collect())
 }
 
-fn read(settings: Value) -> Vec<Declared> {
+fn read(settings: Value) -> Vec<CustomDeclaration> {
     read_at(Some("https://api.test/v1/?x=y"), settings).unwrap()
 }
 

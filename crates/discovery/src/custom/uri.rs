@@ -6,19 +6,19 @@ use url::Url;
 
 /// One part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stretch<'a> {
+enum UriTemplatePart<'a> {
     Text(&'a str),
     Variable(&'a str),
 }
 
 /// The variable names of a template, or why the template is invalid.
-pub(super) fn variables(template: &str) -> Result<Vec<&str>, &'static str> {
-    let stretches = stretches(template)?;
+pub(super) fn parse_uri_variables(template: &str) -> Result<Vec<&str>, &'static str> {
+    let stretches = parse_template_parts(template)?;
     let mut names: Vec<&str> = Vec::new();
     let mut before = None;
     for stretch in &stretches {
-        if let Stretch::Variable(name) = stretch {
-            if matches!(before, Some(Stretch::Variable(_))) {
+        if let UriTemplatePart::Variable(name) = stretch {
+            if matches!(before, Some(UriTemplatePart::Variable(_))) {
                 return Err("has two variables with nothing between them");
             }
             if names.contains(name) {
@@ -31,11 +31,12 @@ pub(super) fn variables(template: &str) -> Result<Vec<&str>, &'static str> {
     let written: String = stretches
         .iter()
         .map(|stretch| match stretch {
-            Stretch::Text(text) => text,
-            Stretch::Variable(_) => "x",
+            UriTemplatePart::Text(text) => text,
+            UriTemplatePart::Variable(_) => "x",
         })
         .collect();
-    let begins = matches!(stretches.first(), Some(Stretch::Text(text)) if text.contains(':'));
+    let begins =
+        matches!(stretches.first(), Some(UriTemplatePart::Text(text)) if text.contains(':'));
     match (names.is_empty(), begins && Url::parse(&written).is_ok()) {
         (true, _) => Err("has no variable, such as `{name}`: make it one of `resources`"),
         (_, false) => Err("is to begin with a scheme, such as `docs://{name}`"),
@@ -44,21 +45,21 @@ pub(super) fn variables(template: &str) -> Result<Vec<&str>, &'static str> {
 }
 
 /// The values of a template's variables in a URI, if the URI matches the template.
-pub fn values<'t>(uri: &str, template: &'t str) -> Option<Vec<(&'t str, String)>> {
-    let stretches = stretches(template).ok()?;
+pub fn match_uri_template<'t>(uri: &str, template: &'t str) -> Option<Vec<(&'t str, String)>> {
+    let stretches = parse_template_parts(template).ok()?;
     let (mut rest, mut values) = (uri, Vec::new());
     for (at, stretch) in stretches.iter().enumerate() {
         match stretch {
-            Stretch::Text(text) => rest = rest.strip_prefix(text)?,
-            Stretch::Variable(name) => {
+            UriTemplatePart::Text(text) => rest = rest.strip_prefix(text)?,
+            UriTemplatePart::Variable(name) => {
                 let end = match stretches.get(at + 1..).unwrap_or_default() {
                     [] => rest.len(),
-                    [Stretch::Text(last)] => rest.len().checked_sub(last.len())?,
-                    [Stretch::Text(next), ..] => rest.find(next)?,
-                    [Stretch::Variable(_), ..] => return None,
+                    [UriTemplatePart::Text(last)] => rest.len().checked_sub(last.len())?,
+                    [UriTemplatePart::Text(next), ..] => rest.find(next)?,
+                    [UriTemplatePart::Variable(_), ..] => return None,
                 };
                 let (value, after) = rest.split_at_checked(end)?;
-                values.push((*name, decoded(value)?));
+                values.push((*name, decode_value(value)?));
                 rest = after;
             }
         }
@@ -66,7 +67,7 @@ pub fn values<'t>(uri: &str, template: &'t str) -> Option<Vec<(&'t str, String)>
     rest.is_empty().then_some(values)
 }
 
-fn stretches(template: &str) -> Result<Vec<Stretch<'_>>, &'static str> {
+fn parse_template_parts(template: &str) -> Result<Vec<UriTemplatePart<'_>>, &'static str> {
     const RULE: &str =
         "has braces that hold no name: only `{name}` is known, with letters, digits, `_` and `.`";
     let (mut stretches, mut rest) = (Vec::new(), template);
@@ -76,18 +77,18 @@ fn stretches(template: &str) -> Result<Vec<Stretch<'_>>, &'static str> {
         if text.contains('}') || name.is_empty() || !name.bytes().all(allowed) {
             return Err(RULE);
         }
-        stretches.extend([Stretch::Text(text), Stretch::Variable(name)]);
+        stretches.extend([UriTemplatePart::Text(text), UriTemplatePart::Variable(name)]);
         rest = after;
     }
     if rest.contains('}') || template.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(RULE);
     }
-    stretches.push(Stretch::Text(rest));
-    stretches.retain(|stretch| *stretch != Stretch::Text(""));
+    stretches.push(UriTemplatePart::Text(rest));
+    stretches.retain(|stretch| *stretch != UriTemplatePart::Text(""));
     Ok(stretches)
 }
 
-fn decoded(value: &str) -> Option<String> {
+fn decode_value(value: &str) -> Option<String> {
     let allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%');
     if value.is_empty() || !value.bytes().all(allowed) {
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     fn value(uri: &str, template: &str) -> Option<String> {
-        let values = values(uri, template)?;
+        let values = match_uri_template(uri, template)?;
         Some(values.into_iter().map(|(name, value)| format!("{name}={value};")).collect())
     }
 
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_level_1_templates_are_accepted() {
-        assert_eq!(variables("docs://{a}/{b.c}"), Ok(vec!["a", "b.c"]));
+        assert_eq!(parse_uri_variables("docs://{a}/{b.c}"), Ok(vec!["a", "b.c"]));
         for template in [
             "docs://{+a}",
             "docs://{?a}",
@@ -144,7 +145,7 @@ mod tests {
             "{a}",
             "docs://{a} b",
         ] {
-            assert!(variables(template).is_err(), "{template}");
+            assert!(parse_uri_variables(template).is_err(), "{template}");
         }
     }
 }

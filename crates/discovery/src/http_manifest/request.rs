@@ -3,20 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use model::{BodyEncoding, HttpRequest, names_others};
+use model::{BodyEncoding, HttpRequest, has_indirect_properties};
 use serde_json::Value;
 use url::Url;
 
 /// The templates of a tool. Without a base, the URL is only a path and the tool cannot be called.
-pub(super) fn request(
+pub(super) fn build_manifest_request(
     base: Option<&Url>,
     method: &str,
     endpoint: &str,
     input_schema: &Value,
 ) -> HttpRequest {
-    let base = base.map(beginning).unwrap_or_default();
+    let base = base.map(url_prefix).unwrap_or_default();
     let (url_template, body_template) = match method {
-        "GET" | "DELETE" => (format!("{base}{}", with_query(endpoint, input_schema)), None),
+        "GET" | "DELETE" => (format!("{base}{}", append_query(endpoint, input_schema)), None),
         _ => (format!("{base}{endpoint}"), Some("{{ json(rest(required=true)) }}".into())),
     };
     HttpRequest {
@@ -28,7 +28,7 @@ pub(super) fn request(
 }
 
 /// A base URL without query, fragment and trailing slash; endpoints start with a slash.
-pub(crate) fn beginning(url: &Url) -> String {
+pub(crate) fn url_prefix(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
@@ -36,15 +36,15 @@ pub(crate) fn beginning(url: &Url) -> String {
 }
 
 /// Appends the arguments as query pairs, after the endpoint's own query.
-fn with_query(endpoint: &str, input_schema: &Value) -> String {
+fn append_query(endpoint: &str, input_schema: &Value) -> String {
     let (path, fixed) = endpoint.split_once('?').unwrap_or((endpoint, ""));
-    let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(quoted);
+    let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(string_literal);
     let names = input_schema["properties"].as_object().into_iter().flatten();
-    let names: Vec<String> = names.map(|(name, _)| quoted(name)).collect();
+    let names: Vec<String> = names.map(|(name, _)| string_literal(name)).collect();
     let pairs = names.iter().map(|name| format!("form({name}, args[{name}])"));
     // Undeclared arguments that the schema accepts are sent under their own names.
     let rest =
-        takes_others(input_schema).then(|| format!("form(\"\", rest({}))", names.join(", ")));
+        accepts_undeclared(input_schema).then(|| format!("form(\"\", rest({}))", names.join(", ")));
     let all: Vec<String> = fixed.chain(pairs).chain(rest).collect();
     match all.is_empty() {
         true => path.to_owned(),
@@ -53,15 +53,15 @@ fn with_query(endpoint: &str, input_schema: &Value) -> String {
 }
 
 /// Whether the schema accepts arguments that are not among its own `properties`.
-fn takes_others(schema: &Value) -> bool {
+fn accepts_undeclared(schema: &Value) -> bool {
     match schema.get("additionalProperties") {
         Some(others) if *others != false => true,
-        _ => names_others(schema),
+        _ => has_indirect_properties(schema),
     }
 }
 
 /// A string literal of the template language; braces are escaped, so nothing in it looks like code.
-fn quoted(text: &str) -> String {
+fn string_literal(text: &str) -> String {
     Value::from(text).to_string().replace('{', "\\u007b").replace('}', "\\u007d")
 }
 
@@ -75,7 +75,12 @@ mod tests {
         let properties: serde_json::Map<_, _> =
             names.iter().map(|name| (name.to_string(), json!({}))).collect();
         let base = "https://travel.test/api/?a=b".parse().unwrap();
-        let request = request(Some(&base), method, endpoint, &json!({"properties": properties}));
+        let request = build_manifest_request(
+            Some(&base),
+            method,
+            endpoint,
+            &json!({"properties": properties}),
+        );
         (request.url_template.into(), request.body_template.map(Into::into))
     }
 

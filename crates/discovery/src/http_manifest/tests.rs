@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn discovered(document: &Value) -> Inventory {
-    discover("travel".parse().unwrap(), None, document).unwrap().inventory
+    discover_http_manifest("travel".parse().unwrap(), None, document).unwrap().inventory
 }
 
 /// The manifest of the only tool, as events store it.
@@ -18,7 +18,7 @@ fn only_tool(entry: Value) -> Value {
 
 /// Code, location and message of each warning, one per line.
 fn warnings(document: Value) -> String {
-    let line = |w: &Warning| format!("{} {} {}", w.code, w.at, w.message);
+    let line = |w: &DiscoveryWarning| format!("{} {} {}", w.code, w.at, w.message);
     discovered(&document).warnings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -96,7 +96,7 @@ fn a_bare_list_and_an_object_with_tools_are_equivalent() {
 #[test]
 fn a_document_of_another_shape_is_an_error_that_names_the_expected_shape() {
     let error = |document: Value| {
-        discover("travel".parse().unwrap(), None, &document).unwrap_err().to_string()
+        discover_http_manifest("travel".parse().unwrap(), None, &document).unwrap_err().to_string()
     };
     assert_eq!(
         error(json!({"error": "not found"})),
@@ -210,7 +210,8 @@ fn an_absolute_url_is_accepted_below_the_url_of_the_source() {
     let of = |base: &str, endpoint: &str| {
         let (base, document) =
             (base.parse().unwrap(), json!([{"name": "a", "endpoint": endpoint}]));
-        let found = discover("travel".parse().unwrap(), Some(&base), &document).unwrap();
+        let found =
+            discover_http_manifest("travel".parse().unwrap(), Some(&base), &document).unwrap();
         match found.inventory.tools.values().next() {
             Some(tool) => tool.manifest.path.to_string(),
             None => found.inventory.warnings[0].code.to_string(),
@@ -315,7 +316,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         text.prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
-        let member = prop::sample::select([&KNOWN[..], &["tags", "type"]].concat());
+        let member = prop::sample::select([&KNOWN_FIELDS[..], &["tags", "type"]].concat());
         let object = prop::collection::vec((member, inner.clone()), 0..6)
             .prop_map(|members| members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect());
         prop_oneof![prop::collection::vec(inner, 0..4).prop_map(Value::Array), object]
@@ -351,7 +352,9 @@ fn polling_is_read_from_the_entry() {
     let found = |polling: Value| {
         let entry = json!({"name": "book", "endpoint": "/book", "polling": polling,
             "outputSchema": {"type": "object"}});
-        discover("travel".parse().unwrap(), Some(&base), &json!([entry])).unwrap().inventory
+        discover_http_manifest("travel".parse().unwrap(), Some(&base), &json!([entry]))
+            .unwrap()
+            .inventory
     };
     let good = json!({"status_url": "/trips/{answer.id}", "status_path": "s", "completed": ["ok"]});
     let inventory = found(good);

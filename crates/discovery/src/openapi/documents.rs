@@ -8,58 +8,58 @@ use std::sync::OnceLock;
 
 use percent_encoding::percent_decode_str;
 
-use crate::text::{Node, Object};
+use crate::text::{DocumentNode, DocumentObject};
 
 /// The maximum length of a chain of references. Longer ones are circular or an attack on the run time.
 const CHAIN_LIMIT: usize = 64;
 
 /// A value, and the document that contains it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct DocumentValue<'a> {
     /// Index of the document.
     pub document: usize,
-    pub value: &'a Node<'a>,
+    pub value: &'a DocumentNode<'a>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> DocumentValue<'a> {
     /// Another value of the same document.
-    pub(crate) fn with(self, value: &'a Node<'a>) -> Self {
+    pub(crate) fn with_value(self, value: &'a DocumentNode<'a>) -> Self {
         Self { value, ..self }
     }
 
     pub(crate) fn get(self, key: &str) -> Option<Self> {
-        self.value.get(key).map(|value| self.with(value))
+        self.value.get(key).map(|value| self.with_value(value))
     }
 
-    pub(crate) fn object(self) -> Option<&'a Object<'a>> {
+    pub(crate) fn as_object(self) -> Option<&'a DocumentObject<'a>> {
         self.value.as_object()
     }
 
-    pub(crate) fn text(self, key: &str) -> Option<&'a str> {
+    pub(crate) fn string_field(self, key: &str) -> Option<&'a str> {
         self.value.get(key)?.as_str()
     }
 
     /// Whether a field is `true`.
     pub(crate) fn is_true(self, key: &str) -> bool {
-        self.value.get(key).is_some_and(Node::is_true)
+        self.value.get(key).is_some_and(DocumentNode::is_true)
     }
 
     /// The items of a list field, or none.
-    pub(crate) fn items(self, key: &str) -> impl Iterator<Item = Self> {
-        let items = self.value.get(key).and_then(Node::as_list).unwrap_or_default();
-        items.iter().map(move |value| self.with(value))
+    pub(crate) fn list_items(self, key: &str) -> impl Iterator<Item = Self> {
+        let items = self.value.get(key).and_then(DocumentNode::as_list).unwrap_or_default();
+        items.iter().map(move |value| self.with_value(value))
     }
 }
 
 /// A reference that cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dangling {
+pub(crate) struct DanglingReference {
     pub reference: String,
     pub why: &'static str,
 }
 
-impl Dangling {
-    pub(crate) fn sentence(&self) -> String {
+impl DanglingReference {
+    pub(crate) fn to_sentence(&self) -> String {
         let reference: String =
             self.reference.chars().take(200).flat_map(char::escape_debug).collect();
         format!("its `$ref` `{reference}` {}", self.why)
@@ -68,29 +68,29 @@ impl Dangling {
 
 /// The specification and the documents it refers to, by address.
 #[derive(Debug)]
-pub(crate) struct Documents<'t> {
-    values: Vec<Node<'t>>,
+pub(crate) struct SpecificationDocuments<'t> {
+    values: Vec<DocumentNode<'t>>,
     addresses: Vec<String>,
     index: HashMap<String, usize>,
     /// By document: a JSON pointer for each `$anchor`, built on first use.
     anchors: Vec<OnceLock<HashMap<String, String>>>,
 }
 
-impl<'t> Documents<'t> {
+impl<'t> SpecificationDocuments<'t> {
     /// A specification without other documents.
-    pub(crate) fn new(address: &str, root: Node<'t>) -> Self {
+    pub(crate) fn new(address: &str, root: DocumentNode<'t>) -> Self {
         let mut documents = Self {
             values: Vec::new(),
             addresses: Vec::new(),
             index: HashMap::new(),
             anchors: Vec::new(),
         };
-        documents.add(address.to_owned(), root);
+        documents.add_document(address.to_owned(), root);
         documents
     }
 
     /// Adds a document that others refer to.
-    pub(crate) fn add(&mut self, address: String, value: Node<'t>) {
+    pub(crate) fn add_document(&mut self, address: String, value: DocumentNode<'t>) {
         self.index.insert(address.clone(), self.values.len());
         self.addresses.push(address);
         self.values.push(value);
@@ -98,47 +98,50 @@ impl<'t> Documents<'t> {
     }
 
     /// Keeps the index of an unreadable document; references to it do not resolve.
-    pub(crate) fn skip(&mut self, address: String) {
+    pub(crate) fn add_unreadable_document(&mut self, address: String) {
         self.addresses.push(address);
-        self.values.push(Node::Null);
+        self.values.push(DocumentNode::Null);
         self.anchors.push(OnceLock::new());
     }
 
-    pub(crate) fn root(&self) -> Place<'_> {
-        self.document(0)
+    pub(crate) fn root_value(&self) -> DocumentValue<'_> {
+        self.document_value(0)
     }
 
-    pub(crate) fn document(&self, document: usize) -> Place<'_> {
-        Place { document, value: &self.values[document] }
+    pub(crate) fn document_value(&self, document: usize) -> DocumentValue<'_> {
+        DocumentValue { document, value: &self.values[document] }
     }
 
-    pub(crate) fn address(&self, document: usize) -> &str {
+    pub(crate) fn document_address(&self, document: usize) -> &str {
         &self.addresses[document]
     }
 
     /// Follows references until the value is not a reference.
-    pub(crate) fn resolve<'a>(&'a self, place: Place<'a>) -> Result<Place<'a>, Dangling> {
+    pub(crate) fn resolve_reference<'a>(
+        &'a self,
+        place: DocumentValue<'a>,
+    ) -> Result<DocumentValue<'a>, DanglingReference> {
         let mut here = place;
         for _ in 0..CHAIN_LIMIT {
-            let Some(reference) = reference(here) else { return Ok(here) };
-            here = self.follow(here, reference)?;
+            let Some(reference) = reference_of(here) else { return Ok(here) };
+            here = self.follow_reference(here, reference)?;
         }
-        let reference = reference(place).unwrap_or_default().to_owned();
-        Err(Dangling { reference, why: "leads in a circle" })
+        let reference = reference_of(place).unwrap_or_default().to_owned();
+        Err(DanglingReference { reference, why: "leads in a circle" })
     }
 
     /// Follows one reference.
-    pub(crate) fn follow<'a>(
+    pub(crate) fn follow_reference<'a>(
         &'a self,
-        place: Place<'a>,
+        place: DocumentValue<'a>,
         reference: &str,
-    ) -> Result<Place<'a>, Dangling> {
-        let dangling = |why| Dangling { reference: reference.to_owned(), why };
+    ) -> Result<DocumentValue<'a>, DanglingReference> {
+        let dangling = |why| DanglingReference { reference: reference.to_owned(), why };
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let document = match address {
             "" => place.document,
             relative => {
-                let address = relative_to(self.address(place.document), relative)
+                let address = join_address(self.document_address(place.document), relative)
                     .ok_or_else(|| dangling("is no address"))?;
                 *self
                     .index
@@ -149,17 +152,17 @@ impl<'t> Documents<'t> {
         let fragment = percent_decode_str(fragment)
             .decode_utf8()
             .map_err(|_| dangling("is not a JSON pointer"))?;
-        let root = self.document(document);
+        let root = self.document_value(document);
         let found = match fragment.strip_prefix('/') {
             None if fragment.is_empty() => Some(root.value),
-            None => self.anchored(document, &fragment),
+            None => self.find_anchor(document, &fragment),
             Some(_) => root.value.pointer(&fragment),
         };
-        found.map(|value| root.with(value)).ok_or_else(|| dangling("leads to nothing"))
+        found.map(|value| root.with_value(value)).ok_or_else(|| dangling("leads to nothing"))
     }
 
     /// The value with this `$anchor` (JSON Schema 2020-12, 8.2.2).
-    fn anchored(&self, document: usize, anchor: &str) -> Option<&Node<'t>> {
+    fn find_anchor(&self, document: usize, anchor: &str) -> Option<&DocumentNode<'t>> {
         let root = &self.values[document];
         let anchors = self.anchors[document].get_or_init(|| {
             let mut anchors = HashMap::new();
@@ -171,16 +174,20 @@ impl<'t> Documents<'t> {
 }
 
 /// The `$ref` of a value, if it has one.
-pub(crate) fn reference(place: Place<'_>) -> Option<&str> {
-    place.text("$ref")
+pub(crate) fn reference_of(place: DocumentValue<'_>) -> Option<&str> {
+    place.string_field("$ref")
 }
 
 /// Collects the first location of every `$anchor` below a value; `at` is the pointer to that value.
-fn collect_anchors(value: &Node<'_>, at: &mut String, anchors: &mut HashMap<String, String>) {
+fn collect_anchors(
+    value: &DocumentNode<'_>,
+    at: &mut String,
+    anchors: &mut HashMap<String, String>,
+) {
     let length = at.len();
     match value {
-        Node::Object(object) => {
-            if let Some(Node::Text(anchor)) = object.get("$anchor") {
+        DocumentNode::Object(object) => {
+            if let Some(DocumentNode::Text(anchor)) = object.get("$anchor") {
                 anchors.entry(anchor.to_string()).or_insert_with(|| at.clone());
             }
             for (name, value) in object.iter() {
@@ -190,20 +197,23 @@ fn collect_anchors(value: &Node<'_>, at: &mut String, anchors: &mut HashMap<Stri
                 at.truncate(length);
             }
         }
-        Node::List(items) => {
+        DocumentNode::List(items) => {
             for (index, value) in items.iter().enumerate() {
                 at.push_str(&format!("/{index}"));
                 collect_anchors(value, at, anchors);
                 at.truncate(length);
             }
         }
-        Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_) => {}
+        DocumentNode::Null
+        | DocumentNode::Bool(_)
+        | DocumentNode::Number(_)
+        | DocumentNode::Text(_) => {}
     }
 }
 
 /// Resolves an address relative to the document that contains it: `models/pet.json` in `api/spec.yaml` is
 /// `api/models/pet.json`. Rejects addresses above the folder of the specification, the root of relative addresses.
-pub(crate) fn relative_to(base: &str, relative: &str) -> Option<String> {
+pub(crate) fn join_address(base: &str, relative: &str) -> Option<String> {
     let relative = percent_decode_str(relative).decode_utf8().ok()?;
     if let Ok(base) = url::Url::parse(base) {
         let mut joined = base.join(&relative).ok()?;
@@ -231,41 +241,44 @@ pub(crate) fn relative_to(base: &str, relative: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn node(text: &'static str) -> Node<'static> {
+    fn node(text: &'static str) -> DocumentNode<'static> {
         serde_json::from_str(text).unwrap()
     }
 
     #[test]
     fn a_reference_is_a_json_pointer_in_uri_spelling() {
-        let documents = Documents::new(
+        let documents = SpecificationDocuments::new(
             "spec",
             node(r##"{"a": {"x y": [1, {"/~": "found"}]}, "r": {"$ref": "#/a/x%20y/1/~1~0"}}"##),
         );
-        let place = documents.root().get("r").unwrap();
-        assert_eq!(documents.resolve(place).unwrap().value.as_str(), Some("found"));
+        let place = documents.root_value().get("r").unwrap();
+        assert_eq!(documents.resolve_reference(place).unwrap().value.as_str(), Some("found"));
     }
 
     #[test]
     fn a_circle_of_references_is_dangling() {
-        let documents =
-            Documents::new("spec", node(r##"{"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}}"##));
-        let circle = documents.resolve(documents.root().get("a").unwrap()).unwrap_err();
-        assert_eq!(circle.sentence(), "its `$ref` `#/b` leads in a circle");
+        let documents = SpecificationDocuments::new(
+            "spec",
+            node(r##"{"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}}"##),
+        );
+        let circle =
+            documents.resolve_reference(documents.root_value().get("a").unwrap()).unwrap_err();
+        assert_eq!(circle.to_sentence(), "its `$ref` `#/b` leads in a circle");
     }
 
     #[test]
     fn an_anchor_is_found_at_its_location() {
-        let documents = Documents::new(
+        let documents = SpecificationDocuments::new(
             "spec",
             node(r##"{"a": [{"$anchor": "here", "type": "string"}], "r": {"$ref": "#here"}}"##),
         );
-        let found = documents.resolve(documents.root().get("r").unwrap()).unwrap();
-        assert_eq!(found.text("type"), Some("string"));
+        let found = documents.resolve_reference(documents.root_value().get("r").unwrap()).unwrap();
+        assert_eq!(found.string_field("type"), Some("string"));
     }
 
     #[test]
     fn a_relative_address_is_resolved_in_its_document_and_stays_below_the_folder() {
-        let relative = |base, address| relative_to(base, address);
+        let relative = |base, address| join_address(base, address);
         assert_eq!(relative("spec.yaml", "./a/b.yaml").as_deref(), Some("a/b.yaml"));
         assert_eq!(relative("a/b.yaml", "../c.yaml").as_deref(), Some("c.yaml"));
         assert_eq!(relative("a/b.yaml", "../../c.yaml"), None);

@@ -6,33 +6,34 @@ use std::collections::HashMap;
 use model::Digest;
 
 /// The maximum length of a name that the function calls of all models accept.
-const LIMIT: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 /// `_` and eight hexadecimal characters.
-const SUFFIX: usize = 9;
+const HASH_SUFFIX_CHARS: usize = 9;
 /// Names of toolcrib's own tools.
-const RESERVED: [&str; 2] = ["tool_search", "execute_tool"];
+const RESERVED_TOOL_NAMES: [&str; 2] = ["tool_search", "execute_tool"];
 
 /// An operation that needs a name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct NameCandidate<'a> {
     pub operation_id: Option<&'a str>,
     pub method: &'a str,
     pub path: &'a str,
 }
 
-impl Wish<'_> {
+impl NameCandidate<'_> {
     /// The name without regard to clashes: the operation id, or `{method}_{path}`.
-    fn alone(&self) -> String {
-        let own = self.operation_id.map(|id| legal(id, false)).filter(|name| !name.is_empty());
+    fn preferred_name(&self) -> String {
+        let own =
+            self.operation_id.map(|id| to_legal_name(id, false)).filter(|name| !name.is_empty());
         own.unwrap_or_else(|| {
-            let path = legal(self.path, true);
+            let path = to_legal_name(self.path, true);
             let method = self.method.to_ascii_lowercase();
             if path.is_empty() { method } else { format!("{method}_{path}") }
         })
     }
 
     /// Whether the id, or the path if there is no id, contains no letter or digit.
-    fn is_lost(&self) -> bool {
+    fn has_no_legal_text(&self) -> bool {
         let nothing = |text: &str| !text.contains(|c: char| c.is_ascii_alphanumeric());
         match self.operation_id {
             Some(id) => nothing(id),
@@ -40,35 +41,35 @@ impl Wish<'_> {
         }
     }
 
-    fn with_hash(&self, name: &str) -> String {
-        let hash = Digest::of(format!("{} {}", self.method, self.path)).to_string();
-        let hash: String = hash.chars().take(SUFFIX - 1).collect();
-        let name: String = name.chars().take(LIMIT - SUFFIX).collect();
+    fn hashed_name(&self, name: &str) -> String {
+        let hash = Digest::of_bytes(format!("{} {}", self.method, self.path)).to_string();
+        let hash: String = hash.chars().take(HASH_SUFFIX_CHARS - 1).collect();
+        let name: String = name.chars().take(MAX_NAME_CHARS - HASH_SUFFIX_CHARS).collect();
         format!("{}_{hash}", name.trim_end_matches('_'))
     }
 }
 
 /// A name for each operation, in their order; unique regardless of case.
-pub(super) fn names(wishes: &[Wish<'_>]) -> Vec<String> {
-    let alone: Vec<String> = wishes.iter().map(Wish::alone).collect();
-    let wanted = counts(&alone);
-    let name = |(wish, name): (&Wish<'_>, &String)| {
+pub(super) fn assign_names(wishes: &[NameCandidate<'_>]) -> Vec<String> {
+    let alone: Vec<String> = wishes.iter().map(NameCandidate::preferred_name).collect();
+    let wanted = count_names(&alone);
+    let name = |(wish, name): (&NameCandidate<'_>, &String)| {
         let taken = 1 < wanted[&name.to_ascii_lowercase()]
-            || RESERVED.iter().any(|other| name.eq_ignore_ascii_case(other));
-        match taken || LIMIT < name.len() || wish.is_lost() {
-            true => wish.with_hash(name),
+            || RESERVED_TOOL_NAMES.iter().any(|other| name.eq_ignore_ascii_case(other));
+        match taken || MAX_NAME_CHARS < name.len() || wish.has_no_legal_text() {
+            true => wish.hashed_name(name),
             false => name.clone(),
         }
     };
     let names: Vec<String> = wishes.iter().zip(&alone).map(name).collect();
-    if counts(&names).len() == names.len() {
+    if count_names(&names).len() == names.len() {
         return names;
     }
     // An id equals the hashed name of another operation, a deliberate clash: give every operation a hash.
-    wishes.iter().zip(&alone).map(|(wish, name)| wish.with_hash(name)).collect()
+    wishes.iter().zip(&alone).map(|(wish, name)| wish.hashed_name(name)).collect()
 }
 
-fn counts(names: &[String]) -> HashMap<String, usize> {
+fn count_names(names: &[String]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for name in names {
         *counts.entry(name.to_ascii_lowercase()).or_default() += 1;
@@ -77,7 +78,7 @@ fn counts(names: &[String]) -> HashMap<String, usize> {
 }
 
 /// The letters, digits, `_` and `-` of a text, with one `_` for each run of others; `tight` trims `_` at both ends.
-fn legal(text: &str, tight: bool) -> String {
+fn to_legal_name(text: &str, tight: bool) -> String {
     let mut name = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_ascii_alphanumeric() || c == '-' || c == '_' {
@@ -100,8 +101,8 @@ mod tests {
     use super::*;
 
     fn named(operations: &[(Option<&str>, &str, &str)]) -> Vec<String> {
-        let wish = |&(operation_id, method, path)| Wish { operation_id, method, path };
-        names(&operations.iter().map(wish).collect::<Vec<_>>())
+        let wish = |&(operation_id, method, path)| NameCandidate { operation_id, method, path };
+        assign_names(&operations.iter().map(wish).collect::<Vec<_>>())
     }
 
     #[test]
@@ -160,18 +161,18 @@ mod tests {
         fn names_are_legal_unique_and_independent_of_order(
             ids in prop::collection::btree_map("/[a-z]{0,3}", prop::option::of("\\PC{0,70}"), 1..8)
         ) {
-            let wishes: Vec<Wish<'_>> = ids
+            let wishes: Vec<NameCandidate<'_>> = ids
                 .iter()
-                .map(|(path, id)| Wish { operation_id: id.as_deref(), method: "GET", path })
+                .map(|(path, id)| NameCandidate { operation_id: id.as_deref(), method: "GET", path })
                 .collect();
-            let forward = names(&wishes);
-            let mut backward: Vec<Wish<'_>> = wishes.clone();
+            let forward = assign_names(&wishes);
+            let mut backward: Vec<NameCandidate<'_>> = wishes.clone();
             backward.reverse();
-            let mut backward = names(&backward);
+            let mut backward = assign_names(&backward);
             backward.reverse();
             prop_assert_eq!(&forward, &backward);
             for name in &forward {
-                prop_assert!((1..=LIMIT).contains(&name.len()));
+                prop_assert!((1..=MAX_NAME_CHARS).contains(&name.len()));
                 prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
             }
             let unique: std::collections::HashSet<String> =

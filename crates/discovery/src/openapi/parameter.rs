@@ -1,25 +1,25 @@
 //! Parameters of an operation in Swagger 2.0 and OpenAPI 3: their name, location and serialization.
 
 use model::BodyEncoding;
-use model::header::{is_ours, is_token};
+use model::header::{is_header_name, is_reserved_header};
 
-use super::body::encoding;
-use super::documents::{Dangling, Documents, Place};
-use super::schema::takes_objects_unsaid;
-use super::template::{argument, quoted};
-use crate::text::Node;
+use super::body::encoding_of_media_type;
+use super::documents::{DanglingReference, DocumentValue, SpecificationDocuments};
+use super::schema::accepts_objects_implicitly;
+use super::template::{argument_expression, string_literal};
+use crate::text::DocumentNode;
 
 /// The location of a parameter, ordered by precedence for keeping its own name (requirement O4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Location {
+pub(super) enum ParameterLocation {
     Path,
     Query,
     Header,
     Cookie,
 }
 
-impl Location {
-    pub(super) fn word(self) -> &'static str {
+impl ParameterLocation {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",
             Self::Query => "query",
@@ -31,7 +31,7 @@ impl Location {
 
 /// The serialization style of a value (OpenAPI 3.1, 4.8.12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum ParameterStyle {
     Simple,
     Label,
     Matrix,
@@ -43,8 +43,8 @@ pub(super) enum Style {
     Json,
 }
 
-impl Style {
-    fn read(word: &str) -> Option<Self> {
+impl ParameterStyle {
+    fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "simple" => Self::Simple,
             "label" => Self::Label,
@@ -60,8 +60,8 @@ impl Style {
 
 /// How one value is serialized into a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writing {
-    pub style: Style,
+pub(super) struct ParameterSerialization {
+    pub style: ParameterStyle,
     pub explode: bool,
     pub reserved: bool,
     /// Serialize an object as one value: the schema does not declare an object, so its fields must not become
@@ -70,172 +70,207 @@ pub(super) struct Writing {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Parameter<'a> {
+pub(super) struct OpenApiParameter<'a> {
     pub name: &'a str,
-    pub location: Location,
+    pub location: ParameterLocation,
     pub required: bool,
     /// The parameter object; for Swagger 2.0 it is also the schema.
-    pub place: Option<Place<'a>>,
-    pub schema: Option<Place<'a>>,
-    pub writing: Writing,
+    pub place: Option<DocumentValue<'a>>,
+    pub schema: Option<DocumentValue<'a>>,
+    pub writing: ParameterSerialization,
 }
 
 /// Headers that OpenAPI excludes from parameters (3.1, 4.8.12.2).
-const NO_PARAMETERS: [&str; 3] = ["accept", "content-type", "authorization"];
+const EXCLUDED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
 
 /// The reason why a header cannot be an argument, if there is one.
-fn withheld_header(name: &str) -> Option<&'static str> {
-    if !is_token(name) {
+fn header_problem(name: &str) -> Option<&'static str> {
+    if !is_header_name(name) {
         return Some("no header can have its name");
     }
-    let is_withheld = is_ours(name) || name.eq_ignore_ascii_case("cookie");
+    let is_withheld = is_reserved_header(name) || name.eq_ignore_ascii_case("cookie");
     is_withheld.then_some("agents do not set this header")
 }
 
 /// The meaning of one entry of `parameters`.
-pub(super) enum Read<'a> {
-    Parameter(Parameter<'a>),
+pub(super) enum ParameterEntry<'a> {
+    Parameter(OpenApiParameter<'a>),
     /// Swagger 2.0: `in: body` and `in: formData` are the body.
-    Body(Place<'a>),
+    Body(DocumentValue<'a>),
     /// Excluded by the rules of OpenAPI.
     Ignored,
     /// Not offered to agents, with the reason.
     Withheld(&'static str),
 }
 
-pub(super) fn read<'a>(
-    documents: &'a Documents<'a>,
-    place: Place<'a>,
-) -> Result<Read<'a>, Dangling> {
-    let place = documents.resolve(place)?;
-    let Some(name) = place.text("name").filter(|name| !name.is_empty()) else {
-        return Ok(Read::Withheld("it has no name"));
+pub(super) fn read_parameter<'a>(
+    documents: &'a SpecificationDocuments<'a>,
+    place: DocumentValue<'a>,
+) -> Result<ParameterEntry<'a>, DanglingReference> {
+    let place = documents.resolve_reference(place)?;
+    let Some(name) = place.string_field("name").filter(|name| !name.is_empty()) else {
+        return Ok(ParameterEntry::Withheld("it has no name"));
     };
-    let location = match place.text("in") {
-        Some("path") => Location::Path,
-        Some("query" | "querystring") => Location::Query,
-        Some("header") => Location::Header,
-        Some("cookie") => Location::Cookie,
-        Some("body" | "formData") => return Ok(Read::Body(place)),
-        _ => return Ok(Read::Withheld("its `in` is none of path, query, header and cookie")),
+    let location = match place.string_field("in") {
+        Some("path") => ParameterLocation::Path,
+        Some("query" | "querystring") => ParameterLocation::Query,
+        Some("header") => ParameterLocation::Header,
+        Some("cookie") => ParameterLocation::Cookie,
+        Some("body" | "formData") => return Ok(ParameterEntry::Body(place)),
+        _ => {
+            return Ok(ParameterEntry::Withheld(
+                "its `in` is none of path, query, header and cookie",
+            ));
+        }
     };
-    if location == Location::Header
-        && NO_PARAMETERS.iter().any(|other| name.eq_ignore_ascii_case(other))
+    if location == ParameterLocation::Header
+        && EXCLUDED_HEADERS.iter().any(|other| name.eq_ignore_ascii_case(other))
     {
-        return Ok(Read::Ignored);
+        return Ok(ParameterEntry::Ignored);
     }
-    if location == Location::Header
-        && let Some(why) = withheld_header(name)
+    if location == ParameterLocation::Header
+        && let Some(why) = header_problem(name)
     {
-        return Ok(Read::Withheld(why));
+        return Ok(ParameterEntry::Withheld(why));
     }
     let content = place.get("content").and_then(|content| {
-        let (media_type, media) = content.object()?.iter().next()?;
-        Some((media_type, content.with(media)))
+        let (media_type, media) = content.as_object()?.iter().next()?;
+        Some((media_type, content.with_value(media)))
     });
     let schema = match content {
         Some((_, media)) => media.get("schema"),
         None => place.get("schema").or_else(|| has_own_type(place).then_some(place)),
     };
-    let required = location == Location::Path || place.is_true("required");
-    let mut writing = writing(place, location);
+    let required = location == ParameterLocation::Path || place.is_true("required");
+    let mut writing = read_serialization(place, location);
     // `in: querystring` is the whole query: an object serialized as pairs.
-    if place.text("in") != Some("querystring") {
-        if content.is_some_and(|(media_type, _)| encoding(media_type) == BodyEncoding::Json) {
-            writing.style = Style::Json;
+    if place.string_field("in") != Some("querystring") {
+        if content
+            .is_some_and(|(media_type, _)| encoding_of_media_type(media_type) == BodyEncoding::Json)
+        {
+            writing.style = ParameterStyle::Json;
         }
-        writing.whole = schema.is_none_or(|schema| takes_objects_unsaid(documents, schema));
+        writing.whole = schema.is_none_or(|schema| accepts_objects_implicitly(documents, schema));
     }
-    Ok(Read::Parameter(Parameter { name, location, required, place: Some(place), schema, writing }))
+    Ok(ParameterEntry::Parameter(OpenApiParameter {
+        name,
+        location,
+        required,
+        place: Some(place),
+        schema,
+        writing,
+    }))
 }
 
-fn has_own_type(place: Place<'_>) -> bool {
+fn has_own_type(place: DocumentValue<'_>) -> bool {
     place.value.get("type").is_some() || place.value.get("enum").is_some()
 }
 
 /// How the value of a parameter or of a form field is serialized.
-pub(super) fn writing(place: Place<'_>, location: Location) -> Writing {
+pub(super) fn read_serialization(
+    place: DocumentValue<'_>,
+    location: ParameterLocation,
+) -> ParameterSerialization {
     let usual = match location {
-        Location::Path | Location::Header => Style::Simple,
-        Location::Query | Location::Cookie => Style::Form,
+        ParameterLocation::Path | ParameterLocation::Header => ParameterStyle::Simple,
+        ParameterLocation::Query | ParameterLocation::Cookie => ParameterStyle::Form,
     };
-    let flag = |key: &str| place.value.get(key).and_then(Node::as_bool);
+    let flag = |key: &str| place.value.get(key).and_then(DocumentNode::as_bool);
     let reserved = flag("allowReserved") == Some(true);
-    if let Some(format) = place.text("collectionFormat") {
+    if let Some(format) = place.string_field("collectionFormat") {
         let (style, explode) = match format {
-            "multi" => (Style::Form, true),
-            "ssv" => (Style::SpaceDelimited, false),
-            "pipes" => (Style::PipeDelimited, false),
+            "multi" => (ParameterStyle::Form, true),
+            "ssv" => (ParameterStyle::SpaceDelimited, false),
+            "pipes" => (ParameterStyle::PipeDelimited, false),
             _ => (usual, false),
         };
-        return Writing { style, explode, reserved, whole: false };
+        return ParameterSerialization { style, explode, reserved, whole: false };
     }
-    let style = place.text("style").and_then(Style::read).unwrap_or(usual);
+    let style = place.string_field("style").and_then(ParameterStyle::parse).unwrap_or(usual);
     // Swagger 2.0 joins lists with commas by default.
-    let joined = place.text("type") == Some("array") && place.value.get("schema").is_none();
-    let explode = flag("explode").unwrap_or(style == Style::Form && !joined);
-    Writing { style, explode, reserved, whole: false }
+    let joined = place.string_field("type") == Some("array") && place.value.get("schema").is_none();
+    let explode = flag("explode").unwrap_or(style == ParameterStyle::Form && !joined);
+    ParameterSerialization { style, explode, reserved, whole: false }
 }
 
-impl<'a> Parameter<'a> {
+impl<'a> OpenApiParameter<'a> {
     /// A path parameter that the specification does not declare.
-    pub(super) fn undeclared(name: &'a str) -> Self {
-        let (style, explode) = (Style::Simple, false);
-        let writing = Writing { style, explode, reserved: false, whole: false };
-        Self { name, location: Location::Path, required: true, place: None, schema: None, writing }
+    pub(super) fn undeclared_path_parameter(name: &'a str) -> Self {
+        let (style, explode) = (ParameterStyle::Simple, false);
+        let writing = ParameterSerialization { style, explode, reserved: false, whole: false };
+        Self {
+            name,
+            location: ParameterLocation::Path,
+            required: true,
+            place: None,
+            schema: None,
+            writing,
+        }
     }
 
     /// The template expression that serializes the argument.
-    pub(super) fn expression(&self, argument_name: &str) -> String {
-        let value = argument(argument_name);
+    pub(super) fn to_expression(&self, argument_name: &str) -> String {
+        let value = argument_expression(argument_name);
         match self.location {
-            Location::Path => self.in_path(&value),
-            Location::Query => pair(self.name, &value, self.writing),
-            Location::Header => match self.writing.style {
-                Style::Json => format!("header_json({value})"),
+            ParameterLocation::Path => self.path_expression(&value),
+            ParameterLocation::Query => pair_expression(self.name, &value, self.writing),
+            ParameterLocation::Header => match self.writing.style {
+                ParameterStyle::Json => format!("header_json({value})"),
                 _ if self.writing.explode => format!("header({value}, explode=true)"),
                 _ => format!("header({value})"),
             },
-            Location::Cookie => {
+            ParameterLocation::Cookie => {
                 let explode = match self.writing {
-                    Writing { explode: false, .. } => ", explode=false",
-                    Writing { whole: true, .. } => ", whole=true",
-                    Writing { .. } => "",
+                    ParameterSerialization { explode: false, .. } => ", explode=false",
+                    ParameterSerialization { whole: true, .. } => ", whole=true",
+                    ParameterSerialization { .. } => "",
                 };
                 match self.writing.style {
-                    Style::Json => format!("cookie({}, json({value}))", quoted(self.name)),
-                    _ => format!("cookie({}, {value}{explode})", quoted(self.name)),
+                    ParameterStyle::Json => {
+                        format!("cookie({}, json({value}))", string_literal(self.name))
+                    }
+                    _ => format!("cookie({}, {value}{explode})", string_literal(self.name)),
                 }
             }
         }
     }
 
-    fn in_path(&self, value: &str) -> String {
+    fn path_expression(&self, value: &str) -> String {
         let explode = if self.writing.explode { ", explode=true" } else { "" };
         match self.writing.style {
-            Style::Label => format!("label({value}{explode})"),
-            Style::Matrix => format!("matrix({}, {value}{explode})", quoted(self.name)),
-            Style::Json => format!("simple(json({value}))"),
+            ParameterStyle::Label => format!("label({value}{explode})"),
+            ParameterStyle::Matrix => {
+                format!("matrix({}, {value}{explode})", string_literal(self.name))
+            }
+            ParameterStyle::Json => format!("simple(json({value}))"),
             _ => format!("simple({value}{explode})"),
         }
     }
 }
 
 /// The expression that writes `name=value` pairs, for queries and forms.
-pub(super) fn pair(name: &str, value: &str, writing: Writing) -> String {
-    let name = quoted(name);
+pub(super) fn pair_expression(name: &str, value: &str, writing: ParameterSerialization) -> String {
+    let name = string_literal(name);
     let reserved = if writing.reserved { ", reserved=true" } else { "" };
     let (function, explode) = match writing.style {
-        Style::DeepObject => ("deep_object", ""),
-        Style::Json => ("json_pair", ""),
-        Style::SpaceDelimited if writing.explode => ("space_delimited", ", explode=true"),
-        Style::SpaceDelimited => ("space_delimited", ""),
-        Style::PipeDelimited if writing.explode => ("pipe_delimited", ", explode=true"),
-        Style::PipeDelimited => ("pipe_delimited", ""),
-        Style::Form | Style::Simple | Style::Label | Style::Matrix if writing.explode => {
+        ParameterStyle::DeepObject => ("deep_object", ""),
+        ParameterStyle::Json => ("json_pair", ""),
+        ParameterStyle::SpaceDelimited if writing.explode => ("space_delimited", ", explode=true"),
+        ParameterStyle::SpaceDelimited => ("space_delimited", ""),
+        ParameterStyle::PipeDelimited if writing.explode => ("pipe_delimited", ", explode=true"),
+        ParameterStyle::PipeDelimited => ("pipe_delimited", ""),
+        ParameterStyle::Form
+        | ParameterStyle::Simple
+        | ParameterStyle::Label
+        | ParameterStyle::Matrix
+            if writing.explode =>
+        {
             ("form", "")
         }
-        Style::Form | Style::Simple | Style::Label | Style::Matrix => ("form", ", explode=false"),
+        ParameterStyle::Form
+        | ParameterStyle::Simple
+        | ParameterStyle::Label
+        | ParameterStyle::Matrix => ("form", ", explode=false"),
     };
     // Without `explode`, the fields already form one value.
     let is_whole =

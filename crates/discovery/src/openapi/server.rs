@@ -6,11 +6,11 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use upstream::egress::MAX_URL;
 use url::Url;
 
-use super::documents::Place;
-use super::operation::Operation;
+use super::documents::DocumentValue;
+use super::operation::OpenApiOperation;
 
 /// Characters that must be percent-encoded in a path (RFC 3986, 3.3). `%` is kept: specifications write escapes.
-const PATH: &AsciiSet = &CONTROLS
+const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -28,108 +28,111 @@ const PATH: &AsciiSet = &CONTROLS
 
 /// The base URL of operations that have no servers of their own, neither directly nor on their path.
 #[derive(Debug)]
-pub(super) struct Servers {
+pub(super) struct OpenApiServers {
     /// The base URL from the settings, which overrides the specification.
-    given: Option<String>,
+    base_override: Option<String>,
     /// The URL of the specification.
     address: Option<Url>,
     root: String,
 }
 
-impl Servers {
-    pub(super) fn new(given: Option<&Url>, address: Option<Url>, root: Place<'_>) -> Self {
-        let mut servers =
-            Self { given: given.map(|url| trimmed(url.clone())), address, root: String::new() };
+impl OpenApiServers {
+    pub(super) fn new(given: Option<&Url>, address: Option<Url>, root: DocumentValue<'_>) -> Self {
+        let mut servers = Self {
+            base_override: given.map(|url| trim_url(url.clone())),
+            address,
+            root: String::new(),
+        };
         servers.root = match root.get("swagger") {
-            Some(_) => servers.swagger(root),
-            None => servers.first(root).unwrap_or_else(|| servers.resolved("/")),
+            Some(_) => servers.swagger_base(root),
+            None => servers.first_server(root).unwrap_or_else(|| servers.resolve_url("/")),
         };
         servers
     }
 
     /// The base URL of an operation, such as `https://api.example/v1`; only a path if there is no usable host.
-    pub(super) fn base(&self, operation: &Operation<'_>) -> String {
-        if let Some(given) = &self.given {
+    pub(super) fn base_url(&self, operation: &OpenApiOperation<'_>) -> String {
+        if let Some(given) = &self.base_override {
             return given.clone();
         }
-        let own = operation.nearest().find_map(|place| self.first(place));
+        let own = operation.most_specific_first().find_map(|place| self.first_server(place));
         own.unwrap_or_else(|| self.root.clone())
     }
 
     /// Whether the base URL of an operation has a host.
-    pub(super) fn has_host(&self, operation: &Operation<'_>) -> bool {
-        self.base(operation).contains("://")
+    pub(super) fn has_host(&self, operation: &OpenApiOperation<'_>) -> bool {
+        self.base_url(operation).contains("://")
     }
 
-    fn first(&self, place: Place<'_>) -> Option<String> {
-        let server = place.items("servers").next()?;
-        let url = server.text("url")?;
+    fn first_server(&self, place: DocumentValue<'_>) -> Option<String> {
+        let server = place.list_items("servers").next()?;
+        let url = server.string_field("url")?;
         let variables = server.get("variables");
         let value = |name: &str| {
             let variable = variables?.get(name)?;
-            let said = variable.get("default").or_else(|| variable.items("enum").next())?;
-            said.value.scalar()
+            let said = variable.get("default").or_else(|| variable.list_items("enum").next())?;
+            said.value.scalar_string()
         };
-        Some(filled(url, value).map(|url| self.resolved(&url)).unwrap_or_default())
+        Some(fill_variables(url, value).map(|url| self.resolve_url(&url)).unwrap_or_default())
     }
 
-    fn swagger(&self, root: Place<'_>) -> String {
-        let path = root.text("basePath").unwrap_or("/");
+    fn swagger_base(&self, root: DocumentValue<'_>) -> String {
+        let path = root.string_field("basePath").unwrap_or("/");
         let schemes: Vec<&str> =
-            root.items("schemes").filter_map(|scheme| scheme.value.as_str()).collect();
+            root.list_items("schemes").filter_map(|scheme| scheme.value.as_str()).collect();
         let scheme = match &self.address {
             _ if schemes.contains(&"https") => "https",
             _ if schemes.contains(&"http") => "http",
             Some(address) => address.scheme(),
             None => "https",
         };
-        match root.text("host") {
+        match root.string_field("host") {
             Some(host) => {
-                self.resolved(&format!("{scheme}://{host}/{}", path.trim_start_matches('/')))
+                self.resolve_url(&format!("{scheme}://{host}/{}", path.trim_start_matches('/')))
             }
-            None => self.resolved(path),
+            None => self.resolve_url(path),
         }
     }
 
     /// Resolves a URL relative to that of the specification.
-    fn resolved(&self, text: &str) -> String {
+    fn resolve_url(&self, text: &str) -> String {
         if let Ok(url) = Url::parse(text) {
-            return if is_web(&url) { trimmed(url) } else { String::new() };
+            return if is_plain_web_url(&url) { trim_url(url) } else { String::new() };
         }
         if let Some(joined) = self.address.as_ref().and_then(|address| address.join(text).ok()) {
-            return if is_web(&joined) { trimmed(joined) } else { String::new() };
+            return if is_plain_web_url(&joined) { trim_url(joined) } else { String::new() };
         }
         if text.contains("://") {
             return String::new();
         }
         if text.starts_with("//") {
-            return Url::parse(&format!("https:{text}")).map(trimmed).unwrap_or_default();
+            return Url::parse(&format!("https:{text}")).map(trim_url).unwrap_or_default();
         }
-        let path = literal_path(text.trim_matches('/'));
+        let path = encode_literal_path(text.trim_matches('/'));
         if path.is_empty() { path } else { format!("/{path}") }
     }
 }
 
-fn is_web(url: &Url) -> bool {
+fn is_plain_web_url(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()
         && url.password().is_none()
 }
 
 /// The URL without query, fragment and trailing slash; paths start with a slash.
-fn trimmed(mut url: Url) -> String {
+fn trim_url(mut url: Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
     String::from(url).trim_end_matches('/').to_owned()
 }
 
 /// Fills in every `{name}`; fails if one has no value or the result is too long.
-fn filled(text: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
+fn fill_variables(text: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut filled = String::new();
-    for piece in pieces(text) {
+    for piece in split_pieces(text) {
         match piece {
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Name(name) => filled.push_str(&value(name)?),
+            PathPiece::Text(text) => filled.push_str(text),
+            PathPiece::Name(name) => filled.push_str(&value(name)?),
         }
         if MAX_URL < filled.len() {
             return None;
@@ -140,39 +143,39 @@ fn filled(text: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> 
 
 /// A part of a text with `{name}` placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum PathPiece<'a> {
     Text(&'a str),
     Name(&'a str),
 }
 
 /// Splits a text into literals and `{name}` placeholders; an unmatched brace is literal.
-pub(super) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+pub(super) fn split_pieces(text: &str) -> impl Iterator<Item = PathPiece<'_>> {
     let mut rest = text;
     let mut name = None;
     std::iter::from_fn(move || {
         if let Some(name) = name.take() {
-            return Some(Piece::Name(name));
+            return Some(PathPiece::Name(name));
         }
         if rest.is_empty() {
             return None;
         }
-        let Some((end, close)) = variable(rest) else {
-            return Some(Piece::Text(std::mem::take(&mut rest)));
+        let Some((end, close)) = find_variable(rest) else {
+            return Some(PathPiece::Text(std::mem::take(&mut rest)));
         };
         let (before, from) = rest.split_at(end);
         let (inner, after) = from.split_at(close - end);
         let inner = inner.trim_start_matches('{');
         rest = after.strip_prefix('}').unwrap_or_default();
         if before.is_empty() {
-            return Some(Piece::Name(inner));
+            return Some(PathPiece::Name(inner));
         }
         name = Some(inner);
-        Some(Piece::Text(before))
+        Some(PathPiece::Text(before))
     })
 }
 
 /// The byte positions of the first `{name}`'s braces.
-fn variable(text: &str) -> Option<(usize, usize)> {
+fn find_variable(text: &str) -> Option<(usize, usize)> {
     let mut open = None;
     for (at, c) in text.char_indices() {
         match c {
@@ -191,6 +194,6 @@ fn variable(text: &str) -> Option<(usize, usize)> {
 }
 
 /// Percent-encodes a text of the specification for use in a path.
-pub(super) fn literal_path(text: &str) -> String {
-    utf8_percent_encode(text, PATH).to_string()
+pub(super) fn encode_literal_path(text: &str) -> String {
+    utf8_percent_encode(text, PATH_ENCODE_SET).to_string()
 }

@@ -22,7 +22,7 @@ pub(crate) fn push_expression(template: &mut String, expression: &str) {
 }
 
 /// `args["name"]`
-pub(crate) fn argument(name: &str) -> String {
+pub(crate) fn argument_expression(name: &str) -> String {
     let mut expression = String::with_capacity(name.len() + 8);
     expression.push_str("args[");
     push_quoted(&mut expression, name);
@@ -31,7 +31,7 @@ pub(crate) fn argument(name: &str) -> String {
 }
 
 /// A text as a string literal of the template language.
-pub(crate) fn quoted(text: &str) -> String {
+pub(crate) fn string_literal(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     push_quoted(&mut literal, text);
     literal

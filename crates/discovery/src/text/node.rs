@@ -12,11 +12,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Objects with more fields than this have an index.
-const INDEX_FROM: usize = 16;
+const INDEX_THRESHOLD: usize = 16;
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node<'t> {
+pub enum DocumentNode<'t> {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -28,22 +28,22 @@ pub enum Node<'t> {
     /// A list.
     List(Box<[Self]>),
     /// An object.
-    Object(Object<'t>),
+    Object(DocumentObject<'t>),
 }
 
 /// The fields of an object in their order, each name once.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Object<'t> {
-    members: Box<[(Cow<'t, str>, Node<'t>)]>,
+pub struct DocumentObject<'t> {
+    fields: Box<[(Cow<'t, str>, DocumentNode<'t>)]>,
     /// Field positions sorted by name, if there are many fields.
     #[expect(clippy::box_collection, reason = "one word in every object, and most have no index")]
     index: Option<Box<Vec<u32>>>,
 }
 
-impl<'t> Object<'t> {
+impl<'t> DocumentObject<'t> {
     /// Of fields with one name, the last value counts, at the position of the first.
-    pub(super) fn new(mut members: Vec<(Cow<'t, str>, Node<'t>)>) -> Self {
-        let index = match members.len() <= INDEX_FROM {
+    pub(super) fn new(mut members: Vec<(Cow<'t, str>, DocumentNode<'t>)>) -> Self {
+        let index = match members.len() <= INDEX_THRESHOLD {
             true => {
                 let mut at = 1;
                 while at < members.len() {
@@ -55,56 +55,56 @@ impl<'t> Object<'t> {
                 }
                 None
             }
-            false => Some(Box::new(indexed(&mut members))),
+            false => Some(Box::new(build_index(&mut members))),
         };
-        Self { members: members.into_boxed_slice(), index }
+        Self { fields: members.into_boxed_slice(), index }
     }
 
     /// The value of a field.
-    pub fn get(&self, name: &str) -> Option<&Node<'t>> {
-        self.position(name).map(|position| &self.members[position].1)
+    pub fn get(&self, name: &str) -> Option<&DocumentNode<'t>> {
+        self.position(name).map(|position| &self.fields[position].1)
     }
 
     fn position(&self, name: &str) -> Option<usize> {
         match &self.index {
-            None => self.members.iter().position(|(other, _)| other == name),
+            None => self.fields.iter().position(|(other, _)| other == name),
             Some(index) => {
                 let found =
-                    index.binary_search_by(|&at| self.members[at as usize].0.as_ref().cmp(name));
+                    index.binary_search_by(|&at| self.fields[at as usize].0.as_ref().cmp(name));
                 found.ok().map(|found| index[found] as usize)
             }
         }
     }
 
     /// Whether it has a field.
-    pub fn contains(&self, name: &str) -> bool {
+    pub fn contains_key(&self, name: &str) -> bool {
         self.position(name).is_some()
     }
 
     /// The number of fields.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.fields.len()
     }
 
     /// Whether it has no field.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.fields.is_empty()
     }
 
     /// The fields in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Node<'t>)> {
-        self.members.iter().map(|(name, value)| (name.as_ref(), value))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &DocumentNode<'t>)> {
+        self.fields.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
-    pub(super) fn into_members(self) -> Box<[(Cow<'t, str>, Node<'t>)]> {
-        self.members
+    pub(super) fn into_fields(self) -> Box<[(Cow<'t, str>, DocumentNode<'t>)]> {
+        self.fields
     }
 }
 
 /// The field positions sorted by name; of fields with one name only the last value stays.
-fn indexed(members: &mut Vec<(Cow<'_, str>, Node<'_>)>) -> Vec<u32> {
-    let sorted = order(members);
-    let same = |one: &u32, two: &u32| name(members, *one) == name(members, *two);
+fn build_index(members: &mut Vec<(Cow<'_, str>, DocumentNode<'_>)>) -> Vec<u32> {
+    let sorted = positions_by_name(members);
+    let same = |one: &u32, two: &u32| field_name(members, *one) == field_name(members, *two);
     // The sort is stable: the last position of a run is the last in the document.
     let runs: Vec<Vec<u32>> =
         sorted.chunk_by(same).filter(|run| 1 < run.len()).map(<[u32]>::to_vec).collect();
@@ -121,21 +121,21 @@ fn indexed(members: &mut Vec<(Cow<'_, str>, Node<'_>)>) -> Vec<u32> {
         at += 1;
         !gone[at - 1]
     });
-    order(members)
+    positions_by_name(members)
 }
 
-fn order(members: &[(Cow<'_, str>, Node<'_>)]) -> Vec<u32> {
+fn positions_by_name(members: &[(Cow<'_, str>, DocumentNode<'_>)]) -> Vec<u32> {
     let count = u32::try_from(members.len()).expect("a document has fewer members than 2^32");
     let mut order: Vec<u32> = (0..count).collect();
-    order.sort_by(|&one, &two| name(members, one).cmp(name(members, two)));
+    order.sort_by(|&one, &two| field_name(members, one).cmp(field_name(members, two)));
     order
 }
 
-fn name<'m>(members: &'m [(Cow<'_, str>, Node<'_>)], at: u32) -> &'m str {
+fn field_name<'m>(members: &'m [(Cow<'_, str>, DocumentNode<'_>)], at: u32) -> &'m str {
     &members[at as usize].0
 }
 
-impl<'t> Node<'t> {
+impl<'t> DocumentNode<'t> {
     /// The value of a field, if this is an object that has it.
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.as_object()?.get(name)
@@ -176,7 +176,7 @@ impl<'t> Node<'t> {
     }
 
     /// The object, if it is one.
-    pub fn as_object(&self) -> Option<&Object<'t>> {
+    pub fn as_object(&self) -> Option<&DocumentObject<'t>> {
         match self {
             Self::Object(object) => Some(object),
             _ => None,
@@ -184,7 +184,7 @@ impl<'t> Node<'t> {
     }
 
     /// The value as a string; also a number or a boolean, because YAML parses unquoted strings as such.
-    pub fn scalar(&self) -> Option<String> {
+    pub fn scalar_string(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.to_string()),
             Self::Number(number) => Some(number.to_string()),
@@ -236,7 +236,7 @@ impl<'t> Node<'t> {
             Self::List(items) => Value::Array(items.into_iter().map(Self::into_value).collect()),
             Self::Object(object) => Value::Object(
                 object
-                    .members
+                    .fields
                     .into_iter()
                     .map(|(name, value)| (name.into_owned(), value.into_value()))
                     .collect(),
@@ -246,7 +246,7 @@ impl<'t> Node<'t> {
     }
 }
 
-impl<'de> Deserialize<'de> for Node<'de> {
+impl<'de> Deserialize<'de> for DocumentNode<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -255,80 +255,80 @@ impl<'de> Deserialize<'de> for Node<'de> {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node<'de>;
+    type Value = DocumentNode<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Node<'de>, E> {
-        Ok(Node::Null)
+    fn visit_unit<E>(self) -> Result<DocumentNode<'de>, E> {
+        Ok(DocumentNode::Null)
     }
 
-    fn visit_bool<E>(self, word: bool) -> Result<Node<'de>, E> {
-        Ok(Node::Bool(word))
+    fn visit_bool<E>(self, word: bool) -> Result<DocumentNode<'de>, E> {
+        Ok(DocumentNode::Bool(word))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Node<'de>, E> {
-        Ok(Node::Number(number.into()))
+    fn visit_u64<E>(self, number: u64) -> Result<DocumentNode<'de>, E> {
+        Ok(DocumentNode::Number(number.into()))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Node<'de>, E> {
-        Ok(Node::Number(number.into()))
+    fn visit_i64<E>(self, number: i64) -> Result<DocumentNode<'de>, E> {
+        Ok(DocumentNode::Number(number.into()))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Node<'de>, E> {
-        Ok(Number::from_f64(number).map_or(Node::Null, Node::Number))
+    fn visit_f64<E>(self, number: f64) -> Result<DocumentNode<'de>, E> {
+        Ok(Number::from_f64(number).map_or(DocumentNode::Null, DocumentNode::Number))
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Node<'de>, E> {
-        Ok(Node::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<DocumentNode<'de>, E> {
+        Ok(DocumentNode::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Node<'de>, E> {
-        Ok(Node::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<DocumentNode<'de>, E> {
+        Ok(DocumentNode::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<DocumentNode<'de>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = sequence.next_element()? {
             items.push(item);
         }
-        Ok(Node::List(items.into_boxed_slice()))
+        Ok(DocumentNode::List(items.into_boxed_slice()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DocumentNode<'de>, A::Error> {
         let mut members = Vec::new();
-        while let Some(Name(name)) = map.next_key()? {
-            strict_json::check_name(&name)?;
+        while let Some(BorrowedKey(name)) = map.next_key()? {
+            strict_json::check_field_name(&name)?;
             members.push((name, map.next_value()?));
         }
-        Ok(Node::Object(Object::new(members)))
+        Ok(DocumentNode::Object(DocumentObject::new(members)))
     }
 }
 
 /// A key that is borrowed if it has no escapes.
-struct Name<'de>(Cow<'de, str>);
+struct BorrowedKey<'de>(Cow<'de, str>);
 
-impl<'de> Deserialize<'de> for Name<'de> {
+impl<'de> Deserialize<'de> for BorrowedKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
+        struct BorrowedKeyVisitor;
+        impl<'de> Visitor<'de> for BorrowedKeyVisitor {
+            type Value = BorrowedKey<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<BorrowedKey<'de>, E> {
+                Ok(BorrowedKey(Cow::Borrowed(name)))
             }
 
-            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
+            fn visit_str<E>(self, name: &str) -> Result<BorrowedKey<'de>, E> {
+                Ok(BorrowedKey(Cow::Owned(name.to_owned())))
             }
         }
-        deserializer.deserialize_str(NameVisitor)
+        deserializer.deserialize_str(BorrowedKeyVisitor)
     }
 }
 
@@ -336,7 +336,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 mod tests {
     use super::*;
 
-    fn node(text: &str) -> Node<'_> {
+    fn node(text: &str) -> DocumentNode<'_> {
         serde_json::from_str(text).unwrap()
     }
 
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_pointer_leads_through_objects_and_lists() {
         let node = node(r#"{"a/b":[{"~":"here"}]}"#);
-        assert_eq!(node.pointer("/a~1b/0/~0").and_then(Node::as_str), Some("here"));
+        assert_eq!(node.pointer("/a~1b/0/~0").and_then(DocumentNode::as_str), Some("here"));
         assert_eq!(node.pointer("/a~1b/1"), None);
         assert_eq!(node.pointer(""), Some(&node));
     }

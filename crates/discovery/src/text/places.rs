@@ -2,46 +2,46 @@
 
 use std::collections::HashMap;
 
-use super::{Place, yaml};
+use super::{TextPosition, yaml};
 
 /// The maximum length of a name within a path, and of a path, in bytes. A value nested deeper gets the position of its
 /// parent.
-const LONGEST_NAME: usize = 256;
-const LONGEST_PATH: usize = 1_024;
+const MAX_NAME_BYTES: usize = 256;
+const MAX_PATH_BYTES: usize = 1_024;
 /// The maximum memory of all paths, in bytes. No hand-written file has that many fields.
-const ROOM: usize = 32 << 20;
+const MAX_INDEX_BYTES: usize = 32 << 20;
 /// The memory of an entry besides its text, in bytes.
-const SLOT: usize = 64;
+const ENTRY_BYTES: usize = 64;
 
 /// The positions of fields, by paths such as `groups[0].name`.
 #[derive(Debug, Default)]
-pub struct Places {
-    known: HashMap<String, Place>,
-    taken: usize,
+pub struct FieldPositions {
+    positions: HashMap<String, TextPosition>,
+    used_bytes: usize,
 }
 
-impl Places {
+impl FieldPositions {
     /// The positions in a readable YAML or JSON document, within the memory limit.
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let mut places = Self::default();
-        yaml::visit(text, &mut |path, at| places.put(path, at));
+        yaml::visit_positions(text, &mut |path, at| places.insert(path, at));
         places
     }
 
     /// Records the position of a field, within the memory limit.
-    pub fn put(&mut self, path: String, at: Place) {
-        let takes = path.len() + SLOT;
-        if self.taken + takes <= ROOM {
-            self.taken += takes;
-            self.known.entry(path).or_insert(at);
+    pub fn insert(&mut self, path: String, at: TextPosition) {
+        let takes = path.len() + ENTRY_BYTES;
+        if self.used_bytes + takes <= MAX_INDEX_BYTES {
+            self.used_bytes += takes;
+            self.positions.entry(path).or_insert(at);
         }
     }
 
     /// The position of a field, or of its nearest known parent.
-    pub fn find(&self, path: &str) -> Option<Place> {
+    pub fn find_nearest(&self, path: &str) -> Option<TextPosition> {
         let mut path = path;
         loop {
-            if let Some(at) = self.known.get(path) {
+            if let Some(at) = self.positions.get(path) {
                 return Some(*at);
             }
             let end = path.rfind(['.', '['])?;
@@ -51,18 +51,18 @@ impl Places {
 }
 
 /// The path of a field.
-pub fn member(path: &str, name: &str) -> String {
-    let name = name.get(..name.floor_char_boundary(LONGEST_NAME)).unwrap_or(name);
+pub fn field_path(path: &str, name: &str) -> String {
+    let name = name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(name);
     match path {
         "" => name.to_owned(),
-        path if LONGEST_PATH < path.len() => path.to_owned(),
+        path if MAX_PATH_BYTES < path.len() => path.to_owned(),
         path => format!("{path}.{name}"),
     }
 }
 
 /// The path of a list item.
-pub fn element(path: &str, number: usize) -> String {
-    match LONGEST_PATH < path.len() {
+pub fn item_path(path: &str, number: usize) -> String {
+    match MAX_PATH_BYTES < path.len() {
         true => path.to_owned(),
         false => format!("{path}[{number}]"),
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn find(text: &str, path: &str) -> Option<(usize, usize)> {
-        Places::of(text).find(path).map(|at| (at.line, at.column))
+        FieldPositions::from_text(text).find_nearest(path).map(|at| (at.line, at.column))
     }
 
     #[test]
@@ -98,15 +98,15 @@ mod tests {
     fn long_names_and_many_fields_stay_within_the_memory_limit() {
         let name = "n".repeat(1 << 20);
         let text = format!("? {name}\n: [{}]\n", "1,".repeat(100_000));
-        let places = Places::of(&text);
-        let kept: usize = places.known.keys().map(String::len).sum();
-        assert!(kept < ROOM, "{kept}");
-        let second = places.find(&element(&member("", &name), 1)).unwrap();
+        let places = FieldPositions::from_text(&text);
+        let kept: usize = places.positions.keys().map(String::len).sum();
+        assert!(kept < MAX_INDEX_BYTES, "{kept}");
+        let second = places.find_nearest(&item_path(&field_path("", &name), 1)).unwrap();
         assert_eq!((second.line, second.column), (2, 6));
-        let many = Places::of(&format!("[{}]", "1,".repeat(1 << 20)));
-        assert!(many.taken <= ROOM, "{}", many.taken);
-        let deep = (0..40).fold(String::new(), |path, _| member(&path, &name));
-        assert!(deep.len() <= LONGEST_PATH + LONGEST_NAME + 1, "{}", deep.len());
+        let many = FieldPositions::from_text(&format!("[{}]", "1,".repeat(1 << 20)));
+        assert!(many.used_bytes <= MAX_INDEX_BYTES, "{}", many.used_bytes);
+        let deep = (0..40).fold(String::new(), |path, _| field_path(&path, &name));
+        assert!(deep.len() <= MAX_PATH_BYTES + MAX_NAME_BYTES + 1, "{}", deep.len());
     }
 
     #[test]

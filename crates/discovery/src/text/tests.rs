@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{MAX_BYTES, MAX_DEPTH, TextError, read, yaml};
+use super::{DocumentError, MAX_BYTES, MAX_DEPTH, read_document, yaml};
 
-fn read_text(text: &str) -> Result<Value, TextError> {
-    read(text.as_bytes())
+fn read_text(text: &str) -> Result<Value, DocumentError> {
+    read_document(text.as_bytes())
 }
 
 fn refusal(text: &str) -> String {
@@ -49,22 +49,22 @@ fn a_byte_order_mark_is_not_part_of_the_document() {
 
 #[test]
 fn only_utf_8_is_read() {
-    assert_eq!(read(b"a: \xe4\n"), Err(TextError::NotUtf8 { offset: 3 }));
-    assert_eq!(read(b"\xff\xfea\0:\0"), Err(TextError::Utf16));
-    assert_eq!(read(b"\xfe\xff\0a\0:"), Err(TextError::Utf16));
+    assert_eq!(read_document(b"a: \xe4\n"), Err(DocumentError::NotUtf8 { offset: 3 }));
+    assert_eq!(read_document(b"\xff\xfea\0:\0"), Err(DocumentError::Utf16));
+    assert_eq!(read_document(b"\xfe\xff\0a\0:"), Err(DocumentError::Utf16));
 }
 
 #[test]
 fn a_document_without_a_value_is_rejected() {
     for text in ["", "  \n", "# nothing\n", "...\n"] {
-        assert_eq!(read_text(text), Err(TextError::Empty), "{text:?}");
+        assert_eq!(read_text(text), Err(DocumentError::Empty), "{text:?}");
     }
 }
 
 #[test]
 fn a_document_that_is_too_long_is_rejected() {
     let bytes = vec![b' '; MAX_BYTES + 1];
-    assert_eq!(read(&bytes), Err(TextError::TooLong { bytes: MAX_BYTES + 1 }));
+    assert_eq!(read_document(&bytes), Err(DocumentError::TooLong { bytes: MAX_BYTES + 1 }));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn the_nesting_depth_is_limited() {
     assert!(read_text(&nested(MAX_DEPTH)).is_ok());
     assert!(read_text(&in_yaml(MAX_DEPTH)).is_ok());
     for text in [nested(MAX_DEPTH + 1), in_yaml(MAX_DEPTH + 1), nested(100_000), in_yaml(100_000)] {
-        assert!(matches!(read_text(&text), Err(TextError::TooDeep { .. })));
+        assert!(matches!(read_text(&text), Err(DocumentError::TooDeep { .. })));
     }
 }
 
@@ -135,7 +135,7 @@ proptest! {
         prop_assert_eq!(read_text(&text), Ok(value.clone()));
         prop_assert_eq!(read_text(&format!("- {text}")), Ok(json!([value])));
         let text = serde_json::to_string_pretty(&value).unwrap();
-        prop_assert_eq!(yaml::read(&text).map(|node| node.to_value()), Ok(value));
+        prop_assert_eq!(yaml::read_yaml(&text).map(|node| node.to_value()), Ok(value));
     }
 
     #[test]

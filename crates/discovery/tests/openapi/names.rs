@@ -3,7 +3,7 @@
 use super::{discovered, names};
 
 /// The tool names for these operation ids, of `GET /a`, `GET /b`, …
-fn named(ids: &[&str]) -> Vec<String> {
+fn tool_names(ids: &[&str]) -> Vec<String> {
     let mut paths = serde_json::Map::new();
     for (letter, id) in ('a'..).zip(ids) {
         let operation = serde_json::json!({"get": {"operationId": id}});
@@ -34,7 +34,7 @@ fn confusable_long_empty_and_reserved_ids_become_distinct_valid_names() {
         "list:pizzas",
         "listPizzas\0",
     ];
-    let names = named(&ids);
+    let names = tool_names(&ids);
     assert_eq!(names.len(), ids.len());
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     for name in &names {
@@ -44,7 +44,7 @@ fn confusable_long_empty_and_reserved_ids_become_distinct_valid_names() {
     let lower: std::collections::HashSet<_> =
         names.iter().map(|name| name.to_lowercase()).collect();
     assert_eq!(lower.len(), ids.len());
-    assert_eq!(names, named(&ids));
+    assert_eq!(names, tool_names(&ids));
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn a_tool_id_names_its_source_despite_colons_in_the_operation_id() {
 
 #[test]
 fn a_name_is_stable_when_operations_are_added_or_removed() {
-    assert_eq!(named(&["one", "two", "two"])[0], "one");
-    let three = named(&["one", "two", "two"]);
-    let four = named(&["one", "two", "two", "two"]);
+    assert_eq!(tool_names(&["one", "two", "two"])[0], "one");
+    let three = tool_names(&["one", "two", "two"]);
+    let four = tool_names(&["one", "two", "two", "two"]);
     assert_eq!(three, four[..3]);
 }

@@ -1,6 +1,6 @@
 //! A complete specification of medium size, and the same specification in other OpenAPI versions.
 
-use model::Discovered;
+use model::DiscoveredTool;
 use serde_json::Value;
 
 use super::{discovered, names, warnings};
@@ -11,7 +11,7 @@ const VERSION_2_0: &str = include_str!("pizzeria-2.0.yaml");
 
 /// The manifests, with their schemas inlined.
 fn manifests(specification: &str) -> Vec<Value> {
-    let whole = |tool: &Discovered| {
+    let whole = |tool: &DiscoveredTool| {
         let mut manifest = serde_json::to_value(&*tool.manifest).unwrap();
         manifest["input_schema"] = tool.schema(&tool.manifest.input_schema).to_served();
         if let Some(output) = &tool.manifest.output_schema {

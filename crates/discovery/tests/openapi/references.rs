@@ -4,9 +4,11 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use toolcrib_discovery::openapi::{self, Address, Found, Options, Specification};
+use toolcrib_discovery::openapi::{
+    self, DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
+};
 
-use super::{discovered, input, names, quickly, warnings};
+use super::{discover_quickly, discovered, input, names, warnings};
 
 /// A specification with a valid operation, and one with this reference as schema, parameter, body and response.
 fn with_reference(reference: &str) -> String {
@@ -48,7 +50,7 @@ fn operations_with_outside_references_are_omitted_and_nothing_is_fetched() {
 }
 
 /// Discovers a specification in a folder of its own; a secret file lies beside that folder.
-fn in_folder(reference: &str, prepare: impl Fn(&std::path::Path)) -> Found {
+fn discover_in_folder(reference: &str, prepare: impl Fn(&std::path::Path)) -> DiscoveredInventory {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret.yaml"), "{type: string, description: SECRET}").unwrap();
     let folder = outside.path().join("specification");
@@ -56,13 +58,14 @@ fn in_folder(reference: &str, prepare: impl Fn(&std::path::Path)) -> Found {
     prepare(&folder);
     let file = folder.join("openapi.json");
     fs::write(&file, with_reference(reference)).unwrap();
-    let specification = Specification::open(&file).unwrap();
-    openapi::discover("pizzeria".parse().unwrap(), &specification, &Options::default()).unwrap()
+    let specification = OpenApiSpecification::open_file(&file).unwrap();
+    openapi::discover_openapi("pizzeria".parse().unwrap(), &specification, &SpecOptions::default())
+        .unwrap()
 }
 
 #[test]
 fn referenced_files_below_the_folder_are_read() {
-    let found = in_folder("models/pizza.yaml", |folder| {
+    let found = discover_in_folder("models/pizza.yaml", |folder| {
         fs::create_dir(folder.join("models")).unwrap();
         fs::write(
             folder.join("models/pizza.yaml"),
@@ -80,7 +83,7 @@ fn no_reference_leads_out_of_the_folder() {
         std::os::unix::fs::symlink("..", folder.join("up")).unwrap();
     };
     for reference in ["../secret.yaml", "link.yaml", "up/secret.yaml", "a/../../secret.yaml"] {
-        let found = in_folder(reference, link);
+        let found = discover_in_folder(reference, link);
         assert_eq!(names(&found), ["answer", "example", "good"], "{reference}");
         let told = format!("{:?}", found.inventory);
         assert!(!told.contains("SECRET"), "{reference}");
@@ -95,10 +98,12 @@ fn a_fetched_specification_may_refer_only_to_its_own_origin() {
         "/e": {"$ref": "http://pizza.example/e.yaml"}, "/f": {"$ref": "file:///etc/passwd"},
         "/g": {"$ref": "https://pizza.example:444/g.yaml"},
     }});
-    let address = Address::Url("https://pizza.example/api/openapi.json".parse().unwrap());
-    let specification = Specification::read(address, text.to_string().as_bytes()).unwrap();
+    let address =
+        SpecificationAddress::Url("https://pizza.example/api/openapi.json".parse().unwrap());
+    let specification =
+        OpenApiSpecification::from_bytes(address, text.to_string().as_bytes()).unwrap();
     let missing: Vec<String> =
-        specification.missing().iter().map(|url| url.as_str().to_owned()).collect();
+        specification.missing_documents().iter().map(|url| url.as_str().to_owned()).collect();
     assert_eq!(missing, ["https://pizza.example/api/paths/a.yaml", "https://pizza.example/b.yaml"]);
 }
 
@@ -124,7 +129,7 @@ fn a_reference_cycle_affects_only_the_operation_that_uses_it() {
         json!({"S0": to("missing")}),
         json!({}),
     ] {
-        let found = quickly(&with_schemas(schemas.as_object().unwrap().clone()));
+        let found = discover_quickly(&with_schemas(schemas.as_object().unwrap().clone()));
         assert_eq!(names(&found), ["good"], "{schemas}");
         assert_eq!(warnings(&found).len(), 1, "{schemas}");
     }
@@ -133,7 +138,7 @@ fn a_reference_cycle_affects_only_the_operation_that_uses_it() {
 #[test]
 fn a_reference_to_a_non_schema_allows_any_body() {
     for target in [json!(7), json!("text"), json!([1]), json!(null), json!(true)] {
-        let found = quickly(&with_schemas(Map::from_iter([("S0".to_owned(), target)])));
+        let found = discover_quickly(&with_schemas(Map::from_iter([("S0".to_owned(), target)])));
         assert_eq!(names(&found), ["bad", "good"]);
         assert!(input(&found, "bad")["properties"].get("body").is_some());
     }
@@ -144,7 +149,7 @@ fn a_chain_of_ten_thousand_references_is_rejected() {
     let link = |index: usize| {
         (format!("S{index}"), json!({"$ref": format!("#/components/schemas/S{}", index + 1)}))
     };
-    let found = quickly(&with_schemas((0..10_000).map(link).collect()));
+    let found = discover_quickly(&with_schemas((0..10_000).map(link).collect()));
     assert_eq!(names(&found), ["good"]);
     assert!(warnings(&found)[0].ends_with("leads in a circle"), "{:?}", warnings(&found));
 }
@@ -158,7 +163,7 @@ fn ten_thousand_schemas_may_contain_each_other() {
             json!({"type": "object", "properties": {"next": next, "n": {"const": index}}}),
         )
     };
-    let found = quickly(&with_schemas((0..10_000).map(link).collect()));
+    let found = discover_quickly(&with_schemas((0..10_000).map(link).collect()));
     assert_eq!(names(&found), ["bad", "good"]);
 }
 
@@ -178,7 +183,7 @@ fn schemas_that_hold_the_next_one_twice_do_not_double() {
             "S30".to_owned(),
             json!({"type": "object", "properties": {"end": {"type": "integer"}}}),
         );
-        let found = quickly(&with_schemas(schemas));
+        let found = discover_quickly(&with_schemas(schemas));
         assert_eq!(names(&found), ["bad", "good"], "{keyword}");
         assert!(input(&found, "bad").to_string().len() < 10_000, "{keyword}");
     }
@@ -225,9 +230,10 @@ fn two_documents_may_use_one_name_for_different_schemas() {
     let text = json!({"openapi": "3.1.0", "paths": {"/o": {"post": {"operationId": "order",
         "requestBody": {"content": content}}}}});
     write("openapi.json", text.to_string());
-    let specification = Specification::open(&folder.path().join("openapi.json")).unwrap();
+    let specification =
+        OpenApiSpecification::open_file(&folder.path().join("openapi.json")).unwrap();
     let source = "pizzeria".parse().unwrap();
-    let found = openapi::discover(source, &specification, &Options::default()).unwrap();
+    let found = openapi::discover_openapi(source, &specification, &SpecOptions::default()).unwrap();
     let schema = jsonschema::draft202012::new(&input(&found, "order")).unwrap();
     assert!(schema.is_valid(&json!({"a": {"one": "x"}, "b": {"one": 1}})));
     assert!(!schema.is_valid(&json!({"a": {"one": 1}})));
@@ -240,9 +246,9 @@ fn a_binary_file_affects_only_the_operation_that_refers_to_it() {
     fs::write(folder.path().join("logo.png"), b"\x89PNG\xff\xfe").unwrap();
     let file = folder.path().join("openapi.json");
     fs::write(&file, with_reference("logo.png")).unwrap();
-    let specification = Specification::open(&file).unwrap();
+    let specification = OpenApiSpecification::open_file(&file).unwrap();
     let source = "pizzeria".parse().unwrap();
-    let found = openapi::discover(source, &specification, &Options::default()).unwrap();
+    let found = openapi::discover_openapi(source, &specification, &SpecOptions::default()).unwrap();
     assert_eq!(names(&found), ["answer", "example", "good"]);
     assert!(warnings(&found).iter().any(|warning| warning.starts_with("unreadable_document")));
 }
@@ -291,5 +297,5 @@ fn repeatedly_combined_schemas_are_processed_once() {
     let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}});
     let specification = json!({"openapi": "3.1.0", "components": {"schemas": schemas}, "paths": {"/o": {"post": {
         "operationId": "order", "requestBody": {"content": content}, "responses": {"200": {"content": content}}}}}});
-    assert_eq!(names(&quickly(&specification.to_string())), ["order"]);
+    assert_eq!(names(&discover_quickly(&specification.to_string())), ["order"]);
 }

@@ -117,16 +117,16 @@ fn a_document_of_another_format_is_refused_with_a_reason() {
 fn pizzeria() -> Value {
     // The test changes the specification as JSON.
     let text = include_str!("pizzeria-3.0.yaml");
-    toolcrib_discovery::text::read(text.as_bytes()).unwrap()
+    toolcrib_discovery::text::read_document(text.as_bytes()).unwrap()
 }
 
 /// Collects the JSON pointer of every value of a document.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+fn json_pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                places(
+                json_pointers(
                     value,
                     &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")),
                     found,
@@ -135,7 +135,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
         }
         Value::Array(items) => {
             for (index, value) in items.iter().enumerate() {
-                places(value, &format!("{at}/{index}"), found);
+                json_pointers(value, &format!("{at}/{index}"), found);
             }
         }
         _ => {}
@@ -170,7 +170,7 @@ proptest! {
     fn rubbish_anywhere_costs_only_what_it_is_in(place in any::<prop::sample::Index>(), rubbish in any_json()) {
         let mut specification = pizzeria();
         let mut found = Vec::new();
-        places(&specification, "", &mut found);
+        json_pointers(&specification, "", &mut found);
         let place = place.get(&found);
         *specification.pointer_mut(place).unwrap() = rubbish;
         let Ok(found) = discovery_of(&specification.to_string()) else {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::strict_json::Parts;
-use model::{Blob, Content, Media, strict_json};
+use model::strict_json::ValueCounter;
+use model::{BlobContent, Content, MediaContent, strict_json};
 use serde_json::Value;
 use url::Url;
 
@@ -14,10 +14,10 @@ use super::plain;
 /// JSON with more values than this stays text; longer bodies may have more (`BYTES_PER_VALUE`). An object counts as
 /// four values because of its memory.
 const MAX_VALUES: usize = 500_000;
-const BYTES_OF_VALUE: usize = 35;
-const BYTES: &str = "application/octet-stream";
+const BYTES_PER_VALUE: usize = 35;
+const OCTET_STREAM: &str = "application/octet-stream";
 /// Text media types outside of `text/`.
-const TEXTS: [&str; 9] = [
+const TEXT_MEDIA_TYPES: [&str; 9] = [
     "application/ecmascript",
     "application/graphql",
     "application/javascript",
@@ -30,7 +30,7 @@ const TEXTS: [&str; 9] = [
 ];
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Body {
+pub(super) enum ResponseBody {
     Empty,
     Json(Value),
     /// Text, still to be decoded.
@@ -39,48 +39,48 @@ pub(super) enum Body {
     Bytes(String),
 }
 
-impl Body {
+impl ResponseBody {
     /// Classifies a body. Invalid JSON is text; without a `Content-Type` the bytes decide.
-    pub(super) fn read(content_type: Option<&str>, body: &[u8]) -> Self {
+    pub(super) fn classify(content_type: Option<&str>, body: &[u8]) -> Self {
         if body.is_empty() {
             return Self::Empty;
         }
-        let essence = essence(content_type.unwrap_or_default());
-        if (is_json(&essence) || essence.is_empty())
+        let essence = media_type_essence(content_type.unwrap_or_default());
+        if (is_json_type(&essence) || essence.is_empty())
             && !has_too_many_values(body)
-            && let Ok(value) = strict_json::tolerant(body)
+            && let Ok(value) = strict_json::parse_tolerant(body)
         {
             return Self::Json(value);
         }
-        Self::of_document(content_type, body)
+        Self::classify_document(content_type, body)
     }
 
     /// Classifies the body of a document, which is not parsed: JSON is text, and an empty body is empty text.
-    pub(super) fn of_document(content_type: Option<&str>, body: &[u8]) -> Self {
+    pub(super) fn classify_document(content_type: Option<&str>, body: &[u8]) -> Self {
         let stated = content_type.unwrap_or_default();
-        let essence = essence(stated);
-        let is_text = is_json(&essence)
+        let essence = media_type_essence(stated);
+        let is_text = is_json_type(&essence)
             || essence.starts_with("text/")
             || essence.ends_with("+xml")
             || essence.ends_with("+yaml")
-            || TEXTS.contains(&essence.as_str())
+            || TEXT_MEDIA_TYPES.contains(&essence.as_str())
             || essence.is_empty() && std::str::from_utf8(body).is_ok();
         match is_text {
             true => Self::Text,
-            false if essence.is_empty() => Self::Bytes(BYTES.to_owned()),
+            false if essence.is_empty() => Self::Bytes(OCTET_STREAM.to_owned()),
             false => Self::Bytes(essence),
         }
     }
 }
 
-fn is_json(essence: &str) -> bool {
+fn is_json_type(essence: &str) -> bool {
     essence.ends_with("/json") || essence.ends_with("+json")
 }
 
 /// `text/html` of `Text/HTML; charset=utf-8`, or an empty string for an invalid media type.
-fn essence(content_type: &str) -> String {
+fn media_type_essence(content_type: &str) -> String {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_part = |part: &str| model::header::is_token(part) && part.len() <= 127;
+    let is_part = |part: &str| model::header::is_header_name(part) && part.len() <= 127;
     match essence.split_once('/') {
         Some((kind, name)) if is_part(kind) && is_part(name) => essence,
         Some(_) | None => String::new(),
@@ -89,12 +89,12 @@ fn essence(content_type: &str) -> String {
 
 /// Decodes a text body (UTF-8, or Latin-1 if declared) and escapes terminal control characters. The body may be long,
 /// so valid text is not copied.
-pub(super) fn text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
+pub(super) fn decode_text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
     const MARK: &[u8] = "\u{feff}".as_bytes();
     let stated = content_type.unwrap_or_default().to_ascii_lowercase();
     let charset = stated.split("charset=").nth(1).unwrap_or_default().trim_matches('"');
     if ["iso-8859-1", "latin1", "windows-1252"].iter().any(|known| charset.starts_with(known)) {
-        return plain::text(body.iter().map(|byte| char::from(*byte)).collect::<String>());
+        return plain::escape_hidden(body.iter().map(|byte| char::from(*byte)).collect::<String>());
     }
     // The byte order mark only declares UTF-8; it is not part of the text.
     let body = match body.strip_prefix(MARK) {
@@ -102,24 +102,26 @@ pub(super) fn text(content_type: Option<&str>, body: Cow<'_, [u8]>) -> String {
         None => body.into_owned(),
     };
     let text = String::from_utf8(body);
-    plain::text(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    plain::escape_hidden(
+        text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    )
 }
 
 /// Bytes as content: an image, audio, or a blob named after the path of the request.
-pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
+pub(super) fn binary_content(url: &Url, content_type: &str, body: &[u8]) -> Content {
     let data = BASE64_STANDARD.encode(body);
     let mime_type = content_type.to_owned();
     match content_type.split('/').next() {
-        Some("image") => Content::Image(Media { data, mime_type }),
-        Some("audio") => Content::Audio(Media { data, mime_type }),
+        Some("image") => Content::Image(MediaContent { data, mime_type }),
+        Some("audio") => Content::Audio(MediaContent { data, mime_type }),
         Some(_) | None => {
             let uri = format!("upstream:{}", url.path());
-            Content::Resource { resource: Blob { uri, mime_type, blob: data } }
+            Content::Resource { resource: BlobContent { uri, mime_type, blob: data } }
         }
     }
 }
 
 /// Whether JSON has too many short values: its tree would take many times the memory of its text.
 fn has_too_many_values(body: &[u8]) -> bool {
-    Parts::weighed().exceed(MAX_VALUES.max(body.len() / BYTES_OF_VALUE), body)
+    ValueCounter::at_start().count_and_check(MAX_VALUES.max(body.len() / BYTES_PER_VALUE), body)
 }

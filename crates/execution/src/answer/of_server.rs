@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId};
+use model::{CallFailure, CallStatus, Content, ErrorCode, Outcome, ToolId};
 use serde_json::{Map, Value};
 
 /// The outcome of `tools/call`: its result, or the message of its error.
-pub fn outcome_of_server(
+pub fn outcome_of_mcp_result(
     tool_id: ToolId,
     result: Result<Map<String, Value>, String>,
     execution_time: Duration,
 ) -> Outcome {
-    let failed = |message| Some(Failure::new(ErrorCode::UpstreamError, message, false));
+    let failed = |message| Some(CallFailure::new(ErrorCode::UpstreamError, message, false));
     let (result, content, error) = match result {
         Err(message) => (None, Vec::new(), failed(message)),
         Ok(mut result) => {
@@ -26,7 +26,7 @@ pub fn outcome_of_server(
                 }
                 _ => None,
             };
-            let content = content.into_iter().map(read).collect();
+            let content = content.into_iter().map(convert_content).collect();
             (result.shift_remove("structuredContent"), content, error)
         }
     };
@@ -42,7 +42,7 @@ pub fn outcome_of_server(
 }
 
 /// Converts a content block: plain text becomes text, any other block is kept unchanged.
-fn read(part: Value) -> Content {
+fn convert_content(part: Value) -> Content {
     match (part.get("text").and_then(Value::as_str), part.as_object().map(Map::len)) {
         (Some(text), Some(2)) if part["type"] == "text" => Content::Text { text: text.to_owned() },
         _ => Content::Other(part),
@@ -59,7 +59,7 @@ mod tests {
     fn content_and_is_error_of_an_mcp_server_are_kept() {
         let outcome = |result: Value| {
             let result = result.as_object().cloned().ok_or_else(|| "no".to_owned());
-            outcome_of_server("s:a".parse().unwrap(), result, Duration::from_millis(7))
+            outcome_of_mcp_result("s:a".parse().unwrap(), result, Duration::from_millis(7))
         };
         let odd = json!({"type": "text", "text": "b", "annotations": {"priority": 1}});
         let done = outcome(json!({

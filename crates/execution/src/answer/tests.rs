@@ -3,16 +3,16 @@
 use serde_json::json;
 
 use super::*;
-use crate::{Arguments, Others};
+use crate::{ArgumentValidator, UndeclaredArguments};
 
 static NOTHING: Credentials = Credentials::new();
 
-fn asked() -> Asked<'static> {
+fn asked() -> AnsweredRequest<'static> {
     asked_by("GET", &NOTHING)
 }
 
-fn asked_by<'a>(method: &'a str, credentials: &'a Credentials) -> Asked<'a> {
-    Asked {
+fn asked_by<'a>(method: &'a str, credentials: &'a Credentials) -> AnsweredRequest<'a> {
+    AnsweredRequest {
         method,
         credentials,
         tool_id: "pets:get_pet".parse().unwrap(),
@@ -21,20 +21,20 @@ fn asked_by<'a>(method: &'a str, credentials: &'a Credentials) -> Asked<'a> {
     }
 }
 
-fn answer<'a>(status: u16, content_type: &'a str, body: &'a [u8]) -> Answer<'a> {
-    Answer { status, content_type: Some(content_type), location: None, body: body.into() }
+fn answer<'a>(status: u16, content_type: &'a str, body: &'a [u8]) -> ResponseParts<'a> {
+    ResponseParts { status, content_type: Some(content_type), location: None, body: body.into() }
 }
 
 fn answered(content_type: &str, body: &[u8]) -> Outcome {
-    outcome(asked(), answer(200, content_type, body))
+    outcome_of_api(asked(), answer(200, content_type, body))
 }
 
 /// The tool result that an MCP client receives, as JSON.
 fn told(outcome: &Outcome) -> Value {
-    let mut result = serde_json::to_value(tool_result(outcome.clone(), None)).unwrap();
+    let mut result = serde_json::to_value(to_tool_result(outcome.clone(), None)).unwrap();
     let meta = result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
     let mut expected =
-        json!({"toolcrib/source": outcome.tool_id.source(), "toolcrib/untrusted": true});
+        json!({"toolcrib/source": outcome.tool_id.source_id(), "toolcrib/untrusted": true});
     if let Some(failure) = &outcome.error {
         expected["toolcrib/code"] = serde_json::to_value(failure.code).unwrap();
         expected["toolcrib/retryable"] = json!(failure.retryable);
@@ -52,8 +52,8 @@ fn text(outcome: &Outcome) -> String {
     told["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
-    let outcome = outcome(asked(), answer(status, content_type, body));
+fn failed(status: u16, content_type: &str, body: &[u8]) -> CallFailure {
+    let outcome = outcome_of_api(asked(), answer(status, content_type, body));
     assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
     outcome.error.unwrap()
 }
@@ -62,7 +62,7 @@ fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
 fn a_credential_repeated_in_a_response_is_masked() {
     let credentials: Credentials = [("key".to_owned(), "kept/secret".into())].into();
     let answered = |content_type, body: &str| {
-        outcome(asked_by("GET", &credentials), answer(200, content_type, body.as_bytes()))
+        outcome_of_api(asked_by("GET", &credentials), answer(200, content_type, body.as_bytes()))
     };
     for body in [r#"{"you sent": ["kept/secret"]}"#, r#"{"you sent": ["kept\/s\u0065cret"]}"#] {
         let outcome = answered("application/json", body);
@@ -173,7 +173,7 @@ mod from_an_api {
     #[test]
     fn an_empty_response_states_its_status() {
         for status in [200, 204] {
-            let outcome = outcome(asked(), answer(status, "application/json", b""));
+            let outcome = outcome_of_api(asked(), answer(status, "application/json", b""));
             assert_eq!(text(&outcome), format!("done (status {status}, nothing to say)"));
             assert_eq!(outcome.status, CallStatus::Completed);
         }
@@ -184,7 +184,7 @@ mod from_an_api {
         let failure = failed(404, "application/json", br#"{"error": "no such pet \u001b"}"#);
         let message = r#"the upstream answered with status 404: {"error":"no such pet \u001b"}"#;
         let code = ErrorCode::UpstreamError;
-        assert_eq!(failure, Failure::new(code, message.to_owned(), false));
+        assert_eq!(failure, CallFailure::new(code, message.to_owned(), false));
         let failure = failed(500, "text/html", "ü".repeat(10_000).as_bytes());
         assert!(failure.message.ends_with("ü …") && failure.message.chars().count() < 2_100);
         assert_eq!(
@@ -209,7 +209,7 @@ mod from_an_api {
             [("PUT", true), ("DELETE", true), ("POST", false), ("PATCH", false)]
         {
             let retryable = |status: &u16| {
-                let outcome = outcome(asked_by(method, &NOTHING), answer(*status, "", b""));
+                let outcome = outcome_of_api(asked_by(method, &NOTHING), answer(*status, "", b""));
                 outcome.error.unwrap().retryable
             };
             assert!([425, 429, 503].iter().all(retryable), "{method}");
@@ -220,14 +220,14 @@ mod from_an_api {
     #[test]
     fn a_secret_at_the_end_of_the_excerpt_is_masked_before_truncation() {
         let credentials = [("token".to_owned(), "hunter2".into())].into();
-        let before = "x".repeat(EXCERPT - 4);
-        let message = |answer: Answer<'_>| {
-            outcome(asked_by("GET", &credentials), answer).error.unwrap().message
+        let before = "x".repeat(EXCERPT_CHARS - 4);
+        let message = |answer: ResponseParts<'_>| {
+            outcome_of_api(asked_by("GET", &credentials), answer).error.unwrap().message
         };
         let said = message(answer(401, "text/plain", format!("{before}hunter2!!").as_bytes()));
         assert!(said.ends_with("xx***! …"), "{said}");
         let location = format!("/{before}hunter2!!");
-        let moved = Answer { location: Some(&location), ..answer(302, "", b"") };
+        let moved = ResponseParts { location: Some(&location), ..answer(302, "", b"") };
         assert!(message(moved).contains("xx*** …, which"));
     }
 
@@ -235,8 +235,11 @@ mod from_an_api {
     fn a_truncated_body_leaks_no_partial_or_escaped_secret() {
         let message = |secret: &str, kind, body: &str| {
             let credentials = [("token".to_owned(), secret.into())].into();
-            let (cut, _) = body.as_bytes().split_at(LONG);
-            outcome(asked_by("GET", &credentials), answer(400, kind, cut)).error.unwrap().message
+            let (cut, _) = body.as_bytes().split_at(MAX_INLINE_BYTES);
+            outcome_of_api(asked_by("GET", &credentials), answer(400, kind, cut))
+                .error
+                .unwrap()
+                .message
         };
         let nothing = "the upstream answered with status 400";
         for length in [4_000, 6_000] {
@@ -244,7 +247,7 @@ mod from_an_api {
             let said = message(&secret, "text/plain", &secret.repeat(20));
             assert_eq!(said, nothing);
         }
-        let long = "x".repeat(LONG);
+        let long = "x".repeat(MAX_INLINE_BYTES);
         assert!(message("hunter2/", "text/plain", &format!("hunter2/ {long}")).contains("*** xx"));
         for written in [r"hunter2\/", r"hunter2\u002F"] {
             let body = format!(r#"{{"sent": "{written}", "more": "{long}"}}"#);
@@ -254,24 +257,24 @@ mod from_an_api {
 
     #[test]
     fn a_failure_is_an_error_result() {
-        let outcome = outcome(asked(), answer(503, "text/plain", b"busy"));
+        let outcome = outcome_of_api(asked(), answer(503, "text/plain", b"busy"));
         let text = "the upstream answered with status 503: busy";
         let expected = json!({"content": [{"type": "text", "text": text}], "isError": true});
         assert_eq!(told(&outcome), expected);
-        let later = Failure { retry_after: Some(7), ..outcome.error.clone().unwrap() };
+        let later = CallFailure { retry_after: Some(7), ..outcome.error.clone().unwrap() };
         assert_eq!(told(&Outcome { error: Some(later), ..outcome }), expected);
     }
 
     #[test]
     fn a_redirect_is_reported_without_secrets_and_not_followed() {
         let message = |location: Option<&'static str>| {
-            let answer = Answer {
+            let answer = ResponseParts {
                 status: 302,
                 content_type: None,
                 location,
                 body: b"moved".as_slice().into(),
             };
-            outcome(asked(), answer).error.unwrap().message
+            outcome_of_api(asked(), answer).error.unwrap().message
         };
         assert_eq!(
             message(Some("https://user:pw@login.test/in?token=hunter2#x")),
@@ -334,7 +337,7 @@ mod from_an_http_manifest {
         assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
         let message = "no such \\u{1b}pet\ntry 7".to_owned();
         let code = ErrorCode::UpstreamError;
-        assert_eq!(outcome.error, Some(Failure::new(code, message, false)));
+        assert_eq!(outcome.error, Some(CallFailure::new(code, message, false)));
     }
 
     #[test]
@@ -390,11 +393,11 @@ fn a_result_that_violates_the_output_schema_is_text_only() {
     };
     let promise = |kind: &str| {
         let schema = json!({"type": "object", "properties": {"pizzas": {"type": kind}}});
-        Arguments::compile(&schema, Others::Sent)
+        ArgumentValidator::compile(&schema, UndeclaredArguments::Sent)
     };
-    let broken = tool_result(outcome.clone(), Some(&promise("array")));
+    let broken = to_tool_result(outcome.clone(), Some(&promise("array")));
     assert_eq!((broken.structured_content, broken.content.len()), (None, 1));
-    assert!(tool_result(outcome, Some(&promise("string"))).structured_content.is_some());
+    assert!(to_tool_result(outcome, Some(&promise("string"))).structured_content.is_some());
 }
 
 #[test]

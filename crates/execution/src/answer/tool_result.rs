@@ -1,14 +1,14 @@
 //! Converts outcomes to MCP tool results, and tool results to outcomes.
 
-use model::{Content, ErrorCode, Failure, Outcome, ToolResult};
+use model::{CallFailure, Content, ErrorCode, Outcome, ToolResult};
 use serde_json::{Map, Value};
 
-use super::{Asked, Read, beginning, plain};
-use crate::Arguments;
+use super::{AnsweredRequest, ResponseContent, masked_excerpt, plain};
+use crate::ArgumentValidator;
 
 /// The `_meta` of a result: it names the source and marks the content as untrusted, so that agents do not follow
 /// instructions in it.
-pub fn whose_words(source: &str) -> Map<String, Value> {
+pub fn untrusted_source_meta(source: &str) -> Map<String, Value> {
     Map::from_iter([
         ("toolcrib/source".to_owned(), Value::from(source)),
         ("toolcrib/untrusted".to_owned(), Value::Bool(true)),
@@ -18,19 +18,19 @@ pub fn whose_words(source: &str) -> Map<String, Value> {
 /// The tool result that an MCP client receives. If the result violates the output schema of the tool (`output`), only
 /// its text is sent, because clients reject such structured content. The `_meta` marks everything as untrusted. A
 /// failure includes its code, as in the API.
-pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
-    let mut meta = whose_words(outcome.tool_id.source());
+pub fn to_tool_result(outcome: Outcome, output: Option<&ArgumentValidator>) -> ToolResult {
+    let mut meta = untrusted_source_meta(outcome.tool_id.source_id());
     if let Some(failure) = outcome.error {
-        let failed = ToolResult::failed(failure);
+        let failed = ToolResult::from_failure(failure);
         meta.extend(failed.meta);
         return ToolResult { meta, ..failed };
     }
     let mut content = outcome.content;
     if let (Some(result), []) = (&outcome.result, content.as_slice()) {
-        content.push(Content::Text { text: plain::json(result) });
+        content.push(Content::Text { text: plain::plain_json_of(result) });
     }
     let structured_content = match (outcome.result, output) {
-        (Some(Value::Object(object)), Some(output)) => output.checked(object).ok(),
+        (Some(Value::Object(object)), Some(output)) => output.validate(object).ok(),
         (Some(Value::Object(object)), None) => Some(object),
         (_, _) => None,
     };
@@ -39,16 +39,19 @@ pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
 
 /// Reads a tool result, if the response is one. Its content is passed on, and its `isError` is trusted. Such a failure
 /// is not retryable: the tool ran and rejected the call, so a retry would probably fail as well.
-pub(super) fn read(asked: &Asked<'_>, answer: &Value) -> Option<Result<Read, Failure>> {
+pub(super) fn read_tool_result(
+    asked: &AnsweredRequest<'_>,
+    answer: &Value,
+) -> Option<Result<ResponseContent, CallFailure>> {
     let result = answer.as_object().filter(|object| is_tool_result(object))?;
     let structured = result.get("structuredContent").filter(|value| !value.is_null());
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
-    let content: Vec<Content> = blocks.map(block).collect();
+    let content: Vec<Content> = blocks.map(convert_block).collect();
     if result.get("isError") == Some(&Value::Bool(true)) {
-        let message = beginning(asked, &reason(&content, structured));
-        return Some(Err(Failure::new(ErrorCode::UpstreamError, message, false)));
+        let message = masked_excerpt(asked, &failure_message(&content, structured));
+        return Some(Err(CallFailure::new(ErrorCode::UpstreamError, message, false)));
     }
-    Some(Ok(Read { result: structured.cloned(), content }))
+    Some(Ok(ResponseContent { result: structured.cloned(), content }))
 }
 
 /// Whether an object has a `content` of typed blocks, a `structuredContent` that is an object, or both.
@@ -63,9 +66,9 @@ fn is_tool_result(object: &Map<String, Value>) -> bool {
 }
 
 /// Converts a content block: escapes text, and keeps any other block unchanged.
-fn block(block: &Value) -> Content {
+fn convert_block(block: &Value) -> Content {
     let text = block.get("text").and_then(Value::as_str).filter(|_| block["type"] == "text");
-    let Some(text) = text.map(plain::text) else { return Content::Other(block.clone()) };
+    let Some(text) = text.map(plain::escape_hidden) else { return Content::Other(block.clone()) };
     if block.as_object().is_some_and(|members| members.len() == 2) {
         return Content::Text { text };
     }
@@ -74,18 +77,18 @@ fn block(block: &Value) -> Content {
     Content::Other(block)
 }
 
-fn reason(content: &[Content], structured: Option<&Value>) -> String {
+fn failure_message(content: &[Content], structured: Option<&Value>) -> String {
     let mut texts = Vec::new();
     for block in content {
         match block {
             Content::Text { text } => texts.push(text.clone()),
-            Content::Other(block) => texts.extend(block["text"].as_str().map(plain::text)),
+            Content::Other(block) => texts.extend(block["text"].as_str().map(plain::escape_hidden)),
             Content::Image(_) | Content::Audio(_) | Content::Resource { .. } => {}
         }
     }
     match structured {
         _ if !texts.is_empty() => texts.join("\n"),
-        Some(structured) => plain::json(structured),
+        Some(structured) => plain::plain_json_of(structured),
         None => "the tool failed and did not say why".to_owned(),
     }
 }

@@ -1,14 +1,14 @@
 //! Reports arguments that the schema does not declare, which are most likely misspelt.
 
-use model::names_others;
+use model::has_indirect_properties;
 use serde_json::{Map, Value};
 
-use super::{Others, PROBLEMS, Problem};
+use super::{InvalidArgument, MAX_PROBLEMS, UndeclaredArguments};
 
 /// Whether arguments that `properties` does not declare are rejected.
-pub(super) fn is_closed(schema: &Value, others: Others) -> bool {
+pub(super) fn rejects_undeclared(schema: &Value, others: UndeclaredArguments) -> bool {
     match schema.get("additionalProperties") {
-        None => others == Others::Refused && !names_others(schema),
+        None => others == UndeclaredArguments::Rejected && !has_indirect_properties(schema),
         Some(additional) => {
             *additional == Value::Bool(false) && schema.get("patternProperties").is_none()
         }
@@ -16,25 +16,31 @@ pub(super) fn is_closed(schema: &Value, others: Others) -> bool {
 }
 
 /// The problems of undeclared arguments by a closed schema.
-pub(super) fn unknown(schema: &Value, arguments: &Map<String, Value>) -> Vec<Problem> {
+pub(super) fn undeclared_problems(
+    schema: &Value,
+    arguments: &Map<String, Value>,
+) -> Vec<InvalidArgument> {
     let none = Map::new();
     let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     let unknown = arguments.keys().filter(|name| !known.contains_key(*name));
     // Limited, because only some are reported and the search for the nearest name takes time.
-    unknown.take(PROBLEMS).map(|name| Problem::new("", &message(name, known))).collect()
+    unknown
+        .take(MAX_PROBLEMS)
+        .map(|name| InvalidArgument::new("", &undeclared_message(name, known)))
+        .collect()
 }
 
-fn message(name: &str, known: &Map<String, Value>) -> String {
+fn undeclared_message(name: &str, known: &Map<String, Value>) -> String {
     let short: String = name.chars().take(64).collect();
-    let nearest = known.keys().min_by_key(|known| distance(name, known));
-    match nearest.filter(|known| distance(name, known) <= 1 + known.len() / 4) {
+    let nearest = known.keys().min_by_key(|known| edit_distance(name, known));
+    match nearest.filter(|known| edit_distance(name, known) <= 1 + known.len() / 4) {
         Some(known) => format!("there is no argument `{short}`; did you mean `{known}`?"),
         None => format!("there is no argument `{short}`"),
     }
 }
 
 /// The Levenshtein distance of two names, ignoring case; `usize::MAX` for long names, where it would take too long.
-pub fn distance(a: &str, b: &str) -> usize {
+pub fn edit_distance(a: &str, b: &str) -> usize {
     if 64 < a.len() || 64 < b.len() {
         return usize::MAX;
     }

@@ -7,52 +7,53 @@ use std::ptr;
 
 use serde_json::Value;
 
-use super::visits::{children, has_own_name, target};
+use super::visits::{children, has_own_id, reference_target};
 
 /// The maximum number of expanded schemas.
-const MOST: u64 = 10_000;
+const MAX_EXPANDED_SCHEMAS: u64 = 10_000;
 /// The maximum recursion depth.
-const DEPTH: usize = 300;
-const KEYWORDS: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
+const MAX_EXPANSION_DEPTH: usize = 300;
+const UNEVALUATED_KEYWORDS: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
 
-pub(super) fn is_costly(schema: &Value) -> bool {
-    MOST < Count { root: schema, known: HashMap::new(), depth: 0 }.everywhere(schema)
+pub(super) fn has_costly_unevaluated(schema: &Value) -> bool {
+    MAX_EXPANDED_SCHEMAS
+        < ExpansionCount { root: schema, known: HashMap::new(), depth: 0 }.count_all(schema)
 }
 
-pub(super) fn remove(schema: &mut Value) {
+pub(super) fn remove_unevaluated(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            KEYWORDS.iter().for_each(|keyword| drop(members.shift_remove(*keyword)));
-            members.values_mut().for_each(remove);
+            UNEVALUATED_KEYWORDS.iter().for_each(|keyword| drop(members.shift_remove(*keyword)));
+            members.values_mut().for_each(remove_unevaluated);
         }
-        Value::Array(items) => items.iter_mut().for_each(remove),
+        Value::Array(items) => items.iter_mut().for_each(remove_unevaluated),
         _ => {}
     }
 }
 
-struct Count<'a> {
+struct ExpansionCount<'a> {
     root: &'a Value,
     known: HashMap<*const Value, u64>,
     depth: usize,
 }
 
-impl<'a> Count<'a> {
+impl<'a> ExpansionCount<'a> {
     /// The number of schemas that all these keywords expand to.
-    fn everywhere(&mut self, schema: &'a Value) -> u64 {
-        let below = children(schema).map(|child| self.everywhere(child));
+    fn count_all(&mut self, schema: &'a Value) -> u64 {
+        let below = children(schema).map(|child| self.count_all(child));
         let below = below.fold(0, u64::saturating_add);
-        let is_one = KEYWORDS.iter().any(|keyword| schema.get(keyword).is_some());
-        if is_one { below.saturating_add(self.about_the_same(schema)) } else { below }
+        let is_one = UNEVALUATED_KEYWORDS.iter().any(|keyword| schema.get(keyword).is_some());
+        if is_one { below.saturating_add(self.count_in_place(schema)) } else { below }
     }
 
     /// The number of schemas that apply to the same value, each counted once per path to it.
-    fn about_the_same(&mut self, schema: &'a Value) -> u64 {
+    fn count_in_place(&mut self, schema: &'a Value) -> u64 {
         let Some(keywords) = schema.as_object() else { return 1 };
         if let Some(known) = self.known.get(&ptr::from_ref(schema)) {
             return *known;
         }
-        let is_elsewhere = has_own_name(schema) && !ptr::eq(schema, self.root);
-        if is_elsewhere || DEPTH < self.depth {
+        let is_elsewhere = has_own_id(schema) && !ptr::eq(schema, self.root);
+        if is_elsewhere || MAX_EXPANSION_DEPTH < self.depth {
             return u64::MAX;
         }
         // Holds until the count is known: a circular schema is infinite.
@@ -61,14 +62,14 @@ impl<'a> Count<'a> {
         let mut total: u64 = 1;
         for (keyword, value) in keywords {
             let more = match keyword.as_str() {
-                "$ref" => match target(self.root, value) {
-                    Some(target) => self.about_the_same(target),
+                "$ref" => match reference_target(self.root, value) {
+                    Some(target) => self.count_in_place(target),
                     None => u64::MAX,
                 },
                 "$dynamicRef" | "$recursiveRef" => u64::MAX,
-                "not" | "if" | "then" | "else" => self.about_the_same(value),
+                "not" | "if" | "then" | "else" => self.count_in_place(value),
                 "allOf" | "anyOf" | "oneOf" | "dependentSchemas" => children(value)
-                    .map(|schema| self.about_the_same(schema))
+                    .map(|schema| self.count_in_place(schema))
                     .fold(0, u64::saturating_add),
                 _ => 0,
             };
@@ -98,23 +99,26 @@ mod tests {
 
     #[test]
     fn cheap_keywords_stay_and_exploding_ones_are_removed() {
-        assert!(!is_costly(&ladder(4)));
+        assert!(!has_costly_unevaluated(&ladder(4)));
         for costly in [
             ladder(25),
             json!({"$ref": "#", "unevaluatedProperties": false}),
             json!({"$dynamicRef": "#a", "unevaluatedItems": false}),
         ] {
-            assert!(is_costly(&costly));
+            assert!(has_costly_unevaluated(&costly));
             let mut left = costly;
-            remove(&mut left);
+            remove_unevaluated(&mut left);
             assert!(!left.to_string().contains("unevaluated"), "{left}");
         }
-        assert!(!is_costly(&json!({"allOf": [{"$ref": "#"}]})));
+        assert!(!has_costly_unevaluated(&json!({"allOf": [{"$ref": "#"}]})));
     }
 
     #[test]
     fn a_schema_that_explodes_is_still_compiled() {
-        let arguments = super::super::Arguments::compile(&ladder(25), super::super::Others::Sent);
+        let arguments = super::super::ArgumentValidator::compile(
+            &ladder(25),
+            super::super::UndeclaredArguments::Sent,
+        );
         assert!(arguments.check(&serde_json::Map::new()).is_ok());
     }
 }

@@ -2,93 +2,112 @@
 
 use serde_json::{Map, Value};
 
-use super::patterns::Patterns;
-use super::visits::NAMES;
+use super::patterns::PatternBudget;
+use super::visits::ID_KEYWORDS;
 
 /// Keywords that hold schemas under arbitrary names.
-const SCHEMAS: [&str; 5] =
+const SCHEMA_MAP_KEYWORDS: [&str; 5] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "properties"];
 /// Keywords that hold values and no schemas.
-const VALUES: [&str; 5] = ["const", "default", "enum", "example", "examples"];
-const REFERENCES: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$ref"];
+const VALUE_KEYWORDS: [&str; 5] = ["const", "default", "enum", "example", "examples"];
+const REFERENCE_KEYWORDS: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$ref"];
 /// The keyword that names the dialect of a schema; it counts only at the root.
-const RULES: &str = "$schema";
+const DIALECT_KEYWORD: &str = "$schema";
 
 /// The usable parts of a schema, and facts about the rest.
-pub(super) struct Usable {
+pub(super) struct UsableSchema {
     pub(super) schema: Value,
-    pub(super) patterns: Patterns,
+    pub(super) patterns: PatternBudget,
     /// Whether no pattern was removed.
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
     /// Whether there are references below a removed id; they would resolve differently now.
-    pub(super) is_bundled: bool,
+    pub(super) has_relocated_references: bool,
 }
 
 /// Removes unusable patterns, and ids and dialects of subschemas.
-pub(super) fn usable(schema: &Value, patterns: Patterns) -> Usable {
-    let rules = schema.get(RULES).and_then(Value::as_str).unwrap_or_default();
-    let names = if rules.contains("draft-04") { &NAMES[..] } else { &NAMES[..1] };
-    let mut walk = Walk { names, patterns, is_whole: true, is_bundled: false };
+pub(super) fn usable_schema(schema: &Value, patterns: PatternBudget) -> UsableSchema {
+    let rules = schema.get(DIALECT_KEYWORD).and_then(Value::as_str).unwrap_or_default();
+    let names = if rules.contains("draft-04") { &ID_KEYWORDS[..] } else { &ID_KEYWORDS[..1] };
+    let mut walk = SchemaFilter {
+        id_keywords: names,
+        patterns,
+        is_complete: true,
+        has_relocated_references: false,
+    };
     let left = match schema {
         Value::Object(members) => {
-            let of_top = members.iter().filter(|(name, value)| is_said_at_top(name, value));
+            let of_top = members.iter().filter(|(name, value)| is_root_keyword(name, value));
             let of_top: Vec<_> = of_top.map(|(name, it)| (name.clone(), it.clone())).collect();
-            let mut kept = walk.members(members, false);
+            let mut kept = walk.filter_keywords(members, false);
             kept.extend(of_top);
             kept.into()
         }
         other => other.clone(),
     };
-    let Walk { patterns, is_whole, is_bundled, .. } = walk;
-    Usable { schema: left, patterns, is_whole, is_bundled }
+    let SchemaFilter {
+        patterns, is_complete: is_whole, has_relocated_references: is_bundled, ..
+    } = walk;
+    UsableSchema {
+        schema: left,
+        patterns,
+        is_complete: is_whole,
+        has_relocated_references: is_bundled,
+    }
 }
 
-struct Walk {
+struct SchemaFilter {
     /// The id keywords of the schema's dialect.
-    names: &'static [&'static str],
-    patterns: Patterns,
-    is_whole: bool,
-    is_bundled: bool,
+    id_keywords: &'static [&'static str],
+    patterns: PatternBudget,
+    is_complete: bool,
+    has_relocated_references: bool,
 }
 
-fn is_said_at_top(keyword: &str, value: &Value) -> bool {
-    (keyword == RULES || NAMES.contains(&keyword)) && value.is_string()
+fn is_root_keyword(keyword: &str, value: &Value) -> bool {
+    (keyword == DIALECT_KEYWORD || ID_KEYWORDS.contains(&keyword)) && value.is_string()
 }
 
-impl Walk {
-    fn part(&mut self, schema: &Value, is_named: bool) -> Value {
+impl SchemaFilter {
+    fn filter_schema(&mut self, schema: &Value, is_named: bool) -> Value {
         match schema {
             Value::Object(members) => {
-                let names = self.names.iter().filter_map(|name| members.get(*name)?.as_str());
+                let names = self.id_keywords.iter().filter_map(|name| members.get(*name)?.as_str());
                 // An id that is only a fragment does not change the base of references.
                 let is_named = is_named || names.into_iter().any(|name| !name.starts_with('#'));
-                Value::Object(self.members(members, is_named))
+                Value::Object(self.filter_keywords(members, is_named))
             }
-            Value::Array(items) => items.iter().map(|item| self.part(item, is_named)).collect(),
+            Value::Array(items) => {
+                items.iter().map(|item| self.filter_schema(item, is_named)).collect()
+            }
             other => other.clone(),
         }
     }
 
-    fn members(&mut self, members: &Map<String, Value>, is_named: bool) -> Map<String, Value> {
+    fn filter_keywords(
+        &mut self,
+        members: &Map<String, Value>,
+        is_named: bool,
+    ) -> Map<String, Value> {
         let mut kept = Map::new();
         let mut lost_names = false;
         for (name, value) in members {
             let left = match (name.as_str(), value) {
-                ("pattern", Value::String(pattern)) if !self.is_usable(pattern) => continue,
+                ("pattern", Value::String(pattern)) if !self.accept_pattern(pattern) => continue,
                 ("patternProperties", Value::Object(patterns)) => {
-                    let usable = patterns.iter().filter(|(pattern, _)| self.is_usable(pattern));
+                    let usable =
+                        patterns.iter().filter(|(pattern, _)| self.accept_pattern(pattern));
                     let usable: Vec<_> = usable.collect();
                     lost_names |= usable.len() < patterns.len();
-                    self.named(usable, is_named)
+                    self.filter_named_schemas(usable, is_named)
                 }
-                (name, Value::Object(schemas)) if SCHEMAS.contains(&name) => {
-                    self.named(schemas, is_named)
+                (name, Value::Object(schemas)) if SCHEMA_MAP_KEYWORDS.contains(&name) => {
+                    self.filter_named_schemas(schemas, is_named)
                 }
-                (name, value) if VALUES.contains(&name) => value.clone(),
-                (name, value) if is_said_at_top(name, value) => continue,
+                (name, value) if VALUE_KEYWORDS.contains(&name) => value.clone(),
+                (name, value) if is_root_keyword(name, value) => continue,
                 (name, value) => {
-                    self.is_bundled |= is_named && REFERENCES.contains(&name);
-                    self.part(value, is_named)
+                    self.has_relocated_references |= is_named && REFERENCE_KEYWORDS.contains(&name);
+                    self.filter_schema(value, is_named)
                 }
             };
             kept.insert(name.clone(), left);
@@ -100,18 +119,18 @@ impl Walk {
         kept
     }
 
-    fn named<'a>(
+    fn filter_named_schemas<'a>(
         &mut self,
         schemas: impl IntoIterator<Item = (&'a String, &'a Value)>,
         is_named: bool,
     ) -> Value {
         let schemas = schemas.into_iter();
-        schemas.map(|(name, schema)| (name.clone(), self.part(schema, is_named))).collect()
+        schemas.map(|(name, schema)| (name.clone(), self.filter_schema(schema, is_named))).collect()
     }
 
-    fn is_usable(&mut self, pattern: &str) -> bool {
-        let is_usable = self.patterns.take(pattern);
-        self.is_whole &= is_usable;
+    fn accept_pattern(&mut self, pattern: &str) -> bool {
+        let is_usable = self.patterns.accept(pattern);
+        self.is_complete &= is_usable;
         is_usable
     }
 }
@@ -123,13 +142,13 @@ mod tests {
     use super::*;
 
     fn left_of(schema: &Value) -> Value {
-        usable(schema, Patterns::default()).schema
+        usable_schema(schema, PatternBudget::default()).schema
     }
 
     #[test]
     fn properties_may_have_the_names_of_keywords() {
-        for names in SCHEMAS {
-            for name in VALUES {
+        for names in SCHEMA_MAP_KEYWORDS {
+            for name in VALUE_KEYWORDS {
                 let schema = |below: Value| json!({names: {name: below}});
                 let given = schema(json!({"pattern": "(?!x)a", "minLength": 1}));
                 assert_eq!(left_of(&given), schema(json!({"minLength": 1})), "{names} {name}");
@@ -157,13 +176,21 @@ mod tests {
             ("#a", json!({"$ref": "#/$defs/a"}), false),
         ] {
             let part = json!({"$id": name, "items": inner});
-            let told = usable(&json!({"items": part}), Patterns::default());
-            assert_eq!((told.is_bundled, told.is_whole), (expected, true), "{part}");
+            let told = usable_schema(&json!({"items": part}), PatternBudget::default());
+            assert_eq!(
+                (told.has_relocated_references, told.is_complete),
+                (expected, true),
+                "{part}"
+            );
         }
         let part = json!({"id": "a", "items": {"$ref": "#"}});
         for (rules, expected) in [("http://json-schema.org/draft-04/schema#", true), ("", false)] {
             let schema = json!({"$schema": rules, "items": part});
-            assert_eq!(usable(&schema, Patterns::default()).is_bundled, expected, "{rules}");
+            assert_eq!(
+                usable_schema(&schema, PatternBudget::default()).has_relocated_references,
+                expected,
+                "{rules}"
+            );
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use url::Url;
 
-use super::Reply;
-use crate::template::within_origin;
+use super::UpstreamReply;
+use crate::template::resolve_within_origin;
 
 /// The maximum number of redirects of one poll.
-const MOST: u32 = 3;
+const MAX_REDIRECTS: u32 = 3;
 
 /// The target of a redirected status request.
-pub(super) struct Elsewhere {
+pub(super) struct StatusRedirect {
     pub(super) url: Url,
     /// Whether the target is the result; an API redirects there only after the job has finished.
     pub(super) is_result: bool,
     times: u32,
 }
 
-impl Elsewhere {
+impl StatusRedirect {
     /// The redirect target for the next status request, if the redirect is followed; `before` is the previous redirect.
-    pub(super) fn after(reply: &Reply, before: Option<&Self>) -> Option<Self> {
+    pub(super) fn from_reply(reply: &UpstreamReply, before: Option<&Self>) -> Option<Self> {
         let is_result = match reply.outcome.upstream_status? {
             302 | 303 => true,
             // These statuses redirect to the same resource.
@@ -26,7 +26,7 @@ impl Elsewhere {
             _ => return None,
         };
         let times = before.map_or(0, |it| it.times) + 1;
-        let url = within_origin(reply.url.as_ref()?, reply.location()?).ok()?;
-        (times <= MOST).then_some(Self { url, is_result, times })
+        let url = resolve_within_origin(reply.url.as_ref()?, reply.location()?).ok()?;
+        (times <= MAX_REDIRECTS).then_some(Self { url, is_result, times })
     }
 }

@@ -3,20 +3,20 @@
 
 use std::fmt;
 
-use model::steps;
+use model::path_steps;
 use serde_json::Value;
 
-pub(super) struct Path {
+pub(super) struct ResponsePath {
     text: Box<str>,
     steps: Vec<Box<str>>,
 }
 
-impl Path {
-    pub(super) fn read(text: &str) -> Self {
-        Self { text: text.into(), steps: steps(text) }
+impl ResponsePath {
+    pub(super) fn parse(text: &str) -> Self {
+        Self { text: text.into(), steps: path_steps(text) }
     }
 
-    pub(super) fn find<'a>(&self, answer: &'a Value) -> Option<&'a Value> {
+    pub(super) fn find_value<'a>(&self, answer: &'a Value) -> Option<&'a Value> {
         self.steps.iter().try_fold(answer, |value, step| match value {
             Value::Array(items) => items.get(step.parse::<usize>().ok()?),
             _ => value.get(&**step),
@@ -24,7 +24,7 @@ impl Path {
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for ResponsePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

@@ -17,61 +17,61 @@ use super::Credentials;
 use crate::template::{cookie_encoded, percent_encoded};
 
 /// The replacement for a credential.
-const MASKED: &str = "***";
+const MASK_TEXT: &str = "***";
 /// The minimum length of a secret that is masked in results, in bytes; shorter ones would match too much.
-const SHORTEST: usize = 8;
+const MIN_MASKED_BYTES: usize = 8;
 
 /// Searches for the credentials of one call in every form in which an upstream is likely to repeat them.
 #[derive(Default)]
-pub struct Mask {
+pub struct CredentialMask {
     /// The longest first, because one form may be part of another.
     forms: Vec<Finder<'static>>,
 }
 
-impl Mask {
+impl CredentialMask {
     /// A mask for these secrets, except very short ones.
-    pub fn of<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
+    pub fn from_secrets<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
         let secrets = secrets.into_iter().map(SecretString::expose_secret);
-        let forms = forms(secrets.filter(|secret| SHORTEST <= secret.len()));
+        let forms = secret_forms(secrets.filter(|secret| MIN_MASKED_BYTES <= secret.len()));
         Self { forms: forms.iter().map(|form| Finder::new(form).into_owned()).collect() }
     }
 
     /// Whether JSON may contain a secret: it occurs in the bytes, or there is an escape, which could hide it.
-    pub(crate) fn may_be_in_json(&self, bytes: &[u8]) -> bool {
-        !self.forms.is_empty() && (memchr(b'\\', bytes).is_some() || self.is_in(bytes))
+    pub(crate) fn may_occur_in_json(&self, bytes: &[u8]) -> bool {
+        !self.forms.is_empty() && (memchr(b'\\', bytes).is_some() || self.occurs_in(bytes))
     }
 
     /// Masks a text.
-    pub fn text(&self, text: &mut String) {
-        if let Cow::Owned(masked) = self.bytes(text.as_bytes()) {
+    pub fn mask_text(&self, text: &mut String) {
+        if let Cow::Owned(masked) = self.mask_bytes(text.as_bytes()) {
             *text = String::from_utf8_lossy(&masked).into_owned();
         }
     }
 
     /// Masks a value, including names and numbers.
-    pub fn json(&self, value: &mut Value) {
+    pub fn mask_json(&self, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) => {}
             Value::Number(number) => {
-                if self.is_in(number.to_string().as_bytes()) {
-                    *value = Value::from(MASKED);
+                if self.occurs_in(number.to_string().as_bytes()) {
+                    *value = Value::from(MASK_TEXT);
                 }
             }
-            Value::String(text) => self.text(text),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.json(value)),
-            Value::Object(members) => self.members(members),
+            Value::String(text) => self.mask_text(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.mask_json(value)),
+            Value::Object(members) => self.mask_fields(members),
         }
     }
 
     /// Masks the fields of an object.
-    pub fn members(&self, members: &mut Map<String, Value>) {
+    pub fn mask_fields(&self, members: &mut Map<String, Value>) {
         if self.forms.is_empty() {
             return;
         }
-        members.values_mut().for_each(|value| self.json(value));
-        if members.keys().any(|name| self.is_in(name.as_bytes())) {
+        members.values_mut().for_each(|value| self.mask_json(value));
+        if members.keys().any(|name| self.occurs_in(name.as_bytes())) {
             let named = std::mem::take(members).into_iter().map(|(mut name, value)| {
-                self.text(&mut name);
+                self.mask_text(&mut name);
                 (name, value)
             });
             *members = named.collect();
@@ -79,27 +79,27 @@ impl Mask {
     }
 
     /// Masks bytes.
-    pub(crate) fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(crate) fn mask_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut masked = Cow::Borrowed(bytes);
         for form in &self.forms {
             if form.find(&masked).is_some() {
-                masked = Cow::Owned(replaced(&masked, form.needle()));
+                masked = Cow::Owned(replace_form(&masked, form.needle()));
             }
         }
         masked
     }
 
     /// Whether bytes contain a secret.
-    pub fn is_in(&self, bytes: &[u8]) -> bool {
+    pub fn occurs_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| form.find(bytes).is_some())
     }
 }
 
-fn replaced(bytes: &[u8], form: &[u8]) -> Vec<u8> {
+fn replace_form(bytes: &[u8], form: &[u8]) -> Vec<u8> {
     let (mut masked, mut rest) = (Vec::with_capacity(bytes.len()), 0);
     for place in find_iter(bytes, form) {
         masked.extend(bytes.get(rest..place).into_iter().flatten());
-        masked.extend(MASKED.as_bytes());
+        masked.extend(MASK_TEXT.as_bytes());
         rest = place + form.len();
     }
     masked.extend(bytes.get(rest..).into_iter().flatten());
@@ -109,33 +109,33 @@ fn replaced(bytes: &[u8], form: &[u8]) -> Vec<u8> {
 /// Masks credentials in a text of an upstream, as sent or as JSON escapes them. The text must be complete: the start of
 /// a truncated secret would remain.
 pub fn without_credentials(text: &str, credentials: &Credentials) -> String {
-    masked(text, credentials).into_owned()
+    mask_credentials(text, credentials).into_owned()
 }
 
 /// Masks credentials; copies the text only if it contains one, because it may be long.
-pub(crate) fn masked<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
-    let forms = forms(credentials.values().map(SecretString::expose_secret));
+pub(crate) fn mask_credentials<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
+    let forms = secret_forms(credentials.values().map(SecretString::expose_secret));
     forms.iter().fold(Cow::Borrowed(text), |text, form| match text.contains(form) {
-        true => Cow::Owned(text.replace(form, MASKED)),
+        true => Cow::Owned(text.replace(form, MASK_TEXT)),
         false => text,
     })
 }
 
 /// Masks a truncated text and drops its end, which may be the start of a secret. Returns an empty text if there is an
 /// escape, as in truncated JSON: it could hide a secret.
-pub(crate) fn masked_of_cut_off<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
-    let forms = forms(credentials.values().map(SecretString::expose_secret));
+pub(crate) fn mask_truncated<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
+    let forms = secret_forms(credentials.values().map(SecretString::expose_secret));
     let Some(longest) = forms.first() else { return Cow::Borrowed(text) };
     if text.contains('\\') {
         return Cow::Borrowed("");
     }
-    let mut masked = masked(text, credentials).into_owned();
+    let mut masked = mask_credentials(text, credentials).into_owned();
     masked.truncate(masked.floor_char_boundary(masked.len().saturating_sub(longest.len())));
     Cow::Owned(masked)
 }
 
 /// The distinct forms of secrets, the longest first. For most secrets, several encodings are identical.
-fn forms<'a>(secrets: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn secret_forms<'a>(secrets: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut forms: Vec<String> = Vec::new();
     for secret in secrets.filter(|secret| !secret.is_empty()) {
         forms.extend([secret.to_owned(), percent_encoded(secret), cookie_encoded(secret)]);
@@ -159,9 +159,9 @@ mod tests {
 
     const SECRET: &str = "s3cret/of+ours=";
 
-    fn mask(secrets: &[&str]) -> Mask {
+    fn mask(secrets: &[&str]) -> CredentialMask {
         let secrets: Vec<SecretString> = secrets.iter().map(|it| (*it).into()).collect();
-        Mask::of(&secrets)
+        CredentialMask::from_secrets(&secrets)
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let base64 = BASE64_STANDARD.encode(SECRET);
         let mut value = json!({"a": [SECRET, {"b": format!("Basic {base64}!")}], SECRET: 1,
             "encoded": percent_encoded(SECRET), "twice": format!("{SECRET}{SECRET}"), "n": 12345678.5});
-        mask(&[SECRET, "12345678"]).json(&mut value);
+        mask(&[SECRET, "12345678"]).mask_json(&mut value);
         let expected = json!({"a": ["***", {"b": "Basic ***!"}], "encoded": "***",
             "twice": "******", "n": "***", "***": 1});
         assert_eq!(value, expected);
@@ -179,9 +179,9 @@ mod tests {
     fn a_value_without_a_secret_is_unchanged() {
         let value = json!({"a": ["s3cret", 7, null, true], "of ours": {"text": "…"}});
         let mut masked = value.clone();
-        mask(&[SECRET]).json(&mut masked);
+        mask(&[SECRET]).mask_json(&mut masked);
         assert_eq!(masked, value);
-        assert!(matches!(mask(&[SECRET]).bytes(b"nothing"), Cow::Borrowed(b"nothing")));
+        assert!(matches!(mask(&[SECRET]).mask_bytes(b"nothing"), Cow::Borrowed(b"nothing")));
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let cases = [("", "a 12345678"), ("1234567", "a 12345678"), ("12345678", "a ***")];
         for (secret, expected) in cases {
             let mut text = "a 12345678".to_owned();
-            mask(&[secret]).text(&mut text);
+            mask(&[secret]).mask_text(&mut text);
             assert_eq!(text, expected);
         }
     }
@@ -202,9 +202,9 @@ mod tests {
             (r#"{"a": "secret\/of-ours"}"#, true),
             (r#"{"a": "secret of ours"}"#, false),
         ] {
-            assert_eq!(mask.may_be_in_json(json.as_bytes()), may, "{json}");
+            assert_eq!(mask.may_occur_in_json(json.as_bytes()), may, "{json}");
         }
-        assert!(!Mask::default().may_be_in_json(br#""\n""#));
+        assert!(!CredentialMask::default().may_occur_in_json(br#""\n""#));
     }
 
     proptest! {
@@ -213,10 +213,10 @@ mod tests {
             secret in "[ -)+-~]{8,20}", before in "[ -~]{0,9}", after in "[ -~]{0,9}"
         ) {
             let mask = mask(&[&secret]);
-            for form in forms([&*secret].into_iter()) {
+            for form in secret_forms([&*secret].into_iter()) {
                 let mut text = format!("{before}{form}{after}");
-                mask.text(&mut text);
-                prop_assert!(!mask.is_in(text.as_bytes()), "{text}");
+                mask.mask_text(&mut text);
+                prop_assert!(!mask.occurs_in(text.as_bytes()), "{text}");
             }
         }
     }

@@ -31,17 +31,17 @@ fn schemes() -> Value {
 }
 
 /// Alternatives, each with the schemes of these names.
-fn security(alternatives: &[&[&str]]) -> Security {
+fn security(alternatives: &[&[&str]]) -> SecurityRequirements {
     let all = schemes();
     let alternative = |names: &&[&str]| -> Value {
         names.iter().map(|name| ((*name).to_owned(), all[name].clone())).collect()
     };
     let list: Vec<Value> = alternatives.iter().map(alternative).collect();
-    Security::parse(Some(&RawJson::of(&list).unwrap())).unwrap()
+    SecurityRequirements::parse(Some(&RawJson::serialize_value(&list).unwrap())).unwrap()
 }
 
-fn request() -> Request {
-    Request {
+fn request() -> RenderedRequest {
+    RenderedRequest {
         method: "GET".to_owned(),
         url: "https://api.test/a?x=1|2".parse().unwrap(),
         headers: vec![
@@ -101,7 +101,10 @@ fn an_operation_without_security_gets_no_credentials() {
     assert_eq!(applied(&[]), nothing);
     assert_eq!(applied(&[&["no"], &[]]), nothing);
     let mut sent = request();
-    assert_eq!(Security::parse(None).unwrap().apply(&credentials(), &mut sent), Ok(true));
+    assert_eq!(
+        SecurityRequirements::parse(None).unwrap().apply(&credentials(), &mut sent),
+        Ok(true)
+    );
     assert_eq!(sent, request());
 }
 
@@ -140,7 +143,7 @@ fn a_credential_with_invalid_characters_is_rejected_and_not_repeated() {
     for scheme in ["hk", "be"] {
         let bad = [(scheme.to_owned(), "hunter2\r\nX-Evil: 1".into())].into();
         let error = security(&[&[scheme]]).apply(&bad, &mut request()).unwrap_err();
-        assert_eq!(error, CredentialError::Value { scheme: scheme.to_owned() });
+        assert_eq!(error, CredentialError::InvalidValue { scheme: scheme.to_owned() });
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
 }
@@ -149,7 +152,11 @@ fn a_credential_with_invalid_characters_is_rejected_and_not_repeated() {
 fn unreadable_security_requirements_are_an_error() {
     for text in ["7", r#"[{"a": 1}]"#, r#"[{"a": {"type": "apiKey"}}]"#] {
         let raw = RawJson::parse(text).unwrap();
-        assert_eq!(Security::parse(Some(&raw)), Err(CredentialError::Unreadable), "{text}");
+        assert_eq!(
+            SecurityRequirements::parse(Some(&raw)),
+            Err(CredentialError::Unreadable),
+            "{text}"
+        );
     }
 }
 
@@ -167,10 +174,11 @@ fn a_repeated_credential_is_masked_in_every_form() {
 
 #[test]
 fn passwords_and_client_secrets_are_masked_too() {
-    let own = Some(Own::basic("me", &"pass-alone".into()));
-    let given = Given { own, proof: Some("client-secret".into()), ..Given::default() };
-    let mut hidden = given.hidden();
-    hidden.extend(security(&[&["ba", "be"]]).passwords(&credentials()));
+    let own = Some(SourceCredential::basic("me", &"pass-alone".into()));
+    let given =
+        CallCredentials { own, proof: Some("client-secret".into()), ..CallCredentials::default() };
+    let mut hidden = given.secrets_to_mask();
+    hidden.extend(security(&[&["ba", "be"]]).basic_passwords(&credentials()));
     let hidden: Vec<&str> = hidden.values().map(SecretString::expose_secret).collect();
     for secret in ["me:pass-alone", "pass-alone", "client-secret", "p:w"] {
         assert!(hidden.contains(&secret), "{secret}");
@@ -180,8 +188,11 @@ fn passwords_and_client_secrets_are_masked_too() {
 #[test]
 fn passed_on_headers_go_only_to_the_credential_origin_and_traces_everywhere() {
     let header = |name: &str| vec![(name.to_owned(), "v".to_owned())];
-    let given =
-        Given { headers: header("x-tenant"), trace: header("traceparent"), ..Given::default() };
+    let given = CallCredentials {
+        headers: header("x-tenant"),
+        trace: header("traceparent"),
+        ..CallCredentials::default()
+    };
     let home: Url = "https://a.example/v1".parse().unwrap();
     let names = |url: &str, origin: Option<&Origin>| -> Vec<&str> {
         let url: Url = url.parse().unwrap();

@@ -4,67 +4,69 @@
 //! that was executed before its response got lost is a 404 the second time, and a PUT may overwrite a change made in
 //! between. They are therefore repeated only if the first attempt was certainly not executed.
 
-use upstream::http::{self, Answer, HttpError};
+use upstream::http::{self, HttpError, UpstreamResponse};
 
-use crate::Request;
+use crate::RenderedRequest;
 
 /// Headers with an idempotency key. A retry sends the same key.
-const KEYS: [&str; 2] = ["idempotency-key", "x-idempotency-key"];
+const IDEMPOTENCY_HEADERS: [&str; 2] = ["idempotency-key", "x-idempotency-key"];
 
 /// The possible effect of sending a request again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
+pub enum RetrySafety {
     /// The same failure is expected.
-    InVain,
+    Useless,
     /// The request may be executed twice.
-    Twice,
+    MayExecuteTwice,
     /// The first attempt was not executed, so the request is executed once.
-    Once,
+    NotExecuted,
 }
 
-impl Again {
-    pub(super) fn after(error: &HttpError) -> Self {
+impl RetrySafety {
+    pub(super) fn after_error(error: &HttpError) -> Self {
         match error {
-            HttpError::Connect { .. } => Self::Once,
-            HttpError::Broken { .. } | HttpError::Stalled { .. } => Self::Twice,
+            HttpError::Connect { .. } => Self::NotExecuted,
+            HttpError::ResponseLost { .. } | HttpError::Stalled { .. } => Self::MayExecuteTwice,
             // Do not send more to a slow or overloaded upstream; the other errors would recur.
             HttpError::Timeout { .. }
-            | HttpError::Crowded { .. }
-            | HttpError::Lengthy { .. }
-            | HttpError::Refused(_)
-            | HttpError::Proxy
+            | HttpError::QueuedTooLong { .. }
+            | HttpError::TooLongToRead { .. }
+            | HttpError::EgressDenied(_)
+            | HttpError::InvalidProxy
             | HttpError::TooLarge { .. }
-            | HttpError::Encoded
+            | HttpError::UnsupportedEncoding
             | HttpError::Redirected { .. }
-            | HttpError::TooManyRedirects { .. } => Self::InVain,
+            | HttpError::TooManyRedirects { .. } => Self::Useless,
         }
     }
 
     /// Classifies a response status. An overloaded upstream states in `Retry-After` when to retry.
     pub(super) fn after_status(status: u16, retry_after: Option<u64>) -> Self {
         match status {
-            502 | 504 => Self::Twice,
+            502 | 504 => Self::MayExecuteTwice,
             // Only the upstream itself sends `Retry-After`; without it, a proxy may have forwarded the request.
-            503 | 429 if retry_after.is_some() => Self::Once,
-            503 => Self::Twice,
-            _ => Self::InVain,
+            503 | 429 if retry_after.is_some() => Self::NotExecuted,
+            503 => Self::MayExecuteTwice,
+            _ => Self::Useless,
         }
     }
 
     /// Whether the request may be sent again after this result (RFC 9110, section 9.2).
-    pub fn does_no_harm(self, request: &Request) -> bool {
-        let has_key = KEYS.iter().any(|name| request.header(name).is_some_and(|it| !it.is_empty()));
+    pub fn allows_retry(self, request: &RenderedRequest) -> bool {
+        let has_key = IDEMPOTENCY_HEADERS
+            .iter()
+            .any(|name| request.header(name).is_some_and(|it| !it.is_empty()));
         match (self, request.method.as_str()) {
-            (Self::InVain, _) => false,
-            (Self::Twice | Self::Once, "GET" | "HEAD" | "OPTIONS") => true,
-            (Self::Once, "PUT" | "DELETE") => true,
-            (Self::Twice | Self::Once, _) => has_key,
+            (Self::Useless, _) => false,
+            (Self::MayExecuteTwice | Self::NotExecuted, "GET" | "HEAD" | "OPTIONS") => true,
+            (Self::NotExecuted, "PUT" | "DELETE") => true,
+            (Self::MayExecuteTwice | Self::NotExecuted, _) => has_key,
         }
     }
 }
 
 /// The seconds after which an overloaded upstream asks for a retry.
-pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
+pub(super) fn overload_retry_after(answer: &UpstreamResponse) -> Option<u64> {
     http::retry_after(&answer.headers).filter(|_| matches!(answer.status, 429 | 503))
 }
 
@@ -72,9 +74,9 @@ pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn request(method: &str, headers: &[(&str, &str)]) -> Request {
+    fn request(method: &str, headers: &[(&str, &str)]) -> RenderedRequest {
         let headers = headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        Request {
+        RenderedRequest {
             method: method.to_owned(),
             url: "https://pets.example/pets".parse().unwrap(),
             headers: headers.collect(),
@@ -85,8 +87,8 @@ mod tests {
     #[test]
     fn a_retry_depends_on_the_method_the_execution_and_an_idempotency_key() {
         let repeated = |method: &str| {
-            [Again::InVain, Again::Twice, Again::Once]
-                .map(|again| again.does_no_harm(&request(method, &[])))
+            [RetrySafety::Useless, RetrySafety::MayExecuteTwice, RetrySafety::NotExecuted]
+                .map(|again| again.allows_retry(&request(method, &[])))
         };
         for method in ["GET", "HEAD", "OPTIONS"] {
             assert_eq!(repeated(method), [false, true, true], "{method}");
@@ -99,16 +101,28 @@ mod tests {
         }
         for method in ["POST", "PATCH", "DELETE"] {
             let keyed = request(method, &[("Idempotency-Key", "k1")]);
-            assert!(Again::Twice.does_no_harm(&keyed) && !Again::InVain.does_no_harm(&keyed));
+            assert!(
+                RetrySafety::MayExecuteTwice.allows_retry(&keyed)
+                    && !RetrySafety::Useless.allows_retry(&keyed)
+            );
         }
-        assert!(!Again::Twice.does_no_harm(&request("POST", &[("idempotency-key", "")])));
+        assert!(
+            !RetrySafety::MayExecuteTwice
+                .allows_retry(&request("POST", &[("idempotency-key", "")]))
+        );
     }
 
     #[test]
     fn a_status_determines_the_retry_safety() {
-        let after = |status| Again::after_status(status, None);
-        assert_eq!([502, 503, 504].map(after), [Again::Twice; 3]);
-        assert_eq!([200, 400, 401, 404, 408, 425, 429, 500, 501].map(after), [Again::InVain; 9]);
-        assert_eq!([429, 503].map(|it| Again::after_status(it, Some(1))), [Again::Once; 2]);
+        let after = |status| RetrySafety::after_status(status, None);
+        assert_eq!([502, 503, 504].map(after), [RetrySafety::MayExecuteTwice; 3]);
+        assert_eq!(
+            [200, 400, 401, 404, 408, 425, 429, 500, 501].map(after),
+            [RetrySafety::Useless; 9]
+        );
+        assert_eq!(
+            [429, 503].map(|it| RetrySafety::after_status(it, Some(1))),
+            [RetrySafety::NotExecuted; 2]
+        );
     }
 }

@@ -2,34 +2,34 @@
 
 use jmespath::ast::Ast;
 
-use super::functions::{self, Takes};
+use super::functions::{self, FunctionSignature};
 use super::{InvalidProjection, LONGEST};
 
 /// The maximum nesting depth of expressions.
-const DEEPEST: usize = 100;
+const MAX_EXPRESSION_DEPTH: usize = 100;
 
-pub(super) fn read(text: &str) -> Result<Ast, InvalidProjection> {
+pub(super) fn parse_projection(text: &str) -> Result<Ast, InvalidProjection> {
     if LONGEST < text.len() {
         return Err(InvalidProjection::TooLong);
     }
     // Checked before parsing, because the parser is recursive.
     let opening = text.bytes().filter(|byte| b"([{!&*".contains(byte)).count();
-    if DEEPEST < opening {
+    if MAX_EXPRESSION_DEPTH < opening {
         return Err(InvalidProjection::TooDeep);
     }
     let ast = jmespath::parse(text).map_err(|error| InvalidProjection::Syntax {
         why: error.reason.to_string().trim().to_owned(),
         at: error.offset,
     })?;
-    check(&ast, 0)?;
+    check_expression(&ast, 0)?;
     Ok(ast)
 }
 
-fn check(ast: &Ast, depth: usize) -> Result<(), InvalidProjection> {
-    if DEEPEST < depth {
+fn check_expression(ast: &Ast, depth: usize) -> Result<(), InvalidProjection> {
+    if MAX_EXPRESSION_DEPTH < depth {
         return Err(InvalidProjection::TooDeep);
     }
-    let below = |ast: &Ast| check(ast, depth + 1);
+    let below = |ast: &Ast| check_expression(ast, depth + 1);
     match ast {
         Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Literal { .. } => {
             Ok(())
@@ -49,14 +49,16 @@ fn check(ast: &Ast, depth: usize) -> Result<(), InvalidProjection> {
         Ast::MultiHash { elements, .. } => elements.iter().try_for_each(|pair| below(&pair.value)),
         Ast::Function { name, args, .. } => {
             let wrong = || InvalidProjection::WrongArguments { name: name.clone() };
-            let takes = functions::takes(name)
+            let takes = functions::signature_of(name)
                 .ok_or_else(|| InvalidProjection::NoSuchFunction { name: name.clone() })?;
             let is_expression = |at: usize| matches!(args.get(at), Some(Ast::Expref { .. }));
             let expressions = (0..args.len()).filter(|at| is_expression(*at)).count();
             let fits = match takes {
-                Takes::Values(number) => args.len() == number && expressions == 0,
-                Takes::Any => !args.is_empty() && expressions == 0,
-                Takes::Expression(at) => args.len() == 2 && expressions == 1 && is_expression(at),
+                FunctionSignature::Values(number) => args.len() == number && expressions == 0,
+                FunctionSignature::Any => !args.is_empty() && expressions == 0,
+                FunctionSignature::Expression(at) => {
+                    args.len() == 2 && expressions == 1 && is_expression(at)
+                }
             };
             if !fits {
                 return Err(wrong());

@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 use jmespath::ast::Ast;
 use serde_json::{Map, Number, Value};
 
-use super::{ProjectionError, STEP, Work, compared};
+use super::{ProjectionError, ProjectionWork, STEP_BYTES, compare_values};
 
 /// The arguments of a function.
 #[derive(Clone, Copy)]
-pub(super) enum Takes {
+pub(super) enum FunctionSignature {
     /// This number of values.
     Values(usize),
     /// One value or more.
@@ -19,23 +19,23 @@ pub(super) enum Takes {
     Expression(usize),
 }
 
-pub(super) fn takes(name: &str) -> Option<Takes> {
+pub(super) fn signature_of(name: &str) -> Option<FunctionSignature> {
     match name {
         "abs" | "avg" | "ceil" | "floor" | "keys" | "length" | "max" | "min" | "reverse"
         | "sort" | "sum" | "to_array" | "to_number" | "to_string" | "type" | "values" => {
-            Some(Takes::Values(1))
+            Some(FunctionSignature::Values(1))
         }
-        "contains" | "ends_with" | "join" | "starts_with" => Some(Takes::Values(2)),
-        "merge" | "not_null" => Some(Takes::Any),
-        "map" => Some(Takes::Expression(0)),
-        "max_by" | "min_by" | "sort_by" => Some(Takes::Expression(1)),
+        "contains" | "ends_with" | "join" | "starts_with" => Some(FunctionSignature::Values(2)),
+        "merge" | "not_null" => Some(FunctionSignature::Any),
+        "map" => Some(FunctionSignature::Expression(0)),
+        "max_by" | "min_by" | "sort_by" => Some(FunctionSignature::Expression(1)),
         _ => None,
     }
 }
 
 /// Calls a function whose arguments were checked against its signature.
-pub(super) fn call(
-    work: &mut Work,
+pub(super) fn call_function(
+    work: &mut ProjectionWork,
     name: &str,
     arguments: &[Ast],
     from: &Value,
@@ -43,18 +43,19 @@ pub(super) fn call(
     let wrong = || ProjectionError::WrongType { function: name.to_owned() };
     match arguments {
         [Ast::Expref { ast, .. }, list] => {
-            let list = work.find(list, from)?;
+            let list = work.evaluate(list, from)?;
             let items = list.as_array().ok_or_else(wrong)?;
-            let all: Result<_, _> = items.iter().map(|item| work.owned(ast, item)).collect();
+            let all: Result<_, _> =
+                items.iter().map(|item| work.evaluate_owned(ast, item)).collect();
             Ok(Value::Array(all?))
         }
         [list, Ast::Expref { ast, .. }] => {
-            let Value::Array(items) = work.owned(list, from)? else { return Err(wrong()) };
+            let Value::Array(items) = work.evaluate_owned(list, from)? else { return Err(wrong()) };
             let mut keyed = Vec::with_capacity(items.len());
             for item in items {
-                keyed.push((work.owned(ast, &item)?, item));
+                keyed.push((work.evaluate_owned(ast, &item)?, item));
             }
-            let sorted = sorted(work, keyed, |(key, _)| key).ok_or_else(wrong)??;
+            let sorted = sort_items(work, keyed, |(key, _)| key).ok_or_else(wrong)??;
             let mut items = sorted.into_iter().map(|(_, item)| item);
             Ok(match name {
                 "sort_by" => Value::Array(items.collect()),
@@ -65,18 +66,18 @@ pub(super) fn call(
         arguments => {
             let mut values = Vec::with_capacity(arguments.len());
             for argument in arguments {
-                let value = work.find(argument, from)?;
-                work.look_at(&value)?;
+                let value = work.evaluate(argument, from)?;
+                work.charge_value(&value)?;
                 values.push(value);
             }
-            of_values(work, name, &values).ok_or_else(wrong)?
+            call_on_values(work, name, &values).ok_or_else(wrong)?
         }
     }
 }
 
 /// Calls a function of values; `None` if an argument has the wrong type.
-fn of_values(
-    work: &mut Work,
+fn call_on_values(
+    work: &mut ProjectionWork,
     name: &str,
     values: &[Cow<'_, Value>],
 ) -> Option<Result<Value, ProjectionError>> {
@@ -106,14 +107,14 @@ fn of_values(
             Value::String(text) => second()?.as_str().is_some_and(|part| text.contains(part)),
             Value::Array(items) => {
                 let wanted = second()?;
-                let is_it = |item| compared(&jmespath::ast::Comparator::Equal, item, wanted);
+                let is_it = |item| compare_values(&jmespath::ast::Comparator::Equal, item, wanted);
                 items.iter().any(|item| is_it(item) == Some(true))
             }
             _ => return None,
         }),
         "starts_with" => Value::Bool(first.as_str()?.starts_with(second()?.as_str()?)),
         "ends_with" => Value::Bool(first.as_str()?.ends_with(second()?.as_str()?)),
-        "join" => return joined(work, first.as_str()?, second()?.as_array()?),
+        "join" => return join_strings(work, first.as_str()?, second()?.as_array()?),
         "reverse" => match first {
             Value::String(text) => Value::String(text.chars().rev().collect()),
             list => list.as_array()?.iter().rev().cloned().collect(),
@@ -126,7 +127,7 @@ fn of_values(
             Value::Object(merged)
         }
         "sort" | "min" | "max" => {
-            let sorted = match sorted(work, first.as_array()?.clone(), |item| item)? {
+            let sorted = match sort_items(work, first.as_array()?.clone(), |item| item)? {
                 Ok(sorted) => sorted,
                 Err(error) => return Some(Err(error)),
             };
@@ -136,7 +137,7 @@ fn of_values(
                 _ => sorted.into_iter().next_back().unwrap_or_default(),
             }
         }
-        _ => of_numbers(name, first)?,
+        _ => call_on_numbers(name, first)?,
     };
     Some(Ok(said))
 }
@@ -153,8 +154,8 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 /// Joins strings. The separator is charged for each repetition.
-fn joined(
-    work: &mut Work,
+fn join_strings(
+    work: &mut ProjectionWork,
     between: &str,
     items: &[Value],
 ) -> Option<Result<Value, ProjectionError>> {
@@ -164,7 +165,7 @@ fn joined(
     Some(paid.map(|()| Value::String(texts.join(between))))
 }
 
-fn of_numbers(name: &str, value: &Value) -> Option<Value> {
+fn call_on_numbers(name: &str, value: &Value) -> Option<Value> {
     let number = |number: f64| Number::from_f64(number).map_or(Value::Null, Value::Number);
     let whole = |whole: f64| match whole.abs() < 9e15 {
         true => Value::from(whole as i64),
@@ -194,8 +195,8 @@ fn of_numbers(name: &str, value: &Value) -> Option<Value> {
 }
 
 /// Sorts items by numbers or by strings; `None` for other or mixed types.
-fn sorted<T>(
-    work: &mut Work,
+fn sort_items<T>(
+    work: &mut ProjectionWork,
     mut items: Vec<T>,
     key: impl Fn(&T) -> &Value,
 ) -> Option<Result<Vec<T>, ProjectionError>> {
@@ -205,16 +206,16 @@ fn sorted<T>(
     }
     let steps =
         usize::try_from(items.len().checked_ilog2().unwrap_or_default()).unwrap_or_default();
-    if let Err(error) = work.spend(items.len().saturating_mul(steps).saturating_mul(STEP)) {
+    if let Err(error) = work.spend(items.len().saturating_mul(steps).saturating_mul(STEP_BYTES)) {
         return Some(Err(error));
     }
-    items.sort_by(|one, two| order(key(one), key(two)));
+    items.sort_by(|one, two| compare_exactly(key(one), key(two)));
     Some(Ok(items))
 }
 
 /// Orders numbers by their exact value, in any notation. Rounding would make the order inconsistent: two different
 /// integers could both equal the same double, and sorting by an inconsistent order may panic.
-pub(super) fn order(one: &Value, two: &Value) -> Ordering {
+pub(super) fn compare_exactly(one: &Value, two: &Value) -> Ordering {
     if let (Value::String(one), Value::String(two)) = (one, two) {
         return one.cmp(two);
     }
@@ -222,15 +223,15 @@ pub(super) fn order(one: &Value, two: &Value) -> Ordering {
     let double = |value: &Value| value.as_f64().unwrap_or_default();
     match (integer(one), integer(two)) {
         (Some(one), Some(two)) => one.cmp(&two),
-        (Some(one), None) => beside(one, double(two)),
-        (None, Some(two)) => beside(two, double(one)).reverse(),
+        (Some(one), None) => compare_with_double(one, double(two)),
+        (None, Some(two)) => compare_with_double(two, double(one)).reverse(),
         // `total_cmp` would order -0.0 before 0.0, but both are equal.
         (None, None) => double(one).partial_cmp(&double(two)).unwrap_or(Ordering::Equal),
     }
 }
 
 /// Compares an integer with a double. A double beyond all integers saturates at `i128`, which no JSON integer reaches.
-fn beside(integer: i128, double: f64) -> Ordering {
+fn compare_with_double(integer: i128, double: f64) -> Ordering {
     let below = double.floor();
     let is_above = if below < double { Ordering::Less } else { Ordering::Equal };
     integer.cmp(&(below as i128)).then(is_above)
@@ -283,32 +284,35 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_have_a_total_order(one in number(), two in number(), three in number()) {
-            prop_assert_eq!(order(&one, &two), order(&two, &one).reverse());
-            prop_assert_eq!(order(&one, &one), Ordering::Equal);
-            if order(&one, &two).is_le() && order(&two, &three).is_le() {
-                prop_assert!(order(&one, &three).is_le());
+            prop_assert_eq!(compare_exactly(&one, &two), compare_exactly(&two, &one).reverse());
+            prop_assert_eq!(compare_exactly(&one, &one), Ordering::Equal);
+            if compare_exactly(&one, &two).is_le() && compare_exactly(&two, &three).is_le() {
+                prop_assert!(compare_exactly(&one, &three).is_le());
             }
-            if order(&one, &two).is_eq() {
-                prop_assert_eq!(order(&one, &three), order(&two, &three));
+            if compare_exactly(&one, &two).is_eq() {
+                prop_assert_eq!(compare_exactly(&one, &three), compare_exactly(&two, &three));
             }
         }
 
         #[test]
         fn any_numbers_can_be_sorted(mut numbers in proptest::collection::vec(number(), 0..200)) {
-            numbers.sort_by(order);
-            prop_assert!(numbers.is_sorted_by(|one, two| order(one, two).is_le()));
+            numbers.sort_by(compare_exactly);
+            prop_assert!(numbers.is_sorted_by(|one, two| compare_exactly(one, two).is_le()));
         }
     }
 
     #[test]
     fn integers_are_compared_without_rounding() {
         let double = json!(9_007_199_254_740_992.0);
-        assert_eq!(order(&json!(9_007_199_254_740_993_u64), &double), Ordering::Greater);
-        assert_eq!(order(&double, &json!(9_007_199_254_740_992_u64)), Ordering::Equal);
-        assert_eq!(order(&json!(u64::MAX), &json!(18_446_744_073_709_551_616.0)), Ordering::Less);
-        assert_eq!(order(&json!(u64::MAX), &json!(u64::MAX - 1)), Ordering::Greater);
-        assert_eq!(order(&json!(-1), &json!(-0.5)), Ordering::Less);
-        assert_eq!(order(&json!(-1e300), &json!(i64::MIN)), Ordering::Less);
-        assert_eq!(order(&json!(-0.0), &json!(0)), Ordering::Equal);
+        assert_eq!(compare_exactly(&json!(9_007_199_254_740_993_u64), &double), Ordering::Greater);
+        assert_eq!(compare_exactly(&double, &json!(9_007_199_254_740_992_u64)), Ordering::Equal);
+        assert_eq!(
+            compare_exactly(&json!(u64::MAX), &json!(18_446_744_073_709_551_616.0)),
+            Ordering::Less
+        );
+        assert_eq!(compare_exactly(&json!(u64::MAX), &json!(u64::MAX - 1)), Ordering::Greater);
+        assert_eq!(compare_exactly(&json!(-1), &json!(-0.5)), Ordering::Less);
+        assert_eq!(compare_exactly(&json!(-1e300), &json!(i64::MIN)), Ordering::Less);
+        assert_eq!(compare_exactly(&json!(-0.0), &json!(0)), Ordering::Equal);
     }
 }

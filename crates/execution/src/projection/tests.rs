@@ -5,11 +5,11 @@ use serde_json::json;
 use super::*;
 
 fn project(text: &str, answer: &Value) -> Value {
-    Projection::compile(text).unwrap().apply(answer).unwrap()
+    ResultProjection::compile(text).unwrap().apply(answer).unwrap()
 }
 
 fn refused(text: &str) -> String {
-    Projection::compile(text).unwrap_err().to_string()
+    ResultProjection::compile(text).unwrap_err().to_string()
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn no_expression_overflows_the_stack() {
         "{a:".repeat(600),
     ];
     let thread = std::thread::Builder::new().stack_size(1 << 20);
-    let all =
-        thread.spawn(move || long.iter().filter(|text| Projection::compile(text).is_err()).count());
+    let all = thread
+        .spawn(move || long.iter().filter(|text| ResultProjection::compile(text).is_err()).count());
     assert_eq!(all.unwrap().join().unwrap(), 11);
 }
 
@@ -120,7 +120,7 @@ fn work_and_memory_are_bounded() {
         vec!["{a:@,b:@}"; 40].join("|"),
         vec!["[@,@] | [].to_string(@) | join('-', @)"; 24].join("|"),
     ] {
-        let projection = Projection::compile(&text).unwrap();
+        let projection = ResultProjection::compile(&text).unwrap();
         assert_eq!(projection.apply(&answer), Err(ProjectionError::TooMuchWork), "{text}");
     }
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
@@ -128,8 +128,9 @@ fn work_and_memory_are_bounded() {
 
 #[test]
 fn a_wrong_argument_type_is_an_error_that_names_the_function() {
-    let error = Projection::compile("length(a)").unwrap().apply(&json!({"a": 1})).unwrap_err();
+    let error =
+        ResultProjection::compile("length(a)").unwrap().apply(&json!({"a": 1})).unwrap_err();
     assert_eq!(error.to_string(), "`length` was given something that it does not take");
-    let mixed = Projection::compile("sort(@)").unwrap().apply(&json!([1, "a"]));
+    let mixed = ResultProjection::compile("sort(@)").unwrap().apply(&json!([1, "a"]));
     assert!(matches!(mixed, Err(ProjectionError::WrongType { .. })));
 }

@@ -13,13 +13,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// A file passed as a data URI.
 #[derive(Debug, PartialEq)]
-pub(super) struct Attachment {
+pub(super) struct DataUriFile {
     pub(super) content_type: Option<String>,
     pub(super) file_name: Option<String>,
     pub(super) bytes: Vec<u8>,
 }
 
-impl Attachment {
+impl DataUriFile {
     /// `None` if the text is not a base64 data URI; then it is an ordinary text.
     pub(super) fn parse(text: &str) -> Option<Result<Self, &'static str>> {
         let (head, encoded) = text.strip_prefix("data:")?.split_once(',')?;
@@ -52,32 +52,32 @@ mod tests {
 
     #[test]
     fn a_data_uri_is_a_file_with_a_type_and_an_optional_name() {
-        let file = Attachment::parse("data:text/plain;charset=utf-8;name=a%20b.txt;base64,aGk=");
-        let expected = Attachment {
+        let file = DataUriFile::parse("data:text/plain;charset=utf-8;name=a%20b.txt;base64,aGk=");
+        let expected = DataUriFile {
             content_type: Some("text/plain;charset=utf-8".to_owned()),
             file_name: Some("a b.txt".to_owned()),
             bytes: b"hi".to_vec(),
         };
         assert_eq!(file, Some(Ok(expected)));
-        let bare = Attachment::parse("data:;base64,aGk").unwrap().unwrap();
+        let bare = DataUriFile::parse("data:;base64,aGk").unwrap().unwrap();
         assert_eq!((bare.content_type, bare.file_name, bare.bytes), (None, None, b"hi".to_vec()));
     }
 
     #[test]
     fn any_other_text_is_not_a_file() {
         for text in ["hello", "data:", "data:text/plain,hi", "data: 7, base64", ""] {
-            assert_eq!(Attachment::parse(text), None, "{text}");
+            assert_eq!(DataUriFile::parse(text), None, "{text}");
         }
     }
 
     #[test]
     fn invalid_base64_is_an_error() {
-        assert!(Attachment::parse("data:image/png;base64,%%%").unwrap().is_err());
+        assert!(DataUriFile::parse("data:image/png;base64,%%%").unwrap().is_err());
     }
 
     #[test]
     fn a_media_type_cannot_inject_headers() {
-        let file = Attachment::parse("data:a/b\r\nX-Evil: 1;base64,aGk=").unwrap().unwrap();
+        let file = DataUriFile::parse("data:a/b\r\nX-Evil: 1;base64,aGk=").unwrap().unwrap();
         assert_eq!(file.content_type, None);
     }
 }

@@ -4,34 +4,37 @@ use model::BodyEncoding;
 use serde_json::Value as Json;
 
 use super::TemplateError;
-use super::context::Seen;
+use super::context::TemplateContext;
 use super::multipart;
-use super::piece::{Piece, Place};
-use super::text::{Stretch, Text};
+use super::piece::{EncodedPiece, TemplatePosition};
+use super::text::{CompiledPart, CompiledTemplate};
 
 /// The maximum number of argument bytes in a body.
-pub(super) const LIMIT: usize = 16 * 1024 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-pub(super) struct Body {
-    text: Text,
+pub(super) struct BodyTemplate {
+    text: CompiledTemplate,
     encoding: BodyEncoding,
 }
 
-pub(super) struct Sent {
+pub(super) struct RenderedBody {
     pub(super) bytes: Vec<u8>,
     /// The default media type of the encoding; a header template can set a more exact one.
     pub(super) content_type: &'static str,
     pub(super) boundary: Option<String>,
 }
 
-impl Body {
+impl BodyTemplate {
     pub(super) fn compile(template: &str, encoding: BodyEncoding) -> Result<Self, TemplateError> {
-        let body = Self { text: Text::compile(template, Place::Body(encoding))?, encoding };
+        let body = Self {
+            text: CompiledTemplate::compile(template, TemplatePosition::Body(encoding))?,
+            encoding,
+        };
         match encoding {
             BodyEncoding::Json if !body.is_json() => Err(TemplateError::Body {
                 rule: "is no JSON: an expression in it is written as JSON, with its quotes",
             }),
-            BodyEncoding::Multipart if body.text.stretches.len() != 1 => {
+            BodyEncoding::Multipart if body.text.parts.len() != 1 => {
                 Err(TemplateError::Body { rule: "must be `multipart(…)` alone" })
             }
             BodyEncoding::Json
@@ -46,21 +49,21 @@ impl Body {
     /// string, where its value could end that string.
     fn is_json(&self) -> bool {
         let mut probe = String::new();
-        for stretch in &self.text.stretches {
+        for stretch in &self.text.parts {
             match stretch {
-                Stretch::Literal(literal) => probe.push_str(literal),
-                Stretch::Formula(_) => probe.push_str("\"x\""),
+                CompiledPart::Literal(literal) => probe.push_str(literal),
+                CompiledPart::Expression(_) => probe.push_str("\"x\""),
             }
         }
         serde_json::from_str::<Json>(&probe).is_ok()
     }
 
-    pub(super) fn uses(&self, name: &str) -> bool {
-        self.text.uses(name)
+    pub(super) fn uses_name(&self, name: &str) -> bool {
+        self.text.uses_name(name)
     }
 
-    fn sent(&self, bytes: Vec<u8>, boundary: Option<String>) -> Sent {
-        Sent { bytes, content_type: self.content_type(), boundary }
+    fn rendered_body(&self, bytes: Vec<u8>, boundary: Option<String>) -> RenderedBody {
+        RenderedBody { bytes, content_type: self.content_type(), boundary }
     }
 
     fn content_type(&self) -> &'static str {
@@ -74,29 +77,32 @@ impl Body {
     }
 
     /// The rendered body, or `None` if there is nothing to send.
-    pub(super) fn render(&self, seen: &Seen<'_>) -> Result<Option<Sent>, TemplateError> {
+    pub(super) fn render(
+        &self,
+        seen: &TemplateContext<'_>,
+    ) -> Result<Option<RenderedBody>, TemplateError> {
         let mut bytes = Vec::new();
-        let is_alone = self.text.stretches.len() == 1;
-        for stretch in &self.text.stretches {
+        let is_alone = self.text.parts.len() == 1;
+        for stretch in &self.text.parts {
             match stretch {
-                Stretch::Literal(literal) => bytes.extend(literal.bytes()),
-                Stretch::Formula(formula) => match formula.evaluate(seen)? {
-                    Piece::Json(more) | Piece::Body(more) => bytes.extend(more),
-                    Piece::Multipart(parts) => {
-                        let (bytes, boundary) = multipart::encoded(&parts);
-                        return Ok(Some(self.sent(bytes, Some(boundary))));
+                CompiledPart::Literal(literal) => bytes.extend(literal.bytes()),
+                CompiledPart::Expression(formula) => match formula.evaluate(seen)? {
+                    EncodedPiece::Json(more) | EncodedPiece::Body(more) => bytes.extend(more),
+                    EncodedPiece::Multipart(parts) => {
+                        let (bytes, boundary) = multipart::encode_parts(&parts);
+                        return Ok(Some(self.rendered_body(bytes, Some(boundary))));
                     }
                     _ if is_alone => return Ok(None),
                     _ => {
                         let problem = "is missing".to_owned();
                         return Err(TemplateError::Argument {
-                            argument: formula.argument(),
+                            argument: formula.argument_name(),
                             problem,
                         });
                     }
                 },
             }
         }
-        Ok(Some(self.sent(bytes, None)))
+        Ok(Some(self.rendered_body(bytes, None)))
     }
 }

@@ -4,18 +4,18 @@
 
 use model::BodyEncoding;
 
-use super::context::Seen;
+use super::context::TemplateContext;
 use super::functions::{body, header, path, query};
-use super::piece::{Piece, Place};
-use super::style::{Encoding, Shape};
+use super::piece::{EncodedPiece, TemplatePosition};
+use super::style::{ValueEncoding, ValueShape};
 
 /// An expression that needs no engine. `args.a` may also be written `args["a"]`.
 #[derive(Debug, PartialEq)]
-pub(super) enum Direct {
+pub(super) enum DirectExpression {
     /// `args.a` or `simple(args.a)` in an address.
     Segment(Box<str>),
     /// `query(form("a", args.a, explode=true, reserved=false, whole=false), …)`
-    Query(Vec<Form>),
+    Query(Vec<FormExpression>),
     /// `header(args.a)`
     Header(Box<str>),
     /// `json(args.a)`
@@ -26,7 +26,7 @@ pub(super) enum Direct {
 
 /// `form("a", args.b, explode=true, reserved=false, whole=false)`
 #[derive(Debug, PartialEq)]
-pub(super) struct Form {
+pub(super) struct FormExpression {
     name: Box<str>,
     argument: Box<str>,
     explode: bool,
@@ -34,127 +34,140 @@ pub(super) struct Form {
     whole: bool,
 }
 
-impl Direct {
-    pub(super) fn read(source: &str, place: Place) -> Option<Self> {
-        let mut reader = Reader(source);
+impl DirectExpression {
+    pub(super) fn parse(source: &str, place: TemplatePosition) -> Option<Self> {
+        let mut reader = ExpressionReader(source);
         let read = match place {
-            Place::Address | Place::NextAddress => reader.address(),
-            Place::Header => reader.call("header", Reader::argument).map(Self::Header),
-            Place::Body(BodyEncoding::Json) => reader.call("json", Reader::json),
-            Place::CookieHeader | Place::Body(_) => None,
+            TemplatePosition::Address | TemplatePosition::FollowUpAddress => reader.read_address(),
+            TemplatePosition::Header => {
+                reader.read_call("header", ExpressionReader::read_argument).map(Self::Header)
+            }
+            TemplatePosition::Body(BodyEncoding::Json) => {
+                reader.read_call("json", ExpressionReader::read_json)
+            }
+            TemplatePosition::CookieHeader | TemplatePosition::Body(_) => None,
         };
         read.filter(|_| reader.0.is_empty())
     }
 
-    pub(super) fn evaluate(&self, seen: &Seen<'_>) -> Result<Piece, &'static str> {
+    pub(super) fn evaluate(
+        &self,
+        seen: &TemplateContext<'_>,
+    ) -> Result<EncodedPiece, &'static str> {
         match self {
-            Self::Segment(name) => path::segment(seen.take(name)?),
+            Self::Segment(name) => path::path_segment(seen.take_argument(name)?),
             Self::Query(forms) => {
                 let mut pairs = Vec::new();
                 for form in forms {
-                    pairs.extend(form.pairs(seen)?);
+                    pairs.extend(form.to_pairs(seen)?);
                 }
-                Ok(query::question(pairs.join("&")))
+                Ok(query::query_piece(pairs.join("&")))
             }
-            Self::Header(name) => header::written(seen.take(name)?, false),
-            Self::Json(name) => Ok(body::written(seen.take(name)?)),
+            Self::Header(name) => header::header_piece(seen.take_argument(name)?, false),
+            Self::Json(name) => Ok(body::json_piece(seen.take_argument(name)?)),
             Self::Rest { named, required } => {
-                let rest = seen.rest(named)?;
+                let rest = seen.take_other_arguments(named)?;
                 let is_sent = *required || !rest.is_empty();
-                Ok(if is_sent { body::written_members(&rest) } else { Piece::Nothing })
+                Ok(if is_sent { body::json_object_piece(&rest) } else { EncodedPiece::Nothing })
             }
         }
     }
 }
 
-impl Form {
-    fn pairs(&self, seen: &Seen<'_>) -> Result<Vec<String>, &'static str> {
-        let encoding = Encoding::of_query(self.reserved);
-        let value = seen.take(&self.argument)?;
+impl FormExpression {
+    fn to_pairs(&self, seen: &TemplateContext<'_>) -> Result<Vec<String>, &'static str> {
+        let encoding = ValueEncoding::for_query(self.reserved);
+        let value = seen.take_argument(&self.argument)?;
         let shape = match self.whole {
-            true => Shape::whole(value, encoding),
-            false => Shape::of(value, encoding),
+            true => ValueShape::from_whole_value(value, encoding),
+            false => ValueShape::from_value(value, encoding),
         };
-        Ok(shape.pairs(&encoding.name(&self.name), ",", self.explode))
+        Ok(shape.to_pairs(&encoding.encode_name(&self.name), ",", self.explode))
     }
 }
 
 /// The unread rest of an expression.
-struct Reader<'a>(&'a str);
+struct ExpressionReader<'a>(&'a str);
 
-impl<'a> Reader<'a> {
-    fn address(&mut self) -> Option<Direct> {
+impl<'a> ExpressionReader<'a> {
+    fn read_address(&mut self) -> Option<DirectExpression> {
         match self.0 {
-            source if source.starts_with("query(") => self.call("query", |reader| {
-                let mut forms = vec![reader.form()?];
-                while reader.comma() {
-                    forms.push(reader.form()?);
+            source if source.starts_with("query(") => self.read_call("query", |reader| {
+                let mut forms = vec![reader.read_form()?];
+                while reader.skip_comma() {
+                    forms.push(reader.read_form()?);
                 }
-                Some(Direct::Query(forms))
+                Some(DirectExpression::Query(forms))
             }),
             source if source.starts_with("simple(") => {
-                self.call("simple", Self::argument).map(Direct::Segment)
+                self.read_call("simple", Self::read_argument).map(DirectExpression::Segment)
             }
-            _ => self.argument().map(Direct::Segment),
+            _ => self.read_argument().map(DirectExpression::Segment),
         }
     }
 
-    fn json(&mut self) -> Option<Direct> {
+    fn read_json(&mut self) -> Option<DirectExpression> {
         if !self.0.starts_with("rest(") {
-            return self.argument().map(Direct::Json);
+            return self.read_argument().map(DirectExpression::Json);
         }
-        self.call("rest", |reader| {
+        self.read_call("rest", |reader| {
             let mut named = Vec::new();
-            while let Some(name) = reader.text() {
+            while let Some(name) = reader.read_string() {
                 named.push(name);
-                if !reader.comma() {
-                    return Some(Direct::Rest { named, required: false });
+                if !reader.skip_comma() {
+                    return Some(DirectExpression::Rest { named, required: false });
                 }
             }
             let required = if reader.0.starts_with(')') && named.is_empty() {
                 false
             } else {
-                reader.flag("required")?
+                reader.read_flag("required")?
             };
-            Some(Direct::Rest { named, required })
+            Some(DirectExpression::Rest { named, required })
         })
     }
 
-    fn form(&mut self) -> Option<Form> {
-        self.call("form", |reader| {
-            let name = reader.text()?;
-            let argument = reader.then_comma()?.argument()?;
+    fn read_form(&mut self) -> Option<FormExpression> {
+        self.read_call("form", |reader| {
+            let name = reader.read_string()?;
+            let argument = reader.expect_comma()?.read_argument()?;
             let [mut explode, mut reserved, mut whole] = [None; 3];
-            while reader.comma() {
+            while reader.skip_comma() {
                 let flags =
                     [("explode", &mut explode), ("reserved", &mut reserved), ("whole", &mut whole)];
                 let said = flags.into_iter().find(|(name, _)| reader.0.starts_with(name))?;
                 match said {
-                    (name, flag @ None) => *flag = Some(reader.flag(name)?),
+                    (name, flag @ None) => *flag = Some(reader.read_flag(name)?),
                     (_, Some(_)) => return None,
                 }
             }
             let (explode, reserved) = (explode.unwrap_or(true), reserved.unwrap_or(false));
-            Some(Form { name, argument, explode, reserved, whole: whole.unwrap_or(false) })
+            Some(FormExpression {
+                name,
+                argument,
+                explode,
+                reserved,
+                whole: whole.unwrap_or(false),
+            })
         })
     }
 
-    fn call<T>(&mut self, name: &str, inside: impl Fn(&mut Self) -> Option<T>) -> Option<T> {
-        self.skip(name)?.skip("(")?;
+    fn read_call<T>(&mut self, name: &str, inside: impl Fn(&mut Self) -> Option<T>) -> Option<T> {
+        self.skip_text(name)?.skip_text("(")?;
         let read = inside(self)?;
-        self.skip(")")?;
+        self.skip_text(")")?;
         Some(read)
     }
 
     /// Reads `args.a` or `args["a"]`.
-    fn argument(&mut self) -> Option<Box<str>> {
-        self.skip("args")?;
-        if self.skip("[").is_some() {
-            let name = self.text()?;
-            self.skip("]")?;
+    fn read_argument(&mut self) -> Option<Box<str>> {
+        self.skip_text("args")?;
+        if self.skip_text("[").is_some() {
+            let name = self.read_string()?;
+            self.skip_text("]")?;
             return Some(name);
         }
-        self.skip(".")?;
+        self.skip_text(".")?;
         let is_in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let end = self.0.find(|c| !is_in_name(c)).unwrap_or(self.0.len());
         let (name, behind) = self.0.split_at(end);
@@ -163,30 +176,30 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a string literal without escapes.
-    fn text(&mut self) -> Option<Box<str>> {
+    fn read_string(&mut self) -> Option<Box<str>> {
         let (text, behind) = self.0.strip_prefix('"')?.split_once('"')?;
         self.0 = behind;
         (!text.contains('\\')).then(|| text.into())
     }
 
     /// Reads `name=true` or `name=false`.
-    fn flag(&mut self, name: &str) -> Option<bool> {
-        self.skip(name)?.skip("=")?;
-        match self.skip("true") {
+    fn read_flag(&mut self, name: &str) -> Option<bool> {
+        self.skip_text(name)?.skip_text("=")?;
+        match self.skip_text("true") {
             Some(_) => Some(true),
-            None => self.skip("false").map(|_| false),
+            None => self.skip_text("false").map(|_| false),
         }
     }
 
-    fn comma(&mut self) -> bool {
-        self.skip(", ").is_some()
+    fn skip_comma(&mut self) -> bool {
+        self.skip_text(", ").is_some()
     }
 
-    fn then_comma(&mut self) -> Option<&mut Self> {
-        self.comma().then_some(self)
+    fn expect_comma(&mut self) -> Option<&mut Self> {
+        self.skip_comma().then_some(self)
     }
 
-    fn skip(&mut self, text: &str) -> Option<&mut Self> {
+    fn skip_text(&mut self, text: &str) -> Option<&mut Self> {
         self.0 = self.0.strip_prefix(text)?;
         Some(self)
     }

@@ -64,7 +64,7 @@ pub enum TemplateError {
     },
     /// The first response does not contain a needed value.
     #[error("{what} is not in the first answer")]
-    Untold {
+    MissingInResponse {
         /// The missing value.
         what: String,
     },
@@ -89,7 +89,7 @@ impl TemplateError {
             | Self::Expression { .. }
             | Self::UnknownName { .. }
             | Self::Address { .. }
-            | Self::Untold { .. }
+            | Self::MissingInResponse { .. }
             | Self::Header { .. }
             | Self::Body { .. }
             | Self::Method { .. } => ErrorCode::TemplateError,

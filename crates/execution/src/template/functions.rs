@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, UndefinedBehavior, tests};
 
-use super::context::{ANSWER, ARGUMENTS, HEADERS, LOCATION};
-use super::piece::Place;
+use super::context::{ANSWER_VARIABLE, ARGUMENTS_VARIABLE, HEADERS_VARIABLE, LOCATION_VARIABLE};
+use super::piece::TemplatePosition;
 
 /// The variable and all functions, without the internal functions of positions.
-const NAMES: [&str; 24] = [
-    ARGUMENTS,
+const TEMPLATE_NAMES: [&str; 24] = [
+    ARGUMENTS_VARIABLE,
     "bytes",
     "cookie",
     "cookies",
@@ -46,27 +46,28 @@ const NAMES: [&str; 24] = [
 const FUEL: u64 = 50_000;
 
 /// The environment shared by all templates, because a compiled expression only refers to it.
-pub(super) static VOCABULARY: LazyLock<Environment<'static>> = LazyLock::new(|| {
+pub(super) static TEMPLATE_ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::empty();
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     environment.set_fuel(Some(FUEL));
     environment.add_test("defined", tests::is_defined);
     environment.add_test("undefined", tests::is_undefined);
     environment.add_test("none", tests::is_none);
-    path::register(&mut environment);
-    query::register(&mut environment);
-    header::register(&mut environment);
-    body::register(&mut environment);
+    path::register_path_functions(&mut environment);
+    query::register_query_functions(&mut environment);
+    header::register_header_functions(&mut environment);
+    body::register_body_functions(&mut environment);
     environment
 });
 
 /// Whether a name is known in this position; only follow-up requests see the previous response.
-pub(super) fn is_known(name: &str, place: Place) -> bool {
-    let of_answer = [ANSWER, HEADERS, LOCATION];
-    NAMES.contains(&name) || place == Place::NextAddress && of_answer.contains(&name)
+pub(super) fn is_known_name(name: &str, place: TemplatePosition) -> bool {
+    let of_answer = [ANSWER_VARIABLE, HEADERS_VARIABLE, LOCATION_VARIABLE];
+    TEMPLATE_NAMES.contains(&name)
+        || place == TemplatePosition::FollowUpAddress && of_answer.contains(&name)
 }
 
 /// A named option of a function: `explode=true`.
-fn flag(options: &Kwargs, name: &str, default: bool) -> Result<bool, Error> {
+fn flag_option(options: &Kwargs, name: &str, default: bool) -> Result<bool, Error> {
     Ok(options.get::<Option<bool>>(name)?.unwrap_or(default))
 }

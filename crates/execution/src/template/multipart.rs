@@ -4,11 +4,11 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value as Json;
 
-use super::attachment::{Attachment, is_content_type};
+use super::attachment::{DataUriFile, is_content_type};
 use super::style;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Part {
+pub(super) struct MultipartPart {
     name: String,
     file_name: Option<String>,
     content_type: Option<String>,
@@ -16,55 +16,56 @@ pub(super) struct Part {
 }
 
 /// The maximum number of parts of one value. Each part has headers, so a small value can become a large body.
-const PARTS: usize = 1_000;
+const MAX_PARTS: usize = 1_000;
 
 /// The items that become parts: each item of a list, or the value itself.
-fn items(value: &Json) -> Result<impl Iterator<Item = &Json>, &'static str> {
+fn part_items(value: &Json) -> Result<impl Iterator<Item = &Json>, &'static str> {
     let items = match value {
         Json::Array(items) => items.as_slice(),
         value => std::slice::from_ref(value),
     };
-    match items.len() <= PARTS {
+    match items.len() <= MAX_PARTS {
         true => Ok(items.iter().filter(|item| !item.is_null())),
         false => Err("has too many items to send each as a part"),
     }
 }
 
 /// Form fields: text, or JSON for objects and lists.
-pub(super) fn fields(
+pub(super) fn field_parts(
     name: &str,
     value: &Json,
     content_type: Option<&str>,
-) -> Result<Vec<Part>, &'static str> {
+) -> Result<Vec<MultipartPart>, &'static str> {
     let field = |value: &Json| {
         let json = (value.is_object() || value.is_array()).then_some("application/json");
-        Part {
+        MultipartPart {
             name: name.to_owned(),
             file_name: None,
-            content_type: exact(content_type).or(json).map(str::to_owned),
-            bytes: style::text(value).into_owned().into_bytes(),
+            content_type: concrete_content_type(content_type).or(json).map(str::to_owned),
+            bytes: style::value_text(value).into_owned().into_bytes(),
         }
     };
-    Ok(items(value)?.map(field).collect())
+    Ok(part_items(value)?.map(field).collect())
 }
 
 /// Files: data URIs are decoded, other texts are used unchanged. A file always has a name.
-pub(super) fn files(
+pub(super) fn file_parts(
     name: &str,
     value: &Json,
     content_type: Option<&str>,
-) -> Result<Vec<Part>, &'static str> {
+) -> Result<Vec<MultipartPart>, &'static str> {
     let mut parts = Vec::new();
-    for item in items(value)? {
-        let text = style::text(item);
-        let file = match Attachment::parse(&text) {
+    for item in part_items(value)? {
+        let text = style::value_text(item);
+        let file = match DataUriFile::parse(&text) {
             Some(file) => file?,
             None => {
-                Attachment { content_type: None, file_name: None, bytes: text.as_bytes().to_vec() }
+                DataUriFile { content_type: None, file_name: None, bytes: text.as_bytes().to_vec() }
             }
         };
-        let content_type = exact(content_type).map(str::to_owned).or(file.content_type);
-        parts.push(Part {
+        let content_type =
+            concrete_content_type(content_type).map(str::to_owned).or(file.content_type);
+        parts.push(MultipartPart {
             name: name.to_owned(),
             file_name: Some(file.file_name.unwrap_or_else(|| name.to_owned())),
             content_type: Some(content_type.unwrap_or("application/octet-stream".to_owned())),
@@ -75,16 +76,16 @@ pub(super) fn files(
 }
 
 /// A concrete media type; OpenAPI also allows a choice such as `image/png, image/*`, which is ignored.
-fn exact(content_type: Option<&str>) -> Option<&str> {
+fn concrete_content_type(content_type: Option<&str>) -> Option<&str> {
     content_type.filter(|text| is_content_type(text))
 }
 
 /// The encoded body, and the boundary for its content type.
-pub(super) fn encoded(parts: &[Part]) -> (Vec<u8>, String) {
-    let boundary = boundary(parts);
+pub(super) fn encode_parts(parts: &[MultipartPart]) -> (Vec<u8>, String) {
+    let boundary = choose_boundary(parts);
     let mut body = Vec::new();
     for part in parts {
-        body.extend(format!("--{boundary}\r\n{}\r\n", head(part)).into_bytes());
+        body.extend(format!("--{boundary}\r\n{}\r\n", part_head(part)).into_bytes());
         body.extend(&part.bytes);
         body.extend(b"\r\n");
     }
@@ -92,10 +93,10 @@ pub(super) fn encoded(parts: &[Part]) -> (Vec<u8>, String) {
     (body, boundary)
 }
 
-fn head(part: &Part) -> String {
-    let mut head = format!("Content-Disposition: form-data; name=\"{}\"", quoted(&part.name));
+fn part_head(part: &MultipartPart) -> String {
+    let mut head = format!("Content-Disposition: form-data; name=\"{}\"", escape_name(&part.name));
     if let Some(file_name) = &part.file_name {
-        head.push_str(&format!("; filename=\"{}\"", quoted(file_name)));
+        head.push_str(&format!("; filename=\"{}\"", escape_name(file_name)));
     }
     head.push_str("\r\n");
     if let Some(content_type) = &part.content_type {
@@ -105,12 +106,12 @@ fn head(part: &Part) -> String {
 }
 
 /// Escapes a name as browsers do (WHATWG HTML, "multipart/form-data encoding algorithm").
-fn quoted(name: &str) -> String {
+fn escape_name(name: &str) -> String {
     name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
 }
 
 /// A random boundary that is not guessable and occurs in none of the parts.
-fn boundary(parts: &[Part]) -> String {
+fn choose_boundary(parts: &[MultipartPart]) -> String {
     loop {
         let random = [RandomState::new().hash_one(0), RandomState::new().hash_one(1)];
         let boundary = format!("toolcrib-{:016x}{:016x}", random[0], random[1]);

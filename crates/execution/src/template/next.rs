@@ -9,31 +9,37 @@ use upstream::egress::MAX_URL;
 use url::Url;
 
 use super::TemplateError;
-use super::address::{self, Address};
-use super::context::{ANSWER, Before, HEADERS, LOCATION, MISSING, Shared};
-use super::functions::VOCABULARY;
-use super::piece::Place;
-use super::scan::{Span, spans};
-use super::text::shown;
+use super::address::{self, AddressTemplate};
+use super::context::{
+    ANSWER_VARIABLE, HEADERS_VARIABLE, LOCATION_VARIABLE, MISSING, PreviousResponse,
+    TemplateArguments,
+};
+use super::functions::TEMPLATE_ENGINE;
+use super::piece::TemplatePosition;
+use super::scan::{TemplateSpan, split_spans};
+use super::text::short_excerpt;
 
-const ELSEWHERE: &str = "would lead to another origin than the first request";
+const OTHER_ORIGIN_RULE: &str = "would lead to another origin than the first request";
 
-pub(crate) struct NextAddress(Way);
+pub(crate) struct FollowUpAddress(FollowUpAddressKind);
 
-enum Way {
+enum FollowUpAddressKind {
     /// A template rendered with arguments and the previous response.
-    Filled(Box<Address>),
+    Template(Box<AddressTemplate>),
     /// A URL supplied by the previous response.
-    Told(Box<Expression<'static, 'static>>),
+    FromResponse(Box<Expression<'static, 'static>>),
 }
 
-impl NextAddress {
+impl FollowUpAddress {
     pub(crate) fn compile(template: &str) -> Result<Self, TemplateError> {
-        match *spans(template)? {
-            [Span::Expression(source)] => Ok(Self(Way::Told(told(source)?))),
+        match *split_spans(template)? {
+            [TemplateSpan::Expression(source)] => {
+                Ok(Self(FollowUpAddressKind::FromResponse(compile_response_expression(source)?)))
+            }
             _ => {
-                let address = Address::compile(template, Place::NextAddress)?;
-                Ok(Self(Way::Filled(Box::new(address))))
+                let address =
+                    AddressTemplate::compile(template, TemplatePosition::FollowUpAddress)?;
+                Ok(Self(FollowUpAddressKind::Template(Box::new(address))))
             }
         }
     }
@@ -42,30 +48,34 @@ impl NextAddress {
     pub(crate) fn render(
         &self,
         arguments: &Map<String, Json>,
-        before: Before<'_>,
+        before: PreviousResponse<'_>,
         from: &Url,
     ) -> Result<Url, TemplateError> {
         match &self.0 {
-            Way::Filled(address) => {
-                let shared = Shared::after(arguments, before);
-                let filled = address.render(&shared.within(address::BUDGET));
-                of_same_origin(filled.map_err(untold)?, from)
+            FollowUpAddressKind::Template(address) => {
+                let shared = TemplateArguments::with_previous_response(arguments, before);
+                let filled = address.render(&shared.with_budget(address::ADDRESS_BUDGET));
+                require_same_origin(filled.map_err(missing_in_response)?, from)
             }
-            Way::Told(expression) => resolved(expression, before, from),
+            FollowUpAddressKind::FromResponse(expression) => {
+                resolve_response_url(expression, before, from)
+            }
         }
     }
 
     /// Whether the URL is the `Location` header of the previous response.
     pub(crate) fn is_location(&self) -> bool {
         match &self.0 {
-            Way::Filled(_) => false,
-            Way::Told(expression) => expression.undeclared_variables(false).contains(LOCATION),
+            FollowUpAddressKind::Template(_) => false,
+            FollowUpAddressKind::FromResponse(expression) => {
+                expression.undeclared_variables(false).contains(LOCATION_VARIABLE)
+            }
         }
     }
 }
 
 /// Resolves a URL that a response from `from` contains.
-pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError> {
+pub(crate) fn resolve_within_origin(from: &Url, text: &str) -> Result<Url, TemplateError> {
     let unreadable = TemplateError::Address { rule: "that an answer tells cannot be read" };
     let joined = Some(text).filter(|text| !text.is_empty()).and_then(|text| from.join(text).ok());
     let mut url = joined.filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
@@ -76,53 +86,60 @@ pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError
         url.set_scheme("https").ok();
     }
     match url.username().is_empty() && url.password().is_none() {
-        true => of_same_origin(url, from),
+        true => require_same_origin(url, from),
         false => Err(TemplateError::Address { rule: "that an answer tells names a user" }),
     }
 }
 
 /// Converts a missing value of the response, rather than of the arguments, to its own error.
-fn untold(error: TemplateError) -> TemplateError {
+fn missing_in_response(error: TemplateError) -> TemplateError {
     match error {
         TemplateError::Argument { argument: what, problem }
             if problem == MISSING
-                && [ANSWER, HEADERS].iter().any(|it| what.starts_with(&format!("`{it}"))) =>
+                && [ANSWER_VARIABLE, HEADERS_VARIABLE]
+                    .iter()
+                    .any(|it| what.starts_with(&format!("`{it}"))) =>
         {
-            TemplateError::Untold { what }
+            TemplateError::MissingInResponse { what }
         }
         other => other,
     }
 }
 
-fn of_same_origin(url: Url, from: &Url) -> Result<Url, TemplateError> {
+fn require_same_origin(url: Url, from: &Url) -> Result<Url, TemplateError> {
     match url.origin() == from.origin() {
         true => Ok(url),
-        false => Err(TemplateError::Address { rule: ELSEWHERE }),
+        false => Err(TemplateError::Address { rule: OTHER_ORIGIN_RULE }),
     }
 }
 
-fn told(source: &str) -> Result<Box<Expression<'static, 'static>>, TemplateError> {
+fn compile_response_expression(
+    source: &str,
+) -> Result<Box<Expression<'static, 'static>>, TemplateError> {
     let wrong = |error: minijinja::Error| TemplateError::Expression {
-        expression: shown(source),
-        reason: shown(error.detail().unwrap_or("the engine does not say why")),
+        expression: short_excerpt(source),
+        reason: short_excerpt(error.detail().unwrap_or("the engine does not say why")),
     };
-    let expression = VOCABULARY.compile_expression_owned(source.to_owned()).map_err(wrong)?;
+    let expression = TEMPLATE_ENGINE.compile_expression_owned(source.to_owned()).map_err(wrong)?;
     let names = expression.undeclared_variables(false);
-    match names.iter().find(|name| ![ANSWER, HEADERS, LOCATION].contains(&name.as_str())) {
-        Some(name) => Err(TemplateError::UnknownName { name: shown(name) }),
+    match names.iter().find(|name| {
+        ![ANSWER_VARIABLE, HEADERS_VARIABLE, LOCATION_VARIABLE].contains(&name.as_str())
+    }) {
+        Some(name) => Err(TemplateError::UnknownName { name: short_excerpt(name) }),
         None => Ok(Box::new(expression)),
     }
 }
 
-fn resolved(
+fn resolve_response_url(
     expression: &Expression<'_, '_>,
-    before: Before<'_>,
+    before: PreviousResponse<'_>,
     from: &Url,
 ) -> Result<Url, TemplateError> {
-    let value = expression.eval(before.context()).ok();
+    let value = expression.eval(before.engine_context()).ok();
     let text = value.as_ref().and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| TemplateError::Untold { what: "the address".to_owned() })?;
-    within_origin(from, text)
+    let text =
+        text.ok_or_else(|| TemplateError::MissingInResponse { what: "the address".to_owned() })?;
+    resolve_within_origin(from, text)
 }
 
 #[cfg(test)]
@@ -144,8 +161,8 @@ mod tests {
         let headers = &HeaderMap::try_from(&owned.collect::<HashMap<_, _>>()).unwrap();
         let arguments = json!({"shop": "a/b"}).as_object().cloned().unwrap_or_default();
         let from: Url = "https://api.test/v1/jobs".parse().unwrap();
-        let before = Before { answer, headers };
-        let address = NextAddress::compile(template).map_err(|error| error.to_string())?;
+        let before = PreviousResponse { answer, headers };
+        let address = FollowUpAddress::compile(template).map_err(|error| error.to_string())?;
         let url = address.render(&arguments, before, &from);
         url.map(|url| url.to_string()).map_err(|error| error.to_string())
     }
@@ -212,6 +229,9 @@ mod tests {
 
     #[test]
     fn only_follow_up_requests_see_a_response() {
-        assert!(Address::compile("https://api.test/{{ answer.id }}", Place::Address).is_err());
+        assert!(
+            AddressTemplate::compile("https://api.test/{{ answer.id }}", TemplatePosition::Address)
+                .is_err()
+        );
     }
 }

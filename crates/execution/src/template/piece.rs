@@ -6,10 +6,10 @@ use minijinja::Value;
 use minijinja::value::{Object, ObjectRepr};
 use model::BodyEncoding;
 
-use super::multipart::Part;
+use super::multipart::MultipartPart;
 
 #[derive(Clone, Debug)]
-pub(super) enum Piece {
+pub(super) enum EncodedPiece {
     /// The value is missing, so there is nothing to send.
     Nothing,
     /// A segment of a path, or a part of one.
@@ -26,26 +26,26 @@ pub(super) enum Piece {
     Json(Vec<u8>),
     /// A body, or a part of one, that is not JSON.
     Body(Vec<u8>),
-    Part(Vec<Part>),
+    Part(Vec<MultipartPart>),
     /// A whole `multipart/form-data` body, not encoded yet.
-    Multipart(Vec<Part>),
+    Multipart(Vec<MultipartPart>),
 }
 
-impl Piece {
+impl EncodedPiece {
     /// The piece in an engine value, or `None` if it is a plain value.
-    pub(super) fn of(value: &Value) -> Option<&Self> {
+    pub(super) fn from_value(value: &Value) -> Option<&Self> {
         value.downcast_object_ref()
     }
 }
 
-impl Object for Piece {
+impl Object for EncodedPiece {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
     }
 }
 
-impl From<Piece> for Value {
-    fn from(piece: Piece) -> Self {
+impl From<EncodedPiece> for Value {
+    fn from(piece: EncodedPiece) -> Self {
         Self::from_object(piece)
     }
 }
@@ -53,19 +53,19 @@ impl From<Piece> for Value {
 /// The position of a template's text in the request. Each expression is passed to the function of its position, which
 /// encodes plain values and rejects pieces made for another position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum TemplatePosition {
     Address,
     /// The URL of a follow-up request.
-    NextAddress,
+    FollowUpAddress,
     Header,
     CookieHeader,
     Body(BodyEncoding),
 }
 
-impl Place {
-    pub(super) fn function(self) -> &'static str {
+impl TemplatePosition {
+    pub(super) fn function_name(self) -> &'static str {
         match self {
-            Self::Address | Self::NextAddress => "in_address",
+            Self::Address | Self::FollowUpAddress => "in_address",
             Self::Header => "in_header",
             Self::CookieHeader => "in_cookie_header",
             Self::Body(BodyEncoding::Json) => "in_json",

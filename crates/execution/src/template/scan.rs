@@ -8,27 +8,27 @@ use super::TemplateError;
 
 /// A part of a template.
 #[derive(Debug, PartialEq)]
-pub(super) enum Span<'a> {
+pub(super) enum TemplateSpan<'a> {
     Literal(&'a str),
     Expression(&'a str),
 }
 
-pub(super) fn spans(template: &str) -> Result<Vec<Span<'_>>, TemplateError> {
+pub(super) fn split_spans(template: &str) -> Result<Vec<TemplateSpan<'_>>, TemplateError> {
     let mut spans = Vec::new();
     let mut rest = template;
-    while let Some((literal, marked)) = before_mark(rest)? {
-        let (expression, behind) = expression(marked)?;
-        spans.push(Span::Literal(literal));
-        spans.push(Span::Expression(expression));
+    while let Some((literal, marked)) = split_at_expression(rest)? {
+        let (expression, behind) = read_expression(marked)?;
+        spans.push(TemplateSpan::Literal(literal));
+        spans.push(TemplateSpan::Expression(expression));
         rest = behind;
     }
-    spans.push(Span::Literal(rest));
-    spans.retain(|span| *span != Span::Literal(""));
+    spans.push(TemplateSpan::Literal(rest));
+    spans.retain(|span| *span != TemplateSpan::Literal(""));
     Ok(spans)
 }
 
 /// The text before the next `{{` and the text after it.
-fn before_mark(text: &str) -> Result<Option<(&str, &str)>, TemplateError> {
+fn split_at_expression(text: &str) -> Result<Option<(&str, &str)>, TemplateError> {
     let literal = text.split_once("{{").map_or(text, |(literal, _)| literal);
     match ["{%", "{#"].into_iter().find(|mark| literal.contains(mark)) {
         Some(mark) => Err(TemplateError::NotAllowed { found: mark.to_owned() }),
@@ -37,7 +37,7 @@ fn before_mark(text: &str) -> Result<Option<(&str, &str)>, TemplateError> {
 }
 
 /// The expression up to its `}}`, and the rest. A `}}` inside a string or of nested maps does not end it.
-fn expression(text: &str) -> Result<(&str, &str), TemplateError> {
+fn read_expression(text: &str) -> Result<(&str, &str), TemplateError> {
     let mut open = Vec::new();
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
@@ -53,7 +53,7 @@ fn expression(text: &str) -> Result<(&str, &str), TemplateError> {
             ':' if open.last() == Some(&'[') => {
                 return Err(TemplateError::NotAllowed { found: "[:]".to_owned() });
             }
-            _ if is_allowed(character) => {}
+            _ if is_allowed_char(character) => {}
             _ => return Err(TemplateError::NotAllowed { found: character.to_string() }),
         }
     }
@@ -72,7 +72,7 @@ fn skip_string(quote: char, characters: &mut std::str::CharIndices<'_>) {
 
 /// Whether a character is allowed outside of strings: names, numbers, fields, lists, maps, calls and comparisons. Not
 /// `* + ~ | / %`.
-fn is_allowed(character: char) -> bool {
+fn is_allowed_char(character: char) -> bool {
     character.is_ascii_alphanumeric()
         || character.is_ascii_whitespace()
         || "_.,:=!<>-".contains(character)
@@ -83,21 +83,24 @@ mod tests {
     use super::*;
 
     fn refused(template: &str) -> String {
-        spans(template).unwrap_err().to_string()
+        split_spans(template).unwrap_err().to_string()
     }
 
     #[test]
     fn text_and_expressions_are_distinguished() {
-        let found = spans(r#"a{ {{ x }}-{{ f("}}", {"k": {"l": 1}}) }}"#).unwrap();
+        let found = split_spans(r#"a{ {{ x }}-{{ f("}}", {"k": {"l": 1}}) }}"#).unwrap();
         let expected = [
-            Span::Literal("a{ "),
-            Span::Expression("x"),
-            Span::Literal("-"),
-            Span::Expression(r#"f("}}", {"k": {"l": 1}})"#),
+            TemplateSpan::Literal("a{ "),
+            TemplateSpan::Expression("x"),
+            TemplateSpan::Literal("-"),
+            TemplateSpan::Expression(r#"f("}}", {"k": {"l": 1}})"#),
         ];
         assert_eq!(found, expected);
-        assert_eq!(spans("").unwrap(), []);
-        assert_eq!(spans(r#"{{ "\"}}" }}"#).unwrap(), [Span::Expression(r#""\"}}""#)]);
+        assert_eq!(split_spans("").unwrap(), []);
+        assert_eq!(
+            split_spans(r#"{{ "\"}}" }}"#).unwrap(),
+            [TemplateSpan::Expression(r#""\"}}""#)]
+        );
     }
 
     #[test]
@@ -126,6 +129,6 @@ mod tests {
     #[test]
     fn marks_within_a_string_are_text() {
         let template = r#"{{ "{% for %} * ~ | {{ 7 }}" }}"#;
-        assert_eq!(spans(template).unwrap().len(), 1);
+        assert_eq!(split_spans(template).unwrap().len(), 1);
     }
 }

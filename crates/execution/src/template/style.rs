@@ -32,32 +32,32 @@ const ALLOWED_RESERVED: &[u8] = b":/?[]@!$()*,;=";
 
 /// The escaping of a position.
 #[derive(Clone, Copy)]
-pub(super) enum Encoding {
+pub(super) enum ValueEncoding {
     Percent,
     AllowReserved,
     Cookie,
     Plain,
 }
 
-impl Encoding {
+impl ValueEncoding {
     /// The encoding of a query, where OpenAPI may allow reserved characters.
-    pub(super) fn of_query(reserved: bool) -> Self {
+    pub(super) fn for_query(reserved: bool) -> Self {
         if reserved { Self::AllowReserved } else { Self::Percent }
     }
 
-    pub(super) fn value(self, text: &str) -> String {
+    pub(super) fn encode_value(self, text: &str) -> String {
         match self {
             Self::Percent => percent_encoded(text),
-            Self::AllowReserved => reserved_allowed(text),
+            Self::AllowReserved => encode_allowing_reserved(text),
             Self::Cookie => cookie_encoded(&text.replace('%', "%25")),
             Self::Plain => text.to_owned(),
         }
     }
 
     /// Encodes a name like a value, but also escapes `=`, which ends a name.
-    pub(super) fn name(self, text: &str) -> String {
+    pub(super) fn encode_name(self, text: &str) -> String {
         match self {
-            Self::AllowReserved => reserved_allowed(text).replace('=', "%3D"),
+            Self::AllowReserved => encode_allowing_reserved(text).replace('=', "%3D"),
             Self::Cookie | Self::Percent => percent_encoded(text),
             Self::Plain => text.to_owned(),
         }
@@ -74,7 +74,7 @@ pub(crate) fn cookie_encoded(text: &str) -> String {
 }
 
 /// Leaves reserved characters and existing percent-encodings unchanged (RFC 6570, 3.2.3).
-fn reserved_allowed(text: &str) -> String {
+fn encode_allowing_reserved(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut bytes = text.as_bytes();
     while let [first, behind @ ..] = bytes {
@@ -92,16 +92,16 @@ fn reserved_allowed(text: &str) -> String {
 
 /// An encoded value, with the structure that styles distinguish.
 #[derive(Debug, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum ValueShape {
     Nothing,
     One(String),
     List(Vec<String>),
     Object(Vec<(String, String)>),
 }
 
-impl Shape {
-    pub(super) fn of(value: Option<&Json>, encoding: Encoding) -> Self {
-        let write = |value: &Json| encoding.value(&text(value));
+impl ValueShape {
+    pub(super) fn from_value(value: Option<&Json>, encoding: ValueEncoding) -> Self {
+        let write = |value: &Json| encoding.encode_value(&value_text(value));
         match value {
             None | Some(Json::Null) => Self::Nothing,
             Some(Json::Array(items)) => {
@@ -110,7 +110,8 @@ impl Shape {
             }
             Some(Json::Object(members)) => {
                 let members = members.iter().filter(|(_, value)| !value.is_null());
-                let members = members.map(|(name, value)| (encoding.name(name), write(value)));
+                let members =
+                    members.map(|(name, value)| (encoding.encode_name(name), write(value)));
                 Self::Object(members.collect()).or_nothing()
             }
             Some(value) => Self::One(write(value)),
@@ -118,12 +119,12 @@ impl Shape {
     }
 
     /// Keeps an object as one JSON value, so that the caller cannot choose parameter names.
-    pub(super) fn whole(value: Option<&Json>, encoding: Encoding) -> Self {
+    pub(super) fn from_whole_value(value: Option<&Json>, encoding: ValueEncoding) -> Self {
         match value {
             Some(object @ Json::Object(members)) if !members.is_empty() => {
-                Self::One(encoding.value(&text(object)))
+                Self::One(encoding.encode_value(&value_text(object)))
             }
-            value => Self::of(value, encoding),
+            value => Self::from_value(value, encoding),
         }
     }
 
@@ -136,7 +137,7 @@ impl Shape {
     }
 
     /// One text without the parameter's name: `a,b`, `k,v,k,v`, or exploded `k=v,k=v`.
-    pub(super) fn flat(&self, separator: &str, explode: bool) -> Option<String> {
+    pub(super) fn to_flat_text(&self, separator: &str, explode: bool) -> Option<String> {
         let between = if explode { "=" } else { separator };
         match self {
             Self::Nothing => None,
@@ -151,7 +152,7 @@ impl Shape {
     }
 
     /// Pairs with the parameter's name: `a=1,2`, or exploded `a=1` and `a=2`, or `k=v` for each field.
-    pub(super) fn pairs(&self, name: &str, separator: &str, explode: bool) -> Vec<String> {
+    pub(super) fn to_pairs(&self, name: &str, separator: &str, explode: bool) -> Vec<String> {
         let pair = |name: &str, value: &str| format!("{name}={value}");
         match self {
             Self::List(items) if explode => items.iter().map(|item| pair(name, item)).collect(),
@@ -159,14 +160,14 @@ impl Shape {
                 members.iter().map(|(name, value)| pair(name, value)).collect()
             }
             Self::Nothing | Self::One(_) | Self::List(_) | Self::Object(_) => {
-                self.flat(separator, false).iter().map(|value| pair(name, value)).collect()
+                self.to_flat_text(separator, false).iter().map(|value| pair(name, value)).collect()
             }
         }
     }
 }
 
 /// A string unchanged, any other value as compact JSON.
-pub(super) fn text(value: &Json) -> Cow<'_, str> {
+pub(super) fn value_text(value: &Json) -> Cow<'_, str> {
     match value {
         Json::String(text) => Cow::Borrowed(text),
         value => Cow::Owned(value.to_string()),

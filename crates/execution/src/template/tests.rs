@@ -14,7 +14,7 @@ use model::{BodyEncoding, HttpRequest};
 use serde_json::Value;
 
 use super::{RequestTemplate, TemplateError};
-use crate::Request;
+use crate::RenderedRequest;
 
 /// Templates with only a URL.
 fn get(url: &str) -> HttpRequest {
@@ -39,7 +39,7 @@ fn with_body(template: &str, encoding: BodyEncoding) -> HttpRequest {
     }
 }
 
-fn render(templates: &HttpRequest, arguments: &Value) -> Result<Request, TemplateError> {
+fn render(templates: &HttpRequest, arguments: &Value) -> Result<RenderedRequest, TemplateError> {
     RequestTemplate::compile("POST", templates)?.render(arguments.as_object().unwrap())
 }
 

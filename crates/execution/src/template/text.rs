@@ -6,136 +6,151 @@ use minijinja::{Error, Expression};
 use model::TEMPLATE_LIMIT;
 
 use super::TemplateError;
-use super::context::{ARGUMENTS, Seen};
-use super::direct::Direct;
-use super::functions::{VOCABULARY, is_known};
-use super::piece::{Piece, Place};
-use super::scan::{Span, spans};
+use super::context::{ARGUMENTS_VARIABLE, TemplateContext};
+use super::direct::DirectExpression;
+use super::functions::{TEMPLATE_ENGINE, is_known_name};
+use super::piece::{EncodedPiece, TemplatePosition};
+use super::scan::{TemplateSpan, split_spans};
 
 /// The maximum length of an expression in an error, in characters.
-const SHOWN: usize = 80;
+const EXCERPT_CHARS: usize = 80;
 
-pub(super) struct Text {
-    pub(super) stretches: Vec<Stretch>,
+pub(super) struct CompiledTemplate {
+    pub(super) parts: Vec<CompiledPart>,
 }
 
-pub(super) enum Stretch {
+pub(super) enum CompiledPart {
     Literal(Box<str>),
-    Formula(Formula),
+    Expression(TemplateExpression),
 }
 
 /// A compiled expression in its position.
-pub(super) struct Formula {
+pub(super) struct TemplateExpression {
     source: Box<str>,
     names: HashSet<String>,
-    way: Way,
+    evaluation: ExpressionEvaluation,
 }
 
 /// How an expression is evaluated. The engine's compiled form takes 8 KB; only tools ready to be called have one.
-enum Way {
-    Direct(Direct),
+enum ExpressionEvaluation {
+    Direct(DirectExpression),
     Engine(Box<Expression<'static, 'static>>),
 }
 
-impl Text {
-    pub(super) fn compile(template: &str, place: Place) -> Result<Self, TemplateError> {
+impl CompiledTemplate {
+    pub(super) fn compile(template: &str, place: TemplatePosition) -> Result<Self, TemplateError> {
         if TEMPLATE_LIMIT < template.len() {
             return Err(TemplateError::TooLong { limit: TEMPLATE_LIMIT });
         }
-        let mut stretches: Vec<Stretch> = Vec::new();
-        for span in spans(template)? {
+        let mut stretches: Vec<CompiledPart> = Vec::new();
+        for span in split_spans(template)? {
             let next = match span {
-                Span::Literal(literal) => Stretch::Literal(literal.into()),
-                Span::Expression(source) => compile(source, place)?,
+                TemplateSpan::Literal(literal) => CompiledPart::Literal(literal.into()),
+                TemplateSpan::Expression(source) => compile_expression(source, place)?,
             };
             match (stretches.last_mut(), next) {
-                (Some(Stretch::Literal(text)), Stretch::Literal(more)) => {
+                (Some(CompiledPart::Literal(text)), CompiledPart::Literal(more)) => {
                     *text = [&**text, &*more].concat().into();
                 }
                 (_, next) => stretches.push(next),
             }
         }
-        Ok(Self { stretches })
+        Ok(Self { parts: stretches })
     }
 
-    pub(super) fn formulas(&self) -> impl Iterator<Item = &Formula> {
-        self.stretches.iter().filter_map(|stretch| match stretch {
-            Stretch::Formula(formula) => Some(formula),
-            Stretch::Literal(_) => None,
+    pub(super) fn expressions(&self) -> impl Iterator<Item = &TemplateExpression> {
+        self.parts.iter().filter_map(|stretch| match stretch {
+            CompiledPart::Expression(formula) => Some(formula),
+            CompiledPart::Literal(_) => None,
         })
     }
 
-    pub(super) fn uses(&self, name: &str) -> bool {
-        self.formulas().any(|formula| formula.uses(name))
+    pub(super) fn uses_name(&self, name: &str) -> bool {
+        self.expressions().any(|formula| formula.uses_name(name))
     }
 }
 
 /// Compiles an expression. One without names is a literal that needs quoting: `{{ "{" }}`.
-fn compile(source: &str, place: Place) -> Result<Stretch, TemplateError> {
+fn compile_expression(
+    source: &str,
+    place: TemplatePosition,
+) -> Result<CompiledPart, TemplateError> {
     let wrong = |error: Error| TemplateError::Expression {
-        expression: shown(source),
-        reason: shown(error.detail().unwrap_or("the engine does not say why")),
+        expression: short_excerpt(source),
+        reason: short_excerpt(error.detail().unwrap_or("the engine does not say why")),
     };
-    let expression = VOCABULARY.compile_expression(source).map_err(wrong)?;
+    let expression = TEMPLATE_ENGINE.compile_expression(source).map_err(wrong)?;
     let names = expression.undeclared_variables(false);
-    if let Some(name) = names.iter().find(|name| !is_known(name, place)) {
-        return Err(TemplateError::UnknownName { name: shown(name) });
+    if let Some(name) = names.iter().find(|name| !is_known_name(name, place)) {
+        return Err(TemplateError::UnknownName { name: short_excerpt(name) });
     }
     if names.is_empty() {
         let value = expression.eval(()).map_err(wrong)?;
-        return Ok(Stretch::Literal(value.to_string().into()));
+        return Ok(CompiledPart::Literal(value.to_string().into()));
     }
-    let way = Way::compile(source, place).map_err(wrong)?;
-    Ok(Stretch::Formula(Formula { source: source.into(), names, way }))
+    let way = ExpressionEvaluation::compile(source, place).map_err(wrong)?;
+    Ok(CompiledPart::Expression(TemplateExpression {
+        source: source.into(),
+        names,
+        evaluation: way,
+    }))
 }
 
-impl Way {
-    fn compile(source: &str, place: Place) -> Result<Self, Error> {
-        if let Some(direct) = Direct::read(source, place) {
+impl ExpressionEvaluation {
+    fn compile(source: &str, place: TemplatePosition) -> Result<Self, Error> {
+        if let Some(direct) = DirectExpression::parse(source, place) {
             return Ok(Self::Direct(direct));
         }
-        let placed = format!("{}({source})", place.function());
-        Ok(Self::Engine(Box::new(VOCABULARY.compile_expression_owned(placed)?)))
+        let placed = format!("{}({source})", place.function_name());
+        Ok(Self::Engine(Box::new(TEMPLATE_ENGINE.compile_expression_owned(placed)?)))
     }
 }
 
-impl Formula {
-    pub(super) fn uses(&self, name: &str) -> bool {
+impl TemplateExpression {
+    pub(super) fn uses_name(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    pub(super) fn evaluate(&self, seen: &Seen<'_>) -> Result<Piece, TemplateError> {
-        let expression = match &self.way {
-            Way::Direct(direct) => {
-                return direct.evaluate(seen).map_err(|problem| self.refused(problem.to_owned()));
+    pub(super) fn evaluate(
+        &self,
+        seen: &TemplateContext<'_>,
+    ) -> Result<EncodedPiece, TemplateError> {
+        let expression = match &self.evaluation {
+            ExpressionEvaluation::Direct(direct) => {
+                return direct
+                    .evaluate(seen)
+                    .map_err(|problem| self.argument_error(problem.to_owned()));
             }
-            Way::Engine(expression) => expression,
+            ExpressionEvaluation::Engine(expression) => expression,
         };
-        let value = expression.eval(seen.context()).map_err(|error| {
-            self.refused(error.detail().map_or_else(|| error.kind().to_string(), shown))
+        let value = expression.eval(seen.engine_context()).map_err(|error| {
+            self.argument_error(
+                error.detail().map_or_else(|| error.kind().to_string(), short_excerpt),
+            )
         })?;
-        Piece::of(&value).cloned().ok_or_else(|| TemplateError::Expression {
-            expression: shown(&self.source),
+        EncodedPiece::from_value(&value).cloned().ok_or_else(|| TemplateError::Expression {
+            expression: short_excerpt(&self.source),
             reason: "it gives more than one value".to_owned(),
         })
     }
 
-    fn refused(&self, problem: String) -> TemplateError {
-        TemplateError::Argument { argument: self.argument(), problem }
+    fn argument_error(&self, problem: String) -> TemplateError {
+        TemplateError::Argument { argument: self.argument_name(), problem }
     }
 
     /// The subject of an error, for a reader who sees the arguments but not the template.
-    pub(super) fn argument(&self) -> String {
-        let mut arguments = self.source.split(ARGUMENTS).skip(1).filter_map(member);
+    pub(super) fn argument_name(&self) -> String {
+        let mut arguments =
+            self.source.split(ARGUMENTS_VARIABLE).skip(1).filter_map(leading_field_name);
         match (arguments.next(), arguments.next()) {
-            (Some(name), None) => format!("the argument `{}`", shown(name)),
-            _ => format!("`{}`", shown(&self.source)),
+            (Some(name), None) => format!("the argument `{}`", short_excerpt(name)),
+            _ => format!("`{}`", short_excerpt(&self.source)),
         }
     }
 }
 
 /// The name in `.name` or `["name"]`.
-fn member(text: &str) -> Option<&str> {
+fn leading_field_name(text: &str) -> Option<&str> {
     if let Some(quoted) = text.strip_prefix("[\"") {
         return quoted.split_once("\"]").map(|(name, _)| name);
     }
@@ -143,6 +158,6 @@ fn member(text: &str) -> Option<&str> {
     name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
 }
 
-pub(super) fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+pub(super) fn short_excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_CHARS).flat_map(char::escape_debug).collect()
 }

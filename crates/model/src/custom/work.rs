@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CustomCommand, CustomMessage, FixedAnswer, PromptArgument};
-use crate::{HttpRequest, Primitive};
+use crate::{HttpRequest, McpPrimitive};
 
 /// What is carried out. A tool that sends a request is none of these: it is like any other that does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +59,7 @@ pub enum CustomHolds {
 
 impl CustomWork {
     /// The values suggested for an argument, or for a variable of a resource address.
-    pub fn values(&self, name: &str) -> &[Box<str>] {
+    pub fn suggested_values(&self, name: &str) -> &[Box<str>] {
         let values = match self {
             Self::Prompt { arguments, .. } => {
                 let argument = arguments.iter().find(|argument| *argument.name == *name);
@@ -78,11 +78,11 @@ impl CustomWork {
     }
 
     /// Which MCP primitive this is.
-    pub fn primitive(&self) -> Primitive {
+    pub fn primitive(&self) -> McpPrimitive {
         match self {
-            Self::Answer(_) | Self::Command(_) => Primitive::Tool,
-            Self::Prompt { .. } => Primitive::Prompt,
-            Self::Resource { .. } | Self::Template { .. } => Primitive::Resource,
+            Self::Answer(_) | Self::Command(_) => McpPrimitive::Tool,
+            Self::Prompt { .. } => McpPrimitive::Prompt,
+            Self::Resource { .. } | Self::Template { .. } => McpPrimitive::Resource,
         }
     }
 }

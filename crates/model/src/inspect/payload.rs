@@ -5,15 +5,15 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// Shortest encoded run that can hold a sentence.
-const FROM: usize = 24;
+const MIN_ENCODED_LENGTH: usize = 24;
 /// Levels of nested encoding that are decoded.
-const DEPTH: usize = 3;
+const MAX_NESTING: usize = 3;
 /// Runs decoded per text, and characters decoded per run.
-const MOST: usize = 16;
-const LONGEST: usize = 4096;
+const MAX_RUNS: usize = 16;
+const MAX_RUN_LENGTH: usize = 4096;
 
 /// An encoded run that decodes to text.
-pub(super) struct Encoded {
+pub(super) struct EncodedText {
     /// Offset in the text, in characters.
     pub(super) offset: usize,
     pub(super) plain: String,
@@ -22,42 +22,42 @@ pub(super) struct Encoded {
 }
 
 /// The encoded runs in a text that decode to text.
-pub(super) fn encoded(text: &str) -> Vec<Encoded> {
-    encoded_within(text, DEPTH)
+pub(super) fn find_encoded(text: &str) -> Vec<EncodedText> {
+    find_nested_encoded(text, MAX_NESTING)
 }
 
-fn encoded_within(text: &str, depth: usize) -> Vec<Encoded> {
+fn find_nested_encoded(text: &str, depth: usize) -> Vec<EncodedText> {
     let mut found = Vec::new();
     let (mut offset, mut looked_at) = (0, 0);
-    for word in text.split_inclusive(|c: char| !is_of_encoding(c)) {
+    for word in text.split_inclusive(|c: char| !is_encoding_character(c)) {
         let length = word.chars().count();
-        let run = word.trim_end_matches(|c: char| !is_of_encoding(c));
-        if FROM <= run.len() && looked_at < MOST {
+        let run = word.trim_end_matches(|c: char| !is_encoding_character(c));
+        if MIN_ENCODED_LENGTH <= run.len() && looked_at < MAX_RUNS {
             looked_at += 1;
-            let start: String = run.chars().take(LONGEST).collect();
-            let Some(plain) = plain(&start) else {
+            let start: String = run.chars().take(MAX_RUN_LENGTH).collect();
+            let Some(plain) = decode_text(&start) else {
                 offset += length;
                 continue;
             };
             if 1 < depth {
-                let within = encoded_within(&plain, depth - 1).into_iter();
-                found.extend(within.map(|encoded| Encoded { offset, ..encoded }));
+                let within = find_nested_encoded(&plain, depth - 1).into_iter();
+                found.extend(within.map(|encoded| EncodedText { offset, ..encoded }));
             }
             let is_sentence = is_sentence(&plain);
-            found.push(Encoded { offset, plain, is_sentence });
+            found.push(EncodedText { offset, plain, is_sentence });
         }
         offset += length;
     }
     found
 }
 
-fn is_of_encoding(character: char) -> bool {
+fn is_encoding_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '+' | '/' | '-' | '_')
 }
 
-fn plain(run: &str) -> Option<String> {
+fn decode_text(run: &str) -> Option<String> {
     let bytes = if run.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        hexadecimal(run)?
+        decode_hex(run)?
     } else {
         let whole = run.get(..run.len() / 4 * 4).unwrap_or(run);
         let alphabet = match run.contains(['-', '_']) {
@@ -80,7 +80,7 @@ fn is_sentence(text: &str) -> bool {
     3 <= words && !text.trim_start().starts_with(['{', '<', '['])
 }
 
-fn hexadecimal(run: &str) -> Option<Vec<u8>> {
+fn decode_hex(run: &str) -> Option<Vec<u8>> {
     let pairs = run.as_bytes().chunks_exact(2);
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }

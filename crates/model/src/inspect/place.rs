@@ -4,9 +4,9 @@ use serde_json::Value;
 
 /// Whether a text may be changed on its way to agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum TextRole {
     /// A description: invisible characters are removed.
-    Text,
+    Descriptive,
     /// A regular expression: invisible characters are escaped.
     Pattern,
     /// A name, or a value that the upstream compares: never changed.
@@ -15,17 +15,17 @@ pub(crate) enum Place {
 
 /// How the fields of a JSON value in a schema are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Within {
+pub(crate) enum SchemaContext {
     /// A schema object: the field name determines the role.
-    Members,
+    Keywords,
     /// A map with arbitrary names: `properties`, `$defs`.
     Names,
     /// Data in which all texts have the same role.
-    Data(Place),
+    Data(TextRole),
 }
 
 /// Fields whose texts only describe, so that agents may get them changed.
-const TEXTS: [&str; 9] = [
+const DESCRIPTIVE_KEYWORDS: [&str; 9] = [
     "title",
     "description",
     "summary",
@@ -36,51 +36,53 @@ const TEXTS: [&str; 9] = [
     "example",
     "examples",
 ];
-const NAMES: [&str; 5] =
+const MAP_KEYWORDS: [&str; 5] =
     ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
-impl Within {
+impl SchemaContext {
     /// The context of the value of a field.
-    pub(crate) fn member(self, name: &str) -> Self {
+    pub(crate) fn field_context(self, name: &str) -> Self {
         match self {
             Self::Data(_) => self,
-            Self::Names => Self::Members,
-            Self::Members if TEXTS.contains(&name) => Self::Data(Place::Text),
-            Self::Members if matches!(name, "enum" | "const") => Self::Data(Place::Fixed),
-            Self::Members if name == "pattern" => Self::Data(Place::Pattern),
-            Self::Members if NAMES.contains(&name) => Self::Names,
-            Self::Members => Self::Members,
+            Self::Names => Self::Keywords,
+            Self::Keywords if DESCRIPTIVE_KEYWORDS.contains(&name) => {
+                Self::Data(TextRole::Descriptive)
+            }
+            Self::Keywords if matches!(name, "enum" | "const") => Self::Data(TextRole::Fixed),
+            Self::Keywords if name == "pattern" => Self::Data(TextRole::Pattern),
+            Self::Keywords if MAP_KEYWORDS.contains(&name) => Self::Names,
+            Self::Keywords => Self::Keywords,
         }
     }
 
     /// The role of a string value in this context.
-    pub(crate) fn text(self) -> Place {
+    pub(crate) fn value_role(self) -> TextRole {
         match self {
             Self::Data(place) => place,
-            Self::Members | Self::Names => Place::Fixed,
+            Self::Keywords | Self::Names => TextRole::Fixed,
         }
     }
 
     /// The role of a field name in this context.
-    pub(crate) fn name(self) -> Place {
+    pub(crate) fn name_role(self) -> TextRole {
         match self {
-            Self::Data(Place::Text) => Place::Text,
-            Self::Data(_) | Self::Members | Self::Names => Place::Fixed,
+            Self::Data(TextRole::Descriptive) => TextRole::Descriptive,
+            Self::Data(_) | Self::Keywords | Self::Names => TextRole::Fixed,
         }
     }
 }
 
 /// A JSON pointer that follows a depth-first walk.
 #[derive(Default)]
-pub(crate) struct Pointer(String);
+pub(crate) struct WalkPointer(String);
 
-impl Pointer {
+impl WalkPointer {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Runs `walk` with the pointer extended by one step.
-    fn below(&mut self, step: &str, walk: impl FnOnce(&mut Self)) {
+    fn with_step(&mut self, step: &str, walk: impl FnOnce(&mut Self)) {
         let length = self.0.len();
         self.0.push('/');
         self.0.push_str(&step.replace('~', "~0").replace('/', "~1"));
@@ -90,24 +92,24 @@ impl Pointer {
 }
 
 /// Visits every string of a value, including field names.
-pub(crate) fn each_text(
+pub(crate) fn visit_texts(
     value: &Value,
-    within: Within,
-    at: &mut Pointer,
-    see: &mut impl FnMut(&str, Place, &str),
+    within: SchemaContext,
+    at: &mut WalkPointer,
+    see: &mut impl FnMut(&str, TextRole, &str),
 ) {
     match value {
-        Value::String(text) => see(at.as_str(), within.text(), text),
+        Value::String(text) => see(at.as_str(), within.value_role(), text),
         Value::Array(items) => {
             for (number, item) in items.iter().enumerate() {
-                at.below(&number.to_string(), |at| each_text(item, within, at, see));
+                at.with_step(&number.to_string(), |at| visit_texts(item, within, at, see));
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
-                at.below(name, |at| {
-                    see(at.as_str(), within.name(), name);
-                    each_text(member, within.member(name), at, see);
+                at.with_step(name, |at| {
+                    see(at.as_str(), within.name_role(), name);
+                    visit_texts(member, within.field_context(name), at, see);
                 });
             }
         }
@@ -118,17 +120,17 @@ pub(crate) fn each_text(
 /// Passes every string that may be changed to `change`.
 pub(crate) fn change_texts(
     value: &mut Value,
-    within: Within,
-    change: &mut impl FnMut(Place, &mut String),
+    within: SchemaContext,
+    change: &mut impl FnMut(TextRole, &mut String),
 ) {
     match value {
-        Value::String(text) => change(within.text(), text),
+        Value::String(text) => change(within.value_role(), text),
         Value::Array(items) => {
             items.iter_mut().for_each(|item| change_texts(item, within, change));
         }
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
-                change_texts(member, within.member(name), change);
+                change_texts(member, within.field_context(name), change);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

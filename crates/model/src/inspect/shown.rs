@@ -5,29 +5,30 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::place::{Place, Within, change_texts};
-use super::unseen::{self, Unseen};
+use super::place::{SchemaContext, TextRole, change_texts};
+use super::unseen::{self, InvisibleKind};
 
 /// Longest description that agents get, in bytes.
 pub const DESCRIPTION_LIMIT: usize = 16 * 1024;
 
 /// A text without invisible characters.
-pub fn shown_text(text: &str) -> Cow<'_, str> {
-    if is_plain(text) || unseen::characters(text).all(|(_, why)| why.is_none()) {
+pub fn sanitize_text(text: &str) -> Cow<'_, str> {
+    if is_printable_ascii(text) || unseen::classify_characters(text).all(|(_, why)| why.is_none()) {
         return Cow::Borrowed(text);
     }
-    let kept = unseen::characters(text).filter_map(|(character, why)| match (character, why) {
-        (_, None) => Some(character),
-        // A lone carriage return is an old line ending.
-        ('\r', Some(Unseen::Control)) => Some('\n'),
-        (_, Some(_)) => None,
-    });
+    let kept =
+        unseen::classify_characters(text).filter_map(|(character, why)| match (character, why) {
+            (_, None) => Some(character),
+            // A lone carriage return is an old line ending.
+            ('\r', Some(InvisibleKind::Control)) => Some('\n'),
+            (_, Some(_)) => None,
+        });
     Cow::Owned(kept.collect())
 }
 
 /// A description without invisible characters, truncated to 16 KiB.
-pub fn shown_description(text: &str) -> Cow<'_, str> {
-    let shown = shown_text(text);
+pub fn sanitize_description(text: &str) -> Cow<'_, str> {
+    let shown = sanitize_text(text);
     if shown.len() <= DESCRIPTION_LIMIT {
         return shown;
     }
@@ -39,41 +40,41 @@ pub fn shown_description(text: &str) -> Cow<'_, str> {
 
 /// Sanitises the texts of a schema or of other JSON from an upstream. Names, and values that the upstream compares,
 /// stay unchanged.
-pub fn show_json(mut value: Value) -> Value {
-    change_texts(&mut value, Within::Members, &mut |place, text| match place {
-        Place::Fixed => {}
-        Place::Text => {
-            if let Cow::Owned(shown) = shown_description(text) {
+pub fn sanitize_json(mut value: Value) -> Value {
+    change_texts(&mut value, SchemaContext::Keywords, &mut |place, text| match place {
+        TextRole::Fixed => {}
+        TextRole::Descriptive => {
+            if let Cow::Owned(shown) = sanitize_description(text) {
                 *text = shown;
             }
         }
-        Place::Pattern => escape(text),
+        TextRole::Pattern => escape_pattern(text),
     });
     value
 }
 
 /// A foreign text as one line for logs and messages, with invisible and control characters escaped.
-pub fn plain_line(text: &str) -> String {
-    unseen::written_out(text)
+pub fn printable_line(text: &str) -> String {
+    unseen::escape_invisible(text)
 }
 
 /// Whether a name has no invisible characters.
-pub fn is_seen(name: &str) -> bool {
-    is_plain(name) || unseen::characters(name).all(|(_, why)| why.is_none())
+pub fn is_fully_visible(name: &str) -> bool {
+    is_printable_ascii(name) || unseen::classify_characters(name).all(|(_, why)| why.is_none())
 }
 
 /// Fast path: printable ASCII, as most texts are.
-fn is_plain(text: &str) -> bool {
+fn is_printable_ascii(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
 }
 
 /// Replaces invisible characters of a regular expression by equivalent escapes.
-fn escape(pattern: &mut String) {
-    if is_seen(pattern) {
+fn escape_pattern(pattern: &mut String) {
+    if is_fully_visible(pattern) {
         return;
     }
     let mut escaped = String::with_capacity(pattern.len());
-    for (character, why) in unseen::characters(pattern) {
+    for (character, why) in unseen::classify_characters(pattern) {
         match why {
             None => escaped.push(character),
             Some(_) => {

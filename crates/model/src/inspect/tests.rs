@@ -27,7 +27,7 @@ fn described(description: &str) -> Manifest {
 }
 
 fn inspect(manifest: &Manifest) -> Vec<Finding> {
-    Inspector::default().inspect(manifest)
+    TextInspector::default().inspect(manifest)
 }
 
 fn worst(description: &str) -> Option<Severity> {
@@ -69,8 +69,8 @@ fn harmless_texts_have_no_findings() {
     assert!(60 <= honest::PLAIN.len());
     for text in honest::PLAIN {
         let found = inspect(&described(text));
-        assert!(found.iter().all(|finding| !finding.wants_a_word()), "{text}: {found:#?}");
-        assert_eq!(shown_description(text), *text);
+        assert!(found.iter().all(|finding| !finding.needs_acknowledgement()), "{text}: {found:#?}");
+        assert_eq!(sanitize_description(text), *text);
     }
 }
 
@@ -148,10 +148,10 @@ fn fixed_values_are_critical_and_never_changed() {
     assert_eq!(critical, 3, "{found:#?}");
     let expected = json!({"properties": {"a\u{200b}": {"enum": ["x\u{ad}"], "description": "y"}},
         "required": ["a\u{200b}"]});
-    assert_eq!(show_json(schema), expected);
+    assert_eq!(sanitize_json(schema), expected);
     let named = Manifest { name: "get\u{200b}_pet".into(), ..described("A pet") };
     assert!(inspect(&named)[0].is_critical());
-    assert!(is_seen("get_pet") && !is_seen("get\u{200b}_pet"));
+    assert!(is_fully_visible("get_pet") && !is_fully_visible("get\u{200b}_pet"));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_pattern_is_escaped_and_keeps_its_meaning() {
         json!({"properties": {"pattern": {"pattern": "^[\u{0}-\u{1f}\u{e000}\u{10ffff}]*é$"}}});
     let found = inspect(&with_schema(schema.clone()));
     assert!(found.iter().all(|finding| finding.severity == Severity::Note), "{found:#?}");
-    let shown = show_json(schema);
+    let shown = sanitize_json(schema);
     let pattern = &shown["properties"]["pattern"]["pattern"];
     assert_eq!(pattern, r"^[\u0000-\u001f\ue000\udbff\udfff]*é$");
 }
@@ -169,7 +169,7 @@ fn a_pattern_is_escaped_and_keeps_its_meaning() {
 fn a_foreign_message_becomes_one_printable_line() {
     let said = "no\r\nERROR all is lost \u{1b}[2J\u{9b}0m \u{202e}txet grüße";
     let expected = r"no  ERROR all is lost \u{1b}[2J\u{9b}0m \u{202e}txet grüße";
-    assert_eq!(plain_line(said), expected);
+    assert_eq!(printable_line(said), expected);
 }
 
 #[test]
@@ -190,11 +190,11 @@ fn padding_is_found_and_long_texts_are_truncated() {
     assert_eq!(worst(&format!("Adds.{}", " ".repeat(300))), Some(Severity::Note));
     assert_eq!(worst(&format!("a{}b", " ".repeat(100))), None);
     let long = "ä".repeat(20_000);
-    let shown = shown_description(&long);
+    let shown = sanitize_description(&long);
     assert!(shown.len() <= DESCRIPTION_LIMIT, "{}", shown.len());
     assert!(shown.ends_with("ä… [cut: 40000 bytes in all]"));
     assert_eq!(&*inspect(&described(&long))[0].check, "text.long");
-    assert_eq!(shown_description(&"ä".repeat(8192)).chars().count(), 8192);
+    assert_eq!(sanitize_description(&"ä".repeat(8192)).chars().count(), 8192);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn findings_are_limited_and_sorted_by_severity() {
     }
     properties.insert("last".to_owned(), json!({"description": "\u{1b}[0m"}));
     let found = inspect(&with_schema(json!({"properties": properties})));
-    assert_eq!(found.len(), FINDINGS);
+    assert_eq!(found.len(), MAX_FINDINGS);
     assert_eq!(&*found[0].at, "/input_schema/properties/last/description");
 }
 
@@ -224,9 +224,9 @@ fn a_large_text_is_inspected_in_linear_time() {
 proptest! {
     #[test]
     fn sanitised_text_is_visible_and_stable(text in any::<String>()) {
-        let shown = shown_text(&text);
-        prop_assert!(is_seen(&shown));
-        prop_assert_eq!(shown_text(&shown), &*shown);
+        let shown = sanitize_text(&text);
+        prop_assert!(is_fully_visible(&shown));
+        prop_assert_eq!(sanitize_text(&shown), &*shown);
         for finding in inspect(&described(&text)) {
             prop_assert!(!finding.what.chars().any(char::is_control));
         }
@@ -234,6 +234,6 @@ proptest! {
 
     #[test]
     fn printable_text_is_unchanged(text in "[ -~äöüßéñ漢字かなカナ한글абвאבגابت😀🎉\n\t]{0,60}") {
-        prop_assert_eq!(shown_text(&text), &*text);
+        prop_assert_eq!(sanitize_text(&text), &*text);
     }
 }

@@ -5,9 +5,9 @@
 
 /// Why a character must not be displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Unseen {
+pub(crate) enum InvisibleKind {
     /// A terminal control character, or the start of an escape sequence.
-    Steers,
+    TerminalControl,
     /// Any other control character.
     Control,
     /// A Unicode tag: ASCII that models read and people do not see.
@@ -17,20 +17,22 @@ pub(crate) enum Unseen {
     /// Embeds or isolates text of a different direction.
     Embedding,
     /// A direction mark in text without right-to-left characters.
-    Mark,
+    DirectionMark,
     /// A zero-width character.
     ZeroWidth,
     /// A zero-width character that word processors and old files leave behind.
     Leftover,
     /// A variation selector without a base character.
-    Selector,
+    VariationSelector,
     /// A private-use character, without a standard meaning.
     PrivateUse,
 }
 
 /// The characters of a text, each with the reason not to display it, if any.
-pub(crate) fn characters(text: &str) -> impl Iterator<Item = (char, Option<Unseen>)> + '_ {
-    let runs_left = text.chars().any(runs_left);
+pub(crate) fn classify_characters(
+    text: &str,
+) -> impl Iterator<Item = (char, Option<InvisibleKind>)> + '_ {
+    let runs_left = text.chars().any(is_right_to_left);
     let mut rest = text.chars();
     // The last visible character, and the number of remaining tags of a flag.
     let (mut before, mut of_flag) = (None, 0_usize);
@@ -43,7 +45,7 @@ pub(crate) fn characters(text: &str) -> impl Iterator<Item = (char, Option<Unsee
         if character == BLACK_FLAG {
             of_flag = flag_tags(rest.clone());
         }
-        let why = unseen(before, character, rest.clone().next(), runs_left);
+        let why = classify_character(before, character, rest.clone().next(), runs_left);
         if why.is_none() {
             before = Some(character);
         }
@@ -65,57 +67,59 @@ fn flag_tags(rest: impl Iterator<Item = char>) -> usize {
     }
 }
 
-fn unseen(
+fn classify_character(
     before: Option<char>,
     character: char,
     after: Option<char>,
     runs_left: bool,
-) -> Option<Unseen> {
+) -> Option<InvisibleKind> {
     let why = match character {
         ' '..='~' | '\n' | '\t' => return None,
         '\r' if after == Some('\n') => return None,
-        '\0'..='\u{8}' | '\u{e}'..='\u{1f}' | '\u{90}' | '\u{9b}' | '\u{9d}' => Unseen::Steers,
-        '\u{e0000}'..='\u{e007f}' => Unseen::Tag,
-        '\u{202d}' | '\u{202e}' => Unseen::Override,
-        '\u{202a}'..='\u{202c}' | '\u{2066}'..='\u{2069}' => Unseen::Embedding,
+        '\0'..='\u{8}' | '\u{e}'..='\u{1f}' | '\u{90}' | '\u{9b}' | '\u{9d}' => {
+            InvisibleKind::TerminalControl
+        }
+        '\u{e0000}'..='\u{e007f}' => InvisibleKind::Tag,
+        '\u{202d}' | '\u{202e}' => InvisibleKind::Override,
+        '\u{202a}'..='\u{202c}' | '\u{2066}'..='\u{2069}' => InvisibleKind::Embedding,
         '\u{61c}' | '\u{200e}' | '\u{200f}' if runs_left => return None,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' => Unseen::Mark,
-        '\u{200c}' | '\u{200d}' if joins(before, after) => return None,
-        '\u{200b}' if [before, after].into_iter().flatten().any(has_no_spaces) => return None,
-        '\u{ad}' | '\u{34f}' => Unseen::Leftover,
-        '\u{feff}' if before.is_none() => Unseen::Leftover,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' => InvisibleKind::DirectionMark,
+        '\u{200c}' | '\u{200d}' if is_joiner_expected(before, after) => return None,
+        '\u{200b}' if [before, after].into_iter().flatten().any(is_unspaced_script) => return None,
+        '\u{ad}' | '\u{34f}' => InvisibleKind::Leftover,
+        '\u{feff}' if before.is_none() => InvisibleKind::Leftover,
         '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' => {
-            Unseen::ZeroWidth
+            InvisibleKind::ZeroWidth
         }
         '\u{feff}' | '\u{180e}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => {
-            Unseen::ZeroWidth
+            InvisibleKind::ZeroWidth
         }
         '\u{17b4}' | '\u{17b5}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' => {
-            Unseen::ZeroWidth
+            InvisibleKind::ZeroWidth
         }
         '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
-            match before.is_some_and(can_be_selected) {
+            match before.is_some_and(takes_variation_selector) {
                 true => return None,
-                false => Unseen::Selector,
+                false => InvisibleKind::VariationSelector,
             }
         }
-        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => Unseen::PrivateUse,
-        '\u{fdd0}'..='\u{fdef}' => Unseen::ZeroWidth,
-        _ if character.is_control() => Unseen::Control,
-        _ if 0xfffe <= u32::from(character) & 0xffff => Unseen::ZeroWidth,
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => InvisibleKind::PrivateUse,
+        '\u{fdd0}'..='\u{fdef}' => InvisibleKind::ZeroWidth,
+        _ if character.is_control() => InvisibleKind::Control,
+        _ if 0xfffe <= u32::from(character) & 0xffff => InvisibleKind::ZeroWidth,
         _ => return None,
     };
     Some(why)
 }
 
 /// Whether the character is Hebrew, Arabic or of a related script.
-pub(super) fn runs_left(character: char) -> bool {
+pub(super) fn is_right_to_left(character: char) -> bool {
     matches!(character, '\u{590}'..='\u{60f}' | '\u{620}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fdff}'
         | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
 /// Whether a joiner is legitimate: in a script that joins letters, or between parts of an emoji.
-fn joins(before: Option<char>, after: Option<char>) -> bool {
+fn is_joiner_expected(before: Option<char>, after: Option<char>) -> bool {
     let is_script = |c: char| {
         matches!(c, '\u{620}'..='\u{109f}' | '\u{1780}'..='\u{1cff}' | '\u{a800}'..='\u{abff}'
             | '\u{fb50}'..='\u{fdcf}' | '\u{fe70}'..='\u{fefc}' | '\u{11000}'..='\u{11fff}')
@@ -126,12 +130,12 @@ fn joins(before: Option<char>, after: Option<char>) -> bool {
 }
 
 /// Whether the script marks line-break opportunities with zero-width spaces: Thai, Lao, Burmese, Khmer.
-fn has_no_spaces(character: char) -> bool {
+fn is_unspaced_script(character: char) -> bool {
     matches!(character, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
 }
 
 /// Whether a variation selector may follow this character; a selector may not follow a selector.
-fn can_be_selected(character: char) -> bool {
+fn takes_variation_selector(character: char) -> bool {
     match character {
         '0'..='9' | '#' | '*' => true,
         '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => false,
@@ -140,9 +144,9 @@ fn can_be_selected(character: char) -> bool {
 }
 
 /// A text on one line with invisible characters escaped.
-pub(crate) fn written_out(text: &str) -> String {
+pub(crate) fn escape_invisible(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    for (character, why) in characters(text) {
+    for (character, why) in classify_characters(text) {
         match character {
             '\n' | '\r' | '\t' => plain.push(' '),
             _ if why.is_some() => plain.extend(character.escape_unicode()),

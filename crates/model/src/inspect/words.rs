@@ -12,49 +12,50 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use self::machine::Machine;
-use self::reading::{Reading, alike_letter};
-use self::signs::{COUNTED_ONCE, CRITICAL, OTHER_ALPHABETS, SIGNS, Sign, WARNING};
-use self::undressed::undressed;
+use self::machine::MultiPatternMatcher;
+use self::reading::{DeobfuscatedText, latin_look_alike};
+use self::signs::{COUNTED_ONCE, CRITICAL, SIGNS, SignDefinition, UNICODE_SIGNS, WARNING};
+use self::undressed::strip_markup;
 use super::unseen;
 use crate::Severity;
 
-static ALL: Machine = Machine::new(|| SIGNS.iter().map(expression).collect());
-static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+static SIGN_SET: MultiPatternMatcher =
+    MultiPatternMatcher::new(|| SIGNS.iter().map(sign_expression).collect());
+static SIGN_EXPRESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let compile =
-        |sign| Regex::new(&format!("(?-u){}", expression(sign))).expect("it is an expression");
+        |sign| Regex::new(&format!("(?-u){}", sign_expression(sign))).expect("it is an expression");
     SIGNS.iter().map(compile).collect()
 });
-static OTHER: LazyLock<Vec<regex::Regex>> = LazyLock::new(|| {
-    let compile = |sign: &Sign| {
+static UNICODE_EXPRESSIONS: LazyLock<Vec<regex::Regex>> = LazyLock::new(|| {
+    let compile = |sign: &SignDefinition| {
         let expression = sign.pattern.replace(r"\b", r"(?-u:\b)");
         regex::Regex::new(&expression).expect("it is an expression")
     };
-    OTHER_ALPHABETS.iter().map(compile).collect()
+    UNICODE_SIGNS.iter().map(compile).collect()
 });
 
 /// Adapts a pattern to normalised text: lower case, with `0xff` for each non-ASCII letter.
-fn expression(sign: &Sign) -> String {
+fn sign_expression(sign: &SignDefinition) -> String {
     let pattern = sign.pattern.replace(r"\w", r"[0-9a-z_\xff]");
-    if sign.is_sentence { pattern.replace(' ', BETWEEN) } else { pattern }
+    if sign.is_sentence { pattern.replace(' ', WORD_SEPARATOR) } else { pattern }
 }
 
 /// Characters allowed between two words of a sentence: quotes, commas, markup.
-const BETWEEN: &str = r"[^0-9a-z.!?\xff]+";
+const WORD_SEPARATOR: &str = r"[^0-9a-z.!?\xff]+";
 
 /// A text of this length may be a sentence written without spaces.
-const LONG_NAME: usize = 24;
+const MIN_SENTENCE_LENGTH: usize = 24;
 
 /// Replaces every non-ASCII letter.
-const STRANGE: u8 = 0xff;
+const NON_ASCII_LETTER: u8 = 0xff;
 
 /// Releases the compiled patterns if they were not used since the last call.
-pub(super) fn rest() {
-    ALL.rest();
+pub(super) fn release_memory() {
+    SIGN_SET.release_if_unused();
 }
 
 /// A sign found in a text.
-pub(super) struct Found {
+pub(super) struct InjectionSign {
     pub(super) check: &'static str,
     pub(super) severity: Severity,
     pub(super) what: &'static str,
@@ -63,52 +64,53 @@ pub(super) struct Found {
 }
 
 /// The signs of prompt injection in a text.
-pub(super) fn signs(text: &str) -> Vec<Found> {
+pub(super) fn find_signs(text: &str) -> Vec<InjectionSign> {
     // Text as short as most names cannot hold an instruction.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte);
     let words = text.split(['_', '-', '.']).count();
-    if text.len() < LONG_NAME && text.bytes().all(is_name) && words < 3 {
+    if text.len() < MIN_SENTENCE_LENGTH && text.bytes().all(is_name) && words < 3 {
         return Vec::new();
     }
-    let lowered = lowered(text);
-    let mut found = found_in(&lowered, text, |place| place);
-    let mut add = |others: Vec<Found>| {
+    let lowered = normalize_text(text);
+    let mut found = find_signs_in(&lowered, text, |place| place);
+    let mut add = |others: Vec<InjectionSign>| {
         for sign in others {
             if found.iter().all(|known| known.what != sign.what) {
                 found.push(sign);
             }
         }
     };
-    if let Some(reading) = Reading::of(&lowered) {
-        add(found_in(&reading.text, text, |place| reading.place(place)));
+    if let Some(reading) = DeobfuscatedText::from_normalized(&lowered) {
+        add(find_signs_in(&reading.text, text, |place| reading.original_index(place)));
     }
     // Offsets in the stripped text do not map back to the original.
-    if let Some(plain) = undressed(text) {
-        add(found_in(&self::lowered(&plain), text, |_| 0));
+    if let Some(plain) = strip_markup(text) {
+        add(find_signs_in(&self::normalize_text(&plain), text, |_| 0));
     }
     found
 }
 
 /// The signs in a normalised text. `place` maps a character index back to the lower-case text.
-fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Found> {
+fn find_signs_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<InjectionSign> {
     // One byte per character: Unicode classes would make the automata large.
-    let letters: Vec<u8> = lowered.chars().map(|letter| ascii(letter).unwrap_or(STRANGE)).collect();
-    let mut all: Vec<(&Sign, Start)> = Vec::new();
-    for number in ALL.matches(&letters) {
-        all.extend(SIGNS.get(number).map(|sign| (sign, Start::ToBeFound { number })));
+    let letters: Vec<u8> =
+        lowered.chars().map(|letter| ascii_byte(letter).unwrap_or(NON_ASCII_LETTER)).collect();
+    let mut all: Vec<(&SignDefinition, SignStart)> = Vec::new();
+    for number in SIGN_SET.matches(&letters) {
+        all.extend(SIGNS.get(number).map(|sign| (sign, SignStart::Deferred { number })));
     }
-    for (sign, expression) in OTHER_ALPHABETS.iter().zip(&*OTHER) {
+    for (sign, expression) in UNICODE_SIGNS.iter().zip(&*UNICODE_EXPRESSIONS) {
         let before = expression.find(lowered).and_then(|found| lowered.get(..found.start()));
-        all.extend(before.map(|before| (sign, Start::After(before.chars().count()))));
+        all.extend(before.map(|before| (sign, SignStart::Known(before.chars().count()))));
     }
     let is_found = |what: &str| all.iter().any(|(sign, _)| sign.what == what);
     // Two signs may match the same words; count those words once.
-    let is_said = |sign: &Sign| {
+    let is_said = |sign: &SignDefinition| {
         COUNTED_ONCE.iter().any(|(little, more)| sign.what == *little && is_found(more))
     };
     let counted = all.iter().filter(|(sign, _)| !is_said(sign));
-    let points: usize = counted.map(|(sign, _)| sign.says.points()).sum();
-    let most = all.iter().map(|(sign, _)| sign.says.points()).max().unwrap_or_default();
+    let points: usize = counted.map(|(sign, _)| sign.weight.points()).sum();
+    let most = all.iter().map(|(sign, _)| sign.weight.points()).max().unwrap_or_default();
     let severity = match points {
         // Weak signs alone never become critical.
         CRITICAL.. if WARNING <= most => Severity::Critical,
@@ -116,39 +118,39 @@ fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Fo
         _ => return Vec::new(),
     };
     // Report weak signs only if there are no stronger ones.
-    let named = all.iter().filter(|(sign, _)| WARNING.min(most) <= sign.says.points());
+    let named = all.iter().filter(|(sign, _)| WARNING.min(most) <= sign.weight.points());
     let found = named.filter_map(|(sign, start)| {
         let start = match *start {
-            Start::After(letters) => letters,
-            Start::ToBeFound { number } => EACH.get(number)?.find(&letters)?.start(),
+            SignStart::Known(letters) => letters,
+            SignStart::Deferred { number } => SIGN_EXPRESSIONS.get(number)?.find(&letters)?.start(),
         };
-        let offset = offset_of(text, place(start));
-        Some(Found { check: sign.check, severity, what: sign.what, offset })
+        let offset = original_offset(text, place(start));
+        Some(InjectionSign { check: sign.check, severity, what: sign.what, offset })
     });
     found.collect()
 }
 
 /// The start of a sign, as a character index. Most searches never need it, so it may be computed later.
-enum Start {
-    After(usize),
-    ToBeFound { number: usize },
+enum SignStart {
+    Known(usize),
+    Deferred { number: usize },
 }
 
-fn ascii(letter: char) -> Option<u8> {
+fn ascii_byte(letter: char) -> Option<u8> {
     u8::try_from(letter).ok().filter(u8::is_ascii)
 }
 
 /// The text in lower case, with single spaces, without invisible characters and asterisks.
-fn lowered(text: &str) -> String {
+fn normalize_text(text: &str) -> String {
     let mut lowered = String::with_capacity(text.len());
-    each_lowered(text, |_, character| lowered.push(character));
+    visit_normalized(text, |_, character| lowered.push(character));
     lowered
 }
 
 /// The offset in the text of a character of its normalised form.
-fn offset_of(text: &str, wanted: usize) -> usize {
+fn original_offset(text: &str, wanted: usize) -> usize {
     let (mut seen, mut found) = (0, 0);
-    each_lowered(text, |offset, _| {
+    visit_normalized(text, |offset, _| {
         if seen == wanted {
             found = offset;
         }
@@ -157,7 +159,7 @@ fn offset_of(text: &str, wanted: usize) -> usize {
     found
 }
 
-fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
+fn visit_normalized(text: &str, mut see: impl FnMut(usize, char)) {
     let mut after_space = false;
     let mut one = |offset: usize, character: char| {
         let is_space = character.is_whitespace();
@@ -180,7 +182,7 @@ fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
         }
         return;
     }
-    for (offset, (character, why)) in unseen::characters(text).enumerate() {
+    for (offset, (character, why)) in unseen::classify_characters(text).enumerate() {
         if why.is_none() {
             one(offset, character);
         }
@@ -190,5 +192,5 @@ fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
 /// Whether a name mixes ASCII letters with look-alikes of other alphabets.
 pub(super) fn mixes_alphabets(name: &str) -> bool {
     name.chars().any(|c| c.is_ascii_alphabetic())
-        && name.chars().any(|c| !c.is_ascii() && alike_letter(c).is_ascii())
+        && name.chars().any(|c| !c.is_ascii() && latin_look_alike(c).is_ascii())
 }

@@ -8,18 +8,18 @@
 use serde_json::{Map, Value};
 
 use crate::Manifest;
-use crate::digest::Hashing;
+use crate::digest::DigestBuilder;
 
 /// The incremental hash; manifests must be added in the order of their names.
 #[derive(Debug)]
-pub(super) struct PublishedHash {
-    hashing: Hashing,
+pub(super) struct PublishedHashBuilder {
+    hashing: DigestBuilder,
     last: Option<Box<str>>,
 }
 
-impl PublishedHash {
+impl PublishedHashBuilder {
     pub(super) fn new() -> Self {
-        Self { hashing: Hashing::new(), last: None }
+        Self { hashing: DigestBuilder::new(), last: None }
     }
 
     pub(super) fn add(&mut self, manifest: &Manifest) {
@@ -29,14 +29,14 @@ impl PublishedHash {
         );
         let mut text = String::from(if self.last.is_none() { "[" } else { ", " });
         text.push_str("{\"method\": ");
-        write_ascii(&manifest.method, &mut text);
+        write_ascii_string(&manifest.method, &mut text);
         text.push_str(", \"name\": ");
-        write_ascii(&manifest.name, &mut text);
+        write_ascii_string(&manifest.name, &mut text);
         text.push_str(", \"parameters\": \"");
         self.hashing.update(&text);
-        manifest.input_schema.publish(|piece| self.hashing.update(piece));
+        manifest.input_schema.write_published(|piece| self.hashing.update(piece));
         text = String::from("\", \"path\": ");
-        write_ascii(&manifest.path, &mut text);
+        write_ascii_string(&manifest.path, &mut text);
         text.push('}');
         self.hashing.update(&text);
         self.last = Some(manifest.name.clone());
@@ -49,7 +49,7 @@ impl PublishedHash {
 }
 
 /// The parts of a key-sorted object before and after `$defs`.
-pub(crate) fn around(root: &Map<String, Value>) -> (String, String) {
+pub(crate) fn text_around_definitions(root: &Map<String, Value>) -> (String, String) {
     let mut entries: Vec<(&String, &Value)> = root.iter().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);
     let text = |entries: &[(&String, &Value)]| {
@@ -58,11 +58,11 @@ pub(crate) fn around(root: &Map<String, Value>) -> (String, String) {
             if 0 < index {
                 text.push_str(", ");
             }
-            write_ascii(key, &mut text);
+            write_ascii_string(key, &mut text);
             text.push_str(": ");
-            write(value, &mut text);
+            write_python_json(value, &mut text);
         }
-        escaped(&text)
+        escape_ascii(&text)
     };
     let at = entries.partition_point(|(key, _)| key.as_str() < "$defs");
     let (before, after) = entries.split_at(at);
@@ -70,14 +70,14 @@ pub(crate) fn around(root: &Map<String, Value>) -> (String, String) {
 }
 
 /// Key-sorted JSON in Python's format, escaped for use inside a JSON string.
-pub(crate) fn quoted(value: &Value) -> String {
+pub(crate) fn quoted_python_json(value: &Value) -> String {
     let mut text = String::new();
-    write(value, &mut text);
-    escaped(&text)
+    write_python_json(value, &mut text);
+    escape_ascii(&text)
 }
 
 /// Escapes ASCII text for use inside a JSON string.
-fn escaped(text: &str) -> String {
+fn escape_ascii(text: &str) -> String {
     let mut escaped = Vec::with_capacity(text.len() + text.len() / 4);
     for byte in text.bytes() {
         if matches!(byte, b'"' | b'\\') {
@@ -89,7 +89,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Key-sorted JSON in Python's format.
-fn write(value: &Value, text: &mut String) {
+fn write_python_json(value: &Value, text: &mut String) {
     match value {
         Value::Array(items) => {
             text.push('[');
@@ -97,7 +97,7 @@ fn write(value: &Value, text: &mut String) {
                 if 0 < index {
                     text.push_str(", ");
                 }
-                write(item, text);
+                write_python_json(item, text);
             }
             text.push(']');
         }
@@ -109,18 +109,18 @@ fn write(value: &Value, text: &mut String) {
                 if 0 < index {
                     text.push_str(", ");
                 }
-                write_ascii(key, text);
+                write_ascii_string(key, text);
                 text.push_str(": ");
-                write(value, text);
+                write_python_json(value, text);
             }
             text.push('}');
         }
-        Value::String(string) => write_ascii(string, text),
+        Value::String(string) => write_ascii_string(string, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
     }
 }
 
-fn write_ascii(string: &str, text: &mut String) {
+fn write_ascii_string(string: &str, text: &mut String) {
     let plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
     if string.bytes().all(plain) {
         text.push('"');

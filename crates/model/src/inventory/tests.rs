@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Definition, Execution};
+use crate::{Execution, SchemaDefinition};
 
 fn manifest(name: &str, parameters: Value) -> Manifest {
     Manifest {
@@ -91,8 +91,8 @@ proptest! {
             root.insert("type".to_owned(), json!("object"));
         }
         let value = json!({"description": if long { "ü".repeat(300) } else { "\"".to_owned() }, "a": [1, 2.5, null]});
-        let definition = |at: usize| Definition::new(format!("D{at}").into(), &value);
-        let parts = Schema::of_arguments(&root, (0..definitions).rev().map(definition).collect());
+        let definition = |at: usize| SchemaDefinition::new(format!("D{at}").into(), &value);
+        let parts = Schema::for_arguments(&root, (0..definitions).rev().map(definition).collect());
         let mut whole = root;
         if 0 < definitions {
             let named = (0..definitions).map(|at| (format!("D{at}"), value.clone()));

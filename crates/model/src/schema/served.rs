@@ -9,19 +9,20 @@ use serde_json::{Map, Value};
 
 /// Deepest nesting of schemas before a definition stays in `$defs`. Each is two levels of JSON, and many parsers accept
 /// only 128 levels.
-const DEPTH: usize = 40;
-const PREFIX: &str = "#/$defs/";
+const MAX_DEPTH: usize = 40;
+const DEFINITION_PREFIX: &str = "#/$defs/";
 /// Keywords whose value is data and not a schema.
-const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+const DATA_KEYWORDS: [&str; 4] = ["const", "default", "enum", "examples"];
 /// Keywords whose value maps names to schemas.
-const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "$defs"];
+const SCHEMA_MAP_KEYWORDS: [&str; 4] =
+    ["properties", "patternProperties", "dependentSchemas", "$defs"];
 
 /// Inlines definitions where that is shorter. A schema with references to other targets is returned unchanged.
-pub(super) fn served(mut schema: Value) -> Value {
+pub(super) fn inline_definitions(mut schema: Value) -> Value {
     let Some(definitions) = schema.get("$defs").and_then(Value::as_object) else { return schema };
-    let mut uses = Uses::default();
-    count(&schema, &mut uses);
-    if uses.is_foreign || uses.names.keys().any(|name| !definitions.contains_key(name)) {
+    let mut uses = ReferenceCounts::default();
+    count_references(&schema, &mut uses);
+    if uses.has_other_references || uses.names.keys().any(|name| !definitions.contains_key(name)) {
         return schema;
     }
     let Some(Value::Object(definitions)) =
@@ -31,20 +32,20 @@ pub(super) fn served(mut schema: Value) -> Value {
     };
     let mut stay: HashSet<String> = HashSet::new();
     for (name, definition) in &definitions {
-        if stays(name, definition, uses.names.get(name).copied().unwrap_or_default()) {
+        if stays_shared(name, definition, uses.names.get(name).copied().unwrap_or_default()) {
             stay.insert(name.clone());
         }
     }
     let kept: Vec<String> = stay.iter().cloned().collect();
-    let mut places = Places { definitions, stay, kept, depth: 0 };
-    places.fill(&mut schema);
+    let mut places = DefinitionInliner { definitions, shared: stay, pending: kept, depth: 0 };
+    places.inline_references(&mut schema);
     // Cyclic definitions keep referring to each other in `$defs`.
     let mut rest = Map::new();
-    while let Some(name) = places.kept.pop() {
+    while let Some(name) = places.pending.pop() {
         if !rest.contains_key(&name)
             && let Some(mut definition) = places.definitions.get(&name).cloned()
         {
-            places.fill(&mut definition);
+            places.inline_references(&mut definition);
             rest.insert(name, definition);
         }
     }
@@ -56,53 +57,57 @@ pub(super) fn served(mut schema: Value) -> Value {
 }
 
 /// Whether a definition with this many uses stays in `$defs`.
-fn stays(name: &str, definition: &Value, uses: usize) -> bool {
+fn stays_shared(name: &str, definition: &Value, uses: usize) -> bool {
     if uses < 2 || !definition.is_object() {
         return 0 < uses && !definition.is_object();
     }
-    let mut inner = Uses::default();
-    count(definition, &mut inner);
+    let mut inner = ReferenceCounts::default();
+    count_references(definition, &mut inner);
     let length = definition.to_string().len();
-    let reference = PREFIX.len() + name.len() + 11;
+    let reference = DEFINITION_PREFIX.len() + name.len() + 11;
     !inner.names.is_empty() || uses * reference + name.len() + 4 + length < uses * length
 }
 
-struct Places {
+struct DefinitionInliner {
     definitions: Map<String, Value>,
     /// Names of the definitions that stay in `$defs`.
-    stay: HashSet<String>,
+    shared: HashSet<String>,
     /// Definitions to put into `$defs` that are not processed yet: the shared ones, and those nested too deeply.
-    kept: Vec<String>,
+    pending: Vec<String>,
     depth: usize,
 }
 
-impl Places {
+impl DefinitionInliner {
     /// Replaces references to inlined definitions below a schema.
-    fn fill(&mut self, schema: &mut Value) {
+    fn inline_references(&mut self, schema: &mut Value) {
         let Some(object) = schema.as_object_mut() else { return };
-        while let Some(name) =
-            object.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix(PREFIX))
+        while let Some(name) = object
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|text| text.strip_prefix(DEFINITION_PREFIX))
         {
-            if self.stay.contains(name) {
+            if self.shared.contains(name) {
                 break;
             }
-            if DEPTH < self.depth {
-                self.kept.push(name.to_owned());
+            if MAX_DEPTH < self.depth {
+                self.pending.push(name.to_owned());
                 break;
             }
             let Some(Value::Object(definition)) = self.definitions.get(name) else { break };
-            let merged = merged(definition, object);
+            let merged = merge_reference(definition, object);
             *object = merged;
         }
         self.depth += 1;
         for (key, value) in object.iter_mut() {
             match value {
-                _ if DATA.contains(&key.as_str()) => {}
-                Value::Object(named) if NAMED.contains(&key.as_str()) => {
-                    named.values_mut().for_each(|value| self.fill(value));
+                _ if DATA_KEYWORDS.contains(&key.as_str()) => {}
+                Value::Object(named) if SCHEMA_MAP_KEYWORDS.contains(&key.as_str()) => {
+                    named.values_mut().for_each(|value| self.inline_references(value));
                 }
-                Value::Array(items) => items.iter_mut().for_each(|item| self.fill(item)),
-                value => self.fill(value),
+                Value::Array(items) => {
+                    items.iter_mut().for_each(|item| self.inline_references(item))
+                }
+                value => self.inline_references(value),
             }
         }
         self.depth -= 1;
@@ -111,7 +116,10 @@ impl Places {
 
 /// Merges a definition with the keywords beside its reference. Annotations beside the reference win; conflicting
 /// constraints are combined with `allOf`.
-fn merged(definition: &Map<String, Value>, beside: &Map<String, Value>) -> Map<String, Value> {
+fn merge_reference(
+    definition: &Map<String, Value>,
+    beside: &Map<String, Value>,
+) -> Map<String, Value> {
     let describes = |key: &str| {
         matches!(key, "title" | "description" | "default" | "examples" | "deprecated" | "$comment")
     };
@@ -136,31 +144,31 @@ fn merged(definition: &Map<String, Value>, beside: &Map<String, Value>) -> Map<S
 
 /// Number of references to each definition.
 #[derive(Default)]
-struct Uses {
+struct ReferenceCounts {
     names: HashMap<String, usize>,
     /// Whether there are references or anchors of other kinds.
-    is_foreign: bool,
+    has_other_references: bool,
 }
 
-fn count(schema: &Value, uses: &mut Uses) {
+fn count_references(schema: &Value, uses: &mut ReferenceCounts) {
     let Some(object) = schema.as_object() else { return };
     for (key, value) in object {
         match value {
-            _ if DATA.contains(&key.as_str()) => {}
-            Value::String(text) if key == "$ref" => match text.strip_prefix(PREFIX) {
+            _ if DATA_KEYWORDS.contains(&key.as_str()) => {}
+            Value::String(text) if key == "$ref" => match text.strip_prefix(DEFINITION_PREFIX) {
                 Some(name) => *uses.names.entry(name.to_owned()).or_default() += 1,
-                None => uses.is_foreign = true,
+                None => uses.has_other_references = true,
             },
             Value::String(_)
                 if matches!(key.as_str(), "$dynamicRef" | "$anchor" | "$dynamicAnchor" | "$id") =>
             {
-                uses.is_foreign = true;
+                uses.has_other_references = true;
             }
-            Value::Object(named) if NAMED.contains(&key.as_str()) => {
-                named.values().for_each(|value| count(value, uses));
+            Value::Object(named) if SCHEMA_MAP_KEYWORDS.contains(&key.as_str()) => {
+                named.values().for_each(|value| count_references(value, uses));
             }
-            Value::Array(items) => items.iter().for_each(|item| count(item, uses)),
-            value => count(value, uses),
+            Value::Array(items) => items.iter().for_each(|item| count_references(item, uses)),
+            value => count_references(value, uses),
         }
     }
 }
@@ -180,7 +188,7 @@ mod tests {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/A", "description": "mine"}},
             "$defs": {"A": {"items": {"$ref": "#/$defs/B"}, "description": "its"}, "B": long()}});
         assert_eq!(
-            served(schema),
+            inline_definitions(schema),
             json!({"properties": {"a": {"items": long(), "description": "mine"}}})
         );
     }
@@ -188,21 +196,24 @@ mod tests {
     #[test]
     fn a_long_definition_used_twice_stays_and_a_short_one_is_inlined() {
         let twice = |definition: Value| json!({"properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/A"}}, "$defs": {"A": definition}});
-        assert_eq!(served(twice(long())), twice(long()));
+        assert_eq!(inline_definitions(twice(long())), twice(long()));
         let short = json!({"type": "integer"});
-        assert_eq!(served(twice(short.clone())), json!({"properties": {"a": short, "b": short}}));
+        assert_eq!(
+            inline_definitions(twice(short.clone())),
+            json!({"properties": {"a": short, "b": short}})
+        );
     }
 
     #[test]
     fn cyclic_definitions_stay_cyclic() {
         let schema = json!({"properties": {"v": {"$ref": "#/$defs/Node"}},
             "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}});
-        assert_eq!(served(schema.clone()), schema);
+        assert_eq!(inline_definitions(schema.clone()), schema);
         let two = json!({"properties": {"v": {"$ref": "#/$defs/A"}},
             "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": {"items": {"$ref": "#/$defs/A"}}}});
         let expected = json!({"properties": {"v": {"$ref": "#/$defs/A"}},
             "$defs": {"A": {"items": {"items": {"$ref": "#/$defs/A"}}}}});
-        assert_eq!(served(two), expected);
+        assert_eq!(inline_definitions(two), expected);
     }
 
     #[test]
@@ -210,7 +221,7 @@ mod tests {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/A", "maxLength": 3}},
             "$defs": {"A": {"type": "string", "maxLength": 5}}});
         let expected = json!({"properties": {"a": {"maxLength": 3, "allOf": [{"type": "string", "maxLength": 5}]}}});
-        assert_eq!(served(schema), expected);
+        assert_eq!(inline_definitions(schema), expected);
     }
 
     #[test]
@@ -218,14 +229,14 @@ mod tests {
         for reference in ["#/$defs/A/properties/b", "#a", "#/$defs/B", "#"] {
             let schema = json!({"properties": {"a": {"$ref": reference}},
                 "$defs": {"A": {"$anchor": "a", "properties": {"b": {"type": "null"}}}}});
-            assert_eq!(served(schema.clone()), schema);
+            assert_eq!(inline_definitions(schema.clone()), schema);
         }
     }
 
     #[test]
     fn a_boolean_definition_stays() {
         let schema = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": true}});
-        assert_eq!(served(schema.clone()), schema);
+        assert_eq!(inline_definitions(schema.clone()), schema);
     }
 
     #[test]
@@ -235,10 +246,10 @@ mod tests {
             (0..500).map(|at| (format!("S{at}"), next(at + 1))).collect();
         let mut schema = json!({"properties": {"a": {"$ref": "#/$defs/S0"}}, "$defs": definitions});
         schema["$defs"]["S500"] = json!({"type": "null"});
-        let text = served(schema).to_string();
+        let text = inline_definitions(schema).to_string();
         let schema: Value = serde_json::from_str(&text).unwrap();
-        let mut uses = Uses::default();
-        count(&schema, &mut uses);
+        let mut uses = ReferenceCounts::default();
+        count_references(&schema, &mut uses);
         assert!(!uses.names.is_empty());
         assert!(uses.names.keys().all(|name| schema["$defs"].get(name).is_some()), "{text}");
     }
@@ -249,6 +260,6 @@ mod tests {
             "default": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "null"}}});
         let expected = json!({"properties": {"$ref": {"type": "string", "examples": [{"$ref": "#/$defs/A"}]}},
             "default": {"$ref": "#/$defs/A"}});
-        assert_eq!(served(schema), expected);
+        assert_eq!(inline_definitions(schema), expected);
     }
 }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::SourceUrl;
-use crate::header::{is_ours, is_token};
-use crate::{Name, SecretRef};
+use crate::header::{is_header_name, is_reserved_header};
+use crate::{DisplayName, SecretRef};
 
 /// How toolcrib shows itself to an upstream. Secrets are references.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Auth {
+#[schemars(rename = "Auth")]
+pub enum UpstreamAuth {
     /// Not at all.
     #[default]
     None,
@@ -55,7 +56,7 @@ pub enum Auth {
         /// For whom the token is. One of `audience` and `resource` is required: a token that is for nobody could be used
         /// anywhere.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        audience: Option<Name>,
+        audience: Option<DisplayName>,
         /// The same as the address of what it opens, for authorization servers that want that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resource: Option<Box<str>>,
@@ -173,9 +174,9 @@ pub struct AuthProblem {
     pub why: &'static str,
 }
 
-impl Auth {
+impl UpstreamAuth {
     /// Whether the credential is a token from an authorization server: it may be revoked early, so a retry can help.
-    pub fn is_a_token(&self) -> bool {
+    pub fn uses_fetched_token(&self) -> bool {
         match self {
             Self::None | Self::ApiKey { .. } | Self::Basic { .. } | Self::Bearer { .. } => false,
             Self::ClientCredentials { .. }
@@ -186,12 +187,12 @@ impl Auth {
     }
 
     /// Whether it only works for MCP servers over HTTP.
-    pub fn is_of_mcp(&self) -> bool {
+    pub fn is_mcp_only(&self) -> bool {
         matches!(self, Self::McpOauth { .. } | Self::McpEnterprise { .. })
     }
 
     /// All secrets that it refers to.
-    pub fn secrets(&self) -> Vec<&SecretRef> {
+    pub fn secret_refs(&self) -> Vec<&SecretRef> {
         match self {
             Self::None => Vec::new(),
             Self::ApiKey { value: secret, .. }
@@ -209,7 +210,7 @@ impl Auth {
     }
 
     /// The kind as written in JSON.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind_name(&self) -> &'static str {
         match self {
             Self::None => "none",
             Self::ApiKey { .. } => "api_key",
@@ -223,7 +224,7 @@ impl Auth {
     }
 
     /// Whether toolcrib authenticates to the token endpoint by its TLS certificate alone.
-    pub fn is_by_certificate(&self) -> bool {
+    pub fn authenticates_by_certificate(&self) -> bool {
         match self {
             Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
                 client.client_secret.is_none()
@@ -233,7 +234,7 @@ impl Auth {
     }
 
     /// The request header with the API key; nothing else may set this header.
-    pub fn header_of_key(&self) -> Option<&str> {
+    pub fn api_key_header(&self) -> Option<&str> {
         match self {
             Self::ApiKey { location: ApiKeyLocation::Header, name, .. } => Some(name),
             _ => None,
@@ -241,7 +242,7 @@ impl Auth {
     }
 
     /// Replaces the audience of the token, if one is given and the tokens are requested by audience.
-    pub fn for_audience(&self, other: Option<&Name>) -> Cow<'_, Self> {
+    pub fn with_audience(&self, other: Option<&DisplayName>) -> Cow<'_, Self> {
         let Some(other) = other else { return Cow::Borrowed(self) };
         match self {
             Self::ClientCredentials { client, .. } => {
@@ -270,7 +271,7 @@ impl Auth {
     }
 
     /// All problems with these settings.
-    pub fn problems(&self) -> Vec<AuthProblem> {
+    pub fn find_problems(&self) -> Vec<AuthProblem> {
         let mut problems = Vec::new();
         let mut say = |holds: bool, member, why| {
             if !holds {
@@ -282,10 +283,11 @@ impl Auth {
             Self::ApiKey { location, name, .. } => {
                 let fits = match location {
                     ApiKeyLocation::Header => {
-                        is_token(name)
-                            && (!is_ours(name) || name.eq_ignore_ascii_case("authorization"))
+                        is_header_name(name)
+                            && (!is_reserved_header(name)
+                                || name.eq_ignore_ascii_case("authorization"))
                     }
-                    ApiKeyLocation::Cookie => is_token(name),
+                    ApiKeyLocation::Cookie => is_header_name(name),
                     ApiKeyLocation::Query => !name.is_empty(),
                 };
                 say(fits, "name", "cannot hold a key");
@@ -295,22 +297,22 @@ impl Auth {
                 say(fits, "username", "has a colon or a control character");
             }
             Self::ClientCredentials { client, .. } => {
-                check_place(client, ["token_url", "issuer"], &mut say);
+                check_token_location(client, ["token_url", "issuer"], &mut say);
                 check_scopes(&client.scopes, &mut say);
             }
             Self::TokenExchange { client, audience, resource, .. } => {
-                check_place(client, ["token_url", "issuer"], &mut say);
+                check_token_location(client, ["token_url", "issuer"], &mut say);
                 check_scopes(&client.scopes, &mut say);
                 let is_for_somebody = audience.is_some() || resource.is_some();
                 say(is_for_somebody, "audience", "is missing, and so is `resource`: give one");
-                let fits = resource.as_deref().is_none_or(is_resource);
+                let fits = resource.as_deref().is_none_or(is_resource_uri);
                 say(fits, "resource", "is no absolute URI without a fragment");
             }
-            Self::McpOauth { client } => check_of_mcp(client, &mut say),
+            Self::McpOauth { client } => check_mcp_client(client, &mut say),
             Self::McpEnterprise { client, identity_provider, .. } => {
-                check_of_mcp(client, &mut say);
+                check_mcp_client(client, &mut say);
                 let members = ["identity_provider.token_url", "identity_provider.issuer"];
-                check_place(identity_provider, members, &mut say);
+                check_token_location(identity_provider, members, &mut say);
                 let fits = identity_provider.client_secret.is_some();
                 say(fits, "identity_provider.client_secret", "is missing");
                 let fits = identity_provider.scopes.is_empty();
@@ -322,35 +324,39 @@ impl Auth {
 }
 
 /// Takes the result of a check; on failure it reports the field and the problem.
-type Say<'a> = &'a mut dyn FnMut(bool, &'static str, &'static str);
+type CheckReporter<'a> = &'a mut dyn FnMut(bool, &'static str, &'static str);
 
-fn check_place(client: &TokenClient, [of_url, of_issuer]: [&'static str; 2], say: Say<'_>) {
+fn check_token_location(
+    client: &TokenClient,
+    [of_url, of_issuer]: [&'static str; 2],
+    say: CheckReporter<'_>,
+) {
     let TokenClient { token_url, issuer, .. } = client;
     let both = token_url.is_some() && issuer.is_some();
     say(!both, of_issuer, "stands beside `token_url`: give one");
     let is_missing = token_url.is_none() && issuer.is_none();
     say(!is_missing, of_url, "is missing, and so is `issuer`: give one");
-    say(issuer.as_deref().is_none_or(is_issuer), of_issuer, NO_ISSUER);
+    say(issuer.as_deref().is_none_or(is_issuer_url), of_issuer, INVALID_ISSUER);
 }
 
-fn check_of_mcp(client: &McpClient, say: Say<'_>) {
-    say(client.issuer.as_deref().is_none_or(is_issuer), "issuer", NO_ISSUER);
+fn check_mcp_client(client: &McpClient, say: CheckReporter<'_>) {
+    say(client.issuer.as_deref().is_none_or(is_issuer_url), "issuer", INVALID_ISSUER);
     check_scopes(&client.scopes, say);
 }
 
-fn check_scopes(scopes: &[Box<str>], say: Say<'_>) {
+fn check_scopes(scopes: &[Box<str>], say: CheckReporter<'_>) {
     let fits = scopes.iter().all(|scope| is_scope(scope));
     say(fits, "scopes", "has one with characters that no scope has");
 }
 
 /// Whether a string is a valid `resource` parameter (RFC 8707, section 2).
-fn is_resource(text: &str) -> bool {
+fn is_resource_uri(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.fragment().is_none())
 }
 
-const NO_ISSUER: &str = "is no `http` or `https` URL without credentials and query";
+const INVALID_ISSUER: &str = "is no `http` or `https` URL without credentials and query";
 
-fn is_issuer(text: &str) -> bool {
+fn is_issuer_url(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };
     matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()
@@ -372,24 +378,24 @@ mod tests {
     use super::*;
 
     fn problems(auth: Value) -> Vec<String> {
-        let auth: Auth = serde_json::from_value(auth).unwrap();
-        auth.problems().iter().map(ToString::to_string).collect()
+        let auth: UpstreamAuth = serde_json::from_value(auth).unwrap();
+        auth.find_problems().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn token_exchange_requires_an_audience_and_a_tool_replaces_it() {
-        let auth = |more: Value| -> Auth {
+        let auth = |more: Value| -> UpstreamAuth {
             let mut auth = json!({"kind": "token_exchange", "token_url": "https://id.example",
                 "client_id": "t", "client_secret": "env:S"});
             auth.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
             serde_json::from_value(auth).unwrap()
         };
-        let problems = auth(json!({})).problems();
+        let problems = auth(json!({})).find_problems();
         assert!(problems[0].to_string().contains("`auth.audience` is missing"), "{problems:?}");
         for whom in [json!({"audience": "a"}), json!({"resource": "https://api.example/"})] {
-            assert_eq!(auth(whom.clone()).problems(), [], "{whom}");
+            assert_eq!(auth(whom.clone()).find_problems(), [], "{whom}");
             let other = "vet".parse().unwrap();
-            let of_tool = auth(whom).for_audience(Some(&other)).into_owned();
+            let of_tool = auth(whom).with_audience(Some(&other)).into_owned();
             assert_eq!(of_tool, auth(json!({"audience": "vet"})));
         }
     }

@@ -27,12 +27,13 @@ pub struct StdioCommand {
     pub directory: Option<Box<str>>,
     /// What it may open. Without it, whatever the server may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<Sandbox>,
+    pub sandbox: Option<CommandSandbox>,
 }
 
 /// The files and folders that a child process may open, beside those of the system, its own folder and its `directory`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sandbox {
+#[schemars(rename = "Sandbox")]
+pub struct CommandSandbox {
     /// May be read, and programs in them started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<Box<str>>,
@@ -44,7 +45,7 @@ pub struct Sandbox {
 /// A problem with a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{member}` of the command: {why}")]
-pub struct InvalidCommand {
+pub struct CommandProblem {
     /// Path of the field in the command.
     pub member: String,
     /// The problem, and what to do instead.
@@ -53,15 +54,15 @@ pub struct InvalidCommand {
 
 impl StdioCommand {
     /// Whether program, arguments and directory are equal; ignores environment and sandbox.
-    pub fn runs_the_same(&self, other: &Self) -> bool {
+    pub fn has_same_invocation(&self, other: &Self) -> bool {
         let run = |it: &Self| (it.program.clone(), it.arguments.clone(), it.directory.clone());
         run(self) == run(other)
     }
 
     /// All problems with the command.
-    pub fn problems(&self) -> Vec<InvalidCommand> {
+    pub fn find_problems(&self) -> Vec<CommandProblem> {
         let mut problems = Vec::new();
-        let mut add = |member: String, why: String| problems.push(InvalidCommand { member, why });
+        let mut add = |member: String, why: String| problems.push(CommandProblem { member, why });
         if self.program.trim().is_empty() {
             add("program".to_owned(), "is empty: name a program".to_owned());
         } else if !self.program.starts_with('/') && self.program.contains(char::is_whitespace) {
@@ -78,21 +79,21 @@ impl StdioCommand {
             }
         }
         problems
-            .extend(self.environment.keys().filter_map(|name| InvalidCommand::of_variable(name)));
+            .extend(self.environment.keys().filter_map(|name| CommandProblem::for_variable(name)));
         problems
     }
 }
 
-impl InvalidCommand {
+impl CommandProblem {
     /// The problem with an environment variable of this name, if it may not be set.
-    pub fn of_variable(name: &str) -> Option<Self> {
+    pub fn for_variable(name: &str) -> Option<Self> {
         let member = || format!("environment.{}", name.escape_debug());
-        why_not(name).map(|why| Self { member: member(), why })
+        variable_problem(name).map(|why| Self { member: member(), why })
     }
 }
 
 /// Variable families: name prefix, the program that reads them, and the harmless members.
-const FAMILIES: [(&str, &str, &[&str]); 6] = [
+const VARIABLE_FAMILIES: [(&str, &str, &[&str]); 6] = [
     ("LD_", "the loader of programs", &[]),
     ("DYLD_", "the loader of programs", &[]),
     (
@@ -116,7 +117,7 @@ const FAMILIES: [(&str, &str, &[&str]); 6] = [
 ];
 
 /// Single variables, by the program that reads them.
-const SINGLE: [(&str, &[&str]); 11] = [
+const SINGLE_VARIABLES: [(&str, &[&str]); 11] = [
     ("the system's library", &["GCONV_PATH", "GLIBC_TUNABLES"]),
     ("OpenSSL", &["OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"]),
     ("Node.js", &["NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE"]),
@@ -143,17 +144,17 @@ const SINGLE: [(&str, &[&str]); 11] = [
     ),
 ];
 
-fn why_not(name: &str) -> Option<String> {
+fn variable_problem(name: &str) -> Option<String> {
     // `LD_PRELOAD=x` with the value `y` would set `LD_PRELOAD` to `x=y`.
     if name.is_empty() || name.contains(['=', '\0']) {
         return Some("is no name of a variable".to_owned());
     }
-    let family = FAMILIES.iter().find(|(begin, _, _)| name.starts_with(begin));
+    let family = VARIABLE_FAMILIES.iter().find(|(begin, _, _)| name.starts_with(begin));
     let family = family.filter(|(_, _, harmless)| !harmless.contains(&name));
     // npm ignores the case of its variables; other programs do not.
     let is_it =
         |one: &&str| *one == name || one.starts_with("npm_") && one.eq_ignore_ascii_case(name);
-    let single = || SINGLE.iter().find(|(_, names)| names.iter().any(is_it));
+    let single = || SINGLE_VARIABLES.iter().find(|(_, names)| names.iter().any(is_it));
     let whose = family.map(|(_, whose, _)| whose).or_else(|| single().map(|(whose, _)| whose))?;
     Some(format!(
         "may not be set: it can make {whose} run other code than the command says; if you need it, name a script of your \
@@ -169,7 +170,7 @@ mod tests {
 
     fn problems(command: Value) -> Vec<String> {
         let command: StdioCommand = serde_json::from_value(command).unwrap();
-        command.problems().iter().map(ToString::to_string).collect()
+        command.find_problems().iter().map(ToString::to_string).collect()
     }
 
     fn with(name: &str) -> Vec<String> {

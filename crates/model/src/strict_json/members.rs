@@ -9,39 +9,45 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{check_name, twice};
+use super::{check_field_name, duplicate_field_error};
 
 /// A struct that an object is parsed into.
-pub trait Members<'de>: Default {
+pub trait KnownFields<'de>: Default {
     /// Reads the value of a field if the struct has it; returns whether it did.
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, object: &mut A) -> Result<bool, A::Error>;
+    fn take_field<A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        object: &mut A,
+    ) -> Result<bool, A::Error>;
 }
 
 /// Takes no field: checks the whole object and drops it.
-impl<'de> Members<'de> for () {
-    fn take<A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
+impl<'de> KnownFields<'de> for () {
+    fn take_field<A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
         Ok(false)
     }
 }
 
 /// Parses a text; `None` if it is valid JSON but not an object.
-pub fn members<'de, T: Members<'de>>(bytes: &'de [u8]) -> Result<Option<T>, serde_json::Error> {
+pub fn parse_known_fields<'de, T: KnownFields<'de>>(
+    bytes: &'de [u8],
+) -> Result<Option<T>, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let object = Object::default().deserialize(&mut reader)?;
+    let object = KnownFieldsSeed::default().deserialize(&mut reader)?;
     reader.end()?;
     Ok(object)
 }
 
 /// Deserialises an object at any depth; `None` if the value is not an object.
-pub struct Object<T>(PhantomData<T>);
+pub struct KnownFieldsSeed<T>(PhantomData<T>);
 
-impl<T> Default for Object<T> {
+impl<T> Default for KnownFieldsSeed<T> {
     fn default() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<'de, T: Members<'de>> DeserializeSeed<'de> for Object<T> {
+impl<'de, T: KnownFields<'de>> DeserializeSeed<'de> for KnownFieldsSeed<T> {
     type Value = Option<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
@@ -49,7 +55,7 @@ impl<'de, T: Members<'de>> DeserializeSeed<'de> for Object<T> {
     }
 }
 
-impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
+impl<'de, T: KnownFields<'de>> Visitor<'de> for KnownFieldsSeed<T> {
     type Value = Option<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,21 +87,21 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Option<T>, A::Error> {
-        while elements.next_element_seed(Object::<()>::default())?.is_some() {}
+        while elements.next_element_seed(KnownFieldsSeed::<()>::default())?.is_some() {}
         Ok(None)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Option<T>, A::Error> {
-        let (mut read, mut names) = (T::default(), Names::new());
-        while let Some(Name(name)) = object.next_key()? {
-            check_name(&name)?;
-            if names.have(&name) {
-                return Err(twice(&name));
+        let (mut read, mut names) = (T::default(), SeenFieldNames::new());
+        while let Some(FieldName(name)) = object.next_key()? {
+            check_field_name(&name)?;
+            if names.contains_name(&name) {
+                return Err(duplicate_field_error(&name));
             }
-            if !read.take(&name, &mut object)? {
-                object.next_value_seed(Object::<()>::default())?;
+            if !read.take_field(&name, &mut object)? {
+                object.next_value_seed(KnownFieldsSeed::<()>::default())?;
             }
-            names.add(name);
+            names.add_name(name);
         }
         Ok(Some(read))
     }
@@ -103,31 +109,31 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
 
 /// A field name that borrows from the input unless it contains escapes.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The field names of an object so far. For few names, a linear search is faster than a set.
-struct Names<'de> {
-    few: Vec<Cow<'de, str>>,
-    more: BTreeSet<Cow<'de, str>>,
+struct SeenFieldNames<'de> {
+    list: Vec<Cow<'de, str>>,
+    set: BTreeSet<Cow<'de, str>>,
 }
 
-const FEW: usize = 16;
+const MAX_LIST_LENGTH: usize = 16;
 /// Most objects of a protocol message have no more fields.
-const MOST: usize = 4;
+const INITIAL_CAPACITY: usize = 4;
 
-impl<'de> Names<'de> {
+impl<'de> SeenFieldNames<'de> {
     fn new() -> Self {
-        Self { few: Vec::with_capacity(MOST), more: BTreeSet::new() }
+        Self { list: Vec::with_capacity(INITIAL_CAPACITY), set: BTreeSet::new() }
     }
 
-    fn have(&self, name: &str) -> bool {
-        self.few.iter().any(|known| known == name) || self.more.contains(name)
+    fn contains_name(&self, name: &str) -> bool {
+        self.list.iter().any(|known| known == name) || self.set.contains(name)
     }
 
-    fn add(&mut self, name: Cow<'de, str>) {
-        match self.few.len() < FEW {
-            true => self.few.push(name),
-            false => drop(self.more.insert(name)),
+    fn add_name(&mut self, name: Cow<'de, str>) {
+        match self.list.len() < MAX_LIST_LENGTH {
+            true => self.list.push(name),
+            false => drop(self.set.insert(name)),
         }
     }
 }

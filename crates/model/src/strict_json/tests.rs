@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 
 fn read(text: &str) -> Option<Value> {
-    object(text.as_bytes()).ok().map(Value::Object)
+    parse_object(text.as_bytes()).ok().map(Value::Object)
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_number_that_would_be_rounded_is_found() {
         "5e-324",
         "2072430961582098.2",
     ] {
-        assert_eq!(rounded(text.as_bytes()), None, "{text}");
+        assert_eq!(find_rounded_number(text.as_bytes()), None, "{text}");
     }
     for number in [
         "18446744073709551616",
@@ -46,7 +46,7 @@ fn a_number_that_would_be_rounded_is_found() {
         "1.2345678e-320",
     ] {
         let text = format!(r#"{{"a":["x\\",{{"b":{number}}}]}}"#);
-        assert_eq!(rounded(text.as_bytes()), Some(number));
+        assert_eq!(find_rounded_number(text.as_bytes()), Some(number));
     }
 }
 
@@ -70,9 +70,9 @@ fn a_duplicate_field_is_rejected_at_any_depth() {
 
 #[test]
 fn the_duplicate_field_is_named() {
-    let error = value(br#"[{"b":1,"c":2,"b":1}]"#).unwrap_err().to_string();
+    let error = parse_value(br#"[{"b":1,"c":2,"b":1}]"#).unwrap_err().to_string();
     assert!(error.contains("`b` stands here twice"), "{error}");
-    assert!(value(br#"[{"b":1},{"b":1}]"#).is_ok());
+    assert!(parse_value(br#"[{"b":1},{"b":1}]"#).is_ok());
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn anything_but_one_object_is_rejected() {
     for text in ["", "[]", "1", "null", r#""a""#, "{}{}", "{} x", "{'a':1}", "{\"a\":1,}", "{"] {
         assert_eq!(read(text), None, "{text}");
     }
-    assert!(object(b"{\"a\":\"\xff\"}").is_err());
-    assert!(object(b"\xef\xbb\xbf{}").is_err());
+    assert!(parse_object(b"{\"a\":\"\xff\"}").is_err());
+    assert!(parse_object(b"\xef\xbb\xbf{}").is_err());
     assert_eq!(read(r#"{"a":"\ud800"}"#), None);
     assert_eq!(read(r#"{"a":1e999}"#), None);
     assert_eq!(read(r#"{"a":NaN}"#), None);
@@ -103,9 +103,9 @@ fn a_reserved_name_is_rejected_at_any_depth() {
         r#"{"a":{"b":1,"\u0024serde_json::private::RawValue":2}}"#,
     ] {
         let errors = [
-            value(text.as_bytes()).unwrap_err(),
-            tolerant(text.as_bytes()).unwrap_err(),
-            members::<()>(text.as_bytes()).unwrap_err(),
+            parse_value(text.as_bytes()).unwrap_err(),
+            parse_tolerant(text.as_bytes()).unwrap_err(),
+            parse_known_fields::<()>(text.as_bytes()).unwrap_err(),
         ];
         for error in errors {
             assert!(error.to_string().contains("no member is called `$serde"), "{error}");
@@ -117,16 +117,16 @@ fn a_reserved_name_is_rejected_at_any_depth() {
 /// If this fails, `serde_json` has changed its reserved name: update `RESERVED_NAME`.
 #[test]
 fn the_rejected_name_is_the_reserved_one_of_serde_json() {
-    let tree = json!({RESERVED: "[{\"a\":1,\"a\":2}]"});
+    let tree = json!({RESERVED_NAME: "[{\"a\":1,\"a\":2}]"});
     assert_eq!(serde_json::from_value::<Value>(tree).unwrap(), json!([{"a": 2}]));
 }
 
 #[test]
 fn tolerant_parsing_takes_the_last_duplicate() {
     let text = br#"{"a":[{"b":1,"c":2,"b":{"d":3,"d":4}}]}"#;
-    assert_eq!(tolerant(text).unwrap(), serde_json::from_slice::<Value>(text).unwrap());
-    assert_eq!(tolerant(text).unwrap(), json!({"a": [{"b": {"d": 4}, "c": 2}]}));
-    assert!(tolerant(b"{} x").is_err());
+    assert_eq!(parse_tolerant(text).unwrap(), serde_json::from_slice::<Value>(text).unwrap());
+    assert_eq!(parse_tolerant(text).unwrap(), json!({"a": [{"b": {"d": 4}, "c": 2}]}));
+    assert!(parse_tolerant(b"{} x").is_err());
 }
 
 /// A short or long JSON number.
@@ -164,13 +164,13 @@ proptest! {
     fn an_accepted_number_keeps_every_digit(number in number()) {
         let text = format!(r#"{{"a":["{number}\\",{number}]}}"#);
         let has_exponent = number.contains(['e', 'E']);
-        let Ok(read) = value(text.as_bytes()) else {
+        let Ok(read) = parse_value(text.as_bytes()) else {
             prop_assert!(has_exponent, "{}", number);
             return Ok(());
         };
         // A number with few digits and no exponent is always accepted.
         let digits = number.bytes().filter(u8::is_ascii_digit).count();
-        match rounded(text.as_bytes()) {
+        match find_rounded_number(text.as_bytes()) {
             Some(found) => prop_assert!(found == number && (15 < digits || has_exponent)),
             None => prop_assert_eq!(meant(&read["a"][1].to_string()), meant(&number)),
         }
@@ -178,15 +178,15 @@ proptest! {
 
     #[test]
     fn searching_for_numbers_never_panics(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
-        rounded(&bytes);
-        value(&bytes).ok();
+        find_rounded_number(&bytes);
+        parse_value(&bytes).ok();
     }
 
     #[test]
     fn accepted_json_survives_printing_and_parsing(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-b ]{0,40}") {
-        if let Ok(read) = value(text.as_bytes()) {
+        if let Ok(read) = parse_value(text.as_bytes()) {
             let written = read.to_string();
-            prop_assert_eq!(value(written.as_bytes()).unwrap(), read);
+            prop_assert_eq!(parse_value(written.as_bytes()).unwrap(), read);
         }
     }
 }
@@ -197,19 +197,23 @@ struct Wanted {
     inside: Option<Value>,
 }
 
-impl<'de> Members<'de> for Wanted {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, object: &mut A) -> Result<bool, A::Error> {
+impl<'de> KnownFields<'de> for Wanted {
+    fn take_field<A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        object: &mut A,
+    ) -> Result<bool, A::Error> {
         if name != "inside" {
             return Ok(false);
         }
-        self.inside = Some(object.next_value_seed(Strict::default())?);
+        self.inside = Some(object.next_value_seed(StrictValueSeed::default())?);
         Ok(true)
     }
 }
 
 #[test]
 fn known_fields_are_read_and_the_others_checked() {
-    let read = |text: &str| members::<Wanted>(text.as_bytes());
+    let read = |text: &str| parse_known_fields::<Wanted>(text.as_bytes());
     let inside = Some(Wanted { inside: Some(json!([1])) });
     assert_eq!(read(r#"{"a":{"b":[{}]},"inside":[1],"c":null}"#).unwrap(), inside);
     assert_eq!(read(r#"{"in\u0073ide":[1]}"#).unwrap(), inside);
@@ -233,15 +237,15 @@ proptest! {
     fn unknown_fields_are_checked_like_known_ones(
         text in r#"[\[\]{}:,"0-9.eE+\-\\ab ]{0,60}|(\{"a":(\{"[ab]":1,"[ab]":1\}|\[\{"[ab]":\[\],"[ab]":2\}\])\})"#
     ) {
-        let checked = members::<()>(text.as_bytes());
-        prop_assert_eq!(checked.is_ok(), value(text.as_bytes()).is_ok(), "{}", text);
+        let checked = parse_known_fields::<()>(text.as_bytes());
+        prop_assert_eq!(checked.is_ok(), parse_value(text.as_bytes()).is_ok(), "{}", text);
     }
 }
 
 #[test]
 fn values_are_counted_up_to_a_limit() {
     let text = br#"{"a": [1, {}, "[,{"], "b": 2}"#;
-    let outweighs = |limit| Parts::weighed().exceed(limit, text);
+    let outweighs = |limit| ValueCounter::at_start().count_and_check(limit, text);
     assert!(outweighs(12) && !outweighs(13));
 }
 
@@ -255,11 +259,11 @@ proptest! {
         let bytes = text.as_bytes();
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
         cuts.sort_unstable();
-        let (mut parts, mut start, mut exceeds) = (Parts::weighed(), 0, false);
+        let (mut parts, mut start, mut exceeds) = (ValueCounter::at_start(), 0, false);
         for end in cuts.into_iter().chain([bytes.len()]) {
-            exceeds = parts.exceed(limit, &bytes[start..end]);
+            exceeds = parts.count_and_check(limit, &bytes[start..end]);
             start = end;
         }
-        prop_assert_eq!(exceeds, Parts::weighed().exceed(limit, bytes));
+        prop_assert_eq!(exceeds, ValueCounter::at_start().count_and_check(limit, bytes));
     }
 }

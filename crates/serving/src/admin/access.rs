@@ -12,50 +12,52 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib::group::GroupCommand;
 use toolcrib::policy::PolicyCommand;
-use toolcrib::{Command, CommandError, Effect, Explanation, Moment, Position, Snapshot};
+use toolcrib::{
+    AccessEffect, AccessExplanation, Command, CommandError, JournalMoment, Position, Snapshot,
+};
 
 use super::groups::GroupBody;
-use crate::app::App;
-use crate::body::{self, Body};
+use crate::app::AppState;
+use crate::body::{self, JsonBody};
 use crate::caller::Admin;
-use crate::journal::show::At;
+use crate::journal::show::MomentArgument;
 use crate::problem::Problem;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
 /// A query about an earlier moment folds the journal from its first event.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Most groups and policies in one preview.
-const PROPOSALS: usize = 1_000;
+const MAX_PROPOSALS: usize = 1_000;
 /// Most identities in one preview.
-const IDENTITIES: usize = 100;
+const MAX_COMPARED_IDENTITIES: usize = 100;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::post("explain_access", "/api/access/explain", explain)
-            .admin("access", "Say which tools an identity has, and why")
-            .takes::<Explain>()
-            .like(r#"{"claims": {"role": "staff"}, "tool": "get_pet"}"#)
-            .without_key()
-            .within(DEADLINE)
-            .answers_plain::<Explanation>(),
-        Route::post("what_if", "/api/access/what-if", what_if)
-            .admin("access", "Say what policies and groups would change for identities")
-            .takes::<WhatIf>()
-            .like(
+        ApiRoute::post("explain_access", "/api/access/explain", explain_access)
+            .for_admins("access", "Say which tools an identity has, and why")
+            .with_body::<ExplainRequest>()
+            .with_example(r#"{"claims": {"role": "staff"}, "tool": "get_pet"}"#)
+            .without_idempotency_key()
+            .with_deadline(DEADLINE)
+            .returns_json::<AccessExplanation>(),
+        ApiRoute::post("what_if", "/api/access/what-if", preview_change)
+            .for_admins("access", "Say what policies and groups would change for identities")
+            .with_body::<WhatIfRequest>()
+            .with_example(
                 r#"{"identities": [{"name": "staff", "claims": {"role": "staff"}}],
                     "groups": [{"id": "all-tools", "name": "All tools", "selectors": [{"name": "*"}]}],
                     "policies": [{"id": "staff-has-all", "name": "Staff has all", "groups": ["all-tools"],
                         "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}]}]}"#,
             )
-            .without_key()
-            .answers_plain::<Effects>(),
+            .without_idempotency_key()
+            .returns_json::<EffectList>(),
     ]
 }
 
 /// Who is asked about.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "Explain")]
-struct Explain {
+struct ExplainRequest {
     /// What a token of the identity says.
     claims: Claims,
     /// Only this tool, by its id or any form of its name.
@@ -63,58 +65,58 @@ struct Explain {
     tool: Option<String>,
     /// An earlier moment: a position, a time or a date.
     #[serde(default)]
-    at: Option<AtBody>,
+    at: Option<MomentBody>,
 }
 
 /// A moment in the journal.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Moment")]
-enum AtBody {
+enum MomentBody {
     /// Right after this event.
     Position(u64),
     /// `2026-05-01T12:00:00Z`, `2026-05-01`, or a position.
     Text(String),
 }
 
-async fn explain(
+async fn explain_access(
     Admin(_): Admin,
-    State(app): State<App>,
-    Body(asked): Body<Explain>,
-) -> Result<Json<Explanation>, Problem> {
+    State(app): State<AppState>,
+    JsonBody(asked): JsonBody<ExplainRequest>,
+) -> Result<Json<AccessExplanation>, Problem> {
     let at = match asked.at {
-        Some(at) => Some(moment(&app, at).await?),
+        Some(at) => Some(parse_moment(&app, at).await?),
         None => None,
     };
     Ok(Json(app.crib.explain(&asked.claims, asked.tool.as_deref(), at).await?))
 }
 
-async fn moment(app: &App, at: AtBody) -> Result<Moment, Problem> {
+async fn parse_moment(app: &AppState, at: MomentBody) -> Result<JournalMoment, Problem> {
     let moment = match at {
-        AtBody::Position(position) => Moment::Position(Position(position)),
-        AtBody::Text(text) => {
-            let At(moment) =
-                text.parse().map_err(|error| Problem::field("at", format!("{error}")))?;
+        MomentBody::Position(position) => JournalMoment::Position(Position(position)),
+        MomentBody::Text(text) => {
+            let MomentArgument(moment) =
+                text.parse().map_err(|error| Problem::invalid_field("at", format!("{error}")))?;
             moment
         }
     };
-    let end = app.crib.catalog().journal().head().await?;
+    let end = app.crib.catalog().journal().head_position().await?;
     match moment {
-        Moment::Position(position) if end < position => {
+        JournalMoment::Position(position) if end < position => {
             let message = format!("is not there yet: the journal ends at {end}");
-            Err(Problem::field("at", message))
+            Err(Problem::invalid_field("at", message))
         }
-        Moment::Position(_) | Moment::Time(_) => Ok(moment),
+        JournalMoment::Position(_) | JournalMoment::Time(_) => Ok(moment),
     }
 }
 
 /// What would be changed, and who is asked about.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "WhatIf")]
-struct WhatIf {
+struct WhatIfRequest {
     /// Whose tools are compared.
     #[schemars(length(min = 1, max = 100))]
-    identities: Vec<IdentityBody>,
+    identities: Vec<ComparedIdentity>,
     /// Groups that would be made, or be like this.
     #[serde(default)]
     #[schemars(with = "Vec<ProposedGroup>")]
@@ -134,7 +136,7 @@ struct WhatIf {
 /// Somebody to compare the tools of.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ComparedIdentity")]
-struct IdentityBody {
+struct ComparedIdentity {
     /// For the answer.
     #[serde(default)]
     name: Option<String>,
@@ -169,7 +171,7 @@ struct ProposedPolicy {
 /// What would change, for each identity.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Effects")]
-struct Effects {
+struct EffectList {
     data: Vec<NamedEffect>,
 }
 
@@ -180,23 +182,29 @@ struct NamedEffect {
     /// As it was asked.
     name: Option<String>,
     #[serde(flatten)]
-    effect: Effect,
+    effect: AccessEffect,
 }
 
-async fn what_if(
+async fn preview_change(
     Admin(_): Admin,
-    State(app): State<App>,
-    Body(asked): Body<WhatIf>,
-) -> Result<Json<Effects>, Problem> {
-    if asked.identities.is_empty() || IDENTITIES < asked.identities.len() {
-        return Err(Problem::field("identities", format!("are 1 to {IDENTITIES}")));
+    State(app): State<AppState>,
+    JsonBody(asked): JsonBody<WhatIfRequest>,
+) -> Result<Json<EffectList>, Problem> {
+    if asked.identities.is_empty() || MAX_COMPARED_IDENTITIES < asked.identities.len() {
+        return Err(Problem::invalid_field(
+            "identities",
+            format!("are 1 to {MAX_COMPARED_IDENTITIES}"),
+        ));
     }
     let proposals = asked.groups.len()
         + asked.policies.len()
         + asked.delete_groups.len()
         + asked.delete_policies.len();
-    if PROPOSALS < proposals {
-        return Err(Problem::field("", format!("at most {PROPOSALS} things are proposed at once")));
+    if MAX_PROPOSALS < proposals {
+        return Err(Problem::invalid_field(
+            "",
+            format!("at most {MAX_PROPOSALS} things are proposed at once"),
+        ));
     }
     let (names, claims): (Vec<_>, Vec<_>) = asked
         .identities
@@ -204,22 +212,22 @@ async fn what_if(
         .map(|identity| (identity.name.clone(), identity.claims.clone()))
         .unzip();
     let (places, commands): (Vec<_>, Vec<_>) =
-        commands(&app.snapshot(), asked)?.into_iter().unzip();
+        build_commands(&app.snapshot(), asked)?.into_iter().unzip();
     let effects = match app.crib.what_if(&commands, &claims).await {
         Ok(effects) => effects,
         Err(error @ CommandError::Refused(_)) => {
-            let number = first_refused(&app, &commands).await;
-            return Err(Problem::from(error).under(&places[number]));
+            let number = first_rejected(&app, &commands).await;
+            return Err(Problem::from(error).nested_under(&places[number]));
         }
         Err(error) => return Err(error.into()),
     };
     let named = names.into_iter().zip(effects);
     let data = named.map(|(name, effect)| NamedEffect { name, effect }).collect();
-    Ok(Json(Effects { data }))
+    Ok(Json(EffectList { data }))
 }
 
 /// Index of the first command that the catalog rejects, found by bisection; assumes that one is rejected.
-async fn first_refused(app: &App, commands: &[Command]) -> usize {
+async fn first_rejected(app: &AppState, commands: &[Command]) -> usize {
     let (mut good, mut bad) = (0, commands.len());
     while good + 1 < bad {
         let middle = usize::midpoint(good, bad);
@@ -232,22 +240,26 @@ async fn first_refused(app: &App, commands: &[Command]) -> usize {
 }
 
 /// Reads a proposal. Deserializes the flattened part by itself first: only then can its errors report a field path.
-fn proposed<T: DeserializeOwned, Flattened: DeserializeOwned>(
+fn parse_proposal<T: DeserializeOwned, Flattened: DeserializeOwned>(
     place: &str,
     value: &Value,
 ) -> Result<T, Problem> {
-    let read = body::read::<Flattened>(value).and_then(|_| body::read(value));
-    read.map_err(|problem| problem.under(place))
+    let read =
+        body::deserialize_value::<Flattened>(value).and_then(|_| body::deserialize_value(value));
+    read.map_err(|problem| problem.nested_under(place))
 }
 
 /// The commands, each with its field path in the body. Groups are created before the policies that grant them, and
 /// removed after them.
-fn commands(snapshot: &Snapshot, asked: WhatIf) -> Result<Vec<(String, Command)>, Problem> {
+fn build_commands(
+    snapshot: &Snapshot,
+    asked: WhatIfRequest,
+) -> Result<Vec<(String, Command)>, Problem> {
     let mut commands = Vec::new();
     for (number, value) in asked.groups.iter().enumerate() {
         let place = format!("groups[{number}]");
-        let ProposedGroup { id, group, is_active } = proposed::<_, GroupBody>(&place, value)?;
-        let new = Box::new(group.under(id.clone()));
+        let ProposedGroup { id, group, is_active } = parse_proposal::<_, GroupBody>(&place, value)?;
+        let new = Box::new(group.into_new_group(id.clone()));
         let is_known = snapshot.group(&id).is_some();
         let wish = if is_known { GroupCommand::Replace(new) } else { GroupCommand::Create(new) };
         commands.push((place.clone(), Command::Group(id.clone(), wish)));
@@ -258,7 +270,8 @@ fn commands(snapshot: &Snapshot, asked: WhatIf) -> Result<Vec<(String, Command)>
     }
     for (number, value) in asked.policies.iter().enumerate() {
         let place = format!("policies[{number}]");
-        let ProposedPolicy { id, rules, is_active } = proposed::<_, PolicyRules>(&place, value)?;
+        let ProposedPolicy { id, rules, is_active } =
+            parse_proposal::<_, PolicyRules>(&place, value)?;
         let is_known = snapshot.policy(&id).is_some();
         let wish =
             if is_known { PolicyCommand::Update(rules) } else { PolicyCommand::Define(rules) };

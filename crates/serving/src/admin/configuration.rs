@@ -3,22 +3,25 @@
 use axum::Json;
 use axum::extract::State;
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::Admin;
-use crate::problem::{Code, Problem};
-use crate::route::Route;
-use crate::serve::follow::Followed;
+use crate::problem::{Problem, ProblemCode};
+use crate::route::ApiRoute;
+use crate::serve::follow::FollowedConfig;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_config", "/api/config", get)
-            .admin("config", "Say whether the configuration file of the server is in force")
-            .answers_plain::<Followed>(),
+        ApiRoute::get("get_config", "/api/config", get_config)
+            .for_admins("config", "Say whether the configuration file of the server is in force")
+            .returns_json::<FollowedConfig>(),
     ]
 }
 
-async fn get(Admin(_): Admin, State(app): State<App>) -> Result<Json<Followed>, Problem> {
-    let followed = app.followed.get().map(|state| state.now());
+async fn get_config(
+    Admin(_): Admin,
+    State(app): State<AppState>,
+) -> Result<Json<FollowedConfig>, Problem> {
+    let followed = app.config_follower.get().map(|state| state.current_status());
     let detail = "this server follows no configuration file: start it with --config FILE";
-    followed.map(Json).ok_or_else(|| Problem::new(Code::NotFound, detail))
+    followed.map(Json).ok_or_else(|| Problem::new(ProblemCode::NotFound, detail))
 }

@@ -12,70 +12,70 @@ use model::{GroupId, Selector, ToolId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::group::GroupCommand;
-use toolcrib::{Command, Identity, Snapshot};
+use toolcrib::{CallerIdentity, Command, Snapshot};
 
 pub(crate) use self::shown::GroupBody;
-use self::shown::{Member, SeenGroup, tag};
-use super::id_for;
-use crate::answer::{Id, Made, Removed, Seen};
-use crate::app::App;
-use crate::body::{Body, New};
+use self::shown::{GroupResponse, GroupTool, group_tag};
+use super::id_or_from_name;
+use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
+use crate::app::AppState;
+use crate::body::{CreateBody, JsonBody};
 use crate::caller::Admin;
-use crate::change::Change;
-use crate::etag::Tag;
-use crate::page::{Page, Paging};
+use crate::change::ChangeRequest;
+use crate::etag::EntityTag;
+use crate::page::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_groups", "/api/groups", list)
-            .admin("groups", "List groups")
-            .asks::<Filter>()
-            .answers_plain::<Page<SeenGroup>>(),
-        Route::post("create_group", "/api/groups", create)
-            .admin("groups", "Create a group")
-            .takes::<New<GroupId, GroupBody>>()
-            .like(r#"{"id": "read-pets", "name": "Read pets", "selectors": [{"source": "pets", "method": "GET"}]}"#)
-            .makes::<SeenGroup>(),
-        Route::get("get_group", "/api/groups/{id}", get)
-            .admin("groups", "Show a group")
-            .answers::<SeenGroup>(),
-        Route::put("replace_group", "/api/groups/{id}", replace)
-            .admin("groups", "Replace a group; its switch stays as it is")
-            .takes::<GroupBody>()
-            .answers::<SeenGroup>(),
-        Route::delete("delete_group", "/api/groups/{id}", delete)
-            .admin("groups", "Delete a group that no policy grants")
-            .answers_plain::<Removed>(),
-        Route::post("activate_group", "/api/groups/{id}/activate", activate)
-            .admin("groups", "Let policies grant a group")
-            .answers::<SeenGroup>(),
-        Route::post("deactivate_group", "/api/groups/{id}/deactivate", deactivate)
-            .admin("groups", "Let no policy grant a group")
-            .answers::<SeenGroup>(),
-        Route::put("replace_group_selectors", "/api/groups/{id}/selectors", replace_selectors)
-            .admin("groups", "Replace the selectors of a group")
-            .takes::<Selectors>()
-            .answers::<SeenGroup>(),
-        Route::get("list_group_tools", "/api/groups/{id}/tools", list_tools)
-            .admin("groups", "List the tools of a group, and which of them are served")
-            .asks::<ToolFilter>()
-            .answers_plain::<Page<Member>>(),
-        Route::put("replace_group_tools", "/api/groups/{id}/tools", replace_tools)
-            .admin("groups", "Replace the explicit tools of a group")
-            .takes::<Tools>()
-            .answers::<SeenGroup>(),
+        ApiRoute::get("list_groups", "/api/groups", list_groups)
+            .for_admins("groups", "List groups")
+            .with_query::<GroupFilter>()
+            .returns_json::<ListPage<GroupResponse>>(),
+        ApiRoute::post("create_group", "/api/groups", create_group)
+            .for_admins("groups", "Create a group")
+            .with_body::<CreateBody<GroupId, GroupBody>>()
+            .with_example(r#"{"id": "read-pets", "name": "Read pets", "selectors": [{"source": "pets", "method": "GET"}]}"#)
+            .returns_created::<GroupResponse>(),
+        ApiRoute::get("get_group", "/api/groups/{id}", get_group)
+            .for_admins("groups", "Show a group")
+            .returns_tagged::<GroupResponse>(),
+        ApiRoute::put("replace_group", "/api/groups/{id}", replace_group)
+            .for_admins("groups", "Replace a group; its switch stays as it is")
+            .with_body::<GroupBody>()
+            .returns_tagged::<GroupResponse>(),
+        ApiRoute::delete("delete_group", "/api/groups/{id}", delete_group)
+            .for_admins("groups", "Delete a group that no policy grants")
+            .returns_json::<RemovalBody>(),
+        ApiRoute::post("activate_group", "/api/groups/{id}/activate", activate_group)
+            .for_admins("groups", "Let policies grant a group")
+            .returns_tagged::<GroupResponse>(),
+        ApiRoute::post("deactivate_group", "/api/groups/{id}/deactivate", deactivate_group)
+            .for_admins("groups", "Let no policy grant a group")
+            .returns_tagged::<GroupResponse>(),
+        ApiRoute::put("replace_group_selectors", "/api/groups/{id}/selectors", replace_group_selectors)
+            .for_admins("groups", "Replace the selectors of a group")
+            .with_body::<GroupSelectors>()
+            .returns_tagged::<GroupResponse>(),
+        ApiRoute::get("list_group_tools", "/api/groups/{id}/tools", list_group_tools)
+            .for_admins("groups", "List the tools of a group, and which of them are served")
+            .with_query::<GroupToolFilter>()
+            .returns_json::<ListPage<GroupTool>>(),
+        ApiRoute::put("replace_group_tools", "/api/groups/{id}/tools", replace_group_tools)
+            .for_admins("groups", "Replace the explicit tools of a group")
+            .with_body::<ExplicitTools>()
+            .returns_tagged::<GroupResponse>(),
     ]
 }
 
 /// Which groups.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "GroupFilter")]
-struct Filter {
+struct GroupFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
     /// Only those that are active, or only the others.
     #[serde(default)]
     active: Option<bool>,
@@ -84,9 +84,9 @@ struct Filter {
 /// Which tools of a group.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "GroupToolFilter")]
-struct ToolFilter {
+struct GroupToolFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
     /// Only those that are served, or only the others.
     #[serde(default)]
     served: Option<bool>,
@@ -95,7 +95,7 @@ struct ToolFilter {
 /// All selectors of a group.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "GroupSelectors")]
-struct Selectors {
+struct GroupSelectors {
     /// Conditions on tools; none selects nothing.
     selectors: Vec<Selector>,
 }
@@ -103,141 +103,148 @@ struct Selectors {
 /// All explicit tools of a group.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ExplicitTools")]
-struct Tools {
+struct ExplicitTools {
     /// Tools that belong to it whatever the selectors say.
     tools: BTreeSet<ToolId>,
 }
 
-fn tag_in<'a>(id: &'a GroupId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
-    |snapshot| snapshot.group(id).map(|entry| tag(&entry.group))
+fn group_tag_in<'a>(id: &'a GroupId) -> impl Fn(&Snapshot) -> Option<EntityTag> + 'a {
+    |snapshot| snapshot.group(id).map(|entry| group_tag(&entry.group))
 }
 
-fn seen(app: &App, id: &GroupId) -> Result<Seen<SeenGroup>, Problem> {
+fn show_group(app: &AppState, id: &GroupId) -> Result<TaggedResponse<GroupResponse>, Problem> {
     let snapshot = app.snapshot();
     let entry = snapshot.group(id).ok_or_else(|| Problem::not_found("group", id.as_str()))?;
-    Ok(Seen { tag: tag(&entry.group), body: SeenGroup::of(&snapshot, entry) })
+    Ok(TaggedResponse {
+        tag: group_tag(&entry.group),
+        body: GroupResponse::from_catalog(&snapshot, entry),
+    })
 }
 
 /// Executes one command and shows the changed group.
-async fn changed(
-    app: &App,
-    identity: &Identity,
-    change: &Change,
+async fn change_group(
+    app: &AppState,
+    identity: &CallerIdentity,
+    change: &ChangeRequest,
     id: &GroupId,
     command: GroupCommand,
-) -> Result<Seen<SeenGroup>, Problem> {
-    change.make(app, identity, Command::Group(id.clone(), command), tag_in(id)).await?;
-    seen(app, id)
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    change
+        .execute_command(app, identity, Command::Group(id.clone(), command), group_tag_in(id))
+        .await?;
+    show_group(app, id)
 }
 
-async fn list(
+async fn list_groups(
     Admin(_): Admin,
-    State(app): State<App>,
-    Asked(filter): Asked<Filter>,
-) -> Result<Json<Page<SeenGroup>>, Problem> {
+    State(app): State<AppState>,
+    QueryParams(filter): QueryParams<GroupFilter>,
+) -> Result<Json<ListPage<GroupResponse>>, Problem> {
     let snapshot = app.snapshot();
     let wanted = snapshot.groups().filter(|entry| {
-        filter.paging.finds(entry.group.id.as_str(), entry.group.profile.name.as_str())
+        filter.paging.matches_search(entry.group.id.as_str(), entry.group.profile.name.as_str())
             && filter.active.is_none_or(|active| entry.group.active == active)
     });
-    let show = |entry: &Arc<CataloguedGroup>| SeenGroup::of(&snapshot, entry);
-    filter.paging.of(wanted, |entry| entry.group.id.to_string(), show).map(Json)
+    let show = |entry: &Arc<CataloguedGroup>| GroupResponse::from_catalog(&snapshot, entry);
+    filter.paging.take_page(wanted, |entry| entry.group.id.to_string(), show).map(Json)
 }
 
-async fn create(
+async fn create_group(
     Admin(identity): Admin,
-    State(app): State<App>,
-    change: Change,
-    new: New<GroupId, GroupBody>,
-) -> Result<Made<SeenGroup>, Problem> {
-    let id = id_for(new.id, &new.rest.name)?;
-    let command = GroupCommand::Create(Box::new(new.rest.under(id.clone())));
-    change.make(&app, &identity, Command::Group(id.clone(), command), tag_in(&id)).await?;
-    Made::at(format!("/api/groups/{id}"), seen(&app, &id))
+    State(app): State<AppState>,
+    change: ChangeRequest,
+    new: CreateBody<GroupId, GroupBody>,
+) -> Result<CreatedResponse<GroupResponse>, Problem> {
+    let id = id_or_from_name(new.id, &new.content.name)?;
+    let command = GroupCommand::Create(Box::new(new.content.into_new_group(id.clone())));
+    change
+        .execute_command(&app, &identity, Command::Group(id.clone(), command), group_tag_in(&id))
+        .await?;
+    CreatedResponse::at_location(format!("/api/groups/{id}"), show_group(&app, &id))
 }
 
-async fn get(
+async fn get_group(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-) -> Result<Seen<SeenGroup>, Problem> {
-    seen(&app, &id)
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    show_group(&app, &id)
 }
 
-async fn replace(
+async fn replace_group(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    change: Change,
-    Body(body): Body<GroupBody>,
-) -> Result<Seen<SeenGroup>, Problem> {
-    let command = GroupCommand::Replace(Box::new(body.under(id.clone())));
-    changed(&app, &identity, &change, &id, command).await
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    change: ChangeRequest,
+    JsonBody(body): JsonBody<GroupBody>,
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    let command = GroupCommand::Replace(Box::new(body.into_new_group(id.clone())));
+    change_group(&app, &identity, &change, &id, command).await
 }
 
-async fn activate(
+async fn activate_group(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    change: Change,
-) -> Result<Seen<SeenGroup>, Problem> {
-    changed(&app, &identity, &change, &id, GroupCommand::Activate).await
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    change_group(&app, &identity, &change, &id, GroupCommand::Activate).await
 }
 
-async fn deactivate(
+async fn deactivate_group(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    change: Change,
-) -> Result<Seen<SeenGroup>, Problem> {
-    changed(&app, &identity, &change, &id, GroupCommand::Deactivate).await
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    change_group(&app, &identity, &change, &id, GroupCommand::Deactivate).await
 }
 
-async fn replace_selectors(
+async fn replace_group_selectors(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    change: Change,
-    Body(Selectors { selectors }): Body<Selectors>,
-) -> Result<Seen<SeenGroup>, Problem> {
-    changed(&app, &identity, &change, &id, GroupCommand::ReplaceSelectors(selectors)).await
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    change: ChangeRequest,
+    JsonBody(GroupSelectors { selectors }): JsonBody<GroupSelectors>,
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    change_group(&app, &identity, &change, &id, GroupCommand::ReplaceSelectors(selectors)).await
 }
 
-async fn replace_tools(
+async fn replace_group_tools(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    change: Change,
-    Body(Tools { tools }): Body<Tools>,
-) -> Result<Seen<SeenGroup>, Problem> {
-    changed(&app, &identity, &change, &id, GroupCommand::ReplaceTools(tools)).await
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    change: ChangeRequest,
+    JsonBody(ExplicitTools { tools }): JsonBody<ExplicitTools>,
+) -> Result<TaggedResponse<GroupResponse>, Problem> {
+    change_group(&app, &identity, &change, &id, GroupCommand::ReplaceTools(tools)).await
 }
 
-async fn list_tools(
+async fn list_group_tools(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    Asked(filter): Asked<ToolFilter>,
-) -> Result<Json<Page<Member>>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    QueryParams(filter): QueryParams<GroupToolFilter>,
+) -> Result<Json<ListPage<GroupTool>>, Problem> {
     let snapshot = app.snapshot();
     let entry = snapshot.group(&id).ok_or_else(|| Problem::not_found("group", id.as_str()))?;
     let served = snapshot.group_tools(&id).unwrap_or_default();
     let members = entry.members.iter().filter_map(|slot| snapshot.tool_at(slot));
     let wanted = members.filter(|tool| {
-        filter.paging.finds(tool.tool.id.as_str(), tool.tool.name())
+        filter.paging.matches_search(tool.tool.id.as_str(), tool.tool.name())
             && filter.served.is_none_or(|wanted| served.contains(tool.slot) == wanted)
     });
-    let show = |tool: &Arc<CataloguedTool>| Member::of(&entry.group, tool, &served);
-    filter.paging.of(wanted, |tool| tool.tool.id.to_string(), show).map(Json)
+    let show = |tool: &Arc<CataloguedTool>| GroupTool::from_catalog(&entry.group, tool, &served);
+    filter.paging.take_page(wanted, |tool| tool.tool.id.to_string(), show).map(Json)
 }
 
-async fn delete(
+async fn delete_group(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<GroupId>,
-    change: Change,
-) -> Result<Json<Removed>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<GroupId>,
+    change: ChangeRequest,
+) -> Result<Json<RemovalBody>, Problem> {
     let command = Command::Group(id.clone(), GroupCommand::Delete);
-    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Removed::of(&id, &executed.answer))
+    let executed = change.execute_command(&app, &identity, command, group_tag_in(&id)).await?;
+    Ok(RemovalBody::from_answer(&id, &executed.answer))
 }

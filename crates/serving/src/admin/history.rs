@@ -6,31 +6,34 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcrib::{Recorded, StreamName, Version};
+use toolcrib::{RecordedEvent, StreamName, StreamVersion};
 
-use crate::answer::Named;
-use crate::app::App;
+use crate::answer::PathName;
+use crate::app::AppState;
 use crate::caller::Admin;
-use crate::page::Page;
+use crate::page::ListPage;
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-const USUAL: usize = 50;
+const DEFAULT_PAGE_SIZE: usize = 50;
 
 /// A kind of entity: its noun, and the prefix of its stream names.
 #[derive(Clone, Copy)]
-struct Kind(&'static str, &'static str);
+struct HistoryKind(&'static str, &'static str);
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     let of = |name, path, tag, summary, kind| {
-        let handler = move |admin: Admin, State(app): State<App>, id: Named, page: Asked<Which>| {
-            history(kind, admin, app, id, page)
+        let handler = move |admin: Admin,
+                            State(app): State<AppState>,
+                            id: PathName,
+                            page: QueryParams<HistoryPageQuery>| {
+            list_history(kind, admin, app, id, page)
         };
-        Route::get(name, path, handler)
-            .admin(tag, summary)
-            .asks::<Which>()
-            .answers_plain::<Page<Happened>>()
+        ApiRoute::get(name, path, handler)
+            .for_admins(tag, summary)
+            .with_query::<HistoryPageQuery>()
+            .returns_json::<ListPage<HistoryEvent>>()
     };
     vec![
         of(
@@ -38,42 +41,42 @@ pub(crate) fn routes() -> Vec<Route> {
             "/api/sources/{id}/history",
             "sources",
             "List what has happened to a source, the newest last",
-            Kind("source", StreamName::SOURCE),
+            HistoryKind("source", StreamName::SOURCE_PREFIX),
         ),
         of(
             "list_tool_history",
             "/api/tools/{id}/history",
             "tools",
             "List what has happened to a tool, the newest last",
-            Kind("tool", StreamName::TOOL),
+            HistoryKind("tool", StreamName::TOOL_PREFIX),
         ),
         of(
             "list_group_history",
             "/api/groups/{id}/history",
             "groups",
             "List what has happened to a group, the newest last",
-            Kind("group", StreamName::GROUP),
+            HistoryKind("group", StreamName::GROUP_PREFIX),
         ),
         of(
             "list_policy_history",
             "/api/policies/{id}/history",
             "policies",
             "List what has happened to a policy, the newest last",
-            Kind("policy", StreamName::POLICY),
+            HistoryKind("policy", StreamName::POLICY_PREFIX),
         ),
         of(
             "list_label_history",
             "/api/labels/{id}/history",
             "labels",
             "List what has happened to a label, the newest last",
-            Kind("label", StreamName::LABEL),
+            HistoryKind("label", StreamName::LABEL_PREFIX),
         ),
         of(
             "list_key_history",
             "/api/keys/{id}/history",
             "keys",
             "List what has happened to an API key, the newest last",
-            Kind("key", StreamName::KEY),
+            HistoryKind("key", StreamName::API_KEY_PREFIX),
         ),
     ]
 }
@@ -81,7 +84,7 @@ pub(crate) fn routes() -> Vec<Route> {
 /// Which page of a history.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "HistoryPage")]
-struct Which {
+struct HistoryPageQuery {
     /// How many events at most; 50 if it is left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 200))]
@@ -94,7 +97,7 @@ struct Which {
 /// An event of one thing.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Event")]
-struct Happened {
+struct HistoryEvent {
     /// Its place among all events.
     position: u64,
     /// Its place among the events of the thing.
@@ -112,12 +115,13 @@ struct Happened {
     data: Value,
 }
 
-impl From<Recorded> for Happened {
-    fn from(event: Recorded) -> Self {
-        let Recorded { position, version, time, kind, actor, correlation_id, data, .. } = event;
+impl From<RecordedEvent> for HistoryEvent {
+    fn from(event: RecordedEvent) -> Self {
+        let RecordedEvent { position, version, time, kind, actor, correlation_id, data, .. } =
+            event;
         let mut data: Value = serde_json::from_str(&data).unwrap_or_default();
         // Admins may see a key's history, but have no use for its hash.
-        if event.stream.as_str().starts_with(StreamName::KEY)
+        if event.stream.as_str().starts_with(StreamName::API_KEY_PREFIX)
             && let Some(members) = data.as_object_mut()
         {
             members.remove("hash");
@@ -127,25 +131,25 @@ impl From<Recorded> for Happened {
     }
 }
 
-async fn history(
-    Kind(word, prefix): Kind,
+async fn list_history(
+    HistoryKind(word, prefix): HistoryKind,
     Admin(_): Admin,
-    app: App,
-    Named(id): Named,
-    Asked(Which { limit, cursor }): Asked<Which>,
-) -> Result<Json<Page<Happened>>, Problem> {
-    let none = |_| Problem::field("cursor", "is none of ours: take `next_cursor` as it is");
-    let after = cursor.map(|cursor| cursor.parse().map(Version).map_err(none)).transpose()?;
-    let (after, limit) = (after.unwrap_or(Version::NONE), limit.unwrap_or(USUAL));
+    app: AppState,
+    PathName(id): PathName,
+    QueryParams(HistoryPageQuery { limit, cursor }): QueryParams<HistoryPageQuery>,
+) -> Result<Json<ListPage<HistoryEvent>>, Problem> {
+    let none = |_| Problem::invalid_field("cursor", "is none of ours: take `next_cursor` as it is");
+    let after = cursor.map(|cursor| cursor.parse().map(StreamVersion).map_err(none)).transpose()?;
+    let (after, limit) = (after.unwrap_or(StreamVersion::NONE), limit.unwrap_or(DEFAULT_PAGE_SIZE));
     let stream = StreamName::new(&format!("{prefix}{id}"));
     let journal = app.crib.catalog().journal();
     let mut events = journal.read_stream(stream, after, limit + 1).await?;
-    if events.is_empty() && after == Version::NONE {
+    if events.is_empty() && after == StreamVersion::NONE {
         return Err(Problem::not_found(word, &id));
     }
     let has_more = limit < events.len();
     events.truncate(limit);
     let next_cursor = events.last().filter(|_| has_more).map(|event| event.version.0.to_string());
-    let data = events.into_iter().map(Happened::from).collect();
-    Ok(Json(Page { data, next_cursor }))
+    let data = events.into_iter().map(HistoryEvent::from).collect();
+    Ok(Json(ListPage { data, next_cursor }))
 }

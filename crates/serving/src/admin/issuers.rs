@@ -6,38 +6,41 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib::IssuerState;
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::caller::Admin;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_issuers", "/api/issuers", list)
-            .admin("issuers", "List the issuers whose tokens are taken, and how their keys are")
-            .answers_plain::<Issuers>(),
-        Route::post("refresh_keys", "/api/issuers/refresh-keys", refresh)
-            .admin("issuers", "Fetch the keys of all issuers now, at most once a second")
-            .without_key()
-            .answers_plain::<Issuers>(),
+        ApiRoute::get("list_issuers", "/api/issuers", list_issuers)
+            .for_admins(
+                "issuers",
+                "List the issuers whose tokens are taken, and how their keys are",
+            )
+            .returns_json::<IssuerList>(),
+        ApiRoute::post("refresh_keys", "/api/issuers/refresh-keys", refresh_keys)
+            .for_admins("issuers", "Fetch the keys of all issuers now, at most once a second")
+            .without_idempotency_key()
+            .returns_json::<IssuerList>(),
     ]
 }
 
 /// Whose tokens are taken.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Issuers")]
-struct Issuers {
+struct IssuerList {
     data: Vec<IssuerState>,
 }
 
-async fn list(Admin(_): Admin, State(app): State<App>) -> Json<Issuers> {
-    let issuers = app.crib.authenticator().map(toolcrib::Authenticator::issuers);
-    Json(Issuers { data: issuers.unwrap_or_default() })
+async fn list_issuers(Admin(_): Admin, State(app): State<AppState>) -> Json<IssuerList> {
+    let issuers = app.crib.authenticator().map(toolcrib::Authenticator::issuer_states);
+    Json(IssuerList { data: issuers.unwrap_or_default() })
 }
 
-async fn refresh(Admin(_): Admin, State(app): State<App>) -> Json<Issuers> {
+async fn refresh_keys(Admin(_): Admin, State(app): State<AppState>) -> Json<IssuerList> {
     let data = match app.crib.authenticator() {
         Some(authenticator) => authenticator.refresh_keys().await,
         None => Vec::new(),
     };
-    Json(Issuers { data })
+    Json(IssuerList { data })
 }

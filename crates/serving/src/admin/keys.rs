@@ -7,54 +7,54 @@ use model::{KeyId, KeyProfile};
 use schemars::JsonSchema;
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
-use toolcrib::key::{Key, KeyCommand};
-use toolcrib::{Command, Snapshot, new_key};
+use toolcrib::key::{ApiKey, ApiKeyCommand};
+use toolcrib::{Command, Snapshot, new_api_key};
 
-use super::id_for;
-use crate::answer::{Id, Made, Removed, Seen};
-use crate::app::App;
-use crate::body::{Body, New};
+use super::id_or_from_name;
+use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
+use crate::app::AppState;
+use crate::body::{CreateBody, JsonBody};
 use crate::caller::Admin;
-use crate::change::Change;
-use crate::etag::Tag;
-use crate::page::{Page, Paging};
+use crate::change::ChangeRequest;
+use crate::etag::EntityTag;
+use crate::page::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_keys", "/api/keys", list)
-            .admin("keys", "List API keys")
-            .asks::<Filter>()
-            .answers_plain::<Page<SeenKey>>(),
-        Route::post("create_key", "/api/keys", create)
-            .admin("keys", "Make an API key; it is shown once, in this answer")
-            .takes::<New<KeyId, KeyProfile>>()
-            .like(r#"{"name": "Nightly build", "claims": {"role": "bot"}, "expires_at": "2030-01-01T00:00:00Z"}"#)
-            .makes::<MadeKey>(),
-        Route::get("get_key", "/api/keys/{id}", get)
-            .admin("keys", "Show an API key")
-            .answers::<SeenKey>(),
-        Route::put("update_key", "/api/keys/{id}", update)
-            .admin("keys", "Change what is said of an API key")
-            .takes::<KeyProfile>()
-            .answers::<SeenKey>(),
-        Route::delete("delete_key", "/api/keys/{id}", delete)
-            .admin("keys", "Delete an API key")
-            .answers_plain::<Removed>(),
-        Route::post("revoke_key", "/api/keys/{id}/revoke", revoke)
-            .admin("keys", "Revoke an API key for good")
-            .answers::<SeenKey>(),
+        ApiRoute::get("list_keys", "/api/keys", list_keys)
+            .for_admins("keys", "List API keys")
+            .with_query::<KeyFilter>()
+            .returns_json::<ListPage<KeyResponse>>(),
+        ApiRoute::post("create_key", "/api/keys", create_key)
+            .for_admins("keys", "Make an API key; it is shown once, in this answer")
+            .with_body::<CreateBody<KeyId, KeyProfile>>()
+            .with_example(r#"{"name": "Nightly build", "claims": {"role": "bot"}, "expires_at": "2030-01-01T00:00:00Z"}"#)
+            .returns_created::<CreatedKeyResponse>(),
+        ApiRoute::get("get_key", "/api/keys/{id}", get_key)
+            .for_admins("keys", "Show an API key")
+            .returns_tagged::<KeyResponse>(),
+        ApiRoute::put("update_key", "/api/keys/{id}", update_key)
+            .for_admins("keys", "Change what is said of an API key")
+            .with_body::<KeyProfile>()
+            .returns_tagged::<KeyResponse>(),
+        ApiRoute::delete("delete_key", "/api/keys/{id}", delete_key)
+            .for_admins("keys", "Delete an API key")
+            .returns_json::<RemovalBody>(),
+        ApiRoute::post("revoke_key", "/api/keys/{id}/revoke", revoke_key)
+            .for_admins("keys", "Revoke an API key for good")
+            .returns_tagged::<KeyResponse>(),
     ]
 }
 
 /// Which keys.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "KeyFilter")]
-struct Filter {
+struct KeyFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
     /// Only those that were revoked, or only the others.
     #[serde(default)]
     revoked: Option<bool>,
@@ -66,7 +66,7 @@ struct Filter {
 /// An API key, without the key.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Key")]
-struct SeenKey {
+struct KeyResponse {
     /// For ever; part of the key.
     id: KeyId,
     #[serde(flatten)]
@@ -82,103 +82,109 @@ struct SeenKey {
 /// An API key that was just made.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "MadeKey")]
-struct MadeKey {
+struct CreatedKeyResponse {
     #[serde(flatten)]
-    seen: SeenKey,
+    seen: KeyResponse,
     /// The key: keep it. It is not in an answer to the same request sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
 
-impl SeenKey {
-    fn of(key: &Key) -> Self {
-        let Key { id, profile, revoked, created_at, updated_at, .. } = key.clone();
+impl KeyResponse {
+    fn from_key(key: &ApiKey) -> Self {
+        let ApiKey { id, profile, revoked, created_at, updated_at, .. } = key.clone();
         Self { id, profile, is_revoked: revoked, created_at, updated_at }
     }
 }
 
-fn tag(key: &Key) -> Tag {
-    Tag::of(&(&key.profile, key.revoked))
+fn key_tag(key: &ApiKey) -> EntityTag {
+    EntityTag::of_state(&(&key.profile, key.revoked))
 }
 
-fn tag_in<'a>(id: &'a KeyId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
-    |snapshot| snapshot.key(id).map(|key| tag(key))
+fn key_tag_in<'a>(id: &'a KeyId) -> impl Fn(&Snapshot) -> Option<EntityTag> + 'a {
+    |snapshot| snapshot.key(id).map(|key| key_tag(key))
 }
 
-fn seen(app: &App, id: &KeyId) -> Result<Seen<SeenKey>, Problem> {
+fn show_key(app: &AppState, id: &KeyId) -> Result<TaggedResponse<KeyResponse>, Problem> {
     let snapshot = app.snapshot();
     let key = snapshot.key(id).ok_or_else(|| Problem::not_found("key", id.as_str()))?;
-    Ok(Seen { tag: tag(key), body: SeenKey::of(key) })
+    Ok(TaggedResponse { tag: key_tag(key), body: KeyResponse::from_key(key) })
 }
 
-async fn list(
+async fn list_keys(
     Admin(_): Admin,
-    State(app): State<App>,
-    Asked(filter): Asked<Filter>,
-) -> Result<Json<Page<SeenKey>>, Problem> {
+    State(app): State<AppState>,
+    QueryParams(filter): QueryParams<KeyFilter>,
+) -> Result<Json<ListPage<KeyResponse>>, Problem> {
     let snapshot = app.snapshot();
     let wanted = snapshot.keys().filter(|key| {
-        filter.paging.finds(key.id.as_str(), key.profile.name.as_str())
+        filter.paging.matches_search(key.id.as_str(), key.profile.name.as_str())
             && filter.revoked.is_none_or(|revoked| key.revoked == revoked)
             && filter.admin.is_none_or(|admin| key.profile.admin == admin)
     });
-    filter.paging.of(wanted, |key| key.id.to_string(), |key| SeenKey::of(key)).map(Json)
+    filter
+        .paging
+        .take_page(wanted, |key| key.id.to_string(), |key| KeyResponse::from_key(key))
+        .map(Json)
 }
 
-async fn create(
+async fn create_key(
     Admin(identity): Admin,
-    State(app): State<App>,
-    change: Change,
-    new: New<KeyId, KeyProfile>,
-) -> Result<Made<MadeKey>, Problem> {
-    let id = id_for(new.id, &new.rest.name)?;
-    let (secret, command) = new_key(&id, new.rest);
+    State(app): State<AppState>,
+    change: ChangeRequest,
+    new: CreateBody<KeyId, KeyProfile>,
+) -> Result<CreatedResponse<CreatedKeyResponse>, Problem> {
+    let id = id_or_from_name(new.id, &new.content.name)?;
+    let (secret, command) = new_api_key(&id, new.content);
     let command = Command::Key(id.clone(), command);
-    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
+    let executed = change.execute_command(&app, &identity, command, key_tag_in(&id)).await?;
     // A repeated request generated a new secret, but the stored key is the first one: do not show the new secret.
     let key = (!executed.repeated).then(|| secret.expose_secret().to_owned());
-    let made = |Seen { tag, body }| Seen { tag, body: MadeKey { seen: body, key } };
-    Made::at(format!("/api/keys/{id}"), seen(&app, &id).map(made))
+    let made = |TaggedResponse { tag, body }| TaggedResponse {
+        tag,
+        body: CreatedKeyResponse { seen: body, key },
+    };
+    CreatedResponse::at_location(format!("/api/keys/{id}"), show_key(&app, &id).map(made))
 }
 
-async fn get(
+async fn get_key(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<KeyId>,
-) -> Result<Seen<SeenKey>, Problem> {
-    seen(&app, &id)
+    State(app): State<AppState>,
+    PathId(id): PathId<KeyId>,
+) -> Result<TaggedResponse<KeyResponse>, Problem> {
+    show_key(&app, &id)
 }
 
-async fn update(
+async fn update_key(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<KeyId>,
-    change: Change,
-    Body(profile): Body<KeyProfile>,
-) -> Result<Seen<SeenKey>, Problem> {
-    let command = Command::Key(id.clone(), KeyCommand::Update(profile));
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    seen(&app, &id)
+    State(app): State<AppState>,
+    PathId(id): PathId<KeyId>,
+    change: ChangeRequest,
+    JsonBody(profile): JsonBody<KeyProfile>,
+) -> Result<TaggedResponse<KeyResponse>, Problem> {
+    let command = Command::Key(id.clone(), ApiKeyCommand::Update(profile));
+    change.execute_command(&app, &identity, command, key_tag_in(&id)).await?;
+    show_key(&app, &id)
 }
 
-async fn revoke(
+async fn revoke_key(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<KeyId>,
-    change: Change,
-) -> Result<Seen<SeenKey>, Problem> {
-    let command = Command::Key(id.clone(), KeyCommand::Revoke);
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    seen(&app, &id)
+    State(app): State<AppState>,
+    PathId(id): PathId<KeyId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<KeyResponse>, Problem> {
+    let command = Command::Key(id.clone(), ApiKeyCommand::Revoke);
+    change.execute_command(&app, &identity, command, key_tag_in(&id)).await?;
+    show_key(&app, &id)
 }
 
-async fn delete(
+async fn delete_key(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<KeyId>,
-    change: Change,
-) -> Result<Json<Removed>, Problem> {
-    let command = Command::Key(id.clone(), KeyCommand::Delete);
-    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Removed::of(&id, &executed.answer))
+    State(app): State<AppState>,
+    PathId(id): PathId<KeyId>,
+    change: ChangeRequest,
+) -> Result<Json<RemovalBody>, Problem> {
+    let command = Command::Key(id.clone(), ApiKeyCommand::Delete);
+    let executed = change.execute_command(&app, &identity, command, key_tag_in(&id)).await?;
+    Ok(RemovalBody::from_answer(&id, &executed.answer))
 }

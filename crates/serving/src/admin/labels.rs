@@ -9,54 +9,54 @@ use serde::{Deserialize, Serialize};
 use toolcrib::label::{Label, LabelCommand};
 use toolcrib::{Command, Snapshot};
 
-use super::id_for;
-use crate::answer::{Id, Made, Removed, Seen};
-use crate::app::App;
-use crate::body::{Body, New};
+use super::id_or_from_name;
+use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
+use crate::app::AppState;
+use crate::body::{CreateBody, JsonBody};
 use crate::caller::Admin;
-use crate::change::Change;
-use crate::etag::Tag;
-use crate::page::{Page, Paging};
+use crate::change::ChangeRequest;
+use crate::etag::EntityTag;
+use crate::page::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_labels", "/api/labels", list)
-            .admin("labels", "List labels")
-            .asks::<Filter>()
-            .answers_plain::<Page<SeenLabel>>(),
-        Route::post("create_label", "/api/labels", create)
-            .admin("labels", "Create a label")
-            .takes::<New<LabelId, LabelProfile>>()
-            .like(r##"{"id": "pii", "name": "Personal data", "colour": "#c02020"}"##)
-            .makes::<SeenLabel>(),
-        Route::get("get_label", "/api/labels/{id}", get)
-            .admin("labels", "Show a label")
-            .answers::<SeenLabel>(),
-        Route::put("update_label", "/api/labels/{id}", update)
-            .admin("labels", "Change a label")
-            .takes::<LabelProfile>()
-            .answers::<SeenLabel>(),
-        Route::delete("delete_label", "/api/labels/{id}", delete)
-            .admin("labels", "Delete a label and take it off all tools")
-            .answers_plain::<Removed>(),
+        ApiRoute::get("list_labels", "/api/labels", list_labels)
+            .for_admins("labels", "List labels")
+            .with_query::<LabelFilter>()
+            .returns_json::<ListPage<LabelResponse>>(),
+        ApiRoute::post("create_label", "/api/labels", create_label)
+            .for_admins("labels", "Create a label")
+            .with_body::<CreateBody<LabelId, LabelProfile>>()
+            .with_example(r##"{"id": "pii", "name": "Personal data", "colour": "#c02020"}"##)
+            .returns_created::<LabelResponse>(),
+        ApiRoute::get("get_label", "/api/labels/{id}", get_label)
+            .for_admins("labels", "Show a label")
+            .returns_tagged::<LabelResponse>(),
+        ApiRoute::put("update_label", "/api/labels/{id}", update_label)
+            .for_admins("labels", "Change a label")
+            .with_body::<LabelProfile>()
+            .returns_tagged::<LabelResponse>(),
+        ApiRoute::delete("delete_label", "/api/labels/{id}", delete_label)
+            .for_admins("labels", "Delete a label and take it off all tools")
+            .returns_json::<RemovalBody>(),
     ]
 }
 
 /// Which labels.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "LabelFilter")]
-struct Filter {
+struct LabelFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
 }
 
 /// A label.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Label")]
-struct SeenLabel {
+struct LabelResponse {
     /// For ever.
     id: LabelId,
     #[serde(flatten)]
@@ -67,78 +67,80 @@ struct SeenLabel {
     updated_at: Timestamp,
 }
 
-impl SeenLabel {
-    fn of(label: &Label) -> Self {
+impl LabelResponse {
+    fn from_label(label: &Label) -> Self {
         let Label { id, profile, created_at, updated_at, .. } = label.clone();
         Self { id, profile, created_at, updated_at }
     }
 }
 
-fn tag(label: &Label) -> Tag {
-    Tag::of(&label.profile)
+fn label_tag(label: &Label) -> EntityTag {
+    EntityTag::of_state(&label.profile)
 }
 
-fn tag_in<'a>(id: &'a LabelId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
-    |snapshot| snapshot.label(id).map(|label| tag(label))
+fn label_tag_in<'a>(id: &'a LabelId) -> impl Fn(&Snapshot) -> Option<EntityTag> + 'a {
+    |snapshot| snapshot.label(id).map(|label| label_tag(label))
 }
 
-fn seen(app: &App, id: &LabelId) -> Result<Seen<SeenLabel>, Problem> {
+fn show_label(app: &AppState, id: &LabelId) -> Result<TaggedResponse<LabelResponse>, Problem> {
     let snapshot = app.snapshot();
     let label = snapshot.label(id).ok_or_else(|| Problem::not_found("label", id.as_str()))?;
-    Ok(Seen { tag: tag(label), body: SeenLabel::of(label) })
+    Ok(TaggedResponse { tag: label_tag(label), body: LabelResponse::from_label(label) })
 }
 
-async fn list(
+async fn list_labels(
     Admin(_): Admin,
-    State(app): State<App>,
-    Asked(Filter { paging }): Asked<Filter>,
-) -> Result<Json<Page<SeenLabel>>, Problem> {
+    State(app): State<AppState>,
+    QueryParams(LabelFilter { paging }): QueryParams<LabelFilter>,
+) -> Result<Json<ListPage<LabelResponse>>, Problem> {
     let snapshot = app.snapshot();
     let wanted = snapshot
         .labels()
-        .filter(|label| paging.finds(label.id.as_str(), label.profile.name.as_str()));
-    paging.of(wanted, |label| label.id.to_string(), |label| SeenLabel::of(label)).map(Json)
+        .filter(|label| paging.matches_search(label.id.as_str(), label.profile.name.as_str()));
+    paging
+        .take_page(wanted, |label| label.id.to_string(), |label| LabelResponse::from_label(label))
+        .map(Json)
 }
 
-async fn create(
+async fn create_label(
     Admin(identity): Admin,
-    State(app): State<App>,
-    change: Change,
-    new: New<LabelId, LabelProfile>,
-) -> Result<Made<SeenLabel>, Problem> {
-    let id = id_for(new.id, &new.rest.name)?;
-    let command = Command::Label(id.clone(), LabelCommand::Create(new.rest));
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    Made::at(format!("/api/labels/{id}"), seen(&app, &id))
+    State(app): State<AppState>,
+    change: ChangeRequest,
+    new: CreateBody<LabelId, LabelProfile>,
+) -> Result<CreatedResponse<LabelResponse>, Problem> {
+    let id = id_or_from_name(new.id, &new.content.name)?;
+    let command = Command::Label(id.clone(), LabelCommand::Create(new.content));
+    change.execute_command(&app, &identity, command, label_tag_in(&id)).await?;
+    CreatedResponse::at_location(format!("/api/labels/{id}"), show_label(&app, &id))
 }
 
-async fn get(
+async fn get_label(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<LabelId>,
-) -> Result<Seen<SeenLabel>, Problem> {
-    seen(&app, &id)
+    State(app): State<AppState>,
+    PathId(id): PathId<LabelId>,
+) -> Result<TaggedResponse<LabelResponse>, Problem> {
+    show_label(&app, &id)
 }
 
-async fn update(
+async fn update_label(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<LabelId>,
-    change: Change,
-    Body(profile): Body<LabelProfile>,
-) -> Result<Seen<SeenLabel>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<LabelId>,
+    change: ChangeRequest,
+    JsonBody(profile): JsonBody<LabelProfile>,
+) -> Result<TaggedResponse<LabelResponse>, Problem> {
     let command = Command::Label(id.clone(), LabelCommand::Update(profile));
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    seen(&app, &id)
+    change.execute_command(&app, &identity, command, label_tag_in(&id)).await?;
+    show_label(&app, &id)
 }
 
-async fn delete(
+async fn delete_label(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<LabelId>,
-    change: Change,
-) -> Result<Json<Removed>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<LabelId>,
+    change: ChangeRequest,
+) -> Result<Json<RemovalBody>, Problem> {
     let command = Command::Label(id.clone(), LabelCommand::Delete);
-    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Removed::of(&id, &executed.answer))
+    let executed = change.execute_command(&app, &identity, command, label_tag_in(&id)).await?;
+    Ok(RemovalBody::from_answer(&id, &executed.answer))
 }

@@ -14,60 +14,60 @@ use tokio::sync::Semaphore;
 use toolcrib::{CommandError, JournalError, Snapshot};
 
 use super::sources;
-use crate::answer::Seen;
-use crate::app::App;
-use crate::body::Body;
+use crate::answer::TaggedResponse;
+use crate::app::AppState;
+use crate::body::JsonBody;
 use crate::caller::Admin;
-use crate::change::Change;
-use crate::declared::entry::{self, Entry};
-use crate::declared::mistake::{Mistake, Mistakes};
-use crate::declared::{Declared, LIMIT};
-use crate::etag::Tag;
-use crate::plan::{NotPlanned, Plan, Told, identities};
-use crate::problem::{Code, FieldError, Problem};
-use crate::route::Route;
+use crate::change::ChangeRequest;
+use crate::declared::entry::{self, EntityDeclaration};
+use crate::declared::mistake::{ConfigProblem, ConfigProblems};
+use crate::declared::{DeclaredConfig, MAX_CONFIG_BYTES};
+use crate::etag::EntityTag;
+use crate::plan::{ConfigPlan, PlanError, PlanReport, all_identities};
+use crate::problem::{FieldError, Problem, ProblemCode};
+use crate::route::ApiRoute;
 
 /// Comparing many identities takes long.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Most named identities, in the request and the document together.
-const IDENTITIES: usize = 1_000;
+const MAX_PLAN_IDENTITIES: usize = 1_000;
 /// At most one plan is computed at a time.
-static PLANS: Semaphore = Semaphore::const_new(1);
+static PLAN_PERMIT: Semaphore = Semaphore::const_new(1);
 /// Most errors in one answer.
-const MOST_MISTAKES: usize = 50;
+const MAX_MISTAKES: usize = 50;
 
 const EXAMPLE: &str =
     r#"{"document": {"labels": [{"id": "careful", "name": "Careful"}]}, "prune": false}"#;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::post("plan_config", "/api/plan", plan)
-            .admin("config", "Say what a configuration would change, and for whom")
-            .takes::<Wanted>()
-            .like(EXAMPLE)
-            .without_key()
-            .up_to(LIMIT as usize)
-            .within(DEADLINE)
-            .answers::<Told>(),
-        Route::post("apply_config", "/api/apply", apply)
-            .admin(
+        ApiRoute::post("plan_config", "/api/plan", plan_config)
+            .for_admins("config", "Say what a configuration would change, and for whom")
+            .with_body::<PlanRequest>()
+            .with_example(EXAMPLE)
+            .without_idempotency_key()
+            .with_body_limit(MAX_CONFIG_BYTES as usize)
+            .with_deadline(DEADLINE)
+            .returns_tagged::<PlanReport>(),
+        ApiRoute::post("apply_config", "/api/apply", apply_config)
+            .for_admins(
                 "config",
                 "Make the catalog as a configuration declares it, all of it or nothing",
             )
-            .takes::<Wanted>()
-            .like(EXAMPLE)
-            .without_key()
-            .if_unchanged()
-            .up_to(LIMIT as usize)
-            .within(DEADLINE)
-            .answers_plain::<Told>(),
+            .with_body::<PlanRequest>()
+            .with_example(EXAMPLE)
+            .without_idempotency_key()
+            .with_precondition()
+            .with_body_limit(MAX_CONFIG_BYTES as usize)
+            .with_deadline(DEADLINE)
+            .returns_json::<PlanReport>(),
     ]
 }
 
 /// What is wanted.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "WantedConfiguration")]
-struct Wanted {
+struct PlanRequest {
     /// What a configuration file says of the catalog: `sources`, `labels`, `tools`, `groups`, `policies` and
     /// `identities`, as `toolcrib config schema` describes them.
     document: Map<String, Value>,
@@ -89,29 +89,30 @@ struct NamedIdentity {
     claims: Claims,
 }
 
-async fn plan(
+async fn plan_config(
     Admin(_): Admin,
-    State(app): State<App>,
-    Body(wanted): Body<Wanted>,
-) -> Result<Seen<Told>, Problem> {
-    let Plan { told, .. } = make(&app, wanted).await?;
-    Ok(Seen { tag: tag(&told), body: told })
+    State(app): State<AppState>,
+    JsonBody(wanted): JsonBody<PlanRequest>,
+) -> Result<TaggedResponse<PlanReport>, Problem> {
+    let ConfigPlan { report: told, .. } = make_plan(&app, wanted).await?;
+    Ok(TaggedResponse { tag: plan_tag(&told), body: told })
 }
 
-async fn apply(
+async fn apply_config(
     Admin(identity): Admin,
-    State(app): State<App>,
-    change: Change,
-    Body(wanted): Body<Wanted>,
-) -> Result<Json<Told>, Problem> {
-    let Plan { mut told, supposed } = make(&app, wanted).await?;
-    if !change.condition.holds(tag(&told)) {
-        return Err(overtaken());
+    State(app): State<AppState>,
+    change: ChangeRequest,
+    JsonBody(wanted): JsonBody<PlanRequest>,
+) -> Result<Json<PlanReport>, Problem> {
+    let ConfigPlan { report: mut told, supposed } = make_plan(&app, wanted).await?;
+    if !change.condition.is_satisfied_by(plan_tag(&told)) {
+        return Err(conflict_problem());
     }
     if !supposed.is_empty() {
-        let done = app.crib.catalog().carry_out(supposed, change.context(&identity)).await;
+        let done =
+            app.crib.catalog().execute_plan(supposed, change.command_context(&identity)).await;
         told.position = done.map_err(|error| match error {
-            CommandError::Journal(JournalError::Conflict { .. }) => overtaken(),
+            CommandError::Journal(JournalError::Conflict { .. }) => conflict_problem(),
             other => other.into(),
         })?;
     }
@@ -119,73 +120,78 @@ async fn apply(
 }
 
 /// Covers the changes, not the time of the plan.
-fn tag(told: &Told) -> Tag {
-    Tag::of(&told.changes)
+fn plan_tag(told: &PlanReport) -> EntityTag {
+    EntityTag::of_state(&told.changes)
 }
 
-fn overtaken() -> Problem {
+fn conflict_problem() -> Problem {
     let detail =
         "somebody has changed the catalog since the plan was made: nothing was applied; plan again";
-    Problem::new(Code::PreconditionFailed, detail)
+    Problem::new(ProblemCode::PreconditionFailed, detail)
 }
 
-async fn make(app: &App, wanted: Wanted) -> Result<Plan, Problem> {
-    let Wanted { document, prune, identities: given } = wanted;
-    let named = given
-        .into_iter()
-        .map(|NamedIdentity { name, claims }| entry::Identity { name, claims: Arc::new(claims) });
-    let read = move || Declared::of_sections(Value::Object(document));
-    let declared = upstream::aside(read).await.map_err(refused)?;
+async fn make_plan(app: &AppState, wanted: PlanRequest) -> Result<ConfigPlan, Problem> {
+    let PlanRequest { document, prune, identities: given } = wanted;
+    let named = given.into_iter().map(|NamedIdentity { name, claims }| entry::PlanIdentity {
+        name,
+        claims: Arc::new(claims),
+    });
+    let read = move || DeclaredConfig::from_sections(Value::Object(document));
+    let declared = upstream::run_low_priority(read).await.map_err(problem_from_mistakes)?;
     let snapshot = app.snapshot();
-    let wrong = not_here(app, &snapshot, &declared);
+    let wrong = disallowed_sources(app, &snapshot, &declared);
     if !wrong.is_empty() {
-        return Err(refused(wrong));
+        return Err(problem_from_mistakes(wrong));
     }
     let all = declared.identities.len() + named.len();
-    if IDENTITIES < all {
-        let message = format!("are at most {IDENTITIES}, with those of the document");
-        return Err(Problem::field("identities", message));
+    if MAX_PLAN_IDENTITIES < all {
+        let message = format!("are at most {MAX_PLAN_IDENTITIES}, with those of the document");
+        return Err(Problem::invalid_field("identities", message));
     }
-    let identities = identities(&snapshot, &declared, named.collect());
+    let identities = all_identities(&snapshot, &declared, named.collect());
     let crib = app.crib.clone();
-    let turn = PLANS.acquire().await.ok();
+    let turn = PLAN_PERMIT.acquire().await.ok();
     let runtime = tokio::runtime::Handle::current();
     // Planning with many tools takes long; keep it off the request threads.
     let planning = tokio::task::spawn_blocking(move || {
-        runtime.block_on(Plan::make(crib.catalog(), &declared, prune, identities))
+        runtime.block_on(ConfigPlan::compute(crib.catalog(), &declared, prune, identities))
     });
     let plan = planning.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
     drop(turn);
     let mut plan = plan.map_err(|not_planned| match not_planned {
-        NotPlanned::Refused(mistakes) => refused(mistakes),
-        NotPlanned::Failed(error) => error.into(),
+        PlanError::Rejected(mistakes) => problem_from_mistakes(mistakes),
+        PlanError::Failed(error) => error.into(),
     })?;
-    if let Some(followed) = app.followed.get() {
+    if let Some(followed) = app.config_follower.get() {
         let message = format!(
             "this server follows `{}`: what that says otherwise comes back when it changes",
-            followed.now().file
+            followed.current_status().file
         );
-        plan.told.notes.push(Mistake::new("", message));
+        plan.report.notes.push(ConfigProblem::new("", message));
     }
     Ok(plan)
 }
 
 /// Sources that this server does not let admins register. Sources that exist already with this profile are accepted.
-fn not_here(app: &App, snapshot: &Snapshot, declared: &Declared) -> Mistakes {
-    let mut mistakes = Mistakes::new();
-    for Entry { field, id, rest: profile, .. } in declared.sources.iter().flatten() {
+fn disallowed_sources(
+    app: &AppState,
+    snapshot: &Snapshot,
+    declared: &DeclaredConfig,
+) -> ConfigProblems {
+    let mut mistakes = ConfigProblems::new();
+    for EntityDeclaration { field, id, body: profile, .. } in declared.sources.iter().flatten() {
         let is_known = snapshot.source(id).is_some_and(|entry| entry.source.profile == *profile);
-        if !is_known && let Err(problem) = sources::check(app, profile) {
-            mistakes.extend(Mistake::all_of(problem, field));
+        if !is_known && let Err(problem) = sources::check_profile(app, profile) {
+            mistakes.extend(ConfigProblem::from_problem(problem, field));
         }
     }
     mistakes
 }
 
-fn refused(mistakes: Mistakes) -> Problem {
-    let errors = mistakes.into_iter().take(MOST_MISTAKES).map(|mistake| {
-        let Mistake { field, message } = mistake.under("document");
+fn problem_from_mistakes(mistakes: ConfigProblems) -> Problem {
+    let errors = mistakes.into_iter().take(MAX_MISTAKES).map(|mistake| {
+        let ConfigProblem { field, message } = mistake.under_field("document");
         FieldError { field, message }
     });
-    Problem::fields(errors.collect())
+    Problem::invalid_fields(errors.collect())
 }

@@ -9,57 +9,57 @@ use serde::{Deserialize, Serialize};
 use toolcrib::policy::{Policy, PolicyCommand};
 use toolcrib::{Command, Snapshot};
 
-use super::id_for;
-use crate::answer::{Id, Made, Removed, Seen};
-use crate::app::App;
-use crate::body::{Body, New};
+use super::id_or_from_name;
+use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
+use crate::app::AppState;
+use crate::body::{CreateBody, JsonBody};
 use crate::caller::Admin;
-use crate::change::Change;
-use crate::etag::Tag;
-use crate::page::{Page, Paging};
+use crate::change::ChangeRequest;
+use crate::etag::EntityTag;
+use crate::page::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_policies", "/api/policies", list)
-            .admin("policies", "List policies, those of the highest priority first")
-            .asks::<Filter>()
-            .answers_plain::<Page<SeenPolicy>>(),
-        Route::post("define_policy", "/api/policies", define)
-            .admin("policies", "Define a policy")
-            .takes::<New<PolicyId, PolicyRules>>()
-            .like(
+        ApiRoute::get("list_policies", "/api/policies", list_policies)
+            .for_admins("policies", "List policies, those of the highest priority first")
+            .with_query::<PolicyFilter>()
+            .returns_json::<ListPage<PolicyResponse>>(),
+        ApiRoute::post("define_policy", "/api/policies", define_policy)
+            .for_admins("policies", "Define a policy")
+            .with_body::<CreateBody<PolicyId, PolicyRules>>()
+            .with_example(
                 r#"{"name": "Staff may read", "groups": ["read-pets"],
                     "matchers": [{"claim": "realm_access.roles", "operator": "contains", "value": "staff"}]}"#,
             )
-            .makes::<SeenPolicy>(),
-        Route::get("get_policy", "/api/policies/{id}", get)
-            .admin("policies", "Show a policy")
-            .answers::<SeenPolicy>(),
-        Route::put("update_policy", "/api/policies/{id}", update)
-            .admin("policies", "Change a policy")
-            .takes::<PolicyRules>()
-            .answers::<SeenPolicy>(),
-        Route::delete("delete_policy", "/api/policies/{id}", delete)
-            .admin("policies", "Delete a policy")
-            .answers_plain::<Removed>(),
-        Route::post("activate_policy", "/api/policies/{id}/activate", activate)
-            .admin("policies", "Let a policy grant")
-            .answers::<SeenPolicy>(),
-        Route::post("deactivate_policy", "/api/policies/{id}/deactivate", deactivate)
-            .admin("policies", "Let a policy grant nothing")
-            .answers::<SeenPolicy>(),
+            .returns_created::<PolicyResponse>(),
+        ApiRoute::get("get_policy", "/api/policies/{id}", get_policy)
+            .for_admins("policies", "Show a policy")
+            .returns_tagged::<PolicyResponse>(),
+        ApiRoute::put("update_policy", "/api/policies/{id}", update_policy)
+            .for_admins("policies", "Change a policy")
+            .with_body::<PolicyRules>()
+            .returns_tagged::<PolicyResponse>(),
+        ApiRoute::delete("delete_policy", "/api/policies/{id}", delete_policy)
+            .for_admins("policies", "Delete a policy")
+            .returns_json::<RemovalBody>(),
+        ApiRoute::post("activate_policy", "/api/policies/{id}/activate", activate_policy)
+            .for_admins("policies", "Let a policy grant")
+            .returns_tagged::<PolicyResponse>(),
+        ApiRoute::post("deactivate_policy", "/api/policies/{id}/deactivate", deactivate_policy)
+            .for_admins("policies", "Let a policy grant nothing")
+            .returns_tagged::<PolicyResponse>(),
     ]
 }
 
 /// Which policies.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "PolicyFilter")]
-struct Filter {
+struct PolicyFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
     /// Only those that are active, or only the others.
     #[serde(default)]
     active: Option<bool>,
@@ -74,7 +74,7 @@ struct Filter {
 /// A policy.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Policy")]
-struct SeenPolicy {
+struct PolicyResponse {
     /// For ever.
     id: PolicyId,
     #[serde(flatten)]
@@ -87,110 +87,117 @@ struct SeenPolicy {
     updated_at: Timestamp,
 }
 
-impl SeenPolicy {
-    fn of(policy: &Policy) -> Self {
+impl PolicyResponse {
+    fn from_policy(policy: &Policy) -> Self {
         let Policy { id, rules, active, created_at, updated_at, .. } = policy.clone();
         Self { id, rules, is_active: active, created_at, updated_at }
     }
 }
 
-fn tag(policy: &Policy) -> Tag {
-    Tag::of(&(&policy.rules, policy.active))
+fn policy_tag(policy: &Policy) -> EntityTag {
+    EntityTag::of_state(&(&policy.rules, policy.active))
 }
 
-fn tag_in<'a>(id: &'a PolicyId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
-    |snapshot| snapshot.policy(id).map(|policy| tag(policy))
+fn policy_tag_in<'a>(id: &'a PolicyId) -> impl Fn(&Snapshot) -> Option<EntityTag> + 'a {
+    |snapshot| snapshot.policy(id).map(|policy| policy_tag(policy))
 }
 
-fn seen(app: &App, id: &PolicyId) -> Result<Seen<SeenPolicy>, Problem> {
+fn show_policy(app: &AppState, id: &PolicyId) -> Result<TaggedResponse<PolicyResponse>, Problem> {
     let snapshot = app.snapshot();
     let policy = snapshot.policy(id).ok_or_else(|| Problem::not_found("policy", id.as_str()))?;
-    Ok(Seen { tag: tag(policy), body: SeenPolicy::of(policy) })
+    Ok(TaggedResponse { tag: policy_tag(policy), body: PolicyResponse::from_policy(policy) })
 }
 
 /// Sorts the highest priority first, then by id.
-fn order(policy: &Policy) -> String {
+fn policy_sort_key(policy: &Policy) -> String {
     format!("{:010} {}", u32::MAX - policy.rules.priority, policy.id)
 }
 
-async fn list(
+async fn list_policies(
     Admin(_): Admin,
-    State(app): State<App>,
-    Asked(filter): Asked<Filter>,
-) -> Result<Json<Page<SeenPolicy>>, Problem> {
+    State(app): State<AppState>,
+    QueryParams(filter): QueryParams<PolicyFilter>,
+) -> Result<Json<ListPage<PolicyResponse>>, Problem> {
     let snapshot = app.snapshot();
     let wanted = snapshot.policies().filter(|policy| {
         let rules = &policy.rules;
         let grants = |id: &String| rules.groups().iter().any(|group| group.as_str() == id);
-        filter.paging.finds(policy.id.as_str(), rules.name.as_str())
+        filter.paging.matches_search(policy.id.as_str(), rules.name.as_str())
             && filter.active.is_none_or(|active| policy.active == active)
             && filter.admin.is_none_or(|admin| rules.makes_admins() == admin)
             && filter.group.as_ref().is_none_or(grants)
     });
-    filter.paging.of(wanted, |policy| order(policy), |policy| SeenPolicy::of(policy)).map(Json)
+    filter
+        .paging
+        .take_page(
+            wanted,
+            |policy| policy_sort_key(policy),
+            |policy| PolicyResponse::from_policy(policy),
+        )
+        .map(Json)
 }
 
-async fn define(
+async fn define_policy(
     Admin(identity): Admin,
-    State(app): State<App>,
-    change: Change,
-    new: New<PolicyId, PolicyRules>,
-) -> Result<Made<SeenPolicy>, Problem> {
-    let id = id_for(new.id, &new.rest.name)?;
-    let command = Command::Policy(id.clone(), PolicyCommand::Define(new.rest));
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    Made::at(format!("/api/policies/{id}"), seen(&app, &id))
+    State(app): State<AppState>,
+    change: ChangeRequest,
+    new: CreateBody<PolicyId, PolicyRules>,
+) -> Result<CreatedResponse<PolicyResponse>, Problem> {
+    let id = id_or_from_name(new.id, &new.content.name)?;
+    let command = Command::Policy(id.clone(), PolicyCommand::Define(new.content));
+    change.execute_command(&app, &identity, command, policy_tag_in(&id)).await?;
+    CreatedResponse::at_location(format!("/api/policies/{id}"), show_policy(&app, &id))
 }
 
-async fn get(
+async fn get_policy(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<PolicyId>,
-) -> Result<Seen<SeenPolicy>, Problem> {
-    seen(&app, &id)
+    State(app): State<AppState>,
+    PathId(id): PathId<PolicyId>,
+) -> Result<TaggedResponse<PolicyResponse>, Problem> {
+    show_policy(&app, &id)
 }
 
-async fn update(
+async fn update_policy(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<PolicyId>,
-    change: Change,
-    Body(rules): Body<PolicyRules>,
-) -> Result<Seen<SeenPolicy>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<PolicyId>,
+    change: ChangeRequest,
+    JsonBody(rules): JsonBody<PolicyRules>,
+) -> Result<TaggedResponse<PolicyResponse>, Problem> {
     let command = Command::Policy(id.clone(), PolicyCommand::Update(rules));
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    seen(&app, &id)
+    change.execute_command(&app, &identity, command, policy_tag_in(&id)).await?;
+    show_policy(&app, &id)
 }
 
-async fn activate(
+async fn activate_policy(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<PolicyId>,
-    change: Change,
-) -> Result<Seen<SeenPolicy>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<PolicyId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<PolicyResponse>, Problem> {
     let command = Command::Policy(id.clone(), PolicyCommand::Activate);
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    seen(&app, &id)
+    change.execute_command(&app, &identity, command, policy_tag_in(&id)).await?;
+    show_policy(&app, &id)
 }
 
-async fn deactivate(
+async fn deactivate_policy(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<PolicyId>,
-    change: Change,
-) -> Result<Seen<SeenPolicy>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<PolicyId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<PolicyResponse>, Problem> {
     let command = Command::Policy(id.clone(), PolicyCommand::Deactivate);
-    change.make(&app, &identity, command, tag_in(&id)).await?;
-    seen(&app, &id)
+    change.execute_command(&app, &identity, command, policy_tag_in(&id)).await?;
+    show_policy(&app, &id)
 }
 
-async fn delete(
+async fn delete_policy(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<PolicyId>,
-    change: Change,
-) -> Result<Json<Removed>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<PolicyId>,
+    change: ChangeRequest,
+) -> Result<Json<RemovalBody>, Problem> {
     let command = Command::Policy(id.clone(), PolicyCommand::Delete);
-    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Removed::of(&id, &executed.answer))
+    let executed = change.execute_command(&app, &identity, command, policy_tag_in(&id)).await?;
+    Ok(RemovalBody::from_answer(&id, &executed.answer))
 }

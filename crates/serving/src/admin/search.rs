@@ -5,24 +5,24 @@ use axum::extract::State;
 use model::{Claims, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolcrib::{Hit, Snapshot};
+use toolcrib::{Snapshot, ToolHit};
 
-use crate::app::App;
-use crate::body::Body;
+use crate::app::AppState;
+use crate::body::JsonBody;
 use crate::caller::Admin;
 use crate::problem::Problem;
-use crate::route::Route;
+use crate::route::ApiRoute;
 
-const USUAL: usize = 10;
+const DEFAULT_HITS: usize = 10;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::post("try_search", "/api/access/search", search)
-            .admin("access", "Say what a search finds, for an identity or among all tools")
-            .takes::<TrySearch>()
-            .like(r#"{"query": "how is my pet", "claims": {"role": "staff"}}"#)
-            .without_key()
-            .answers_plain::<FoundTools>(),
+        ApiRoute::post("try_search", "/api/access/search", try_search)
+            .for_admins("access", "Say what a search finds, for an identity or among all tools")
+            .with_body::<TrySearch>()
+            .with_example(r#"{"query": "how is my pet", "claims": {"role": "staff"}}"#)
+            .without_idempotency_key()
+            .returns_json::<FoundTools>(),
     ]
 }
 
@@ -64,27 +64,29 @@ struct FoundTool {
 }
 
 impl FoundTool {
-    fn of(snapshot: &Snapshot, hit: &Hit) -> Self {
-        let Hit { tool, score } = hit;
-        let entry = tool.entry();
+    fn from_hit(snapshot: &Snapshot, hit: &ToolHit) -> Self {
+        let ToolHit { tool, score } = hit;
+        let entry = tool.catalog_entry();
         Self {
             score: *score,
             name: tool.name().to_owned(),
             tool: tool.id().cloned(),
-            source: entry.map(|entry| entry.tool.id.source().to_owned()),
+            source: entry.map(|entry| entry.tool.id.source_id().to_owned()),
             is_served: entry.is_none_or(|entry| snapshot.served().contains(entry.slot)),
             description: tool.description().into_owned(),
         }
     }
 }
 
-async fn search(
+async fn try_search(
     Admin(_): Admin,
-    State(app): State<App>,
-    Body(asked): Body<TrySearch>,
+    State(app): State<AppState>,
+    JsonBody(asked): JsonBody<TrySearch>,
 ) -> Result<Json<FoundTools>, Problem> {
     let TrySearch { query, claims, limit } = asked;
-    let hits = app.crib.try_search(claims, &query, limit.unwrap_or(USUAL)).await;
+    let hits = app.crib.try_search(claims, &query, limit.unwrap_or(DEFAULT_HITS)).await;
     let snapshot = app.snapshot();
-    Ok(Json(FoundTools { data: hits.iter().map(|hit| FoundTool::of(&snapshot, hit)).collect() }))
+    Ok(Json(FoundTools {
+        data: hits.iter().map(|hit| FoundTool::from_hit(&snapshot, hit)).collect(),
+    }))
 }

@@ -10,45 +10,48 @@ use model::{SecretRef, SourceId};
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, Serialize};
-use toolcrib::{Identity, SecretError, Secrets, Snapshot};
+use toolcrib::{CallerIdentity, SecretError, SecretStore, Snapshot};
 
-use crate::answer::Named;
-use crate::app::App;
-use crate::body::Body;
+use crate::answer::PathName;
+use crate::app::AppState;
+use crate::body::JsonBody;
 use crate::caller::Admin;
-use crate::page::{Page, Paging};
+use crate::page::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_secrets", "/api/secrets", list)
-            .admin("secrets", "List the names of what is sealed, and which sources refer to it")
-            .asks::<Filter>()
-            .answers_plain::<Page<SeenSecret>>(),
-        Route::put("set_secret", "/api/secrets/{name}", set)
-            .admin("secrets", "Seal a value under a name, in the place of what is there")
-            .takes::<NewSecret>()
-            .answers_nothing(),
-        Route::delete("remove_secret", "/api/secrets/{name}", remove)
-            .admin("secrets", "Remove what is sealed under a name")
-            .answers_nothing(),
+        ApiRoute::get("list_secrets", "/api/secrets", list_secrets)
+            .for_admins(
+                "secrets",
+                "List the names of what is sealed, and which sources refer to it",
+            )
+            .with_query::<SecretFilter>()
+            .returns_json::<ListPage<SecretResponse>>(),
+        ApiRoute::put("set_secret", "/api/secrets/{name}", set_secret)
+            .for_admins("secrets", "Seal a value under a name, in the place of what is there")
+            .with_body::<NewSecret>()
+            .returns_no_content(),
+        ApiRoute::delete("remove_secret", "/api/secrets/{name}", remove_secret)
+            .for_admins("secrets", "Remove what is sealed under a name")
+            .returns_no_content(),
     ]
 }
 
 /// Which secrets.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "SecretFilter")]
-struct Filter {
+struct SecretFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
 }
 
 /// A secret, without its value.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Secret")]
-struct SeenSecret {
+struct SecretResponse {
     /// What it is sealed under; sources say `sealed:NAME`.
     name: String,
     /// When it was set, if that is known.
@@ -61,64 +64,66 @@ struct SeenSecret {
 #[derive(Deserialize, JsonSchema)]
 struct NewSecret {
     /// At most 65536 bytes. It is in no answer.
-    #[serde(deserialize_with = "hidden")]
+    #[serde(deserialize_with = "deserialize_secret")]
     #[schemars(with = "String", length(min = 1), extend("writeOnly" = true))]
     value: SecretString,
 }
 
-fn hidden<'de, D: Deserializer<'de>>(from: D) -> Result<SecretString, D::Error> {
+fn deserialize_secret<'de, D: Deserializer<'de>>(from: D) -> Result<SecretString, D::Error> {
     String::deserialize(from).map(SecretString::from)
 }
 
-fn secrets(app: &App) -> Result<&Secrets, Problem> {
+fn secret_store(app: &AppState) -> Result<&SecretStore, Problem> {
     app.crib.secrets().ok_or_else(|| SecretError::NoKey.into())
 }
 
-fn referring(snapshot: &Snapshot, name: &str) -> Vec<SourceId> {
+fn referring_sources(snapshot: &Snapshot, name: &str) -> Vec<SourceId> {
     let wanted = SecretRef::Sealed(name.into());
     let sources = snapshot.sources().map(|entry| &entry.source);
-    let refer = sources.filter(|source| source.profile.secrets().contains(&&wanted));
+    let refer = sources.filter(|source| source.profile.secret_refs().contains(&&wanted));
     refer.map(|source| source.id.clone()).collect()
 }
 
-async fn list(
+async fn list_secrets(
     Admin(_): Admin,
-    State(app): State<App>,
-    Asked(Filter { paging }): Asked<Filter>,
-) -> Result<Json<Page<SeenSecret>>, Problem> {
-    let secrets = secrets(&app)?;
-    let names = secrets.names().await?.into_iter().filter(|name| paging.finds(name, name));
-    let page = paging.of(names, String::clone, |name| name)?;
+    State(app): State<AppState>,
+    QueryParams(SecretFilter { paging }): QueryParams<SecretFilter>,
+) -> Result<Json<ListPage<SecretResponse>>, Problem> {
+    let secrets = secret_store(&app)?;
+    let names =
+        secrets.sealed_names().await?.into_iter().filter(|name| paging.matches_search(name, name));
+    let page = paging.take_page(names, String::clone, |name| name)?;
     let (snapshot, mut data) = (app.snapshot(), Vec::new());
     for name in page.data {
-        let (set_at, sources) = (secrets.set_at(&name).await?, referring(&snapshot, &name));
-        data.push(SeenSecret { name, set_at, sources });
+        let (set_at, sources) =
+            (secrets.sealed_at(&name).await?, referring_sources(&snapshot, &name));
+        data.push(SecretResponse { name, set_at, sources });
     }
-    Ok(Json(Page { data, next_cursor: page.next_cursor }))
+    Ok(Json(ListPage { data, next_cursor: page.next_cursor }))
 }
 
-async fn set(
+async fn set_secret(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Named(name): Named,
-    Body(new): Body<NewSecret>,
+    State(app): State<AppState>,
+    PathName(name): PathName,
+    JsonBody(new): JsonBody<NewSecret>,
 ) -> Result<StatusCode, Problem> {
-    secrets(&app)?.seal(&name, &new.value).await?;
-    tell(&identity, &name, "set");
+    secret_store(&app)?.seal_secret(&name, &new.value).await?;
+    log_secret_change(&identity, &name, "set");
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn remove(
+async fn remove_secret(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Named(name): Named,
+    State(app): State<AppState>,
+    PathName(name): PathName,
 ) -> Result<StatusCode, Problem> {
-    secrets(&app)?.remove(&name).await?;
-    tell(&identity, &name, "removed");
+    secret_store(&app)?.remove_secret(&name).await?;
+    log_secret_change(&identity, &name, "removed");
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn tell(identity: &Identity, name: &str, done: &str) {
-    let actor = identity.actor();
+fn log_secret_change(identity: &CallerIdentity, name: &str, done: &str) {
+    let actor = identity.actor_name();
     tracing::info!(secret = name, actor, "secret `{name}` was {done} by {actor}");
 }

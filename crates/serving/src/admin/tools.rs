@@ -13,95 +13,101 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use catalog::CataloguedTool;
-use catalog::tool::{Review, Status, ToolCommand};
-use model::{Digest, LabelId, Primitive, Severity, ToolId};
+use catalog::tool::{ReviewState, ToolCommand, ToolStatus};
+use model::{Digest, LabelId, McpPrimitive, Severity, ToolId};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::{Command, Identity, Snapshot};
+use toolcrib::{CallerIdentity, Command, Snapshot};
 
-use self::attempt::{Attempt, Attempted};
-use self::diff::Diff;
-use self::picture::Picture;
-pub(crate) use self::shown::Patch;
-use self::shown::{Listed, SeenTool, tag};
+use self::attempt::{AttemptResult, ToolAttempt};
+use self::diff::ToolDiff;
+use self::picture::WorkflowPicture;
+pub(crate) use self::shown::ToolPatch;
+use self::shown::{ListedTool, ToolResponse, tool_tag};
 use super::executions;
-use crate::answer::{Id, Seen};
-use crate::app::App;
-use crate::body::Body;
+use crate::answer::{PathId, TaggedResponse};
+use crate::app::AppState;
+use crate::body::JsonBody;
 use crate::caller::Admin;
-use crate::change::Change;
-use crate::etag::Tag;
-use crate::page::{Page, Paging};
+use crate::change::ChangeRequest;
+use crate::etag::EntityTag;
+use crate::page::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("list_tools", "/api/tools", list)
-            .admin("tools", "List tools")
-            .asks::<Filter>()
-            .answers_plain::<Page<Listed>>(),
-        Route::get("get_tool", "/api/tools/{id}", get)
-            .admin("tools", "Show a tool")
-            .answers::<SeenTool>(),
-        Route::patch("patch_tool", "/api/tools/{id}", patch)
-            .admin("tools", "Say something else of a tool than its source does; null takes it back")
-            .takes::<Patch>()
-            .answers::<SeenTool>(),
-        Route::put("label_tool", "/api/tools/{id}/labels", label)
-            .admin("tools", "Replace the labels of a tool")
-            .takes::<Labels>()
-            .answers::<SeenTool>(),
-        Route::post("enable_tool", "/api/tools/{id}/enable", enable)
-            .admin("tools", "Serve a tool")
-            .answers::<SeenTool>(),
-        Route::post("disable_tool", "/api/tools/{id}/disable", disable)
-            .admin("tools", "Do not serve a tool")
-            .answers::<SeenTool>(),
-        Route::get("diff_tool", "/api/tools/{id}/diff", diff)
-            .admin("tools", "Compare what is served with what was last seen at the source")
-            .answers::<Diff>(),
-        Route::post("approve_tool", "/api/tools/{id}/approve", approve)
-            .admin("tools", "Serve the version that waits")
-            .takes::<Approval>()
-            .answers::<SeenTool>(),
-        Route::post("reject_tool", "/api/tools/{id}/reject", reject)
-            .admin("tools", "Do not serve the version that waits")
-            .takes::<Rejection>()
-            .answers::<SeenTool>(),
-        Route::post("try_tool", "/api/tools/{id}/try", attempt::attempt)
-            .admin("tools", "Call a tool as somebody with other claims would, or see what is sent")
-            .may_take::<Attempt>()
-            .calls()
-            .answers_plain::<Attempted>(),
-        Route::get("get_workflow", "/api/tools/{id}/workflow", picture::show)
-            .admin("tools", "Show what a workflow would do, and a picture of it")
-            .answers_plain::<Picture>(),
+        ApiRoute::get("list_tools", "/api/tools", list_tools)
+            .for_admins("tools", "List tools")
+            .with_query::<ToolFilter>()
+            .returns_json::<ListPage<ListedTool>>(),
+        ApiRoute::get("get_tool", "/api/tools/{id}", get_tool)
+            .for_admins("tools", "Show a tool")
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::patch("patch_tool", "/api/tools/{id}", patch_tool)
+            .for_admins(
+                "tools",
+                "Say something else of a tool than its source does; null takes it back",
+            )
+            .with_body::<ToolPatch>()
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::put("label_tool", "/api/tools/{id}/labels", label_tool)
+            .for_admins("tools", "Replace the labels of a tool")
+            .with_body::<ToolLabels>()
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::post("enable_tool", "/api/tools/{id}/enable", enable_tool)
+            .for_admins("tools", "Serve a tool")
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::post("disable_tool", "/api/tools/{id}/disable", disable_tool)
+            .for_admins("tools", "Do not serve a tool")
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::get("diff_tool", "/api/tools/{id}/diff", diff_tool)
+            .for_admins("tools", "Compare what is served with what was last seen at the source")
+            .returns_tagged::<ToolDiff>(),
+        ApiRoute::post("approve_tool", "/api/tools/{id}/approve", approve_tool)
+            .for_admins("tools", "Serve the version that waits")
+            .with_body::<ToolApproval>()
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::post("reject_tool", "/api/tools/{id}/reject", reject_tool)
+            .for_admins("tools", "Do not serve the version that waits")
+            .with_body::<ToolRejection>()
+            .returns_tagged::<ToolResponse>(),
+        ApiRoute::post("try_tool", "/api/tools/{id}/try", attempt::try_tool)
+            .for_admins(
+                "tools",
+                "Call a tool as somebody with other claims would, or see what is sent",
+            )
+            .with_optional_body::<ToolAttempt>()
+            .marked_as_tool_call()
+            .returns_json::<AttemptResult>(),
+        ApiRoute::get("get_workflow", "/api/tools/{id}/workflow", picture::get_workflow)
+            .for_admins("tools", "Show what a workflow would do, and a picture of it")
+            .returns_json::<WorkflowPicture>(),
     ]
 }
 
 /// Which tools.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ToolFilter")]
-struct Filter {
+struct ToolFilter {
     #[serde(flatten)]
-    paging: Paging,
+    paging: PageQuery,
     /// Only those of this source.
     #[serde(default)]
     source: Option<String>,
     /// Only tools, only prompts or only resources.
     #[serde(default)]
-    kind: Option<Primitive>,
+    kind: Option<McpPrimitive>,
     /// Only those that their source still offers, or only the others.
     #[serde(default)]
-    status: Option<Status>,
+    status: Option<ToolStatus>,
     /// Only those that are enabled, or only the others.
     #[serde(default)]
     enabled: Option<bool>,
     /// Only those of which the last version is approved, waits or was rejected.
     #[serde(default)]
-    review: Option<Review>,
+    review: Option<ReviewState>,
     /// Only those in whose texts something was found that is at least so bad.
     #[serde(default)]
     finding: Option<Severity>,
@@ -116,7 +122,7 @@ struct Filter {
 /// All labels of a tool.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ToolLabels")]
-struct Labels {
+struct ToolLabels {
     /// Exactly these.
     labels: BTreeSet<LabelId>,
 }
@@ -124,7 +130,7 @@ struct Labels {
 /// Which version is served from now on.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "Approval")]
-struct Approval {
+struct ToolApproval {
     /// Of the version that was looked at.
     fingerprint: Digest,
     /// Although something was found in its texts: whoever says so has looked at it.
@@ -135,7 +141,7 @@ struct Approval {
 /// Which version is not served.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "Rejection")]
-struct Rejection {
+struct ToolRejection {
     /// Of the version that was looked at.
     fingerprint: Digest,
     /// Why.
@@ -143,45 +149,50 @@ struct Rejection {
     reason: Box<str>,
 }
 
-fn tag_in<'a>(id: &'a ToolId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
-    |snapshot| snapshot.tool(id).map(|entry| tag(&entry.tool))
+fn tool_tag_in<'a>(id: &'a ToolId) -> impl Fn(&Snapshot) -> Option<EntityTag> + 'a {
+    |snapshot| snapshot.tool(id).map(|entry| tool_tag(&entry.tool))
 }
 
-fn find(snapshot: &Snapshot, id: &ToolId) -> Result<Arc<CataloguedTool>, Problem> {
+fn find_tool(snapshot: &Snapshot, id: &ToolId) -> Result<Arc<CataloguedTool>, Problem> {
     snapshot.tool(id).cloned().ok_or_else(|| Problem::not_found("tool", id.as_str()))
 }
 
-async fn seen(app: &App, id: &ToolId) -> Result<Seen<SeenTool>, Problem> {
+async fn show_tool(app: &AppState, id: &ToolId) -> Result<TaggedResponse<ToolResponse>, Problem> {
     let snapshot = app.snapshot();
-    let entry = find(&snapshot, id)?;
-    let usage = executions::usage_of_tools(app, [id]).await;
-    Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry, usage.of(id)) })
+    let entry = find_tool(&snapshot, id)?;
+    let usage = executions::read_tool_usage(app, [id]).await;
+    Ok(TaggedResponse {
+        tag: tool_tag(&entry.tool),
+        body: ToolResponse::from_catalog(&snapshot, &entry, usage.usage_of(id)),
+    })
 }
 
 /// Executes one command and shows the changed tool.
-async fn changed(
-    app: &App,
-    identity: &Identity,
-    change: &Change,
+async fn change_tool(
+    app: &AppState,
+    identity: &CallerIdentity,
+    change: &ChangeRequest,
     id: &ToolId,
     command: ToolCommand,
-) -> Result<Seen<SeenTool>, Problem> {
-    change.make(app, identity, Command::Tool(id.clone(), command), tag_in(id)).await?;
-    seen(app, id).await
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    change
+        .execute_command(app, identity, Command::Tool(id.clone(), command), tool_tag_in(id))
+        .await?;
+    show_tool(app, id).await
 }
 
-async fn list(
+async fn list_tools(
     Admin(_): Admin,
-    State(app): State<App>,
-    Asked(filter): Asked<Filter>,
-) -> Result<Json<Page<Listed>>, Problem> {
+    State(app): State<AppState>,
+    QueryParams(filter): QueryParams<ToolFilter>,
+) -> Result<Json<ListPage<ListedTool>>, Problem> {
     let snapshot = app.snapshot();
     let wanted = snapshot.tools().filter(|entry| {
         let tool = &entry.tool;
         let has_label = |id: &String| tool.labels.iter().any(|label| label.as_str() == id);
-        let has_tag = |tag: &String| tool.shown_manifest().tags.iter().any(|t| **t == **tag);
+        let has_tag = |tag: &String| tool.current_manifest().tags.iter().any(|t| **t == **tag);
         let has_finding = |least| tool.findings.iter().any(|found| least <= found.severity);
-        let kind = || tool.shown_manifest().execution.primitive();
+        let kind = || tool.current_manifest().execution.primitive();
         filter.source.as_ref().is_none_or(|source| tool.source.as_str() == source)
             && filter.kind.is_none_or(|wanted| kind() == wanted)
             && filter.status.is_none_or(|status| tool.status == status)
@@ -190,86 +201,88 @@ async fn list(
             && filter.finding.is_none_or(has_finding)
             && filter.label.as_ref().is_none_or(has_label)
             && filter.tag.as_ref().is_none_or(has_tag)
-            && filter.paging.finds(tool.id.as_str(), tool.name())
+            && filter.paging.matches_search(tool.id.as_str(), tool.name())
     });
-    let page = filter.paging.of(wanted, |entry| entry.tool.id.to_string(), Arc::clone)?;
-    let usage = executions::usage_of_tools(&app, page.data.iter().map(|it| &it.tool.id)).await;
-    Ok(Json(page.map(|entry| Listed::of(&snapshot, &entry, usage.of(&entry.tool.id)))))
+    let page = filter.paging.take_page(wanted, |entry| entry.tool.id.to_string(), Arc::clone)?;
+    let usage = executions::read_tool_usage(&app, page.data.iter().map(|it| &it.tool.id)).await;
+    Ok(Json(page.map_elements(|entry| {
+        ListedTool::from_catalog(&snapshot, &entry, usage.usage_of(&entry.tool.id))
+    })))
 }
 
-async fn get(
+async fn get_tool(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-) -> Result<Seen<SeenTool>, Problem> {
-    seen(&app, &id).await
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    show_tool(&app, &id).await
 }
 
-async fn patch(
+async fn patch_tool(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-    change: Change,
-    Body(patch): Body<Patch>,
-) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Amend(patch.amendment()?)).await
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+    change: ChangeRequest,
+    JsonBody(patch): JsonBody<ToolPatch>,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    change_tool(&app, &identity, &change, &id, ToolCommand::Amend(patch.into_amendment()?)).await
 }
 
-async fn label(
+async fn label_tool(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-    change: Change,
-    Body(Labels { labels }): Body<Labels>,
-) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Label(labels)).await
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+    change: ChangeRequest,
+    JsonBody(ToolLabels { labels }): JsonBody<ToolLabels>,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    change_tool(&app, &identity, &change, &id, ToolCommand::Label(labels)).await
 }
 
-async fn enable(
+async fn enable_tool(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-    change: Change,
-) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Enable).await
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    change_tool(&app, &identity, &change, &id, ToolCommand::Enable).await
 }
 
-async fn disable(
+async fn disable_tool(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-    change: Change,
-) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Disable).await
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+    change: ChangeRequest,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    change_tool(&app, &identity, &change, &id, ToolCommand::Disable).await
 }
 
-async fn diff(
+async fn diff_tool(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-) -> Result<Seen<Diff>, Problem> {
-    let entry = find(&app.snapshot(), &id)?;
-    let body = diff::of(app.crib.catalog().journal(), &entry.tool).await?;
-    Ok(Seen { tag: tag(&entry.tool), body })
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+) -> Result<TaggedResponse<ToolDiff>, Problem> {
+    let entry = find_tool(&app.snapshot(), &id)?;
+    let body = diff::compare_versions(app.crib.catalog().journal(), &entry.tool).await?;
+    Ok(TaggedResponse { tag: tool_tag(&entry.tool), body })
 }
 
-async fn approve(
+async fn approve_tool(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-    change: Change,
-    Body(Approval { fingerprint, despite_findings }): Body<Approval>,
-) -> Result<Seen<SeenTool>, Problem> {
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+    change: ChangeRequest,
+    JsonBody(ToolApproval { fingerprint, despite_findings }): JsonBody<ToolApproval>,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
     let command = ToolCommand::Approve { fingerprint, despite_findings };
-    changed(&app, &identity, &change, &id, command).await
+    change_tool(&app, &identity, &change, &id, command).await
 }
 
-async fn reject(
+async fn reject_tool(
     Admin(identity): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-    change: Change,
-    Body(Rejection { fingerprint, reason }): Body<Rejection>,
-) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Reject { fingerprint, reason }).await
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+    change: ChangeRequest,
+    JsonBody(ToolRejection { fingerprint, reason }): JsonBody<ToolRejection>,
+) -> Result<TaggedResponse<ToolResponse>, Problem> {
+    change_tool(&app, &identity, &change, &id, ToolCommand::Reject { fingerprint, reason }).await
 }

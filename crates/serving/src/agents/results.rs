@@ -5,28 +5,28 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Named;
-use crate::app::App;
+use crate::answer::PathName;
+use crate::app::AppState;
 use crate::caller::Caller;
 use crate::problem::Problem;
-use crate::query::Asked;
-use crate::route::Route;
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
 
-pub(crate) const PATH: &str = "/api/agents/results/{id}";
+pub(crate) const RESULT_PATH: &str = "/api/agents/results/{id}";
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
-        Route::get("get_agent_result", PATH, get)
-            .agent("agents", "Read on in an answer that was too long")
-            .asks::<From>()
-            .answers_plain::<ResultPart>(),
+        ApiRoute::get("get_agent_result", RESULT_PATH, get_result_part)
+            .for_agents("agents", "Read on in an answer that was too long")
+            .with_query::<ResultPartQuery>()
+            .returns_json::<ResultPart>(),
     ]
 }
 
 /// From where.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ResultQuery")]
-struct From {
+struct ResultPartQuery {
     /// A byte; 0 if it is left out.
     #[serde(default)]
     offset: u64,
@@ -46,15 +46,16 @@ struct ResultPart {
     total_bytes: usize,
 }
 
-async fn get(
+async fn get_result_part(
     Caller(identity): Caller,
-    State(app): State<App>,
-    Named(id): Named,
-    Asked(from): Asked<From>,
+    State(app): State<AppState>,
+    PathName(id): PathName,
+    QueryParams(from): QueryParams<ResultPartQuery>,
 ) -> Result<Json<ResultPart>, Problem> {
-    let view = app.crib.view_of(&identity);
+    let view = app.crib.view_for_identity(&identity);
     let offset = usize::try_from(from.offset).unwrap_or(usize::MAX);
-    let part = view.result_part(&id, offset).ok_or_else(|| Problem::not_found("result", &id))?;
+    let part =
+        view.read_result_part(&id, offset).ok_or_else(|| Problem::not_found("result", &id))?;
     let toolcrib::ResultPart { text, offset, next_offset, total_bytes } = part;
     Ok(Json(ResultPart { text, offset, next_offset, total_bytes }))
 }

@@ -10,47 +10,55 @@ use std::collections::HashMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use self::say::{a, article, one_of, quoted, unknown};
+use self::say::{choice_message, describe_value, join_quoted, unknown_field_message, with_article};
 use crate::problem::{FieldError, Problem};
-use crate::schemas::{Schemas, Shape, resolve};
+use crate::schemas::{SchemaSet, TypeSchema, resolve_ref};
 
 /// Most errors in one report.
-const MOST_ERRORS: usize = 50;
+const MAX_SCHEMA_ERRORS: usize = 50;
 
 /// Rejects a value that does not match the schema of a type.
-pub(crate) fn against(shape: Shape, value: &Value) -> Result<(), Problem> {
-    let errors = all(&shape.schemas(), shape, value);
-    if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+pub(crate) fn check_schema(shape: TypeSchema, value: &Value) -> Result<(), Problem> {
+    let errors = schema_errors(&shape.schema_set(), shape, value);
+    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid_fields(errors)) }
 }
 
 /// All errors in a value.
-pub(crate) fn all(schemas: &Schemas, shape: Shape, value: &Value) -> Vec<FieldError> {
-    errors(&schemas.components, schemas.get(shape), value)
+pub(crate) fn schema_errors(
+    schemas: &SchemaSet,
+    shape: TypeSchema,
+    value: &Value,
+) -> Vec<FieldError> {
+    collect_errors(&schemas.components, schemas.get(shape), value)
 }
 
-fn errors(components: &Map<String, Value>, schema: &Value, value: &Value) -> Vec<FieldError> {
-    let mut check = Check { components, patterns: HashMap::new(), errors: Vec::new() };
-    check.visit("", schema, value);
-    check.errors.truncate(MOST_ERRORS);
+fn collect_errors(
+    components: &Map<String, Value>,
+    schema: &Value,
+    value: &Value,
+) -> Vec<FieldError> {
+    let mut check = SchemaChecker { components, patterns: HashMap::new(), errors: Vec::new() };
+    check.check_value("", schema, value);
+    check.errors.truncate(MAX_SCHEMA_ERRORS);
     check.errors
 }
 
-struct Check<'a> {
+struct SchemaChecker<'a> {
     components: &'a Map<String, Value>,
     patterns: HashMap<&'a str, Option<Regex>>,
     errors: Vec<FieldError>,
 }
 
-impl<'a> Check<'a> {
-    fn say(&mut self, field: &str, message: impl Into<String>) {
-        if self.errors.len() <= MOST_ERRORS {
+impl<'a> SchemaChecker<'a> {
+    fn push_error(&mut self, field: &str, message: impl Into<String>) {
+        if self.errors.len() <= MAX_SCHEMA_ERRORS {
             self.errors.push(FieldError { field: field.to_owned(), message: message.into() });
         }
     }
 
-    fn visit(&mut self, at: &str, schema: &'a Value, value: &Value) {
+    fn check_value(&mut self, at: &str, schema: &'a Value, value: &Value) {
         let mut parts = Vec::new();
-        if !self.collect(at, schema, value, &mut parts) {
+        if !self.collect_parts(at, schema, value, &mut parts) {
             return;
         }
         let before = self.errors.len();
@@ -61,17 +69,17 @@ impl<'a> Check<'a> {
             return;
         }
         for part in &parts {
-            self.check_words(at, part, value);
+            self.check_constraints(at, part, value);
         }
         match value {
-            Value::Object(members) => self.visit_members(at, &parts, members),
-            Value::Array(elements) => self.visit_elements(at, &parts, elements),
+            Value::Object(members) => self.check_fields(at, &parts, members),
+            Value::Array(elements) => self.check_elements(at, &parts, elements),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
     /// Collects all schemas that apply to the value: `$ref` targets, all of `allOf`, and the intended choice.
-    fn collect(
+    fn collect_parts(
         &mut self,
         at: &str,
         schema: &'a Value,
@@ -80,29 +88,29 @@ impl<'a> Check<'a> {
     ) -> bool {
         let Some(part) = schema.as_object() else { return true };
         parts.push(part);
-        let target = resolve(self.components, schema);
-        if !std::ptr::eq(target, schema) && !self.collect(at, target, value, parts) {
+        let target = resolve_ref(self.components, schema);
+        if !std::ptr::eq(target, schema) && !self.collect_parts(at, target, value, parts) {
             return false;
         }
-        for every in list(part, "allOf") {
-            if !self.collect(at, every, value, parts) {
+        for every in array_keyword(part, "allOf") {
+            if !self.collect_parts(at, every, value, parts) {
                 return false;
             }
         }
         for choice in ["oneOf", "anyOf"] {
-            let choices = list(part, choice);
+            let choices = array_keyword(part, choice);
             if choices.is_empty() {
                 continue;
             }
             // An optional field is `anyOf` a schema and null. That schema may be a choice itself, which hides whether
             // it accepts null, so match null first.
             let null = choices.iter().find(|choice| value.is_null() && is_null(choice));
-            let meant = || choices.iter().find(|choice| self.is_meant(choice, value));
+            let meant = || choices.iter().find(|choice| self.is_intended_choice(choice, value));
             match null.or_else(meant) {
-                Some(chosen) if !self.collect(at, chosen, value, parts) => return false,
+                Some(chosen) if !self.collect_parts(at, chosen, value, parts) => return false,
                 Some(_) => {}
                 None => {
-                    self.say_choices(at, choices, value);
+                    self.push_choice_error(at, choices, value);
                     return false;
                 }
             }
@@ -111,29 +119,29 @@ impl<'a> Check<'a> {
     }
 
     /// Whether a choice is the intended one: its type fits, and so do the constants that distinguish the choices.
-    fn is_meant(&self, schema: &Value, value: &Value) -> bool {
-        let Some(part) = resolve(self.components, schema).as_object() else { return true };
+    fn is_intended_choice(&self, schema: &Value, value: &Value) -> bool {
+        let Some(part) = resolve_ref(self.components, schema).as_object() else { return true };
         let beside = schema.as_object().into_iter();
         beside.chain([part]).all(|part| {
             let tags =
-                properties(part).filter_map(|(name, member)| Some((name, member.get("const")?)));
-            let required = list(part, "required").iter().filter_map(Value::as_str);
+                property_schemas(part).filter_map(|(name, member)| Some((name, member.get("const")?)));
+            let required = array_keyword(part, "required").iter().filter_map(Value::as_str);
             let is_closed = part.get("additionalProperties") == Some(&Value::Bool(false));
             fits_type(part, value)
                 && part.get("const").is_none_or(|word| word == value)
-                && (list(part, "enum").is_empty() || list(part, "enum").contains(value))
+                && (array_keyword(part, "enum").is_empty() || array_keyword(part, "enum").contains(value))
                 && tags.into_iter().all(|(name, word)| value.get(name) == Some(word))
                 // `{"url": …}` or `{"text": …}`: the single required field identifies the choice.
                 && (!is_closed || required.into_iter().all(|name| value.get(name).is_some()))
         })
     }
 
-    fn say_choices(&mut self, at: &str, choices: &'a [Value], value: &Value) {
+    fn push_choice_error(&mut self, at: &str, choices: &'a [Value], value: &Value) {
         let mut tag = None;
         let mut words = Vec::new();
         for choice in choices {
             let part = choice.as_object();
-            let consts = part.into_iter().flat_map(properties);
+            let consts = part.into_iter().flat_map(property_schemas);
             if let Some((name, word)) =
                 consts.filter_map(|(n, m)| Some((n, m.get("const")?))).next()
             {
@@ -141,23 +149,30 @@ impl<'a> Check<'a> {
                 words.extend(word.as_str());
             }
             words.extend(choice.get("const").and_then(Value::as_str));
-            words.extend(list_of(choice, "enum").iter().filter_map(Value::as_str));
+            words.extend(array_keyword_of(choice, "enum").iter().filter_map(Value::as_str));
         }
         match (tag, value.as_object()) {
             (Some(tag), Some(members)) => {
                 let given = members.get(tag);
-                self.say(&joined(at, tag), one_of(given.and_then(Value::as_str), &words));
+                self.push_error(
+                    &join_field_path(at, tag),
+                    choice_message(given.and_then(Value::as_str), &words),
+                );
             }
-            (None, _) if !words.is_empty() => self.say(at, one_of(value.as_str(), &words)),
-            (Some(_), None) => self.say(at, format!("is to be an object, not {}", a(value))),
+            (None, _) if !words.is_empty() => {
+                self.push_error(at, choice_message(value.as_str(), &words))
+            }
+            (Some(_), None) => {
+                self.push_error(at, format!("is to be an object, not {}", describe_value(value)))
+            }
             (None, _) => {
-                let closed = choices.iter().flat_map(|choice| list_of(choice, "required"));
+                let closed = choices.iter().flat_map(|choice| array_keyword_of(choice, "required"));
                 let names: Vec<_> = closed.filter_map(Value::as_str).collect();
-                self.say(
+                self.push_error(
                     at,
                     match names.as_slice() {
-                        [] => format!("cannot be {}", a(value)),
-                        names => format!("is to have one of the members {}", quoted(names)),
+                        [] => format!("cannot be {}", describe_value(value)),
+                        names => format!("is to have one of the members {}", join_quoted(names)),
                     },
                 );
             }
@@ -166,32 +181,35 @@ impl<'a> Check<'a> {
 
     fn check_type(&mut self, at: &str, part: &Map<String, Value>, value: &Value) {
         if !fits_type(part, value) {
-            let names: Vec<_> = types(part).into_iter().map(article).collect();
-            self.say(at, format!("is to be {}, not {}", names.join(" or "), a(value)));
+            let names: Vec<_> = type_names(part).into_iter().map(with_article).collect();
+            self.push_error(
+                at,
+                format!("is to be {}, not {}", names.join(" or "), describe_value(value)),
+            );
         }
     }
 
-    fn check_words(&mut self, at: &str, part: &'a Map<String, Value>, value: &Value) {
-        let words = list(part, "enum");
+    fn check_constraints(&mut self, at: &str, part: &'a Map<String, Value>, value: &Value) {
+        let words = array_keyword(part, "enum");
         if !words.is_empty() && !words.contains(value) {
             let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
-            self.say(at, one_of(value.as_str(), &words));
+            self.push_error(at, choice_message(value.as_str(), &words));
         }
         let number = |name: &str| part.get(name).and_then(Value::as_f64);
         if let Value::String(text) = value {
             // Many limits are in bytes; the type checks those. Text with too many characters exceeds them too.
             let length = text.chars().count() as f64;
             if number("minLength").is_some_and(|least| length < least) {
-                self.say(at, "is empty");
+                self.push_error(at, "is empty");
             } else if let Some(most) = number("maxLength").filter(|most| *most < length) {
-                self.say(at, format!("is longer than {most} characters"));
+                self.push_error(at, format!("is longer than {most} characters"));
             } else if part.get("format").is_some_and(|format| format == "date-time")
                 && text.parse::<jiff::Timestamp>().is_err()
             {
-                self.say(at, "is to be a time, such as `2026-05-01T12:00:00Z`");
-            } else if !self.matches(part, text) {
+                self.push_error(at, "is to be a time, such as `2026-05-01T12:00:00Z`");
+            } else if !self.matches_pattern(part, text) {
                 let meant = part.get("title").and_then(Value::as_str);
-                self.say(
+                self.push_error(
                     at,
                     match meant {
                         Some(meant) => format!("is to be {meant}"),
@@ -202,35 +220,35 @@ impl<'a> Check<'a> {
         }
         if let Some(value) = value.as_f64() {
             if let Some(least) = number("minimum").filter(|least| value < *least) {
-                self.say(at, format!("is less than {least}"));
+                self.push_error(at, format!("is less than {least}"));
             }
             if let Some(most) = number("maximum").filter(|most| *most < value) {
-                self.say(at, format!("is more than {most}"));
+                self.push_error(at, format!("is more than {most}"));
             }
         }
         if let Value::Array(elements) = value
             && number("minItems").is_some_and(|least| (elements.len() as f64) < least)
         {
-            self.say(at, "needs at least one element");
+            self.push_error(at, "needs at least one element");
         }
     }
 
-    fn matches(&mut self, part: &'a Map<String, Value>, text: &str) -> bool {
+    fn matches_pattern(&mut self, part: &'a Map<String, Value>, text: &str) -> bool {
         let Some(pattern) = part.get("pattern").and_then(Value::as_str) else { return true };
         let regex = self.patterns.entry(pattern).or_insert_with(|| Regex::new(pattern).ok());
         regex.as_ref().is_none_or(|regex| regex.is_match(text))
     }
 
-    fn visit_members(
+    fn check_fields(
         &mut self,
         at: &str,
         parts: &[&'a Map<String, Value>],
         members: &Map<String, Value>,
     ) {
         for part in parts {
-            for name in list(part, "required").iter().filter_map(Value::as_str) {
+            for name in array_keyword(part, "required").iter().filter_map(Value::as_str) {
                 if !members.contains_key(name) {
-                    self.say(&joined(at, name), "is missing");
+                    self.push_error(&join_field_path(at, name), "is missing");
                 }
             }
         }
@@ -241,27 +259,27 @@ impl<'a> Check<'a> {
         for (name, value) in members {
             let mut known = parts.iter().filter_map(|part| part.get("properties")?.get(name));
             if let Some(schema) = known.next() {
-                self.visit(&joined(at, name), schema, value);
+                self.check_value(&join_field_path(at, name), schema, value);
                 continue;
             }
             let mut others = parts.iter().filter_map(|part| part.get("additionalProperties"));
             match others.find(|schema| **schema != Value::Bool(false)) {
-                Some(schema) => self.visit(&joined(at, name), schema, value),
+                Some(schema) => self.check_value(&join_field_path(at, name), schema, value),
                 None if is_open => {}
                 None => {
                     let names =
-                        parts.iter().flat_map(|part| properties(part)).map(|(name, _)| name);
-                    let message = unknown(name, &names.collect::<Vec<_>>());
-                    self.say(&joined(at, name), message);
+                        parts.iter().flat_map(|part| property_schemas(part)).map(|(name, _)| name);
+                    let message = unknown_field_message(name, &names.collect::<Vec<_>>());
+                    self.push_error(&join_field_path(at, name), message);
                 }
             }
         }
     }
 
-    fn visit_elements(&mut self, at: &str, parts: &[&'a Map<String, Value>], elements: &[Value]) {
+    fn check_elements(&mut self, at: &str, parts: &[&'a Map<String, Value>], elements: &[Value]) {
         for schema in parts.iter().filter_map(|part| part.get("items")) {
             for (number, element) in elements.iter().enumerate() {
-                self.visit(&format!("{at}[{number}]"), schema, element);
+                self.check_value(&format!("{at}[{number}]"), schema, element);
             }
         }
     }
@@ -271,25 +289,25 @@ fn is_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|name| name == "null")
 }
 
-fn list<'a>(part: &'a Map<String, Value>, name: &str) -> &'a [Value] {
+fn array_keyword<'a>(part: &'a Map<String, Value>, name: &str) -> &'a [Value] {
     part.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn list_of<'a>(schema: &'a Value, name: &str) -> &'a [Value] {
+fn array_keyword_of<'a>(schema: &'a Value, name: &str) -> &'a [Value] {
     schema.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn properties(part: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
+fn property_schemas(part: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
     let properties = part.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
 }
 
-fn joined(at: &str, name: &str) -> String {
+fn join_field_path(at: &str, name: &str) -> String {
     let name: String = name.chars().take(80).collect();
     if at.is_empty() { name } else { format!("{at}.{name}") }
 }
 
-fn types(part: &Map<String, Value>) -> Vec<&str> {
+fn type_names(part: &Map<String, Value>) -> Vec<&str> {
     match part.get("type") {
         Some(Value::String(one)) => vec![one.as_str()],
         Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
@@ -298,7 +316,7 @@ fn types(part: &Map<String, Value>) -> Vec<&str> {
 }
 
 fn fits_type(part: &Map<String, Value>, value: &Value) -> bool {
-    let types = types(part);
+    let types = type_names(part);
     let fits = |name: &&str| match value {
         Value::Null => *name == "null",
         Value::Bool(_) => *name == "boolean",

@@ -5,26 +5,28 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::cli::target as options;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::target;
 
 /// Maximum bytes of `--args`, the same as for a request body.
-const LIMIT: u64 = 10 << 20;
+const MAX_ARGS_BYTES: u64 = 10 << 20;
 
 /// Merges `--args` with the pairs; a pair overrides a field of `--args`.
-pub(super) async fn read(
-    given: &options::Call,
+pub(super) async fn read_call_arguments(
+    given: &options::CallArgs,
     schema: &Value,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<Map<String, Value>, CliError> {
     let mut arguments = match &given.args {
-        Some(args) => object(args, given.target.target.as_deref().unwrap_or_default()).await?,
+        Some(args) => {
+            read_args_object(args, given.target.target.as_deref().unwrap_or_default()).await?
+        }
         None => Map::new(),
     };
     let mut problems = Vec::new();
     let mut seen = Vec::new();
     for pair in &given.pairs {
         let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
-        match value(name, text, schema) {
+        match parse_pair_value(name, text, schema) {
             _ if !pair.contains('=') => problems.push(format!("`{pair}` is not KEY=VALUE")),
             _ if seen.contains(&name) => problems.push(format!("`{name}` is given twice")),
             Ok(value) => drop(arguments.insert(name.to_owned(), value)),
@@ -34,25 +36,25 @@ pub(super) async fn read(
     }
     match problems.is_empty() {
         true => Ok(arguments),
-        false => Err(Failure::Arguments { tool: given.tool.clone(), problems }),
+        false => Err(CliError::Arguments { tool: given.tool.clone(), problems }),
     }
 }
 
-async fn object(args: &str, target: &str) -> Result<Map<String, Value>, Failure> {
+async fn read_args_object(args: &str, target: &str) -> Result<Map<String, Value>, CliError> {
     let bytes = match (args, args.strip_prefix('@')) {
-        ("-", _) if target == "-" => return Err(Failure::StdinTwice),
-        ("-", _) => target::from_stdin(LIMIT).await?,
-        (_, Some(path)) => target::from_file(Path::new(path), LIMIT)?,
+        ("-", _) if target == "-" => return Err(CliError::StdinTwice),
+        ("-", _) => target::read_stdin(MAX_ARGS_BYTES).await?,
+        (_, Some(path)) => target::read_limited_file(Path::new(path), MAX_ARGS_BYTES)?,
         (text, None) => text.as_bytes().to_vec(),
     };
-    serde_json::from_slice(&bytes).map_err(Failure::ArgsNotAnObject)
+    serde_json::from_slice(&bytes).map_err(CliError::ArgsNotAnObject)
 }
 
 /// Reads the value of a pair: as a string if the schema accepts strings, else as JSON. If the schema gives no type, as
 /// JSON if it parses, else as a string.
-fn value(name: &str, text: &str, schema: &Value) -> Result<Value, String> {
+fn parse_pair_value(name: &str, text: &str, schema: &Value) -> Result<Value, String> {
     let read = serde_json::from_str(text);
-    match types(schema, &schema["properties"][name]).as_slice() {
+    match accepted_types(schema, &schema["properties"][name]).as_slice() {
         [] => Ok(read.unwrap_or_else(|_| Value::from(text))),
         types if types.contains(&"string") => Ok(Value::from(text)),
         types => {
@@ -67,7 +69,7 @@ fn value(name: &str, text: &str, schema: &Value) -> Result<Value, String> {
 }
 
 /// The types that the schema of a property accepts; empty if the schema gives none.
-fn types<'a>(root: &'a Value, property: &'a Value) -> Vec<&'a str> {
+fn accepted_types<'a>(root: &'a Value, property: &'a Value) -> Vec<&'a str> {
     let mut property = property;
     // Follow at most 16 references: the schema may contain a reference cycle.
     for _ in 0..16 {
@@ -97,7 +99,7 @@ mod tests {
             },
             "$defs": {"Size": {"type": "string"}, "Circle": {"$ref": "#/$defs/Circle"}},
         });
-        value(name, text, &schema)
+        parse_pair_value(name, text, &schema)
     }
 
     #[test]

@@ -3,46 +3,53 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use execution::{Arguments, Others, outcome_of_server};
+use execution::{ArgumentValidator, UndeclaredArguments, outcome_of_mcp_result};
 use model::{Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value, json};
-use upstream::mcp::{Answer, AsTask, Call, Connection};
+use upstream::mcp::{McpAnswer, McpCallOptions, McpConnection, ToolTaskOptions};
 
 use super::shown;
-use crate::cli::{Ended, target as options};
-use crate::failure::Failure;
+use crate::cli::{VerbOutcome, target as options};
+use crate::failure::CliError;
 use crate::{out, progress};
 
-pub(super) async fn call(
-    given: &options::Call,
+pub(super) async fn call_mcp_tool(
+    given: &options::CallArgs,
     id: &ToolId,
     manifest: &Manifest<SchemaRef>,
     schema: &Value,
     arguments: Map<String, Value>,
-    connection: &Connection,
-) -> Result<Ended, Failure> {
-    Arguments::compile(schema, Others::Sent).check(&arguments).map_err(|problems| {
-        let problems = problems.iter().map(ToString::to_string).collect();
-        Failure::Arguments { tool: manifest.name.to_string(), problems }
-    })?;
+    connection: &McpConnection,
+) -> Result<VerbOutcome, CliError> {
+    ArgumentValidator::compile(schema, UndeclaredArguments::Sent).check(&arguments).map_err(
+        |problems| {
+            let problems = problems.iter().map(ToString::to_string).collect();
+            CliError::Arguments { tool: manifest.name.to_string(), problems }
+        },
+    )?;
     let params = Map::from_iter([
         ("name".to_owned(), Value::from(&*manifest.name)),
         ("arguments".to_owned(), Value::Object(arguments)),
     ]);
     if given.dry_run {
         out::print_json(&json!({"method": "tools/call", "params": params}))?;
-        return Ok(Ended::Fine);
+        return Ok(VerbOutcome::Success);
     }
     let deadline = given.target.timeout.map(Duration::from_secs);
-    let call = Call { deadline, schema: Some(Arc::new(schema.clone())), ..Call::default() };
-    let start = Instant::now();
-    let as_task = AsTask { is_needed: manifest.must_be_a_task(), patience: None };
-    let asked = connection.call_tool(params, as_task, call);
-    let answer = progress::during("waiting for the answer", asked).await.map_err(Failure::Mcp)?;
-    let result = match answer {
-        Answer::Result(result) => Ok(result),
-        Answer::Error(error) => Err(error.message().to_owned()),
+    let call = McpCallOptions {
+        deadline,
+        schema: Some(Arc::new(schema.clone())),
+        ..McpCallOptions::default()
     };
-    let outcome = outcome_of_server(id.clone(), result, start.elapsed());
-    shown::outcome(&outcome, given.json.json)
+    let start = Instant::now();
+    let as_task = ToolTaskOptions { is_required: manifest.requires_task(), max_wait: None };
+    let asked = connection.call_tool(params, as_task, call);
+    let answer =
+        progress::show_while("waiting for the answer", asked).await.map_err(CliError::Mcp)?;
+    let result = match answer {
+        McpAnswer::Result(result) => Ok(result),
+        McpAnswer::Error(error) => Err(error.message().to_owned()),
+    };
+    let outcome = outcome_of_mcp_result(id.clone(), result, start.elapsed());
+    shown::print_outcome(&outcome, given.json.json)
 }

@@ -2,14 +2,14 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use execution::{Request, plain_json};
-use model::{Blob, Content, Media, Outcome};
+use execution::{RenderedRequest, escape_json};
+use model::{BlobContent, Content, MediaContent, Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cli::Ended;
-use crate::failure::Failure;
+use crate::cli::VerbOutcome;
+use crate::failure::CliError;
 use crate::out;
 
 /// Replaces secrets in a request; it consists of characters that no encoding changes.
@@ -19,7 +19,7 @@ const HIDDEN: &str = "***";
 /// A request, exactly as it would be sent.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ShownRequest")]
-pub(crate) struct Shown {
+pub(crate) struct RequestPreview {
     /// `GET`, `POST`, …
     method: String,
     /// The address.
@@ -35,8 +35,8 @@ pub(crate) struct Shown {
     body_base64: Option<String>,
 }
 
-impl Shown {
-    pub(crate) fn of(request: &Request) -> Self {
+impl RequestPreview {
+    pub(crate) fn from_request(request: &RenderedRequest) -> Self {
         let headers = request.headers.iter();
         let (body, body_base64) = match request.body.clone().map(String::from_utf8) {
             None => (None, None),
@@ -54,10 +54,10 @@ impl Shown {
     }
 
     /// The request with `***` for each placeholder, verbatim or in the Base64 of HTTP Basic.
-    pub(super) fn without_secrets(request: &Request) -> Self {
+    pub(super) fn without_secrets(request: &RenderedRequest) -> Self {
         let basic = BASE64_STANDARD.encode(PLACEHOLDER);
         let hide = |text: &str| text.replace(PLACEHOLDER, HIDDEN).replace(&basic, HIDDEN);
-        let mut shown = Self::of(request);
+        let mut shown = Self::from_request(request);
         shown.url = hide(&shown.url);
         for value in shown.headers.values_mut() {
             *value = hide(value.as_str().unwrap_or_default()).into();
@@ -66,7 +66,7 @@ impl Shown {
     }
 
     /// Formatted like an HTTP/1.1 request head, followed by the body.
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         let mut text = format!("{} {}\n", self.method, self.url);
         for (name, value) in &self.headers {
             text += &format!("{name}: {}\n", value.as_str().unwrap_or_default());
@@ -81,32 +81,32 @@ impl Shown {
     }
 }
 
-pub(super) fn request(shown: &Shown, json: bool) -> Result<(), Failure> {
+pub(super) fn print_request(shown: &RequestPreview, json: bool) -> Result<(), CliError> {
     match json {
         true => out::print_json(shown),
-        false => out::print(&shown.text()),
+        false => out::print_text(&shown.to_text()),
     }
 }
 
 /// Prints the result to stdout. A failed call is returned as a failure: message on stderr, exit code 1.
-pub(super) fn outcome(outcome: &Outcome, json: bool) -> Result<Ended, Failure> {
+pub(super) fn print_outcome(outcome: &Outcome, json: bool) -> Result<VerbOutcome, CliError> {
     if json {
         out::print_json(outcome)?;
     }
     if let Some(failure) = &outcome.error {
-        return Err(Failure::Called { message: failure.message.clone() });
+        return Err(CliError::CallFailed { message: failure.message.clone() });
     }
     if !json {
-        out::print(&answer(outcome))?;
+        out::print_text(&outcome_text(outcome))?;
     }
-    Ok(Ended::Fine)
+    Ok(VerbOutcome::Success)
 }
 
-fn answer(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &Outcome) -> String {
     let mut parts = Vec::new();
     if let Some(result) = &outcome.result {
         let pretty = serde_json::to_string_pretty(result).expect("a value is JSON");
-        parts.push(plain_json(&pretty));
+        parts.push(escape_json(&pretty));
     }
     // Servers repeat the structured result, or its main field, as text for clients without structured output.
     let says_it_again = |content: &&Content| match (content, &outcome.result) {
@@ -119,26 +119,27 @@ fn answer(outcome: &Outcome) -> String {
         _ => false,
     };
     let rest = outcome.content.iter().filter(|content| !says_it_again(content));
-    parts.extend(rest.map(content));
+    parts.extend(rest.map(content_text));
     parts.join("\n")
 }
 
-fn content(content: &Content) -> String {
+fn content_text(content: &Content) -> String {
     let bytes = |base64: &str, kind: &str| {
         let length = BASE64_STANDARD.decode(base64).map_or(0, |bytes| bytes.len());
-        format!("({length} bytes of {}; --json has them in Base64)", out::plain(kind))
+        format!("({length} bytes of {}; --json has them in Base64)", out::escape_for_terminal(kind))
     };
     match content {
         Content::Text { text } => plain_lines(text),
-        Content::Image(Media { data, mime_type }) | Content::Audio(Media { data, mime_type }) => {
-            bytes(data, mime_type)
+        Content::Image(MediaContent { data, mime_type })
+        | Content::Audio(MediaContent { data, mime_type }) => bytes(data, mime_type),
+        Content::Resource { resource: BlobContent { mime_type, blob, .. } } => {
+            bytes(blob, mime_type)
         }
-        Content::Resource { resource: Blob { mime_type, blob, .. } } => bytes(blob, mime_type),
-        Content::Other(value) => plain_json(&value.to_string()),
+        Content::Other(value) => escape_json(&value.to_string()),
     }
 }
 
 /// Text of several lines without control characters that could manipulate the terminal.
 fn plain_lines(text: &str) -> String {
-    text.split('\n').map(out::plain).collect::<Vec<_>>().join("\n")
+    text.split('\n').map(out::escape_for_terminal).collect::<Vec<_>>().join("\n")
 }

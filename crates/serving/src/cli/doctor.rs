@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Json, KEY_FILE_HELP};
+use super::{JsonFlag, KEY_FILE_HELP};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -16,7 +16,7 @@ Examples:
   toolcrib doctor
   toolcrib doctor --config toolcrib.yaml --tls-cert crib.pem --tls-key crib.key
   toolcrib doctor --json | jq '.findings[] | select(.state != \"ok\")'")]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// The configuration of the server
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -33,5 +33,5 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) offline: bool,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use model::SecretRef;
 use url::Url;
 
-use super::Json;
+use super::JsonFlag;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvalVerb {
@@ -23,11 +23,11 @@ Examples:
   toolcrib eval search --tools tools.jsonl --queries queries.jsonl
   toolcrib eval search --tools tools.jsonl --queries queries.jsonl --json | jq '.\"ndcg@10\"'
   toolcrib eval search --tools tools.jsonl --queries queries.jsonl --cross-validate")]
-    Search(EvalSearch),
+    Search(EvalSearchArgs),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct EvalSearch {
+pub(crate) struct EvalSearchArgs {
     /// The tools, one in a line
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: PathBuf,
@@ -51,5 +51,5 @@ pub(crate) struct EvalSearch {
     #[arg(long)]
     pub(crate) cross_validate: bool,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use toolcrib::KeptHead;
+use toolcrib::SavedHead;
 
-use super::Json;
-use super::things::At;
+use super::JsonFlag;
+use super::things::ServerOption;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExecutionVerb {
@@ -16,13 +16,13 @@ Examples:
   toolcrib execution list
   toolcrib execution list -n 100 --tool pets:get_pet --status failed
   toolcrib execution list --subject key:ada --since 2026-05-01T00:00:00Z --json | jq '.[].status'")]
-    List(ListCalls),
+    List(ListCallsArgs),
     /// Show a call
     #[command(after_help = "\
 Examples:
   toolcrib execution show 12
   toolcrib execution show 12 --json | jq -r .error")]
-    Show(ShowCall),
+    Show(ShowCallArgs),
     /// Say how often tools were called, or callers called
     #[command(after_help = "\
 Without --tool or --subject, the most used come first. The totals stay when old calls are removed.
@@ -32,7 +32,7 @@ Examples:
   toolcrib execution usage --by subject -n 100 --json | jq '.[].name'
   toolcrib execution usage --tool pets:get_pet
   toolcrib execution usage --subject key:ada")]
-    Usage(CallsOf),
+    Usage(CallUsageArgs),
     /// Write recorded calls as JSON Lines, the oldest first
     #[command(after_help = "\
 The hash of a line is the SHA-256 of the line without its last member.
@@ -40,7 +40,7 @@ The hash of a line is the SHA-256 of the line without its last member.
 Examples:
   toolcrib execution export | gzip > calls.jsonl.gz
   toolcrib execution export --source pets --until 2026-05-01T00:00:00Z > april.jsonl")]
-    Export(ExportCalls),
+    Export(ExportCallsArgs),
     /// Check that every recorded call is there, and as it was recorded
     #[command(after_help = "\
 Each row holds the hash of the row before. Whoever can write the whole database can also make up
@@ -53,12 +53,12 @@ Examples:
   toolcrib execution verify --json | jq -r .keep > head
   toolcrib execution verify --keep-days 90 --head $(cat head)
   toolcrib execution export --server https://crib.example | toolcrib execution verify --file -")]
-    Verify(VerifyCalls),
+    Verify(VerifyCallsArgs),
 }
 
 /// Which calls, in the words of the API, which also judges them.
 #[derive(Args, Debug)]
-pub(crate) struct Which {
+pub(crate) struct CallFilterArgs {
     /// Only calls of the tool, prompt or resource with this id
     #[arg(long, value_name = "ID")]
     tool: Option<String>,
@@ -94,9 +94,9 @@ pub(crate) struct Which {
     until: Option<String>,
 }
 
-impl Which {
+impl CallFilterArgs {
     /// The filter as query parameters of the API.
-    pub(crate) fn pairs(&self) -> Vec<(&'static str, &str)> {
+    pub(crate) fn query_pairs(&self) -> Vec<(&'static str, &str)> {
         let all = [
             ("tool", &self.tool),
             ("source", &self.source),
@@ -115,31 +115,31 @@ impl Which {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ListCalls {
+pub(crate) struct ListCallsArgs {
     /// How many
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) lines: u32,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: CallFilterArgs,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerOption,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ShowCall {
+pub(crate) struct ShowCallArgs {
     /// Its number, as `list` shows it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerOption,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct CallsOf {
+pub(crate) struct CallUsageArgs {
     /// Of all tools, or of all callers: `tool` or `subject`
     #[arg(long, value_name = "WHAT", default_value = "tool")]
     pub(crate) by: String,
@@ -153,30 +153,30 @@ pub(crate) struct CallsOf {
     #[arg(long, value_name = "SUBJECT", conflicts_with_all = ["by", "lines"])]
     pub(crate) subject: Option<String>,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerOption,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct VerifyCalls {
+pub(crate) struct VerifyCallsArgs {
     /// Check an exported file instead; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// A head that was kept, as it was printed: its row must still be the same, or have been old enough to go
     #[arg(long, value_name = "HEAD")]
-    pub(crate) head: Option<KeptHead>,
+    pub(crate) head: Option<SavedHead>,
     /// How long rows are kept, as `record.keep_days` says: nothing younger may be gone, and nothing at all if it is 0
     #[arg(long, value_name = "DAYS")]
     pub(crate) keep_days: Option<u32>,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ExportCalls {
+pub(crate) struct ExportCallsArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: CallFilterArgs,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerOption,
 }

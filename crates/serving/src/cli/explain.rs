@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::{Json, things};
-use crate::journal::show::At;
+use super::{JsonFlag, things};
+use crate::journal::show::MomentArgument;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -16,18 +16,18 @@ Examples:
   toolcrib explain --claims token.json --tool get_pet
   toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z
   toolcrib explain --claims token.json --server http://127.0.0.1:8080")]
-pub(crate) struct Explain {
+pub(crate) struct ExplainArgs {
     /// The claims as JSON, a file with them, or `-` for standard input
     #[arg(long, value_name = "CLAIMS")]
     pub(crate) claims: String,
     #[command(flatten)]
-    pub(crate) place: things::At,
+    pub(crate) place: things::ServerOption,
     /// Only this tool, by its id or any form of its name
     #[arg(long, value_name = "TOOL")]
     pub(crate) tool: Option<String>,
     /// A position, a time or a date instead of now
     #[arg(long, value_name = "MOMENT")]
-    pub(crate) at: Option<At>,
+    pub(crate) at: Option<MomentArgument>,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }

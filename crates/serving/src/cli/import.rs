@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::KEY_FILE_HELP;
-use crate::client::Client;
+use crate::client::McpClientProgram;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -17,7 +17,7 @@ Examples:
   toolcrib import ~/.cursor/mcp.json --dry-run
   toolcrib import claude_desktop_config.json --sealing-key-file key
   curl -s https://registry.example/v0.1/servers/… | toolcrib import -")]
-pub(crate) struct ImportServers {
+pub(crate) struct ImportServersArgs {
     /// The file, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
@@ -36,10 +36,10 @@ Without NAME it says it for all of them.
 Examples:
   toolcrib client
   toolcrib client cursor --url https://crib.example.com/mcp")]
-pub(crate) struct OfClient {
+pub(crate) struct ClientArgs {
     /// Which program
     #[arg(value_enum, value_name = "NAME")]
-    pub(crate) name: Option<Client>,
+    pub(crate) name: Option<McpClientProgram>,
     /// Where the server speaks MCP
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080/mcp")]
     pub(crate) url: String,

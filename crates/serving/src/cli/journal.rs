@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Json;
-use crate::journal::show::At;
+use super::JsonFlag;
+use crate::journal::show::MomentArgument;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalVerb {
@@ -17,14 +17,14 @@ Examples:
   toolcrib journal show --at 2026-05-01T12:00:00Z
   toolcrib journal show --at 2026-05-01              # when that day began (UTC)
   toolcrib journal show --json | jq '.groups[].id'")]
-    Show(Show),
+    Show(JournalShowArgs),
     /// Print the last events, one per line
     #[command(after_help = "\
 Examples:
   toolcrib journal tail
   toolcrib journal tail -n 100 --stream tool_group-billing
   toolcrib journal tail --follow --json | jq .type")]
-    Tail(Tail),
+    Tail(JournalTailArgs),
     /// Check every event, and that a server would serve what they say
     #[command(after_help = "\
 Reads the journal from the first event on: the numbering, the documents, the storage. Then compares
@@ -34,7 +34,7 @@ The exit code is 0 if all is well and 3 if there are problems.
 Examples:
   toolcrib journal verify
   toolcrib journal verify --json | jq -r '.problems[]'")]
-    Verify(Json),
+    Verify(JsonFlag),
     /// Write the whole journal as JSON Lines
     #[command(after_help = "\
 The file appears when it is complete, and only you can read it. Sealed secrets are not part of it.
@@ -43,7 +43,7 @@ A server may be running.
 Examples:
   toolcrib journal export backup.jsonl
   toolcrib journal export | gzip > backup.jsonl.gz")]
-    Export(Export),
+    Export(JournalExportArgs),
     /// Take in an export
     #[command(after_help = "\
 The journal is new, or holds the beginning of the same export: an import that was interrupted goes
@@ -53,25 +53,25 @@ Examples:
   toolcrib journal import backup.jsonl
   gunzip -c backup.jsonl.gz | toolcrib journal import -
   toolcrib journal export | toolcrib --journal postgres://db.example/crib journal import -")]
-    Import(Import),
+    Import(JournalImportArgs),
     /// Remove documents that no event refers to
     #[command(after_help = "\
 Documents are the large parts of tools, such as schemas; they are stored beside the events. Events
 are never removed.")]
-    Collect(Json),
+    Collect(JsonFlag),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct JournalShowArgs {
     /// A position, a time or a date instead of now
     #[arg(long, value_name = "MOMENT")]
-    pub(crate) at: Option<At>,
+    pub(crate) at: Option<MomentArgument>,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Tail {
+pub(crate) struct JournalTailArgs {
     /// How many events
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) lines: u32,
@@ -87,7 +87,7 @@ pub(crate) struct Tail {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Export {
+pub(crate) struct JournalExportArgs {
     /// Where to; `-` is standard output
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
@@ -97,10 +97,10 @@ pub(crate) struct Export {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Import {
+pub(crate) struct JournalImportArgs {
     /// Where from; `-` is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Json;
-use super::things::At;
+use super::JsonFlag;
+use super::things::ServerOption;
 use crate::declared::written;
 
 /// What is to be planned, and where.
 #[derive(Args, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct PlanOptions {
     /// The configuration, in YAML, JSON or TOML
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
@@ -21,9 +21,9 @@ pub(crate) struct Wanted {
     #[arg(long = "as", value_name = "CLAIMS")]
     pub(crate) identities: Vec<String>,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerOption,
 }
 
 #[derive(Args, Debug)]
@@ -38,9 +38,9 @@ Examples:
   toolcrib plan crib.yaml --server https://crib.example.com
   toolcrib plan crib.yaml --prune --as '{\"role\":\"staff\"}'
   toolcrib plan crib.yaml --json | jq -r '.changes[].id'")]
-pub(crate) struct Plan {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: PlanOptions,
 }
 
 #[derive(Args, Debug)]
@@ -54,9 +54,9 @@ Examples:
   toolcrib apply crib.yaml
   toolcrib apply crib.yaml --server https://crib.example.com
   toolcrib apply crib.yaml --prune --yes")]
-pub(crate) struct Apply {
+pub(crate) struct ApplyArgs {
     #[command(flatten)]
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: PlanOptions,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -70,10 +70,10 @@ are named and not told. A server may be running.
 Examples:
   toolcrib export > crib.yaml
   toolcrib export --format toml > crib.toml")]
-pub(crate) struct ExportConfig {
+pub(crate) struct ExportConfigArgs {
     /// In which format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub(crate) format: written::Format,
+    pub(crate) format: written::ExportFormat,
 }
 
 #[derive(Debug, Subcommand)]

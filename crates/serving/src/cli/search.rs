@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Json, things};
+use super::{JsonFlag, things};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -16,7 +16,7 @@ Examples:
   toolcrib search refund an order --claims '{\"role\":\"staff\"}'
   toolcrib search weather --claims token.json --json | jq -r '.[].name'
   toolcrib search weather --server http://127.0.0.1:8080")]
-pub(crate) struct Search {
+pub(crate) struct SearchArgs {
     /// What is looked for, in plain words
     #[arg(value_name = "WORDS", required = true)]
     pub(crate) words: Vec<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Search {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub(crate) limit: u32,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
     #[command(flatten)]
-    pub(crate) at: things::At,
+    pub(crate) at: things::ServerOption,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Json, KEY_FILE_HELP};
+use super::{JsonFlag, KEY_FILE_HELP};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretVerb {
@@ -19,9 +19,9 @@ Examples:
   toolcrib secret set billing-token --sealing-key-file sealing.key < token.txt
   toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value
   toolcrib secret set billing-token --server http://localhost:8080 < token.txt")]
-    Set(SetSecret),
+    Set(SetSecretArgs),
     /// List the names of the sealed secrets
-    List(Json),
+    List(JsonFlag),
     /// Remove a sealed secret
     Remove {
         /// Its name
@@ -33,7 +33,7 @@ Examples:
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct SetSecret {
+pub(crate) struct SetSecretArgs {
     /// Its name: `billing-token` is referred to as `sealed:billing-token`
     pub(crate) name: String,
     /// A file with the key

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{KEY_FILE_HELP, targets};
 use crate::names::PublicUrl;
-use crate::serve::listen::{Listen, Mode};
+use crate::serve::listen::{ListenAddress, SocketMode};
 use crate::sight;
 
 const OTLP_HELP: &str = "A collector of OpenTelemetry for metrics and traces, such as \
@@ -41,24 +41,24 @@ and names issuers; their keys are found by OpenID Connect Discovery, or say wher
     - issuer: https://id.example.com/realms/acme
       audience: https://crib.example.com
       keys: {jwks_url: https://id.example.com/realms/acme/certs}")]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) targets: targets::Targets,
+    pub(crate) targets: targets::TargetArgs,
     /// Serve a pizzeria to try things on, which brings its own API, agents and policies
     #[arg(long, conflicts_with_all = ["targets", "openapi", "mcp", "manifest", "command"])]
     pub(crate) demo: bool,
     /// An address with a port, 0 for a free one, or unix:PATH
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: Listen,
+    pub(crate) listen: ListenAddress,
     /// Where `/metrics` and `/health` are open to whoever comes, and nothing else is
     #[arg(long, value_name = "PLACE")]
-    pub(crate) metrics_listen: Option<Listen>,
+    pub(crate) metrics_listen: Option<ListenAddress>,
     /// Where a collector of OpenTelemetry takes metrics and traces
     #[arg(long, value_name = "URL", help = OTLP_HELP)]
     pub(crate) otlp_endpoint: Option<Url>,
     /// Who may open the socket at unix:PATH, as for chmod
     #[arg(long, value_name = "MODE", default_value = "600")]
-    pub(crate) socket_mode: Mode,
+    pub(crate) socket_mode: SocketMode,
     /// A certificate and those that vouch for it, in PEM; read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -108,9 +108,9 @@ Examples:
 For a desktop client:
   {\"mcpServers\": {\"crib\": {\"command\": \"toolcrib\",
     \"args\": [\"stdio\", \"--journal\", \"/path/to/toolcrib.db\"]}}}")]
-pub(crate) struct Stdio {
+pub(crate) struct StdioArgs {
     #[command(flatten)]
-    pub(crate) targets: targets::Targets,
+    pub(crate) targets: targets::TargetArgs,
     /// The claims as JSON, or a file with them
     #[arg(long, value_name = "CLAIMS", conflicts_with_all = ["targets", "openapi", "mcp", "manifest", "command"])]
     pub(crate) claims: Option<String>,
@@ -119,7 +119,7 @@ pub(crate) struct Stdio {
     pub(crate) group: Option<GroupId>,
     /// Whether tools are listed, searched, or searched if the list is long
     #[arg(long, value_enum, default_value = "list")]
-    pub(crate) mode: sight::Mode,
+    pub(crate) mode: sight::ListMode,
     /// Start the MCP servers and the tools that are programs
     #[arg(long)]
     pub(crate) allow_stdio: bool,

@@ -3,14 +3,14 @@
 use clap::{Args, ValueEnum};
 use model::SecretRef;
 
-use super::Json;
-use crate::out::quoted;
+use super::JsonFlag;
+use crate::out::shell_quote;
 use crate::target;
 
 /// Where an API is described, and how it is read.
 // Values are parsed later: URLs and references may hold secrets, and clap repeats values that it cannot parse.
 #[derive(Args, Debug, Default)]
-pub(crate) struct Target {
+pub(crate) struct TargetOptions {
     /// Not with a command.
     #[arg(skip)]
     pub(crate) target: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Target {
     pub(crate) base_url: Option<String>,
     /// Which text of an operation describes its tool
     #[arg(long, value_enum, value_name = "TEXT", default_value_t)]
-    pub(crate) describe: Describe,
+    pub(crate) describe: DescribeChoice,
     /// What to send where an operation takes several media types
     #[arg(long, value_name = "TYPE")]
     pub(crate) media_type: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Target {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum Describe {
+pub(crate) enum DescribeChoice {
     #[default]
     Summary,
     Description,
@@ -66,7 +66,7 @@ Examples:
   toolcrib discover https://mcp.example.com/mcp --header authorization=env:TOKEN
   toolcrib discover -- npx -y @modelcontextprotocol/server-everything stdio
   curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'")]
-pub(crate) struct Discover {
+pub(crate) struct DiscoverArgs {
     /// A specification or http manifest (file, URL, or `-` for standard input), or the URL of an MCP server
     #[arg(value_name = "TARGET", required_unless_present = "command")]
     given: Option<String>,
@@ -74,19 +74,19 @@ pub(crate) struct Discover {
     #[arg(hide = true)]
     pub(crate) more: Vec<String>,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetOptions,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
-impl Target {
+impl TargetOptions {
     /// The options for a target without any other option.
-    pub(crate) fn of(target: &str) -> Self {
+    pub(crate) fn for_target(target: &str) -> Self {
         Self { target: Some(target.to_owned()), ..Self::default() }
     }
 
     /// The target as the user typed it.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_text(&self) -> String {
         match &self.target {
             Some(target) if self.command.is_empty() => target.clone(),
             _ => format!("-- {}", self.command.join(" ")),
@@ -94,9 +94,9 @@ impl Target {
     }
 }
 
-impl Target {
+impl TargetOptions {
     /// The options that a call of the same target needs. Values that may be secrets themselves are omitted.
-    pub(crate) fn again(&self) -> String {
+    pub(crate) fn options_for_call(&self) -> String {
         let is_reference = |text: &str| text.parse::<SecretRef>().is_ok();
         let named =
             |pair: &&String| pair.split_once('=').is_some_and(|(_, value)| is_reference(value));
@@ -106,25 +106,25 @@ impl Target {
         }
         let bearer = self.bearer.iter().filter(|text| is_reference(text));
         words.extend(bearer.map(|reference| ("--bearer", reference.clone())));
-        let base_url = self.base_url.iter().map(|url| ("--base-url", target::shown(url)));
+        let base_url = self.base_url.iter().map(|url| ("--base-url", target::display_target(url)));
         words.extend(base_url);
-        let words = words.iter().map(|(option, value)| format!(" {option} {}", quoted(value)));
+        let words = words.iter().map(|(option, value)| format!(" {option} {}", shell_quote(value)));
         let private = if self.allow_private { " --allow-private" } else { "" };
         words.collect::<String>() + private
     }
 }
 
-impl Discover {
+impl DiscoverArgs {
     /// Moves the positional argument into the target options.
-    pub(crate) fn in_place(mut self) -> Self {
+    pub(crate) fn normalize_arguments(mut self) -> Self {
         self.target.target = self.given.take();
         self
     }
 }
 
-impl Call {
+impl CallArgs {
     /// Distributes the positional arguments. With a command there is no TARGET: the first word is the tool.
-    pub(crate) fn in_place(mut self) -> Self {
+    pub(crate) fn normalize_arguments(mut self) -> Self {
         let mut words = std::mem::take(&mut self.words).into_iter();
         if self.target.command.is_empty() {
             self.target.target = words.next();
@@ -150,12 +150,12 @@ Examples:
   toolcrib call api.yaml add_pet --args @pet.json
   toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
   TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
-pub(crate) struct Call {
+pub(crate) struct CallArgs {
     /// The target as for `discover`, the tool as `discover` lists it, and arguments
     #[arg(value_name = "TARGET TOOL KEY=VALUE", required = true, num_args = 1..)]
     words: Vec<String>,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetOptions,
     #[arg(skip)]
     pub(crate) tool: String,
     #[arg(skip)]
@@ -170,5 +170,5 @@ pub(crate) struct Call {
     #[arg(long, requires = "dry_run")]
     pub(crate) show_secrets: bool,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }

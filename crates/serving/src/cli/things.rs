@@ -4,29 +4,29 @@
 use clap::{Args, Subcommand};
 use url::Url;
 
-use super::Json;
+use super::JsonFlag;
 
 const SERVER_HELP: &str = "A running server, asked with the admin key in TOOLCRIB_KEY; without it, the journal \
     itself is opened";
 
 /// Where it is done.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct At {
+pub(crate) struct ServerOption {
     /// A running server
-    #[arg(long, global = true, value_name = "URL", help = SERVER_HELP, display_order = 99, value_parser = server)]
+    #[arg(long, global = true, value_name = "URL", help = SERVER_HELP, display_order = 99, value_parser = parse_server_url)]
     pub(crate) server: Option<Url>,
 }
 
-fn server(text: &str) -> Result<Url, String> {
+fn parse_server_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     url.ok_or_else(|| format!("it begins with http:// or https://, as http://{text} does"))
 }
 
 /// The verbs of a thing, and where they are done.
 #[derive(Args, Debug)]
-pub(crate) struct Done<V: Subcommand> {
+pub(crate) struct AdminVerbArgs<V: Subcommand> {
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerOption,
     #[command(subcommand)]
     pub(crate) verb: V,
 }
@@ -34,11 +34,11 @@ pub(crate) struct Done<V: Subcommand> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SourceVerb {
     /// List sources
-    List(List),
+    List(ListArgs),
     /// Show a source
-    Show(One),
+    Show(EntityArgs),
     /// List what has happened to a source, and who wanted it; the newest comes last
-    History(One),
+    History(EntityArgs),
     /// Register a source
     #[command(after_help = "\
 Examples:
@@ -47,150 +47,150 @@ Examples:
   toolcrib source add 'Built-in tools' settings.kind=builtin
   toolcrib source add Local settings.kind=openapi settings.specification.file=/srv/api.yaml
   toolcrib source add --file source.yaml")]
-    Add(Add),
+    Add(AddArgs),
     /// Change a source; what is not named stays as it is
-    Edit(Edit),
+    Edit(EditArgs),
     /// Serve the tools of a source
-    Enable(One),
+    Enable(EntityArgs),
     /// Do not serve the tools of a source
-    Disable(One),
+    Disable(EntityArgs),
     /// Remove a source and its tools
-    Remove(Remove),
+    Remove(RemoveArgs),
     /// Ask a source what it offers, and take that in
-    Refresh(Refresh),
+    Refresh(RefreshArgs),
     /// Have a running server call a source again that it left alone after failures
-    Reset(One),
+    Reset(EntityArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolVerb {
     /// List tools
-    List(ListTools),
+    List(ListToolsArgs),
     /// Show a tool
-    Show(One),
+    Show(EntityArgs),
     /// List what has happened to a tool, and who wanted it; the newest comes last
-    History(One),
+    History(EntityArgs),
     /// Say something else of a tool than its source does; `null` takes it back
     #[command(after_help = "\
 Examples:
   toolcrib tool edit pets:get_pet description='How a pet is doing'
   toolcrib tool edit pets:get_pet name=null")]
-    Edit(Edit),
+    Edit(EditArgs),
     /// Serve a tool
-    Enable(One),
+    Enable(EntityArgs),
     /// Do not serve a tool
-    Disable(One),
+    Disable(EntityArgs),
     /// Compare what is served with what was last seen at the source
-    Diff(One),
+    Diff(EntityArgs),
     /// Serve the version that waits
-    Approve(Approve),
+    Approve(ApproveArgs),
     /// Do not serve the version that waits
-    Reject(One),
+    Reject(EntityArgs),
     /// Replace the labels of a tool
-    Label(PutLabels),
+    Label(PutLabelsArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupVerb {
     /// List groups
-    List(List),
+    List(ListArgs),
     /// Show a group
-    Show(One),
+    Show(EntityArgs),
     /// List what has happened to a group, and who wanted it; the newest comes last
-    History(One),
+    History(EntityArgs),
     /// Create a group
     #[command(after_help = "\
 Examples:
   toolcrib group add Pets selectors='[{\"source\": \"pets\"}]'
   toolcrib group add Readers selectors='[{\"method\": \"GET\"}]' excluded='[{\"tool\": \"pets:get_key\"}]'")]
-    Add(Add),
+    Add(AddArgs),
     /// Change a group; what is not named stays as it is
-    Edit(Edit),
+    Edit(EditArgs),
     /// Let policies grant a group
-    Enable(One),
+    Enable(EntityArgs),
     /// Let no policy grant a group
-    Disable(One),
+    Disable(EntityArgs),
     /// Delete a group that no policy grants
-    Remove(Remove),
+    Remove(RemoveArgs),
     /// List the tools of a group, and which of them are served
-    Tools(One),
+    Tools(EntityArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyVerb {
     /// List policies, those of the highest priority first
-    List(List),
+    List(ListArgs),
     /// Show a policy
-    Show(One),
+    Show(EntityArgs),
     /// List what has happened to a policy, and who wanted it; the newest comes last
-    History(One),
+    History(EntityArgs),
     /// Define a policy
     #[command(after_help = "\
 Examples:
   toolcrib policy add Staff groups='[\"pets\"]' \\
     matchers='[{\"claim\": \"role\", \"operator\": \"equals\", \"value\": \"staff\"}]'")]
-    Add(Add),
+    Add(AddArgs),
     /// Change a policy; what is not named stays as it is
-    Edit(Edit),
+    Edit(EditArgs),
     /// Let a policy grant
-    Enable(One),
+    Enable(EntityArgs),
     /// Let a policy grant nothing
-    Disable(One),
+    Disable(EntityArgs),
     /// Delete a policy
-    Remove(Remove),
+    Remove(RemoveArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabelVerb {
     /// List labels
-    List(List),
+    List(ListArgs),
     /// Show a label
-    Show(One),
+    Show(EntityArgs),
     /// List what has happened to a label, and who wanted it; the newest comes last
-    History(One),
+    History(EntityArgs),
     /// Create a label
-    Add(Add),
+    Add(AddArgs),
     /// Change a label; what is not named stays as it is
-    Edit(Edit),
+    Edit(EditArgs),
     /// Delete a label and take it off all tools
-    Remove(Remove),
+    Remove(RemoveArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyVerb {
     /// List API keys
-    List(List),
+    List(ListArgs),
     /// Show an API key
-    Show(One),
+    Show(EntityArgs),
     /// List what has happened to an API key, and who wanted it; the newest comes last
-    History(One),
+    History(EntityArgs),
     /// Make an API key; it is shown once
     #[command(after_help = "\
 Examples:
   toolcrib key add Ada claims.role=staff
   toolcrib key add Operator admin=true expires_at=2027-01-01T00:00:00Z")]
-    Add(Add),
+    Add(AddArgs),
     /// Change what is said of an API key
-    Edit(Edit),
+    Edit(EditArgs),
     /// Revoke an API key for good
-    Revoke(Remove),
+    Revoke(RemoveArgs),
     /// Delete an API key
-    Remove(Remove),
+    Remove(RemoveArgs),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     /// Only what has this text in its id, name or description
     #[arg(value_name = "TEXT")]
     pub(crate) text: Option<String>,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ListTools {
+pub(crate) struct ListToolsArgs {
     #[command(flatten)]
-    pub(crate) list: List,
+    pub(crate) list: ListArgs,
     /// Only those of this source
     #[arg(long, value_name = "ID")]
     pub(crate) source: Option<String>,
@@ -200,48 +200,48 @@ pub(crate) struct ListTools {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct One {
+pub(crate) struct EntityArgs {
     /// Its id, as `list` shows it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Remove {
+pub(crate) struct RemoveArgs {
     #[command(flatten)]
-    pub(crate) one: One,
+    pub(crate) one: EntityArgs,
     /// Do not ask; where there is nobody to ask, nothing is asked
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Add {
+pub(crate) struct AddArgs {
     /// Its name; its id is made from it unless there is an `id=…`, and is this word beside a `name=…`
     #[arg(value_name = "NAME", required_unless_present = "file")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
-    pub(crate) said: Said,
+    pub(crate) said: FieldArgs,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Edit {
+pub(crate) struct EditArgs {
     /// Its id, as `list` shows it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) said: Said,
+    pub(crate) said: FieldArgs,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 /// What is said of a thing.
 #[derive(Args, Debug)]
-pub(crate) struct Said {
+pub(crate) struct FieldArgs {
     /// What is said of it, as the API calls it: VALUE is JSON or else a text, and `a.b=…` is `b` of `a`
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) pairs: Vec<String>,
@@ -251,27 +251,27 @@ pub(crate) struct Said {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Refresh {
+pub(crate) struct RefreshArgs {
     #[command(flatten)]
-    pub(crate) one: One,
+    pub(crate) one: EntityArgs,
     /// Even if nothing has changed or much would go
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Approve {
+pub(crate) struct ApproveArgs {
     #[command(flatten)]
-    pub(crate) one: One,
+    pub(crate) one: EntityArgs,
     /// Even if something was found in its texts
     #[arg(long)]
     pub(crate) despite_findings: bool,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct PutLabels {
+pub(crate) struct PutLabelsArgs {
     #[command(flatten)]
-    pub(crate) one: One,
+    pub(crate) one: EntityArgs,
     /// The ids of its labels; none takes them all off
     #[arg(value_name = "LABEL")]
     pub(crate) labels: Vec<String>,

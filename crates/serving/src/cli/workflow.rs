@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Json;
+use super::JsonFlag;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowVerb {
@@ -14,7 +14,7 @@ Examples:
   toolcrib workflow show order.yaml
   toolcrib workflow show order.yaml --mermaid > order.mmd
   toolcrib workflow show order.yaml --json | jq -r '.tools[]'")]
-    Show(ShowWorkflow),
+    Show(ShowWorkflowArgs),
     /// Say all that is wrong with documents
     #[command(after_help = "\
 Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is
@@ -22,11 +22,11 @@ well and 3 if there are problems.
 
 Examples:
   toolcrib workflow check *.yaml")]
-    Check(CheckWorkflows),
+    Check(CheckWorkflowsArgs),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct ShowWorkflow {
+pub(crate) struct ShowWorkflowArgs {
     /// The document in YAML or JSON, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
@@ -34,11 +34,11 @@ pub(crate) struct ShowWorkflow {
     #[arg(long, conflicts_with = "json")]
     pub(crate) mermaid: bool,
     #[command(flatten)]
-    pub(crate) json: Json,
+    pub(crate) json: JsonFlag,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct CheckWorkflows {
+pub(crate) struct CheckWorkflowsArgs {
     /// Documents in YAML or JSON; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,

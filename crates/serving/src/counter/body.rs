@@ -3,19 +3,19 @@
 use discovery::text;
 use serde_json::{Map, Value};
 
-use crate::cli::things::{Add, Said};
-use crate::failure::Failure;
+use crate::cli::things::{AddArgs, FieldArgs};
+use crate::failure::CliError;
 use crate::target;
 
 /// Size limit of a body file; the API accepts less.
-const LIMIT: u64 = 4 << 20;
+const MAX_BODY_FILE_BYTES: u64 = 4 << 20;
 
 /// The body for a new entity.
-pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
-    let mut body = self::said(&add.said).await?;
+pub(super) async fn new_entity_body(add: &AddArgs) -> Result<Value, CliError> {
+    let mut body = self::body_from_fields(&add.said).await?;
     match add.name.as_deref() {
         // `NAME` is a KEY=VALUE pair: the file contains the name.
-        Some(pair) if pair.contains('=') => put_pair(&mut body, pair)?,
+        Some(pair) if pair.contains('=') => set_pair(&mut body, pair)?,
         Some(word) => {
             let is_said = |key: &str| {
                 add.said.pairs.iter().any(|pair| pair.split_once('=').is_some_and(|it| it.0 == key))
@@ -24,9 +24,9 @@ pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
             let key = match (is_said("name"), is_said("id")) {
                 (false, _) => "name",
                 (true, false) => "id",
-                (true, true) => return Err(Failure::PairExpected { given: word.to_owned() }),
+                (true, true) => return Err(CliError::PairExpected { given: word.to_owned() }),
             };
-            put(&mut body, key, Value::String(word.to_owned()));
+            set_field(&mut body, key, Value::String(word.to_owned()));
         }
         None => {}
     }
@@ -34,41 +34,42 @@ pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
 }
 
 /// The fields of the file, overridden by the pairs.
-pub(super) async fn said(said: &Said) -> Result<Value, Failure> {
+pub(super) async fn body_from_fields(said: &FieldArgs) -> Result<Value, CliError> {
     let mut body = match &said.file {
-        Some(file) => read(file).await?,
+        Some(file) => read_body_file(file).await?,
         None => Value::Object(Map::new()),
     };
     for pair in &said.pairs {
-        put_pair(&mut body, pair)?;
+        set_pair(&mut body, pair)?;
     }
     Ok(body)
 }
 
-fn put_pair(body: &mut Value, pair: &str) -> Result<(), Failure> {
+fn set_pair(body: &mut Value, pair: &str) -> Result<(), CliError> {
     let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-        return Err(Failure::PairExpected { given: pair.to_owned() });
+        return Err(CliError::PairExpected { given: pair.to_owned() });
     };
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    put(body, key, value);
+    set_field(body, key, value);
     Ok(())
 }
 
-async fn read(file: &str) -> Result<Value, Failure> {
+async fn read_body_file(file: &str) -> Result<Value, CliError> {
     let bytes = match file {
-        "-" => target::from_stdin(LIMIT).await?,
-        path => target::from_file(path.as_ref(), LIMIT)?,
+        "-" => target::read_stdin(MAX_BODY_FILE_BYTES).await?,
+        path => target::read_limited_file(path.as_ref(), MAX_BODY_FILE_BYTES)?,
     };
-    let read = text::read(&bytes);
-    let read = read.map_err(|source| Failure::BodyFile { file: target::shown(file), source })?;
+    let read = text::read_document(&bytes);
+    let read =
+        read.map_err(|source| CliError::BodyFile { file: target::display_target(file), source })?;
     match read.is_object() {
         true => Ok(read),
-        false => Err(Failure::BodyNoMapping { file: target::shown(file) }),
+        false => Err(CliError::BodyNotAnObject { file: target::display_target(file) }),
     }
 }
 
 /// Sets a field by its dotted path.
-fn put(body: &mut Value, key: &str, value: Value) {
+fn set_field(body: &mut Value, key: &str, value: Value) {
     let mut place = body;
     for name in key.split('.') {
         if !place.is_object() {
@@ -80,23 +81,23 @@ fn put(body: &mut Value, key: &str, value: Value) {
 }
 
 /// The current entity, reduced to its editable fields, merged with the given fields.
-pub(super) fn onto(there: Value, known: &[String], said: Value) -> Value {
+pub(super) fn merge_into_current(there: Value, known: &[String], said: Value) -> Value {
     let mut body = match there {
         Value::Object(there) => there,
         _ => Map::new(),
     };
     body.retain(|name, _| known.iter().any(|known| known == name));
     let mut body = Value::Object(body);
-    merge(&mut body, said);
+    merge_values(&mut body, said);
     body
 }
 
 /// Merges objects; replaces any other value.
-fn merge(into: &mut Value, said: Value) {
+fn merge_values(into: &mut Value, said: Value) {
     match (into, said) {
         (Value::Object(into), Value::Object(said)) => {
             for (name, said) in said {
-                merge(into.entry(name).or_insert(Value::Null), said);
+                merge_values(into.entry(name).or_insert(Value::Null), said);
             }
         }
         (into, said) => *into = said,
@@ -108,11 +109,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::Json;
+    use crate::cli::JsonFlag;
 
-    async fn of(pairs: &[&str]) -> Result<Value, Failure> {
+    async fn of(pairs: &[&str]) -> Result<Value, CliError> {
         let pairs = pairs.iter().map(|pair| (*pair).to_owned()).collect();
-        said(&Said { pairs, file: None }).await
+        body_from_fields(&FieldArgs { pairs, file: None }).await
     }
 
     #[tokio::test]
@@ -128,30 +129,35 @@ mod tests {
             "name": "Ada", "admin": true, "claims": {"role": "staff", "level": 3}, "groups": ["a"],
         });
         assert_eq!(body.await.unwrap(), wanted);
-        assert!(matches!(of(&["name"]).await, Err(Failure::PairExpected { .. })));
-        assert!(matches!(of(&["=a"]).await, Err(Failure::PairExpected { .. })));
+        assert!(matches!(of(&["name"]).await, Err(CliError::PairExpected { .. })));
+        assert!(matches!(of(&["=a"]).await, Err(CliError::PairExpected { .. })));
     }
 
     #[tokio::test]
     async fn the_first_word_is_the_name_or_the_id_if_a_name_is_given() {
         let of = async |name: &str, pairs: &[&str]| {
             let pairs = pairs.iter().map(|pair| (*pair).to_owned()).collect();
-            let said = Said { pairs, file: None };
-            new(&Add { name: Some(name.to_owned()), said, json: Json { json: false } }).await
+            let said = FieldArgs { pairs, file: None };
+            new_entity_body(&AddArgs {
+                name: Some(name.to_owned()),
+                said,
+                json: JsonFlag { json: false },
+            })
+            .await
         };
         assert_eq!(of("Pets", &["a=1"]).await.unwrap(), json!({"name": "Pets", "a": 1}));
         assert_eq!(of("Pets", &["id=p"]).await.unwrap(), json!({"name": "Pets", "id": "p"}));
         assert_eq!(of("p", &["name=Pets"]).await.unwrap(), json!({"name": "Pets", "id": "p"}));
         assert_eq!(of("name=Pets", &["id=p"]).await.unwrap(), json!({"name": "Pets", "id": "p"}));
         let twice = of("Pets", &["id=p", "name=Pets"]).await;
-        assert!(matches!(twice, Err(Failure::PairExpected { .. })));
+        assert!(matches!(twice, Err(CliError::PairExpected { .. })));
     }
 
     #[test]
     fn read_only_fields_are_omitted_and_other_fields_stay() {
         let there = json!({"id": "a", "name": "A", "claims": {"role": "staff", "team": "x"}, "is_revoked": false});
         let known = ["name".to_owned(), "claims".to_owned()];
-        let body = onto(there, &known, json!({"claims": {"role": "boss"}}));
+        let body = merge_into_current(there, &known, json!({"claims": {"role": "boss"}}));
         assert_eq!(body, json!({"name": "A", "claims": {"role": "boss", "team": "x"}}));
     }
 }

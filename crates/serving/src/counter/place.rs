@@ -13,113 +13,128 @@ use model::{Agent, Claims};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 use toolcrib::{
-    Catalog, Identity, Journal, JournalError, JournalPlace, RecordOptions, Recorder, Secrets,
-    SystemClock, Toolcrib,
+    CallLogOptions, CallRecorder, CallerIdentity, Catalog, Journal, JournalError, JournalLocation,
+    SecretStore, SystemClock, Toolcrib,
 };
 use tower::ServiceExt as _;
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 use upstream::http::header::AUTHORIZATION;
-use upstream::http::{HttpClient, Limits};
+use upstream::http::{ExchangeLimits, HttpClient};
 use url::Url;
 
-use crate::app::{App, Options};
-use crate::caller::Operator;
-use crate::cli::things::At;
-use crate::config::{self, Config};
-use crate::doors::Doors;
-use crate::failure::Failure;
-use crate::journal::{open_or_make, open_to_change, open_to_read};
+use crate::app::{AppState, ServerOptions};
+use crate::caller::LocalOperator;
+use crate::cli::things::ServerOption;
+use crate::config::{self, ProgramConfig};
+use crate::doors::EndpointRouter;
+use crate::failure::CliError;
+use crate::journal::{open_or_create, open_to_change, open_to_read};
 use crate::{progress, router};
 
 /// Size limit of a response, in bytes.
-const LIMIT: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 /// Time-out of a request; a refresh may take a minute.
-const DEADLINE: Duration = Duration::from_secs(120);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub(crate) enum Place {
+pub(crate) enum AdminBackend {
     Server { client: HttpClient, url: Url, key: Option<SecretString> },
-    Here { doors: Doors, app: App, catalog: Arc<Catalog> },
+    InProcess { doors: EndpointRouter, app: AppState, catalog: Arc<Catalog> },
 }
 
 /// Required access to the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum JournalAccess {
     Read,
     Change,
     /// Change, and create the journal if it is missing.
-    Make,
+    CreateIfMissing,
 }
 
 /// A successful response of the admin API.
-pub(crate) struct Answered {
+pub(crate) struct AdminResponse {
     pub(crate) body: Value,
     /// The entity tag of the current version.
     pub(crate) tag: Option<HeaderValue>,
 }
 
-impl Place {
-    pub(crate) async fn open(config: &Config, at: &At, reach: Reach) -> Result<Self, Failure> {
+impl AdminBackend {
+    pub(crate) async fn connect(
+        config: &ProgramConfig,
+        at: &ServerOption,
+        reach: JournalAccess,
+    ) -> Result<Self, CliError> {
         if let Some(url) = &at.server {
-            return Self::server(url);
+            return Self::remote(url);
         }
         let journal = match reach {
-            Reach::Read => open_to_read(&config.journal).await?,
-            Reach::Change => open_to_change(&config.journal).await.map_err(in_use)?,
-            Reach::Make => open_or_make(&config.journal).await.map_err(in_use)?,
+            JournalAccess::Read => open_to_read(&config.journal).await?,
+            JournalAccess::Change => {
+                open_to_change(&config.journal).await.map_err(suggest_server)?
+            }
+            JournalAccess::CreateIfMissing => {
+                open_or_create(&config.journal).await.map_err(suggest_server)?
+            }
         };
-        Self::here(config, journal, None).await
+        Self::open_in_process(config, journal, None).await
     }
 
     /// Connects for the call log, which is read without its journal.
-    pub(crate) async fn open_record(config: &Config, at: &At) -> Result<Self, Failure> {
+    pub(crate) async fn connect_to_call_log(
+        config: &ProgramConfig,
+        at: &ServerOption,
+    ) -> Result<Self, CliError> {
         if let Some(url) = &at.server {
-            return Self::server(url);
+            return Self::remote(url);
         }
-        if matches!(config.journal, JournalPlace::Memory) {
-            return Err(Failure::InMemory);
+        if matches!(config.journal, JournalLocation::Memory) {
+            return Err(CliError::InMemory);
         }
-        let records = config.journal.open_record_to_read().await?;
-        let recorder = Recorder::start(records, RecordOptions::default());
-        let journal = JournalPlace::Memory.open(SystemClock).await?;
-        Self::here(config, journal, Some(recorder)).await
+        let records = config.journal.open_call_log_read_only().await?;
+        let recorder = CallRecorder::start(records, CallLogOptions::default());
+        let journal = JournalLocation::Memory.open(SystemClock).await?;
+        Self::open_in_process(config, journal, Some(recorder)).await
     }
 
-    pub(crate) fn server(url: &Url) -> Result<Self, Failure> {
+    pub(crate) fn remote(url: &Url) -> Result<Self, CliError> {
         // The operator named this address, and most servers are in a private network.
-        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        Ok(Self::Server { client, url: url.clone(), key: config::key_of_agent()? })
+        let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+        Ok(Self::Server { client, url: url.clone(), key: config::agent_key()? })
     }
 
-    async fn here(
-        config: &Config,
+    async fn open_in_process(
+        config: &ProgramConfig,
         journal: Arc<dyn Journal>,
-        recorder: Option<Arc<Recorder>>,
-    ) -> Result<Self, Failure> {
+        recorder: Option<Arc<CallRecorder>>,
+    ) -> Result<Self, CliError> {
         let key = config.sealing_key(None)?;
         let secrets =
-            Secrets::new(Arc::clone(&journal), key, SystemClock, config::variable_of_user);
+            SecretStore::new(Arc::clone(&journal), key, SystemClock, config::secret_variable);
         let catalog = Arc::new(Catalog::open(journal).await?);
-        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        let behaviour = toolcrib::Options {
+        let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
+        let behaviour = toolcrib::ToolcribOptions {
             secrets: Some(Arc::new(secrets)),
             recorder,
             // A user who can write the journal can start programs as well.
-            programs: Config::programs(&config.journal, (true, Vec::new()), [None, None]),
-            ..toolcrib::Options::default()
+            programs: ProgramConfig::program_host(
+                &config.journal,
+                (true, Vec::new()),
+                [None, None],
+            ),
+            ..toolcrib::ToolcribOptions::default()
         };
         let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
-        let options = Options { allow_stdio: true, ..Options::default() };
-        let (doors, app) = router::doors(crib, options);
-        Ok(Self::Here { doors, app, catalog })
+        let options = ServerOptions { allow_stdio: true, ..ServerOptions::default() };
+        let (doors, app) = router::build_endpoints(crib, options);
+        Ok(Self::InProcess { doors, app, catalog })
     }
 
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(self, Self::Here { .. })
+    pub(crate) fn is_in_process(&self) -> bool {
+        matches!(self, Self::InProcess { .. })
     }
 
     /// Stops background work and closes the catalog, so that no write is left incomplete.
     pub(crate) async fn close(self) {
-        if let Self::Here { doors, app, catalog } = self {
+        if let Self::InProcess { doors, app, catalog } = self {
             app.stop().await;
             drop((doors, app));
             if let Some(catalog) = Arc::into_inner(catalog) {
@@ -128,23 +143,23 @@ impl Place {
         }
     }
 
-    pub(crate) async fn ask(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
-    ) -> Result<Answered, Failure> {
-        self.ask_if(method, path, body, None).await
+    ) -> Result<AdminResponse, CliError> {
+        self.send_if_match(method, path, body, None).await
     }
 
     /// Like `send`, if the entity still has this tag (`If-Match`).
-    pub(crate) async fn ask_if(
+    pub(crate) async fn send_if_match(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
         tag: Option<HeaderValue>,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<AdminResponse, CliError> {
         let mut headers = HeaderMap::new();
         if let Some(tag) = tag {
             headers.insert(IF_MATCH, tag);
@@ -156,56 +171,60 @@ impl Place {
         let asked = async {
             match self {
                 Self::Server { client, url, key } => {
-                    let request = request(url, key.as_ref(), method, path, headers, body)?;
-                    over_the_wire(client, request).await
+                    let request = build_request(url, key.as_ref(), method, path, headers, body)?;
+                    send_over_http(client, request).await
                 }
-                Self::Here { doors, .. } => {
-                    in_process(doors, method, path, headers, body.unwrap_or_default()).await
+                Self::InProcess { doors, .. } => {
+                    send_in_process(doors, method, path, headers, body.unwrap_or_default()).await
                 }
             }
         };
-        let (status, headers, body) = progress::during("waiting for the answer", asked).await?;
+        let (status, headers, body) = progress::show_while("waiting for the answer", asked).await?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         if 400 <= status || (body.is_null() && status != 204) {
-            return Err(refused(status, &body));
+            return Err(rejection(status, &body));
         }
-        Ok(Answered { body, tag: headers.get(ETAG).cloned() })
+        Ok(AdminResponse { body, tag: headers.get(ETAG).cloned() })
     }
 
     /// Streams a response of any size to `write`.
-    pub(crate) async fn copy(
+    pub(crate) async fn download(
         &self,
         path: &str,
         mut write: impl FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         match self {
             Self::Server { client, url, key } => {
                 let request =
-                    request(url, key.as_ref(), Method::GET, path, HeaderMap::new(), None)?;
-                let limits = Limits { deadline: DEADLINE, max_bytes: u64::MAX };
-                let mut answer = client.open(request, limits).await.map_err(Failure::Server)?;
+                    build_request(url, key.as_ref(), Method::GET, path, HeaderMap::new(), None)?;
+                let limits = ExchangeLimits { deadline: REQUEST_TIMEOUT, max_bytes: u64::MAX };
+                let mut answer =
+                    client.open_stream(request, limits).await.map_err(CliError::Server)?;
                 if 400 <= answer.status {
-                    let problem = answer.rest(LIMIT as u64).await.map_err(Failure::Server)?;
+                    let problem = answer
+                        .read_rest(MAX_RESPONSE_BYTES as u64)
+                        .await
+                        .map_err(CliError::Server)?;
                     let problem = serde_json::from_slice(&problem).unwrap_or_default();
-                    return Err(refused(answer.status, &problem));
+                    return Err(rejection(answer.status, &problem));
                 }
-                while let Some(piece) = answer.chunk().await.map_err(Failure::Server)? {
-                    write(piece.as_ref()).map_err(Failure::Output)?;
+                while let Some(piece) = answer.next_chunk().await.map_err(CliError::Server)? {
+                    write(piece.as_ref()).map_err(CliError::Output)?;
                 }
             }
-            Self::Here { doors, .. } => {
+            Self::InProcess { doors, .. } => {
                 let response =
-                    answered(doors, Method::GET, path, HeaderMap::new(), Vec::new()).await?;
+                    call_router(doors, Method::GET, path, HeaderMap::new(), Vec::new()).await?;
                 let status = response.status().as_u16();
                 let mut body = response.into_body();
                 if 400 <= status {
-                    let problem = to_bytes(body, LIMIT).await.unwrap_or_default();
+                    let problem = to_bytes(body, MAX_RESPONSE_BYTES).await.unwrap_or_default();
                     let problem = serde_json::from_slice(&problem).unwrap_or_default();
-                    return Err(refused(status, &problem));
+                    return Err(rejection(status, &problem));
                 }
                 while let Some(frame) = body.frame().await {
-                    if let Ok(piece) = frame.map_err(broken_off)?.into_data() {
-                        write(&piece).map_err(Failure::Output)?;
+                    if let Ok(piece) = frame.map_err(interrupted_response)?.into_data() {
+                        write(&piece).map_err(CliError::Output)?;
                     }
                 }
             }
@@ -214,8 +233,8 @@ impl Place {
     }
 
     /// The editable fields of an entity, from the OpenAPI document.
-    pub(crate) async fn members_of(&self, path: &str) -> Result<Vec<String>, Failure> {
-        let document = self.ask(Method::GET, "/api/openapi.json", None).await?.body;
+    pub(crate) async fn editable_fields(&self, path: &str) -> Result<Vec<String>, CliError> {
+        let document = self.send(Method::GET, "/api/openapi.json", None).await?.body;
         let body = &document["paths"][format!("{path}/{{id}}")]["put"]["requestBody"];
         let schema = &body["content"]["application/json"]["schema"];
         let named = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
@@ -225,83 +244,83 @@ impl Place {
     }
 }
 
-type Raw = (u16, HeaderMap, Vec<u8>);
+type RawResponse = (u16, HeaderMap, Vec<u8>);
 
-async fn over_the_wire(
+async fn send_over_http(
     client: &HttpClient,
-    request: upstream::http::Request,
-) -> Result<Raw, Failure> {
-    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
-    let answer = client.send(request, limits).await.map_err(Failure::Server)?;
+    request: upstream::http::UpstreamRequest,
+) -> Result<RawResponse, CliError> {
+    let limits = ExchangeLimits { deadline: REQUEST_TIMEOUT, ..ExchangeLimits::default() };
+    let answer = client.send(request, limits).await.map_err(CliError::Server)?;
     Ok((answer.status, answer.headers, answer.body))
 }
 
-fn request(
+fn build_request(
     url: &Url,
     key: Option<&SecretString>,
     method: Method,
     path: &str,
     mut headers: HeaderMap,
     body: Option<Vec<u8>>,
-) -> Result<upstream::http::Request, Failure> {
-    let url = url.join(path).map_err(|_| Failure::ServerUrl)?;
+) -> Result<upstream::http::UpstreamRequest, CliError> {
+    let url = url.join(path).map_err(|_| CliError::ServerUrl)?;
     if let Some(key) = key {
         let bearer = format!("Bearer {}", key.expose_secret());
-        let mut bearer: HeaderValue = bearer.parse().map_err(|_| Failure::KeyNotText)?;
+        let mut bearer: HeaderValue = bearer.parse().map_err(|_| CliError::KeyNotText)?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
-    Ok(upstream::http::Request { method, url, headers, body })
+    Ok(upstream::http::UpstreamRequest { method, url, headers, body })
 }
 
-async fn in_process(
-    doors: &Doors,
+async fn send_in_process(
+    doors: &EndpointRouter,
     method: Method,
     path: &str,
     headers: HeaderMap,
     body: Vec<u8>,
-) -> Result<Raw, Failure> {
-    let (parts, body) = answered(doors, method, path, headers, body).await?.into_parts();
-    let body = to_bytes(body, LIMIT).await.map_err(broken_off)?;
+) -> Result<RawResponse, CliError> {
+    let (parts, body) = call_router(doors, method, path, headers, body).await?.into_parts();
+    let body = to_bytes(body, MAX_RESPONSE_BYTES).await.map_err(interrupted_response)?;
     Ok((parts.status.as_u16(), parts.headers, body.to_vec()))
 }
 
-async fn answered(
-    doors: &Doors,
+async fn call_router(
+    doors: &EndpointRouter,
     method: Method,
     path: &str,
     headers: HeaderMap,
     body: Vec<u8>,
-) -> Result<Response, Failure> {
+) -> Result<Response, CliError> {
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
-    *request.uri_mut() = path.parse().map_err(|_| Failure::ServerUrl)?;
+    *request.uri_mut() = path.parse().map_err(|_| CliError::ServerUrl)?;
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
-    request.extensions_mut().insert(Operator(operator()));
+    request.extensions_mut().insert(LocalOperator(local_operator()));
     let Ok(response) = doors.clone().oneshot(request).await;
     Ok(response)
 }
 
-fn broken_off(error: axum::Error) -> Failure {
-    Failure::BrokenOff(error)
+fn interrupted_response(error: axum::Error) -> CliError {
+    CliError::Interrupted(error)
 }
 
 /// The identity of a local user who can open the journal: an admin.
-fn operator() -> Identity {
+fn local_operator() -> CallerIdentity {
     let agent = Agent::new("cli", Arc::new(Claims::from(Map::new())));
-    Identity { agent, ..Identity::anonymous() }
+    CallerIdentity { agent, ..CallerIdentity::anonymous() }
 }
 
 /// Replaces the error of a journal in use by one that suggests `--server`.
-pub(crate) fn in_use(failure: Failure) -> Failure {
+pub(crate) fn suggest_server(failure: CliError) -> CliError {
     match failure {
-        Failure::Journal(JournalError::InUse { place }) => Failure::ServerRuns { place },
+        CliError::Journal(JournalError::InUse { place }) => CliError::JournalInUse { place },
         other => other,
     }
 }
 
-fn refused(status: u16, problem: &Value) -> Failure {
+fn rejection(status: u16, problem: &Value) -> CliError {
     let text = |name: &str| problem[name].as_str().map(str::to_owned);
     let errors = problem["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |error: &Value| {
@@ -325,5 +344,5 @@ fn refused(status: u16, problem: &Value) -> Failure {
         let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
         (text("field"), text("message"))
     };
-    Failure::Refused { status, sentence, errors: errors.iter().map(both).collect() }
+    CliError::Rejected { status, sentence, errors: errors.iter().map(both).collect() }
 }

@@ -3,16 +3,16 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Thing;
-use crate::cli::Json;
-use crate::failure::Failure;
+use super::AdminEntity;
+use crate::cli::JsonFlag;
+use crate::failure::CliError;
 use crate::out;
-use crate::table::section;
+use crate::table::table_section;
 
 /// The columns of an entity: a title, and the path of the field.
-fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
+fn entity_columns(thing: AdminEntity) -> &'static [(&'static str, &'static str)] {
     match thing {
-        Thing::Source => &[
+        AdminEntity::Source => &[
             ("ID", "id"),
             ("KIND", "kind"),
             ("HEALTH", "health"),
@@ -22,31 +22,31 @@ fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
             ("OTHERS", "tools.others"),
             ("NAME", "name"),
         ],
-        Thing::Tool => &[
+        AdminEntity::Tool => &[
             ("ID", "id"),
             ("STATUS", "status"),
             ("ENABLED", "is_enabled"),
             ("REVIEW", "review"),
             ("DESCRIPTION", "description"),
         ],
-        Thing::Group => &[
+        AdminEntity::Group => &[
             ("ID", "id"),
             ("ACTIVE", "is_active"),
             ("TOOLS", "tool_count"),
             ("SERVED", "served_count"),
             ("NAME", "name"),
         ],
-        Thing::Policy => &[
+        AdminEntity::Policy => &[
             ("ID", "id"),
             ("ACTIVE", "is_active"),
             ("PRIORITY", "priority"),
             ("GROUPS", "groups"),
             ("NAME", "name"),
         ],
-        Thing::Label => {
+        AdminEntity::Label => {
             &[("ID", "id"), ("COLOUR", "colour"), ("NAME", "name"), ("DESCRIPTION", "description")]
         }
-        Thing::Key => &[
+        AdminEntity::Key => &[
             ("ID", "id"),
             ("ADMIN", "admin"),
             ("REVOKED", "is_revoked"),
@@ -58,29 +58,33 @@ fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Maximum length of a cell, in characters.
-const CELL: usize = 60;
+const MAX_CELL_CHARS: usize = 60;
 
-pub(super) fn list(thing: Thing, rows: &[Value], format: &Json) -> Result<(), Failure> {
+pub(super) fn print_list(
+    thing: AdminEntity,
+    rows: &[Value],
+    format: &JsonFlag,
+) -> Result<(), CliError> {
     if format.json {
         return out::print_json(&rows);
     }
     let many = match thing {
-        Thing::Policy => "policies".to_owned(),
-        thing => format!("{}s", thing.word()),
+        AdminEntity::Policy => "policies".to_owned(),
+        thing => format!("{}s", thing.noun()),
     };
-    print_table(&out::counted(rows.len(), thing.word(), &many), columns(thing), rows)
+    print_table(&out::count_noun(rows.len(), thing.noun(), &many), entity_columns(thing), rows)
 }
 
-pub(super) fn members(rows: &[Value], format: &Json) -> Result<(), Failure> {
+pub(super) fn print_group_tools(rows: &[Value], format: &JsonFlag) -> Result<(), CliError> {
     if format.json {
         return out::print_json(&rows);
     }
     let columns = [("ID", "tool_id"), ("SERVED", "is_served"), ("EXPLICIT", "is_explicit")];
-    print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
+    print_table(&out::count_noun(rows.len(), "tool", "tools"), &columns, rows)
 }
 
 /// Prints search results, best first.
-pub(crate) fn found(rows: &[Value], format: &Json) -> Result<(), Failure> {
+pub(crate) fn print_search_results(rows: &[Value], format: &JsonFlag) -> Result<(), CliError> {
     if format.json {
         return out::print_json(&rows);
     }
@@ -91,11 +95,11 @@ pub(crate) fn found(rows: &[Value], format: &Json) -> Result<(), Failure> {
         ("SERVED", "is_served"),
         ("DESCRIPTION", "description"),
     ];
-    print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
+    print_table(&out::count_noun(rows.len(), "tool", "tools"), &columns, rows)
 }
 
 /// Prints the history of an entity, newest event last.
-pub(super) fn history(rows: &[Value], format: &Json) -> Result<(), Failure> {
+pub(super) fn print_history(rows: &[Value], format: &JsonFlag) -> Result<(), CliError> {
     if format.json {
         return out::print_json(&rows);
     }
@@ -114,18 +118,18 @@ pub(super) fn history(rows: &[Value], format: &Json) -> Result<(), Failure> {
         row
     };
     let rows: Vec<Value> = rows.iter().map(cut).collect();
-    print_table(&out::counted(rows.len(), "event", "events"), &columns, &rows)
+    print_table(&out::count_noun(rows.len(), "event", "events"), &columns, &rows)
 }
 
-fn print_table(title: &str, columns: &[(&str, &str)], rows: &[Value]) -> Result<(), Failure> {
+fn print_table(title: &str, columns: &[(&str, &str)], rows: &[Value]) -> Result<(), CliError> {
     let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
-    let row = |row: &Value| columns.iter().map(|(_, member)| cell(row, member)).collect();
-    let text = section(title, &titles, rows.iter().map(row).collect());
-    out::print(text.trim_start_matches('\n'))
+    let row = |row: &Value| columns.iter().map(|(_, member)| cell_text(row, member)).collect();
+    let text = table_section(title, &titles, rows.iter().map(row).collect());
+    out::print_text(text.trim_start_matches('\n'))
 }
 
 /// The value at a field path as the text of a cell.
-fn cell(row: &Value, path: &str) -> String {
+fn cell_text(row: &Value, path: &str) -> String {
     let value = path.split('.').fold(row, |value, name| &value[name]);
     let text = match value {
         Value::Null => String::new(),
@@ -140,14 +144,14 @@ fn cell(row: &Value, path: &str) -> String {
         }
         other => other.to_string(),
     };
-    match text.chars().nth(CELL) {
-        Some(_) => text.chars().take(CELL).chain(['…']).collect(),
+    match text.chars().nth(MAX_CELL_CHARS) {
+        Some(_) => text.chars().take(MAX_CELL_CHARS).chain(['…']).collect(),
         None => text,
     }
 }
 
 /// Prints one entity, with one line for each field.
-pub(crate) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
+pub(crate) fn print_entity(thing: &Value, format: &JsonFlag) -> Result<(), CliError> {
     let (false, Value::Object(members)) = (format.json, thing) else {
         return out::print_json(thing);
     };
@@ -155,34 +159,38 @@ pub(crate) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
     let mut text = String::new();
     for (name, value) in members {
         let written = match value {
-            Value::String(one) if !one.contains('\n') => out::plain(one).into_owned(),
+            Value::String(one) if !one.contains('\n') => out::escape_for_terminal(one).into_owned(),
             Value::Null => "–".to_owned(),
             Value::Object(_) | Value::Array(_) => {
                 let indent = format!("\n{:width$}  ", "");
                 let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
-                let lines: Vec<_> = pretty.lines().map(out::plain).collect();
+                let lines: Vec<_> = pretty.lines().map(out::escape_for_terminal).collect();
                 lines.join(&indent)
             }
-            other => out::plain(&other.to_string()).into_owned(),
+            other => out::escape_for_terminal(&other.to_string()).into_owned(),
         };
         text += &format!("{name:width$}  {written}\n");
     }
-    out::print(&text)
+    out::print_text(&text)
 }
 
-pub(super) fn added(thing: Thing, made: &Value, format: &Json) -> Result<(), Failure> {
+pub(super) fn print_added(
+    thing: AdminEntity,
+    made: &Value,
+    format: &JsonFlag,
+) -> Result<(), CliError> {
     if format.json {
         return out::print_json(made);
     }
     let id = made["id"].as_str().unwrap_or_default();
-    let mut text = format!("added {} `{}`\n", thing.word(), out::plain(id));
+    let mut text = format!("added {} `{}`\n", thing.noun(), out::escape_for_terminal(id));
     if let Some(key) = made["key"].as_str() {
         text += &format!("\nThe key, shown only now:\n  {key}\n");
     }
-    out::print(&text)
+    out::print_text(&text)
 }
 
-pub(super) fn refreshed(result: &Value, format: &Json) -> Result<(), Failure> {
+pub(super) fn print_refresh_result(result: &Value, format: &JsonFlag) -> Result<(), CliError> {
     if format.json {
         return out::print_json(result);
     }
@@ -193,14 +201,14 @@ pub(super) fn refreshed(result: &Value, format: &Json) -> Result<(), Failure> {
         .filter(|name| count(name) != 0)
         .map(|name| format!("{} {name}", count(name)))
         .collect();
-    let tools = out::counted(count("discovered") as usize, "tool", "tools");
+    let tools = out::count_noun(count("discovered") as usize, "tool", "tools");
     let mut text = match parts.is_empty() {
         true => format!("{tools}\n"),
         false => format!("{tools}: {}\n", parts.join(", ")),
     };
     for warning in result["warnings"].as_array().into_iter().flatten() {
         let message = warning["message"].as_str().or(warning.as_str()).unwrap_or_default();
-        text += &format!("warning: {}\n", out::plain(message));
+        text += &format!("warning: {}\n", out::escape_for_terminal(message));
     }
-    out::print(&text)
+    out::print_text(&text)
 }

@@ -16,7 +16,7 @@ use toolcrib::tool::Tool;
 )]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "DeclaredKind")]
-pub(crate) enum Kind {
+pub(crate) enum DeclaredKind {
     Source,
     Label,
     Tool,
@@ -24,12 +24,12 @@ pub(crate) enum Kind {
     Policy,
 }
 
-impl Kind {
+impl DeclaredKind {
     pub(crate) const ALL: [Self; 5] =
         [Self::Source, Self::Label, Self::Tool, Self::Group, Self::Policy];
 
     /// The field of a file that holds entities of this kind.
-    pub(crate) fn section(self) -> &'static str {
+    pub(crate) fn section_name(self) -> &'static str {
         match self {
             Self::Source => "sources",
             Self::Label => "labels",
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DeclaredKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Source => "source",
@@ -53,39 +53,45 @@ impl fmt::Display for Kind {
 }
 
 /// Declarable entities by kind and id.
-pub(crate) type Objects = BTreeMap<(Kind, String), Map<String, Value>>;
+pub(crate) type DeclaredObjects = BTreeMap<(DeclaredKind, String), Map<String, Value>>;
 
 /// All declarable entities of a catalog. Of tools, only the overrides by admins; tools without overrides are omitted.
-pub(crate) fn objects(snapshot: &Snapshot) -> Objects {
-    let mut objects = Objects::new();
+pub(crate) fn declared_objects(snapshot: &Snapshot) -> DeclaredObjects {
+    let mut objects = DeclaredObjects::new();
     let mut put = |kind, id: &str, body: Map<String, Value>| {
         objects.insert((kind, id.to_owned()), body);
     };
     for entry in snapshot.sources() {
         let source = &entry.source;
-        let body = with_id(source.id.as_str(), &source.profile, ("is_enabled", source.enabled));
-        put(Kind::Source, source.id.as_str(), body);
+        let body =
+            body_with_switch(source.id.as_str(), &source.profile, ("is_enabled", source.enabled));
+        put(DeclaredKind::Source, source.id.as_str(), body);
     }
     for label in snapshot.labels() {
-        put(Kind::Label, label.id.as_str(), members(label.id.as_str(), &label.profile));
+        put(
+            DeclaredKind::Label,
+            label.id.as_str(),
+            body_with_id(label.id.as_str(), &label.profile),
+        );
     }
     for entry in snapshot.tools() {
-        if let Some(body) = tool(&entry.tool) {
-            put(Kind::Tool, entry.tool.id.as_str(), body);
+        if let Some(body) = tool_body(&entry.tool) {
+            put(DeclaredKind::Tool, entry.tool.id.as_str(), body);
         }
     }
     for entry in snapshot.groups() {
-        put(Kind::Group, entry.group.id.as_str(), group(&entry.group));
+        put(DeclaredKind::Group, entry.group.id.as_str(), group_body(&entry.group));
     }
     for policy in snapshot.policies() {
-        let body = with_id(policy.id.as_str(), &policy.rules, ("is_active", policy.active));
-        put(Kind::Policy, policy.id.as_str(), body);
+        let body =
+            body_with_switch(policy.id.as_str(), &policy.rules, ("is_active", policy.active));
+        put(DeclaredKind::Policy, policy.id.as_str(), body);
     }
     objects
 }
 
 /// The id, followed by all fields of the profile.
-fn members(id: &str, said: &impl Serialize) -> Map<String, Value> {
+fn body_with_id(id: &str, said: &impl Serialize) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("id".to_owned(), id.into());
     if let Ok(Value::Object(said)) = serde_json::to_value(said) {
@@ -94,14 +100,18 @@ fn members(id: &str, said: &impl Serialize) -> Map<String, Value> {
     body
 }
 
-fn with_id(id: &str, said: &impl Serialize, (name, is_on): (&str, bool)) -> Map<String, Value> {
-    let mut body = members(id, said);
+fn body_with_switch(
+    id: &str,
+    said: &impl Serialize,
+    (name, is_on): (&str, bool),
+) -> Map<String, Value> {
+    let mut body = body_with_id(id, said);
     body.insert(name.to_owned(), is_on.into());
     body
 }
 
-fn group(group: &Group) -> Map<String, Value> {
-    let mut body = members(group.id.as_str(), &group.profile);
+fn group_body(group: &Group) -> Map<String, Value> {
+    let mut body = body_with_id(group.id.as_str(), &group.profile);
     if !group.selectors.is_empty() {
         body.insert("selectors".to_owned(), json!(group.selectors));
     }
@@ -120,11 +130,11 @@ fn group(group: &Group) -> Map<String, Value> {
     body
 }
 
-fn tool(tool: &Tool) -> Option<Map<String, Value>> {
+fn tool_body(tool: &Tool) -> Option<Map<String, Value>> {
     if tool.enabled && tool.labels.is_empty() && tool.overridden == Default::default() {
         return None;
     }
-    let mut body = members(tool.id.as_str(), &tool.overridden);
+    let mut body = body_with_id(tool.id.as_str(), &tool.overridden);
     if !tool.labels.is_empty() {
         body.insert("labels".to_owned(), json!(tool.labels));
     }

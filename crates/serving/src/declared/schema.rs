@@ -12,15 +12,16 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::admin::groups::GroupBody;
-use crate::admin::tools::Patch;
-use crate::schemas::{Schemas, Shape};
-use crate::serve::settings::Settings;
+use crate::admin::tools::ToolPatch;
+use crate::schemas::{SchemaSet, TypeSchema};
+use crate::serve::settings::ServerSettings;
 
 /// A configuration of toolcrib.
 #[derive(JsonSchema)]
 #[schemars(title = "Configuration of toolcrib")]
 #[expect(dead_code, reason = "a file is read piece by piece; this is what the pieces are together")]
-struct File {
+#[schemars(rename = "File")]
+struct ConfigFile {
     /// For editors: where the schema of this file is.
     #[serde(default, rename = "$schema")]
     schema: String,
@@ -43,7 +44,7 @@ struct File {
     #[serde(default)]
     identities: Vec<DeclaredIdentity>,
     #[serde(flatten)]
-    server: Settings,
+    server: ServerSettings,
 }
 
 /// A source that is to be there.
@@ -76,7 +77,7 @@ struct DeclaredTool {
     /// `source:name`
     id: ToolId,
     #[serde(flatten)]
-    patch: Patch,
+    patch: ToolPatch,
     /// Exactly these.
     #[serde(default)]
     labels: Option<BTreeSet<LabelId>>,
@@ -123,31 +124,31 @@ struct DeclaredIdentity {
 }
 
 /// The schemas against which a file is validated.
-pub(super) fn schemas() -> &'static Schemas {
-    static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| {
-        let mut schemas = Schemas::of([shape()]);
-        schemas.components.values_mut().for_each(documents_from_files);
+pub(super) fn config_schemas() -> &'static SchemaSet {
+    static SCHEMAS: LazyLock<SchemaSet> = LazyLock::new(|| {
+        let mut schemas = SchemaSet::from_types([config_shape()]);
+        schemas.components.values_mut().for_each(allow_document_files);
         schemas
     });
     &SCHEMAS
 }
 
-pub(super) fn shape() -> Shape {
-    Shape::of::<File>()
+pub(super) fn config_shape() -> TypeSchema {
+    TypeSchema::for_type::<ConfigFile>()
 }
 
 /// The schema for completion and validation in editors.
-pub(crate) fn for_editors() -> Value {
+pub(crate) fn editor_schema() -> Value {
     let generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<File>().to_value();
-    documents_from_files(&mut schema);
+    let mut schema = generator.into_root_schema_for::<ConfigFile>().to_value();
+    allow_document_files(&mut schema);
     let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
-    close(&mut schema, &definitions, true);
+    close_objects(&mut schema, &definitions, true);
     schema
 }
 
 /// Allows workflow documents in separate files.
-fn documents_from_files(schema: &mut Value) {
+fn allow_document_files(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             if let Some(items) =
@@ -159,17 +160,17 @@ fn documents_from_files(schema: &mut Value) {
                     "additionalProperties": false});
                 *items = json!({"anyOf": [items.clone(), file]});
             }
-            members.values_mut().for_each(documents_from_files);
+            members.values_mut().for_each(allow_document_files);
         }
-        Value::Array(values) => values.iter_mut().for_each(documents_from_files),
+        Value::Array(values) => values.iter_mut().for_each(allow_document_files),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
 /// Closes objects against unknown properties: our own check rejects them, and editors have to know. It is set where a
 /// value is described, not on schemas that are part of a composition.
-fn close(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
-    let has_members = has_members(schema, definitions);
+fn close_objects(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
+    let has_members = lists_properties(schema, definitions);
     let Some(parts) = schema.as_object_mut() else { return };
     if is_whole && has_members && !parts.contains_key("additionalProperties") {
         parts.insert("unevaluatedProperties".to_owned(), Value::Bool(false));
@@ -178,13 +179,15 @@ fn close(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
         match (name.as_str(), part) {
             ("properties" | "$defs", Value::Object(members)) => {
                 let is_whole = name == "properties";
-                members.values_mut().for_each(|member| close(member, definitions, is_whole));
+                members
+                    .values_mut()
+                    .for_each(|member| close_objects(member, definitions, is_whole));
             }
             ("items" | "additionalProperties", part @ Value::Object(_)) => {
-                close(part, definitions, true);
+                close_objects(part, definitions, true);
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(choices)) => {
-                choices.iter_mut().for_each(|choice| close(choice, definitions, false));
+                choices.iter_mut().for_each(|choice| close_objects(choice, definitions, false));
             }
             _ => {}
         }
@@ -192,7 +195,7 @@ fn close(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
 }
 
 /// Whether the schema lists properties, itself or through its references, and allows no others.
-fn has_members(schema: &Value, definitions: &Map<String, Value>) -> bool {
+fn lists_properties(schema: &Value, definitions: &Map<String, Value>) -> bool {
     let named = schema.get("$ref").and_then(Value::as_str);
     let named = named.and_then(|name| definitions.get(name.strip_prefix("#/$defs/")?));
     let parts = ["allOf", "anyOf", "oneOf"].into_iter();
@@ -200,6 +203,6 @@ fn has_members(schema: &Value, definitions: &Map<String, Value>) -> bool {
     let is_open = schema.get("additionalProperties").is_some_and(|others| *others != json!(false));
     !is_open
         && (schema.get("properties").is_some()
-            || named.is_some_and(|named| has_members(named, definitions))
-            || parts.any(|part| has_members(part, definitions)))
+            || named.is_some_and(|named| lists_properties(named, definitions))
+            || parts.any(|part| lists_properties(part, definitions)))
 }

@@ -42,15 +42,16 @@ groups = ["read-pets"]
 matchers = [{ claim = "role", operator = "equals", value = "staff" }]
 "#;
 
-fn read_as(name: &str, text: &str) -> Result<Declared, String> {
+fn read_as(name: &str, text: &str) -> Result<DeclaredConfig, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     let place = folder.path().display().to_string();
-    Declared::read(&path).map_err(|failure| failure.sentence().replace(&format!("{place}/"), ""))
+    DeclaredConfig::read(&path)
+        .map_err(|failure| failure.full_message().replace(&format!("{place}/"), ""))
 }
 
-fn read(text: &str) -> Result<Declared, String> {
+fn read(text: &str) -> Result<DeclaredConfig, String> {
     read_as("crib.yaml", text)
 }
 
@@ -68,8 +69,8 @@ fn a_file_uses_the_field_names_of_the_admin_api() {
     assert_eq!((tool.id.as_str(), tool.is_enabled), ("pets:get_pet", Some(true)));
     assert_eq!(tool.amendment.visibility, Some(Some(model::Visibility::Hidden)));
     assert_eq!(tool.amendment.name, None);
-    assert_eq!(declared.groups.as_ref().unwrap()[0].rest.selectors.len(), 1);
-    assert_eq!(declared.policies.as_ref().unwrap()[0].rest.groups().len(), 1);
+    assert_eq!(declared.groups.as_ref().unwrap()[0].body.selectors.len(), 1);
+    assert_eq!(declared.policies.as_ref().unwrap()[0].body.groups().len(), 1);
     assert_eq!(declared.identities[0].name, "staff");
     assert_eq!(declared.server["limits"]["connections"], 100);
 }
@@ -91,7 +92,7 @@ fn an_omitted_section_differs_from_an_empty_one() {
 #[test]
 fn paths_are_relative_to_the_file() {
     let declared = read(WHOLE).unwrap();
-    let source = &declared.sources.as_ref().unwrap()[0].rest;
+    let source = &declared.sources.as_ref().unwrap()[0].body;
     let written = serde_json::to_value(source).unwrap();
     let folder = declared.document.path().parent().unwrap().display().to_string();
     assert_eq!(written["settings"]["specification"]["file"], format!("{folder}/specs/pets.yaml"));
@@ -111,15 +112,15 @@ fn a_workflow_may_be_in_a_separate_file() {
     let order = include_str!("../../../../examples/order.workflow.yaml");
     fs::write(folder.path().join("order.yaml"), order).unwrap();
     fs::write(&path, source("order.yaml")).unwrap();
-    let mut files = Files::default();
-    let declared = Declared::read_noting(&path, &mut files).unwrap();
-    let written = serde_json::to_value(&declared.sources.unwrap()[0].rest).unwrap();
+    let mut files = FileStamps::default();
+    let declared = DeclaredConfig::read_with_stamps(&path, &mut files).unwrap();
+    let written = serde_json::to_value(&declared.sources.unwrap()[0].body).unwrap();
     assert_eq!(written["settings"]["documents"], serde_json::json!([order]));
     assert!(!files.have_changed());
     fs::write(folder.path().join("order.yaml"), "").unwrap();
     assert!(files.have_changed());
     fs::write(&path, source("missing.yaml")).unwrap();
-    let failure = Declared::read(&path).err().unwrap().sentence();
+    let failure = DeclaredConfig::read(&path).err().unwrap().full_message();
     assert!(failure.contains("`sources[0].settings.documents[0]`"), "{failure}");
     assert!(failure.contains("missing.yaml` cannot be read"), "{failure}");
 }
@@ -184,7 +185,7 @@ sources:
     let text = "sources: [{id: d, name: D, settings: {kind: custom, resources: \
         [{uri: 'a:b', name: b, file: docs/b.md}]}}]";
     let declared = read(text).unwrap();
-    let written = serde_json::to_value(&declared.sources.as_ref().unwrap()[0].rest).unwrap();
+    let written = serde_json::to_value(&declared.sources.as_ref().unwrap()[0].body).unwrap();
     let folder = declared.document.path().parent().unwrap().display().to_string();
     assert_eq!(written["settings"]["resources"][0]["file"], format!("{folder}/docs/b.md"));
 }
@@ -262,9 +263,9 @@ fn syntax_errors_have_their_lines() {
 
 #[test]
 fn the_editor_schema_accepts_and_rejects_the_same_files() {
-    let schema = schema::for_editors();
+    let schema = schema::editor_schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let value = |text: &str| discovery::text::read(text.as_bytes()).unwrap();
+    let value = |text: &str| discovery::text::read_document(text.as_bytes()).unwrap();
     let errors = |value: &Value| {
         let errors = validator.iter_errors(value);
         errors.map(|error| error.to_string()).collect::<Vec<_>>()

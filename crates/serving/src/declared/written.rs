@@ -8,60 +8,63 @@ mod yaml;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use toolcrib::{JournalPlace, Snapshot};
+use toolcrib::{JournalLocation, Snapshot};
 
-pub(crate) use self::usual::left_out;
-use super::objects::{Kind, objects};
-use crate::cli::Ended;
-use crate::cli::plan::ExportConfig;
-use crate::failure::Failure;
-use crate::journal::show::snapshot;
+pub(crate) use self::usual::without_defaults;
+use super::objects::{DeclaredKind, declared_objects};
+use crate::cli::VerbOutcome;
+use crate::cli::plan::ExportConfigArgs;
+use crate::failure::CliError;
+use crate::journal::show::read_snapshot;
 use crate::out;
 
 /// How a configuration is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ExportFormat {
     Yaml,
     Toml,
 }
 
 const TITLE: &str = "# A configuration of toolcrib, as `toolcrib export` writes it and `toolcrib apply` reads it.\n";
 
-pub(crate) async fn export(place: &JournalPlace, given: &ExportConfig) -> Result<Ended, Failure> {
-    let snapshot = snapshot(place, None).await?;
-    out::print(&write(&snapshot, given.format)?)?;
-    Ok(Ended::Fine)
+pub(crate) async fn export_config(
+    place: &JournalLocation,
+    given: &ExportConfigArgs,
+) -> Result<VerbOutcome, CliError> {
+    let snapshot = read_snapshot(place, None).await?;
+    out::print_text(&write_config(&snapshot, given.format)?)?;
+    Ok(VerbOutcome::Success)
 }
 
 /// The file that declares a catalog.
-pub(crate) fn write(snapshot: &Snapshot, format: Format) -> Result<String, Failure> {
+pub(crate) fn write_config(snapshot: &Snapshot, format: ExportFormat) -> Result<String, CliError> {
     let mut sections = Map::new();
-    for kind in Kind::ALL {
-        sections.insert(kind.section().to_owned(), Value::Array(Vec::new()));
+    for kind in DeclaredKind::ALL {
+        sections.insert(kind.section_name().to_owned(), Value::Array(Vec::new()));
     }
-    for ((kind, _), body) in objects(snapshot) {
-        let body = Value::Object(left_out(kind, body));
-        if let Some(Value::Array(section)) = sections.get_mut(kind.section()) {
+    for ((kind, _), body) in declared_objects(snapshot) {
+        let body = Value::Object(without_defaults(kind, body));
+        if let Some(Value::Array(section)) = sections.get_mut(kind.section_name()) {
             section.push(body);
         }
     }
     let text = match format {
-        Format::Yaml => yaml::write(&sections),
-        Format::Toml => toml::write(&sections).ok_or(Failure::NotToml)?,
+        ExportFormat::Yaml => yaml::write_yaml(&sections),
+        ExportFormat::Toml => toml::write_toml(&sections).ok_or(CliError::NotToml)?,
     };
-    Ok(format!("{TITLE}{}{text}", secrets(snapshot)))
+    Ok(format!("{TITLE}{}{text}", secrets_comment(snapshot)))
 }
 
 /// A comment that lists the secrets to which the sources refer.
-fn secrets(snapshot: &Snapshot) -> String {
-    let found = snapshot.sources().flat_map(|entry| entry.source.profile.secrets());
+fn secrets_comment(snapshot: &Snapshot) -> String {
+    let found = snapshot.sources().flat_map(|entry| entry.source.profile.secret_refs());
     let found: BTreeSet<String> = found.map(ToString::to_string).collect();
     if found.is_empty() {
         return String::new();
     }
     let mut text = "# These secrets have to be there before its tools can be called:\n".to_owned();
     for secret in found {
-        let secret = out::plain(&secret);
+        let secret = out::escape_for_terminal(&secret);
         text += &match secret.strip_prefix("sealed:") {
             Some(name) => format!("#   {secret} (toolcrib secret set {name})\n"),
             None => format!("#   {secret}\n"),

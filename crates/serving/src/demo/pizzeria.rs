@@ -22,104 +22,107 @@ const MENU: [(&str, f64, bool); 4] = [
 ];
 
 /// Baking time; short, so that the demo need not wait.
-const IN_THE_OVEN: Duration = Duration::from_millis(300);
+const BAKING_TIME: Duration = Duration::from_millis(300);
 /// Bounds the memory that orders take.
-const MOST_ORDERS: usize = 1_000;
+const MAX_ORDERS: usize = 1_000;
 
 #[derive(Clone, Default)]
-struct Kitchen(Arc<Mutex<Vec<Order>>>);
+struct KitchenState(Arc<Mutex<Vec<PizzaOrder>>>);
 
 #[derive(Clone)]
-struct Order {
+struct PizzaOrder {
     table: u8,
     pizzas: Vec<String>,
     /// When baking started.
-    in_the_oven: Option<Instant>,
+    baking_since: Option<Instant>,
 }
 
 /// The routes of the pizzeria API.
-pub(super) fn router() -> Router {
+pub(super) fn pizzeria_router() -> Router {
     let specification = || async { ([(header::CONTENT_TYPE, "application/yaml")], SPECIFICATION) };
     Router::new()
         .route("/openapi.yaml", get(specification))
-        .route("/menu", get(menu))
-        .route("/orders", get(orders).post(place))
-        .route("/orders/{order}", get(order))
-        .route("/orders/{order}/bake", post(bake))
-        .with_state(Kitchen::default())
+        .route("/menu", get(get_menu))
+        .route("/orders", get(list_orders).post(place_order))
+        .route("/orders/{order}", get(get_order))
+        .route("/orders/{order}/bake", post(bake_order))
+        .with_state(KitchenState::default())
 }
 
-async fn menu(uri: Uri) -> Json<Value> {
+async fn get_menu(uri: Uri) -> Json<Value> {
     let is_vegetarian = uri.query().is_some_and(|query| query.contains("vegetarian=true"));
     let wanted = MENU.iter().filter(|(.., vegetarian)| *vegetarian || !is_vegetarian);
     let pizza = |(name, price, vegetarian): &(&str, f64, bool)| json!({"name": name, "price": price, "vegetarian": vegetarian});
     Json(wanted.map(pizza).collect())
 }
 
-async fn orders(State(kitchen): State<Kitchen>) -> Json<Value> {
-    let orders = kitchen.orders();
-    Json(orders.iter().enumerate().map(|(index, order)| order.shown(index + 1)).collect())
+async fn list_orders(State(kitchen): State<KitchenState>) -> Json<Value> {
+    let orders = kitchen.lock_orders();
+    Json(orders.iter().enumerate().map(|(index, order)| order.to_json(index + 1)).collect())
 }
 
 #[derive(Deserialize)]
-struct NewOrder {
+struct NewPizzaOrder {
     table: u8,
     pizzas: Vec<String>,
 }
 
-async fn place(State(kitchen): State<Kitchen>, Json(new): Json<NewOrder>) -> Response {
+async fn place_order(
+    State(kitchen): State<KitchenState>,
+    Json(new): Json<NewPizzaOrder>,
+) -> Response {
     let is_on_the_menu = |pizza: &String| MENU.iter().any(|(name, ..)| name == pizza);
     if let Some(pizza) = new.pizzas.iter().find(|pizza| !is_on_the_menu(pizza)) {
         let known = MENU.map(|(name, ..)| name).join(", ");
-        return refused(&format!("there is no {pizza}: the menu has {known}"));
+        return unprocessable(&format!("there is no {pizza}: the menu has {known}"));
     }
-    let mut orders = kitchen.orders();
-    if MOST_ORDERS <= orders.len() {
-        return refused("the kitchen has enough to do");
+    let mut orders = kitchen.lock_orders();
+    if MAX_ORDERS <= orders.len() {
+        return unprocessable("the kitchen has enough to do");
     }
-    orders.push(Order { table: new.table, pizzas: new.pizzas, in_the_oven: None });
+    orders.push(PizzaOrder { table: new.table, pizzas: new.pizzas, baking_since: None });
     let number = orders.len();
-    let shown = orders.last().map(|order| order.shown(number));
+    let shown = orders.last().map(|order| order.to_json(number));
     (StatusCode::CREATED, Json(shown)).into_response()
 }
 
-async fn order(State(kitchen): State<Kitchen>, Path(number): Path<usize>) -> Response {
-    let orders = kitchen.orders();
+async fn get_order(State(kitchen): State<KitchenState>, Path(number): Path<usize>) -> Response {
+    let orders = kitchen.lock_orders();
     match number.checked_sub(1).and_then(|index| orders.get(index)) {
-        Some(order) => Json(order.shown(number)).into_response(),
-        None => no_order(number),
+        Some(order) => Json(order.to_json(number)).into_response(),
+        None => order_not_found(number),
     }
 }
 
-async fn bake(State(kitchen): State<Kitchen>, Path(number): Path<usize>) -> Response {
-    let mut orders = kitchen.orders();
+async fn bake_order(State(kitchen): State<KitchenState>, Path(number): Path<usize>) -> Response {
+    let mut orders = kitchen.lock_orders();
     let Some(order) = number.checked_sub(1).and_then(|index| orders.get_mut(index)) else {
-        return no_order(number);
+        return order_not_found(number);
     };
-    order.in_the_oven.get_or_insert_with(Instant::now);
-    (StatusCode::ACCEPTED, Json(order.shown(number))).into_response()
+    order.baking_since.get_or_insert_with(Instant::now);
+    (StatusCode::ACCEPTED, Json(order.to_json(number))).into_response()
 }
 
-fn refused(why: &str) -> Response {
+fn unprocessable(why: &str) -> Response {
     (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"error": why}))).into_response()
 }
 
-fn no_order(number: usize) -> Response {
+fn order_not_found(number: usize) -> Response {
     let why = format!("there is no order {number}");
     (StatusCode::NOT_FOUND, Json(json!({"error": why}))).into_response()
 }
 
-impl Kitchen {
-    fn orders(&self) -> std::sync::MutexGuard<'_, Vec<Order>> {
+impl KitchenState {
+    fn lock_orders(&self) -> std::sync::MutexGuard<'_, Vec<PizzaOrder>> {
         self.0.lock().expect("no one panics while holding it")
     }
 }
 
-impl Order {
-    fn shown(&self, number: usize) -> Value {
-        let state = match self.in_the_oven {
+impl PizzaOrder {
+    fn to_json(&self, number: usize) -> Value {
+        let state = match self.baking_since {
             None => "ordered",
-            Some(since) if since.elapsed() < IN_THE_OVEN => "in_the_oven",
+            Some(since) if since.elapsed() < BAKING_TIME => "in_the_oven",
             Some(_) => "baked",
         };
         json!({"number": number, "table": self.table, "pizzas": self.pizzas, "state": state})

@@ -5,101 +5,112 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use model::SecretRef;
-use toolcrib::{Catalog, Journal, JournalPlace, Secrets, Snapshot};
+use toolcrib::{Catalog, Journal, JournalLocation, SecretStore, Snapshot};
 
-use super::Finding;
+use super::DoctorFinding;
 use crate::journal::open_to_read;
-use crate::out::counted;
+use crate::out::count_noun;
 use crate::serve::{connections, descriptors, first_admin, tls};
 
 /// Keys and certificates that expire within this time are a warning.
-const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Maximum clock difference on one machine, or between synchronised nodes.
-const IN_STEP: SignedDuration = SignedDuration::from_secs(5);
+const MAX_NODE_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// Checks that the journal can be read and that this version understands all its events.
-pub(super) async fn store(place: &JournalPlace) -> (Finding, Option<(Arc<dyn Journal>, Catalog)>) {
+pub(super) async fn check_store(
+    place: &JournalLocation,
+) -> (DoctorFinding, Option<(Arc<dyn Journal>, Catalog)>) {
     let opened = async {
         let journal = open_to_read(place).await?;
         let catalog = Catalog::open(Arc::clone(&journal)).await?;
-        let head = journal.head().await?;
-        Ok::<_, crate::failure::Failure>((journal, catalog, head))
+        let head = journal.head_position().await?;
+        Ok::<_, crate::failure::CliError>((journal, catalog, head))
     };
     let (journal, catalog, head) = match opened.await {
         Ok(opened) => opened,
         Err(failure) => {
             let advice =
                 "say where the journal is with --journal; `toolcrib serve` makes a new one";
-            return (Finding::problem("store", failure.sentence(), advice), None);
+            return (DoctorFinding::problem("store", failure.full_message(), advice), None);
         }
     };
     let events = usize::try_from(head.0).unwrap_or(usize::MAX);
-    let events = counted(events, "event", "events");
+    let events = count_noun(events, "event", "events");
     let finding = match catalog.snapshot().not_understood() {
-        0 => Finding::ok("store", format!("{place}: {events}, all of them read")),
+        0 => DoctorFinding::ok("store", format!("{place}: {events}, all of them read")),
         more => {
             let says =
                 format!("{place}: {more} of {events} are of types this version does not know");
-            Finding::warning("store", says, "use the toolcrib that wrote them, or a newer one")
+            DoctorFinding::warning(
+                "store",
+                says,
+                "use the toolcrib that wrote them, or a newer one",
+            )
         }
     };
     (finding, Some((journal, catalog)))
 }
 
 /// Checks that there is an admin, and warns about keys that expire soon.
-pub(super) fn keys(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> Vec<Finding> {
-    let good = snapshot.keys().filter(|key| key.is_good_at(now)).count();
+pub(super) fn check_keys(
+    snapshot: &Snapshot,
+    now: Timestamp,
+    has_issuers: bool,
+) -> Vec<DoctorFinding> {
+    let good = snapshot.keys().filter(|key| key.is_valid_at(now)).count();
     let mut findings = vec![match first_admin::has_admin(snapshot, now, has_issuers) {
-        true => Finding::ok(
+        true => DoctorFinding::ok(
             "keys",
-            counted(good, "key is good", "keys are good") + ", and there is an admin",
+            count_noun(good, "key is good", "keys are good") + ", and there is an admin",
         ),
         false => {
             let advice =
                 "the next start of `toolcrib serve` makes a key for an admin and prints it";
-            Finding::warning("keys", "nobody can administer", advice)
+            DoctorFinding::warning("keys", "nobody can administer", advice)
         }
     }];
-    for key in snapshot.keys().filter(|key| key.is_good_at(now)) {
-        let Some(ends) = key.profile.expires_at.filter(|ends| ends.duration_since(now) < SOON)
+    for key in snapshot.keys().filter(|key| key.is_valid_at(now)) {
+        let Some(ends) =
+            key.profile.expires_at.filter(|ends| ends.duration_since(now) < EXPIRY_WARNING)
         else {
             continue;
         };
         let says = format!("ends at {ends:.0}");
         let advice = "make another one, `toolcrib key add NAME`, and hand it out before";
-        findings.push(Finding::warning("key", says, advice).of(key.id.to_string()));
+        findings.push(DoctorFinding::warning("key", says, advice).with_object(key.id.to_string()));
     }
     findings
 }
 
 /// Checks the clock: no event may lie in the future.
-pub(super) fn clock(snapshot: &Snapshot, now: Timestamp) -> Finding {
+pub(super) fn check_clock(snapshot: &Snapshot, now: Timestamp) -> DoctorFinding {
     match snapshot.time() {
-        Some(last) if IN_STEP < last.duration_since(now) => {
+        Some(last) if MAX_NODE_CLOCK_SKEW < last.duration_since(now) => {
             let says = format!("the last event is of {last:.0}, and it is {now:.0} here");
             let advice = "set the clock of this machine (NTP): tokens and keys are judged by it";
-            Finding::problem("clock", says, advice)
+            DoctorFinding::problem("clock", says, advice)
         }
-        _ => Finding::ok("clock", "not before the last event"),
+        _ => DoctorFinding::ok("clock", "not before the last event"),
     }
 }
 
 /// Checks that every secret of an enabled source can be read, and that the key decrypts all sealed secrets.
-pub(super) async fn secrets(
+pub(super) async fn check_secrets(
     journal: &Arc<dyn Journal>,
     snapshot: &Snapshot,
-    secrets: &Secrets,
-) -> Vec<Finding> {
+    secrets: &SecretStore,
+) -> Vec<DoctorFinding> {
     let mut all: Vec<(SecretRef, Option<String>)> = Vec::new();
     for entry in snapshot.sources().filter(|entry| entry.source.enabled) {
         let of = entry.source.id.to_string();
-        let wanted = entry.source.profile.secrets().into_iter().cloned();
+        let wanted = entry.source.profile.secret_refs().into_iter().cloned();
         all.extend(wanted.map(|secret| (secret, Some(of.clone()))));
     }
     let mut findings = Vec::new();
-    let sealed = journal.sealed_names().await.unwrap_or_else(|error| {
+    let sealed = journal.encrypted_secret_names().await.unwrap_or_else(|error| {
         let advice = "what is sealed is not looked at: mend the store";
-        findings.push(Finding::problem("secrets", model::sentence(&error), advice));
+        findings.push(DoctorFinding::problem("secrets", model::format_error_chain(&error), advice));
         Vec::new()
     });
     for name in sealed {
@@ -109,53 +120,56 @@ pub(super) async fn secrets(
         }
     }
     for (secret, of) in &all {
-        let Err(error) = secrets.read(secret).await else { continue };
+        let Err(error) = secrets.read_secret(secret).await else { continue };
         let advice = match of {
             Some(source) => format!("source `{source}` cannot be called without it"),
             None => "no source refers to it: `toolcrib secret remove` forgets it".to_owned(),
         };
-        findings.push(Finding::problem("secret", error.to_string(), advice).of(secret.to_string()));
+        findings.push(
+            DoctorFinding::problem("secret", error.to_string(), advice)
+                .with_object(secret.to_string()),
+        );
     }
     if findings.is_empty() {
-        let says = counted(all.len(), "secret can be read", "secrets can be read");
-        findings.push(Finding::ok("secrets", says));
+        let says = count_noun(all.len(), "secret can be read", "secrets can be read");
+        findings.push(DoctorFinding::ok("secrets", says));
     }
     findings
 }
 
 /// Checks that certificate and key can be read and belong together, and that the certificate has not expired.
-pub(super) fn tls(certificate: &Path, key: &Path, now: Timestamp) -> Finding {
-    let ends = match tls::ends(certificate, key) {
+pub(super) fn check_tls(certificate: &Path, key: &Path, now: Timestamp) -> DoctorFinding {
+    let ends = match tls::certificate_expiry(certificate, key) {
         Ok(ends) => ends,
         Err(error) => {
             let advice = "a server with these files does not start: give a pair in PEM";
-            return Finding::problem("tls", model::sentence(&error), advice);
+            return DoctorFinding::problem("tls", model::format_error_chain(&error), advice);
         }
     };
     let says = format!("the certificate ends at {ends:.0}");
     match ends.duration_since(now) {
-        left if left.is_negative() => Finding::problem(
+        left if left.is_negative() => DoctorFinding::problem(
             "tls",
             says,
             "clients refuse it: renew it; a running server reads it again",
         ),
-        left if left < SOON => {
-            Finding::warning("tls", says, "renew it; a running server reads it again")
+        left if left < EXPIRY_WARNING => {
+            DoctorFinding::warning("tls", says, "renew it; a running server reads it again")
         }
-        _ => Finding::ok("tls", says),
+        _ => DoctorFinding::ok("tls", says),
     }
 }
 
 /// Checks that the limit of open files allows the maximum number of connections.
-pub(super) fn limits() -> Finding {
-    let wanted = connections::Limits::default().places;
-    let places = descriptors::possible().min(wanted);
+pub(super) fn check_open_files() -> DoctorFinding {
+    let wanted = connections::ConnectionLimits::default().max_connections;
+    let places = descriptors::max_connection_capacity().min(wanted);
     let says = format!("room for {places} connections at once");
     match places < wanted {
         true => {
             let advice = format!("raise the number of open files (`ulimit -Hn`) for {wanted}");
-            Finding::warning("limits", says, advice)
+            DoctorFinding::warning("limits", says, advice)
         }
-        false => Finding::ok("limits", says),
+        false => DoctorFinding::ok("limits", says),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::search::{Document, Field, text_of};
+use catalog::search::{SearchDocument, SearchField, embedding_text_from};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::figures::Measured;
+use super::figures::QueryScores;
 
 #[derive(Deserialize)]
-pub(super) struct Tool {
+pub(super) struct EvalTool {
     pub(super) name: String,
     #[serde(default)]
     pub(super) subset: String,
@@ -30,23 +30,24 @@ pub(super) struct Tool {
     input_schema: Value,
 }
 
-impl Tool {
-    pub(super) fn document(&self) -> Document {
-        let mut document = Document::new(&self.name, self.tool.as_deref().unwrap_or(&self.name));
-        document.text(Field::Title, &self.title);
-        document.text(Field::Source, &self.server);
-        document.text(Field::Description, &self.description);
-        self.keywords.iter().chain(&self.tags).for_each(|keyword| document.keyword(keyword));
-        document.arguments(&self.input_schema);
+impl EvalTool {
+    pub(super) fn document(&self) -> SearchDocument {
+        let mut document =
+            SearchDocument::new(&self.name, self.tool.as_deref().unwrap_or(&self.name));
+        document.add_text(SearchField::Title, &self.title);
+        document.add_text(SearchField::Source, &self.server);
+        document.add_text(SearchField::Description, &self.description);
+        self.keywords.iter().chain(&self.tags).for_each(|keyword| document.add_keyword(keyword));
+        document.add_parameters(&self.input_schema);
         document
     }
 }
 
-impl Tool {
+impl EvalTool {
     /// The text that the embedding model receives.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn embedding_text(&self) -> String {
         let name = self.tool.as_deref().unwrap_or(&self.name);
-        text_of(
+        embedding_text_from(
             if self.title.is_empty() { name } else { &self.title },
             &self.server,
             &self.description,
@@ -55,7 +56,7 @@ impl Tool {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Query {
+pub(super) struct EvalQuery {
     pub(super) query_id: Value,
     pub(super) query: String,
     #[serde(default)]
@@ -70,9 +71,9 @@ pub(super) struct Query {
     grades: BTreeMap<String, f64>,
 }
 
-impl Query {
+impl EvalQuery {
     /// Scores a ranking of distinct names.
-    pub(super) fn measure(&self, ranked: &[&str]) -> Measured {
+    pub(super) fn score_ranking(&self, ranked: &[&str]) -> QueryScores {
         let place = |name: &String| ranked.iter().position(|found| *found == name.as_str());
         let first: Vec<Option<usize>> = match self.groups.is_empty() {
             true => self.relevant.iter().map(place).collect(),
@@ -84,14 +85,14 @@ impl Query {
         };
         let is_relevant = |name: &&str| self.relevant.iter().any(|relevant| relevant == name);
         let best = ranked.iter().take(10).position(is_relevant);
-        Measured {
+        QueryScores {
             recall: [recall(1), recall(5), recall(10)],
-            ndcg: self.ndcg(ranked, &first),
+            ndcg: self.ndcg_at_10(ranked, &first),
             mrr: best.map_or(0.0, |place| 1.0 / (place + 1) as f64),
         }
     }
 
-    fn ndcg(&self, ranked: &[&str], first: &[Option<usize>]) -> f64 {
+    fn ndcg_at_10(&self, ranked: &[&str], first: &[Option<usize>]) -> f64 {
         let discount = |place: usize| ((place + 2) as f64).log2();
         let (gained, ideal): (f64, f64) = if self.grades.is_empty() {
             // One tool that meets two needs counts once.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::example::Query;
+use super::example::EvalQuery;
 
 /// The scores of one query, or their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct QueryScores {
     /// Recall at 1, 5 and 10.
     pub(super) recall: [f64; 3],
     pub(super) ndcg: f64,
@@ -17,13 +17,13 @@ pub(super) struct Measured {
 
 /// The mean scores of many queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct ScoreSummary {
     pub(super) queries: usize,
-    pub(super) mean: Measured,
+    pub(super) mean: QueryScores,
 }
 
-impl Measured {
-    fn add(&mut self, other: &Self, share: f64) {
+impl QueryScores {
+    fn add_weighted(&mut self, other: &Self, share: f64) {
         for (one, two) in self.recall.iter_mut().zip(other.recall) {
             *one += two * share;
         }
@@ -32,31 +32,31 @@ impl Measured {
     }
 }
 
-impl Figures {
+impl ScoreSummary {
     /// Over the queries in natural language.
-    pub(super) fn natural(queries: &[Query], measured: &[Measured]) -> Self {
+    pub(super) fn natural(queries: &[EvalQuery], measured: &[QueryScores]) -> Self {
         Self::natural_where(queries, measured, |_| true)
     }
 
     /// Over the natural queries with selected indices.
     pub(super) fn natural_where(
-        queries: &[Query],
-        measured: &[Measured],
+        queries: &[EvalQuery],
+        measured: &[QueryScores],
         counts: impl Fn(usize) -> bool,
     ) -> Self {
-        Self::of(queries, measured, |number, query| is_natural(query) && counts(number))
+        Self::from_selected(queries, measured, |number, query| is_natural(query) && counts(number))
     }
 
-    pub(super) fn of_kind(kind: &str, queries: &[Query], measured: &[Measured]) -> Self {
-        Self::of(queries, measured, |_, query| query.kind == kind)
+    pub(super) fn of_kind(kind: &str, queries: &[EvalQuery], measured: &[QueryScores]) -> Self {
+        Self::from_selected(queries, measured, |_, query| query.kind == kind)
     }
 
-    fn of(
-        queries: &[Query],
-        measured: &[Measured],
-        counts: impl Fn(usize, &Query) -> bool,
+    fn from_selected(
+        queries: &[EvalQuery],
+        measured: &[QueryScores],
+        counts: impl Fn(usize, &EvalQuery) -> bool,
     ) -> Self {
-        let mut subsets: BTreeMap<Option<&str>, Vec<&Measured>> = BTreeMap::new();
+        let mut subsets: BTreeMap<Option<&str>, Vec<&QueryScores>> = BTreeMap::new();
         for (number, (query, measured)) in queries.iter().zip(measured).enumerate() {
             if !counts(number, query) {
                 continue;
@@ -67,12 +67,12 @@ impl Figures {
         for of_subset in subsets.values() {
             figures.queries += of_subset.len();
             let share = 1.0 / of_subset.len() as f64 / subsets.len() as f64;
-            of_subset.iter().for_each(|measured| figures.mean.add(measured, share));
+            of_subset.iter().for_each(|measured| figures.mean.add_weighted(measured, share));
         }
         figures
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(super) fn to_json(self) -> Value {
         let [recall_1, recall_5, recall_10] = self.mean.recall;
         json!({
             "recall@1": recall_1, "recall@5": recall_5, "recall@10": recall_10,
@@ -81,17 +81,17 @@ impl Figures {
     }
 }
 
-pub(super) fn table(rows: &[(&str, Figures)]) -> String {
+pub(super) fn score_table(rows: &[(&str, ScoreSummary)]) -> String {
     let columns = ["KIND", "QUERIES", "RECALL@1", "RECALL@5", "RECALL@10", "NDCG@10", "MRR"];
     let rows = rows.iter().filter(|(_, figures)| 0 < figures.queries).map(|(kind, figures)| {
-        let Measured { recall: [one, five, ten], ndcg, mrr } = figures.mean;
+        let QueryScores { recall: [one, five, ten], ndcg, mrr } = figures.mean;
         let numbers = [one, five, ten, ndcg, mrr].map(|number| format!("{number:.3}"));
         [(*kind).to_owned(), figures.queries.to_string()].into_iter().chain(numbers).collect()
     });
-    crate::table::section("Found", &columns, rows.collect())
+    crate::table::table_section("Found", &columns, rows.collect())
 }
 
 /// Whether the query is in natural language, that is, was not derived from a tool name.
-pub(super) fn is_natural(query: &Query) -> bool {
+pub(super) fn is_natural(query: &EvalQuery) -> bool {
     !["name", "typo"].contains(&query.kind.as_str())
 }

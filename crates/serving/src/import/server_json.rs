@@ -4,61 +4,63 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{NotTaken, Place, Read, Server, text};
+use super::{ImportedServer, ImportedTransport, ParsedServers, SkippedServer, string_field};
 
 /// The servers of such a file, or of a response of the registry; `None` if the document has a different format.
-pub(super) fn servers(document: &Value) -> Option<Read> {
+pub(super) fn parse_registry_document(document: &Value) -> Option<ParsedServers> {
     if let Some(Value::Array(all)) = document.get("servers") {
         return Some(
-            all.iter().filter_map(|one| one_of(one.get("server").unwrap_or(one))).collect(),
+            all.iter()
+                .filter_map(|one| parse_registry_server(one.get("server").unwrap_or(one)))
+                .collect(),
         );
     }
-    one_of(document.get("server").unwrap_or(document)).map(|one| vec![one])
+    parse_registry_server(document.get("server").unwrap_or(document)).map(|one| vec![one])
 }
 
-fn one_of(document: &Value) -> Option<Result<Server, NotTaken>> {
+fn parse_registry_server(document: &Value) -> Option<Result<ImportedServer, SkippedServer>> {
     let document = document.as_object()?;
     if !document.contains_key("packages") && !document.contains_key("remotes") {
         return None;
     }
-    let whole = text(document, "name")?;
+    let whole = string_field(document, "name")?;
     // Use the last segment of a name like `io.github.ada/files`; the rest is its namespace.
     let name = whole.rsplit('/').next().unwrap_or(&whole).to_owned();
-    let description = text(document, "description").unwrap_or_default();
+    let description = string_field(document, "description").unwrap_or_default();
     let objects = |member: &str| document.get(member).and_then(Value::as_array).cloned();
     let remotes = objects("remotes").unwrap_or_default();
     let packages = objects("packages").unwrap_or_default();
-    let remote = remotes.iter().filter_map(Value::as_object).map(remote);
-    let package = packages.iter().filter_map(Value::as_object).map(package);
+    let remote = remotes.iter().filter_map(Value::as_object).map(remote_transport);
+    let package = packages.iter().filter_map(Value::as_object).map(package_transport);
     let mut why = "it has no place and no package that is known".to_owned();
     for place in remote.chain(package) {
         match place {
-            Ok(place) => return Some(Ok(Server { name, description, place })),
+            Ok(place) => return Some(Ok(ImportedServer { name, description, transport: place })),
             Err(reason) => why = reason,
         }
     }
-    Some(Err(NotTaken { name, why }))
+    Some(Err(SkippedServer { name, why }))
 }
 
-fn remote(remote: &Map<String, Value>) -> Result<Place, String> {
-    let url = text(remote, "url").ok_or("a remote has no `url`")?;
+fn remote_transport(remote: &Map<String, Value>) -> Result<ImportedTransport, String> {
+    let url = string_field(remote, "url").ok_or("a remote has no `url`")?;
     if url.contains('{') {
         return Err(format!("its url has gaps to fill in: `{url}`"));
     }
-    let headers = inputs(remote.get("headers"))?;
-    Ok(Place::Url { url, headers })
+    let headers = input_values(remote.get("headers"))?;
+    Ok(ImportedTransport::Url { url, headers })
 }
 
-fn package(package: &Map<String, Value>) -> Result<Place, String> {
+fn package_transport(package: &Map<String, Value>) -> Result<ImportedTransport, String> {
     let kind = package.get("transport").and_then(|transport| transport.get("type"));
     if kind.is_some_and(|kind| kind != "stdio") {
         return Err(
             "its package is started as a server of its own: start it, and give its url".to_owned()
         );
     }
-    let identifier = text(package, "identifier").ok_or("a package has no `identifier`")?;
-    let version = text(package, "version");
-    let registry = text(package, "registryType").unwrap_or_default();
+    let identifier = string_field(package, "identifier").ok_or("a package has no `identifier`")?;
+    let version = string_field(package, "version");
+    let registry = string_field(package, "registryType").unwrap_or_default();
     let at = |sign: &str| match &version {
         Some(version) => format!("{identifier}{sign}{version}"),
         None => identifier.clone(),
@@ -72,9 +74,9 @@ fn package(package: &Map<String, Value>) -> Result<Place, String> {
         }
         other => return Err(format!("packages of `{other}` are not known")),
     };
-    let program = text(package, "runtimeHint").unwrap_or_else(|| usual.to_owned());
-    let environment = inputs(package.get("environmentVariables"))?;
-    let mut arguments = match arguments(package.get("runtimeArguments"))? {
+    let program = string_field(package, "runtimeHint").unwrap_or_else(|| usual.to_owned());
+    let environment = input_values(package.get("environmentVariables"))?;
+    let mut arguments = match argument_values(package.get("runtimeArguments"))? {
         given if given.is_empty() => before,
         given => given,
     };
@@ -82,16 +84,16 @@ fn package(package: &Map<String, Value>) -> Result<Place, String> {
         arguments.extend(environment.keys().flat_map(|name| ["-e".to_owned(), name.clone()]));
     }
     arguments.push(what);
-    arguments.extend(self::arguments(package.get("packageArguments"))?);
-    Ok(Place::Program { program, arguments, environment, folder: None })
+    arguments.extend(self::argument_values(package.get("packageArguments"))?);
+    Ok(ImportedTransport::Program { program, arguments, environment, folder: None })
 }
 
 /// Values by name. A required value that the file lacks becomes a reference to a variable, which the user must set.
-fn inputs(list: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
+fn input_values(list: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
     let mut inputs = BTreeMap::new();
     for input in list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
-        let name = text(input, "name").ok_or("a value has no name")?;
-        match text(input, "value").or_else(|| text(input, "default")) {
+        let name = string_field(input, "name").ok_or("a value has no name")?;
+        match string_field(input, "value").or_else(|| string_field(input, "default")) {
             Some(value) if !value.contains('{') => drop(inputs.insert(name, value)),
             // Most likely a secret: the server reads it from its environment.
             _ if is_required(input) => drop(inputs.insert(name.clone(), format!("${{{name}}}"))),
@@ -101,20 +103,20 @@ fn inputs(list: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
     Ok(inputs)
 }
 
-fn arguments(list: Option<&Value>) -> Result<Vec<String>, String> {
+fn argument_values(list: Option<&Value>) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     for argument in
         list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
     {
-        let value = text(argument, "value").or_else(|| text(argument, "default"));
+        let value = string_field(argument, "value").or_else(|| string_field(argument, "default"));
         let value = value.filter(|value| !value.contains('{'));
-        let name = text(argument, "name")
+        let name = string_field(argument, "name")
             .filter(|_| argument.get("type").is_some_and(|kind| kind == "named"));
         match (name, value) {
             (Some(name), Some(value)) => words.extend([name, value]),
             (None, Some(value)) => words.push(value),
             (_, None) if is_required(argument) => {
-                let what = text(argument, "valueHint").unwrap_or_default();
+                let what = string_field(argument, "valueHint").unwrap_or_default();
                 return Err(format!("it needs an argument that the file does not give: {what}"));
             }
             (_, None) => {}
@@ -146,9 +148,11 @@ mod tests {
                 "environmentVariables": [{"name": "TOKEN", "isRequired": true, "isSecret": true}],
             }],
         });
-        let read = servers(&package).unwrap();
-        let Ok(Server {
-            name, place: Place::Program { program, arguments, environment, .. }, ..
+        let read = parse_registry_document(&package).unwrap();
+        let Ok(ImportedServer {
+            name,
+            transport: ImportedTransport::Program { program, arguments, environment, .. },
+            ..
         }) = &read[0]
         else {
             panic!("{read:?}")
@@ -159,11 +163,14 @@ mod tests {
         let remote = json!({"server": {
             "name": "a/web", "remotes": [{"type": "streamable-http", "url": "https://a.example/mcp"}],
         }});
-        let read = servers(&remote).unwrap();
-        assert!(matches!(&read[0], Ok(Server { place: Place::Url { .. }, .. })));
+        let read = parse_registry_document(&remote).unwrap();
+        assert!(matches!(
+            &read[0],
+            Ok(ImportedServer { transport: ImportedTransport::Url { .. }, .. })
+        ));
         let odd =
             json!({"name": "a/b", "packages": [{"registryType": "nuget", "identifier": "x"}]});
-        assert!(servers(&odd).unwrap()[0].is_err());
-        assert!(servers(&json!({"name": "a"})).is_none());
+        assert!(parse_registry_document(&odd).unwrap()[0].is_err());
+        assert!(parse_registry_document(&json!({"name": "a"})).is_none());
     }
 }

@@ -5,52 +5,58 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
-use toolcrib::{Journal, JournalPlace};
+use toolcrib::{Journal, JournalLocation};
 
 use super::open_to_read;
-use crate::cli::Ended;
-use crate::cli::journal::Export;
-use crate::failure::Failure;
+use crate::cli::VerbOutcome;
+use crate::cli::journal::JournalExportArgs;
+use crate::failure::CliError;
 use crate::out;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
-pub(crate) async fn export(place: &JournalPlace, arguments: &Export) -> Result<Ended, Failure> {
+pub(crate) async fn export_journal(
+    place: &JournalLocation,
+    arguments: &JournalExportArgs,
+) -> Result<VerbOutcome, CliError> {
     if arguments.file == Path::new("-") {
         let journal = open_to_read(place).await?;
-        let events = write_to(&*journal, &mut BufWriter::new(io::stdout())).await?;
-        out::note(&exported(events));
-        return Ok(Ended::Fine);
+        let events = write_events(&*journal, &mut BufWriter::new(io::stdout())).await?;
+        out::print_note(&exported_text(events));
+        return Ok(VerbOutcome::Success);
     }
-    let target = Target { path: arguments.file.clone(), force: arguments.force };
-    target.check(place)?;
+    let target = ExportFile { path: arguments.file.clone(), force: arguments.force };
+    target.check_overwrite(place)?;
     let journal = open_to_read(place).await?;
-    let mut file = target.begin()?;
-    let events = write_to(&*journal, &mut BufWriter::new(file.as_file_mut())).await?;
-    target.complete(file)?;
-    out::print(&format!("{} to {}", exported(events), target.path.display()))?;
-    Ok(Ended::Fine)
+    let mut file = target.create_temporary()?;
+    let events = write_events(&*journal, &mut BufWriter::new(file.as_file_mut())).await?;
+    target.persist(file)?;
+    out::print_text(&format!("{} to {}", exported_text(events), target.path.display()))?;
+    Ok(VerbOutcome::Success)
 }
 
-fn exported(events: u64) -> String {
+fn exported_text(events: u64) -> String {
     let count = usize::try_from(events).unwrap_or(usize::MAX);
-    format!("exported {}", out::counted(count, "event", "events"))
+    format!("exported {}", out::count_noun(count, "event", "events"))
 }
 
-async fn write_to(journal: &dyn Journal, writer: &mut (impl Write + Send)) -> Result<u64, Failure> {
-    let mut progress = Progress::start();
+async fn write_events(
+    journal: &dyn Journal,
+    writer: &mut (impl Write + Send),
+) -> Result<u64, CliError> {
+    let mut progress = ProgressLine::start();
     let mut lines: usize = 0;
     let write = |line: &str| {
         lines += 1;
-        progress.show(|| format!("exported {}", out::counted(lines, "line", "lines")));
+        progress.update(|| format!("exported {}", out::count_noun(lines, "line", "lines")));
         writer.write_all(line.as_bytes())
     };
-    let events = toolcrib::export(journal, write).await?;
-    writer.flush().map_err(Failure::Output)?;
+    let events = toolcrib::export_journal(journal, write).await?;
+    writer.flush().map_err(CliError::Output)?;
     Ok(events)
 }
 
 /// Whether a file is the journal, or a file that SQLite or toolcrib keeps next to it.
-fn is_part_of(journal: &Path, file: &Path) -> bool {
+fn is_journal_file(journal: &Path, file: &Path) -> bool {
     ["", "-wal", "-shm", "-journal", ".lock", ".record", ".record-wal", ".record-shm"].iter().any(
         |end| {
             let mut name = journal.as_os_str().to_owned();
@@ -61,37 +67,37 @@ fn is_part_of(journal: &Path, file: &Path) -> bool {
 }
 
 /// The file that an export is written to.
-struct Target {
+struct ExportFile {
     path: PathBuf,
     force: bool,
 }
 
-impl Target {
+impl ExportFile {
     /// Rejects a path that must not be overwritten, before any work is done.
-    fn check(&self, place: &JournalPlace) -> Result<(), Failure> {
+    fn check_overwrite(&self, place: &JournalLocation) -> Result<(), CliError> {
         let path = || self.path.clone();
         let Ok(found) = fs::metadata(&self.path) else { return Ok(()) };
         if !found.is_file() {
-            return Err(Failure::NotAFile { path: path() });
+            return Err(CliError::NotAFile { path: path() });
         }
-        if let JournalPlace::File(journal) = place
+        if let JournalLocation::File(journal) = place
             && let (Ok(one), Ok(two)) = (journal.canonicalize(), self.path.canonicalize())
-            && is_part_of(&one, &two)
+            && is_journal_file(&one, &two)
         {
-            return Err(Failure::IsTheJournal { path: path() });
+            return Err(CliError::IsJournalFile { path: path() });
         }
         if !self.force {
-            return Err(Failure::Exists { path: path() });
+            return Err(CliError::FileExists { path: path() });
         }
         Ok(())
     }
 
     /// Creates a temporary file in the same folder, readable by our user only. It is deleted when it is dropped.
-    fn begin(&self) -> Result<NamedTempFile, Failure> {
+    fn create_temporary(&self) -> Result<NamedTempFile, CliError> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            return Err(Failure::NoFolder { path: self.path.clone() });
+            return Err(CliError::MissingFolder { path: self.path.clone() });
         }
         let made = tempfile::Builder::new().prefix(".toolcrib-export-").tempfile_in(folder);
         // Report without the name of the temporary file, which means nothing to the user.
@@ -99,7 +105,7 @@ impl Target {
     }
 
     /// Flushes the file to disk, then renames it to its final path.
-    fn complete(&self, file: NamedTempFile) -> Result<(), Failure> {
+    fn persist(&self, file: NamedTempFile) -> Result<(), CliError> {
         file.as_file().sync_all().map_err(|error| self.cannot_write(error))?;
         let named = match self.force {
             true => file.persist(&self.path),
@@ -108,13 +114,13 @@ impl Target {
         match named {
             Ok(_) => Ok(()),
             Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(Failure::Exists { path: self.path.clone() })
+                Err(CliError::FileExists { path: self.path.clone() })
             }
             Err(refused) => Err(self.cannot_write(refused.error)),
         }
     }
 
-    fn cannot_write(&self, source: io::Error) -> Failure {
-        Failure::Write { path: self.path.clone(), source }
+    fn cannot_write(&self, source: io::Error) -> CliError {
+        CliError::Write { path: self.path.clone(), source }
     }
 }

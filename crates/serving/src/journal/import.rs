@@ -7,72 +7,75 @@ use std::path::{Path, PathBuf};
 
 use model::SecretRef;
 use serde::Serialize;
-use toolcrib::{Catalog, Journal, JournalPlace, Snapshot, SystemClock, TransferError};
+use toolcrib::{Catalog, Journal, JournalLocation, Snapshot, SystemClock, TransferError};
 
-use super::open_or_make;
-use crate::cli::Ended;
-use crate::cli::journal::Import;
-use crate::failure::Failure;
-use crate::out::{self, counted};
-use crate::progress::Progress;
+use super::open_or_create;
+use crate::cli::VerbOutcome;
+use crate::cli::journal::JournalImportArgs;
+use crate::failure::CliError;
+use crate::out::{self, count_noun};
+use crate::progress::ProgressLine;
 
 /// Maximum bytes of a line; larger than any event or document.
 const LINE_LIMIT: u64 = 64 << 20;
 
-pub(crate) async fn import(place: &JournalPlace, arguments: &Import) -> Result<Ended, Failure> {
-    let mut lines = Lines::open(&arguments.file)?;
-    refuse_what_is_no_export(&mut lines).await?;
-    let journal = open_or_make(place).await?;
-    let before = journal.head().await?.0;
-    let events = take_in(&*journal, &mut lines).await?;
+pub(crate) async fn import_journal(
+    place: &JournalLocation,
+    arguments: &JournalImportArgs,
+) -> Result<VerbOutcome, CliError> {
+    let mut lines = ExportLines::open_file(&arguments.file)?;
+    reject_other_files(&mut lines).await?;
+    let journal = open_or_create(place).await?;
+    let before = journal.head_position().await?.0;
+    let events = import_lines(&*journal, &mut lines).await?;
     let catalog = Catalog::open(journal.clone()).await?;
     // Write a checkpoint, so that the first start need not fold all events again.
-    catalog.checkpoint().await?;
+    catalog.checkpoint_now().await?;
     let missing_secrets = missing_secrets(&*journal, &catalog.snapshot()).await?;
-    let report = Report::new(events, before, &catalog.snapshot(), missing_secrets);
+    let report = JournalImportReport::new(events, before, &catalog.snapshot(), missing_secrets);
     // Close the journal, so that one file contains everything when this program ends.
     catalog.close().await;
     drop(journal);
     match arguments.json.json {
         true => out::print_json(&report)?,
-        false => out::print(&report.text())?,
+        false => out::print_text(&report.to_text())?,
     }
-    Ok(Ended::Fine)
+    Ok(VerbOutcome::Success)
 }
 
 /// Imports the first line into an in-memory journal: a wrong file must not create a new journal.
-async fn refuse_what_is_no_export(lines: &mut Lines) -> Result<(), Failure> {
-    let trial = JournalPlace::Memory.open(SystemClock).await?;
-    let mut import = toolcrib::Import::into(&*trial).await?;
-    let first = lines.first()?;
-    import.line(first).await.map_err(|error| lines.wrong(error))
+async fn reject_other_files(lines: &mut ExportLines) -> Result<(), CliError> {
+    let trial = JournalLocation::Memory.open(SystemClock).await?;
+    let mut import = toolcrib::JournalImport::new(&*trial).await?;
+    let first = lines.peek_first()?;
+    import.import_line(first).await.map_err(|error| lines.to_failure(error))
 }
 
-async fn take_in(journal: &dyn Journal, lines: &mut Lines) -> Result<u64, Failure> {
-    let mut import = toolcrib::Import::into(journal).await?;
-    let mut progress = Progress::start();
+async fn import_lines(journal: &dyn Journal, lines: &mut ExportLines) -> Result<u64, CliError> {
+    let mut import = toolcrib::JournalImport::new(journal).await?;
+    let mut progress = ProgressLine::start();
     while let Some(line) = lines.next()? {
-        import.line(line).await.map_err(|error| lines.wrong(error))?;
-        progress.show(|| lines.progress());
+        import.import_line(line).await.map_err(|error| lines.to_failure(error))?;
+        progress.update(|| lines.progress_text());
     }
-    import.finish().await.map_err(|error| lines.wrong(error))
+    import.finish().await.map_err(|error| lines.to_failure(error))
 }
 
 /// The lines of an export, each within the limit. The first can be read in advance.
-struct Lines {
+struct ExportLines {
     path: PathBuf,
     reader: Box<dyn BufRead + Send>,
     /// The current line.
     line: Vec<u8>,
-    looked_ahead: bool,
+    is_peeked: bool,
     count: u64,
     bytes: u64,
     total_bytes: Option<u64>,
 }
 
-impl Lines {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let cannot_read = |source: io::Error| Failure::Read { path: path.to_owned(), source };
+impl ExportLines {
+    fn open_file(path: &Path) -> Result<Self, CliError> {
+        let cannot_read = |source: io::Error| CliError::Read { path: path.to_owned(), source };
         let (reader, total_bytes): (Box<dyn BufRead + Send>, _) = if path == Path::new("-") {
             (Box::new(BufReader::new(io::stdin())), None)
         } else {
@@ -86,75 +89,76 @@ impl Lines {
             path,
             reader,
             line: Vec::new(),
-            looked_ahead: false,
+            is_peeked: false,
             count: 0,
             bytes: 0,
             total_bytes,
         })
     }
 
-    fn first(&mut self) -> Result<&str, Failure> {
-        self.read()?;
-        self.looked_ahead = true;
-        match self.text()? {
+    fn peek_first(&mut self) -> Result<&str, CliError> {
+        self.read_line()?;
+        self.is_peeked = true;
+        match self.line_text()? {
             text if text.trim().is_empty() => {
-                Err(self.problem("is empty: this is not a journal export".to_owned()))
+                Err(self.line_problem("is empty: this is not a journal export".to_owned()))
             }
             text => Ok(text),
         }
     }
 
-    fn next(&mut self) -> Result<Option<&str>, Failure> {
-        if !std::mem::take(&mut self.looked_ahead) {
-            self.read()?;
+    fn next(&mut self) -> Result<Option<&str>, CliError> {
+        if !std::mem::take(&mut self.is_peeked) {
+            self.read_line()?;
         }
-        if self.line.is_empty() { Ok(None) } else { self.text().map(Some) }
+        if self.line.is_empty() { Ok(None) } else { self.line_text().map(Some) }
     }
 
     /// Reads the next line into `line`; it is empty at the end of the file.
-    fn read(&mut self) -> Result<(), Failure> {
+    fn read_line(&mut self) -> Result<(), CliError> {
         self.line.clear();
         let mut limited = self.reader.by_ref().take(LINE_LIMIT);
         let read = limited.read_until(b'\n', &mut self.line);
-        let read = read.map_err(|source| Failure::Read { path: self.path.clone(), source })? as u64;
+        let read =
+            read.map_err(|source| CliError::Read { path: self.path.clone(), source })? as u64;
         self.count += 1;
         self.bytes += read;
         if read == LINE_LIMIT {
-            return Err(self.problem(format!(
+            return Err(self.line_problem(format!(
                 "has more than {LINE_LIMIT} bytes: this is not a journal export"
             )));
         }
         Ok(())
     }
 
-    fn text(&self) -> Result<&str, Failure> {
+    fn line_text(&self) -> Result<&str, CliError> {
         str::from_utf8(&self.line)
-            .map_err(|_| self.problem("is not text: this is not a journal export".to_owned()))
+            .map_err(|_| self.line_problem("is not text: this is not a journal export".to_owned()))
     }
 
-    fn problem(&self, problem: String) -> Failure {
-        self.wrong(TransferError::Line { line: self.count, problem })
+    fn line_problem(&self, problem: String) -> CliError {
+        self.to_failure(TransferError::Line { line: self.count, problem })
     }
 
     /// Adds the file to an error in a line. A journal error is returned as such: the file is not its cause.
-    fn wrong(&self, error: TransferError) -> Failure {
+    fn to_failure(&self, error: TransferError) -> CliError {
         let file = match self.path.to_str() {
             Some("-") => "standard input".to_owned(),
             _ => format!("`{}`", self.path.display()),
         };
         match error {
-            TransferError::Line { .. } => Failure::Import { file, source: error },
-            TransferError::Journal(error) => Failure::Journal(error),
+            TransferError::Line { .. } => CliError::Import { file, source: error },
+            TransferError::Journal(error) => CliError::Journal(error),
             TransferError::Write(_)
             | TransferError::Unreadable { .. }
-            | TransferError::OtherHistory { .. } => Failure::Transfer(error),
+            | TransferError::OtherHistory { .. } => CliError::Transfer(error),
         }
     }
 
-    fn progress(&self) -> String {
+    fn progress_text(&self) -> String {
         let percent = self.total_bytes.and_then(|total| (self.bytes * 100).checked_div(total));
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        let lines = out::counted(count, "line", "lines");
+        let lines = out::count_noun(count, "line", "lines");
         match percent {
             Some(percent) => format!("imported {lines}, {percent} %"),
             None => format!("imported {lines}"),
@@ -164,7 +168,7 @@ impl Lines {
 
 /// A summary of the catalog after an import.
 #[derive(Serialize)]
-struct Report {
+struct JournalImportReport {
     events: u64,
     new_events: u64,
     sources: usize,
@@ -175,7 +179,7 @@ struct Report {
     missing_secrets: BTreeSet<Box<str>>,
 }
 
-impl Report {
+impl JournalImportReport {
     fn new(
         events: u64,
         before: u64,
@@ -194,8 +198,8 @@ impl Report {
         }
     }
 
-    fn what_came(&self) -> String {
-        let all = counted(usize::try_from(self.events).unwrap_or(usize::MAX), "event", "events");
+    fn event_summary(&self) -> String {
+        let all = count_noun(usize::try_from(self.events).unwrap_or(usize::MAX), "event", "events");
         match self.new_events {
             0 => format!("imported nothing: the journal has the {all} already\n"),
             new if new == self.events => format!("imported {all}\n"),
@@ -203,17 +207,18 @@ impl Report {
         }
     }
 
-    fn text(&self) -> String {
-        let mut text = self.what_came();
+    fn to_text(&self) -> String {
+        let mut text = self.event_summary();
         let things = [
-            counted(self.sources, "source", "sources"),
-            counted(self.tools, "tool", "tools"),
-            counted(self.groups, "group", "groups"),
-            counted(self.policies, "policy", "policies"),
-            counted(self.labels, "label", "labels"),
+            count_noun(self.sources, "source", "sources"),
+            count_noun(self.tools, "tool", "tools"),
+            count_noun(self.groups, "group", "groups"),
+            count_noun(self.policies, "policy", "policies"),
+            count_noun(self.labels, "label", "labels"),
         ];
         text += &format!("the catalog now has {}\n", things.join(", "));
-        let missing: Vec<_> = self.missing_secrets.iter().map(|name| out::plain(name)).collect();
+        let missing: Vec<_> =
+            self.missing_secrets.iter().map(|name| out::escape_for_terminal(name)).collect();
         if !missing.is_empty() {
             let (secrets, them) = match missing.len() {
                 1 => ("1 secret is".to_owned(), "it"),
@@ -232,16 +237,16 @@ impl Report {
 async fn missing_secrets(
     journal: &dyn Journal,
     catalog: &Snapshot,
-) -> Result<BTreeSet<Box<str>>, Failure> {
+) -> Result<BTreeSet<Box<str>>, CliError> {
     let mut missing = BTreeSet::new();
     for entry in catalog.sources() {
-        for secret in entry.source.profile.secrets() {
+        for secret in entry.source.profile.secret_refs() {
             if let SecretRef::Sealed(name) = secret {
                 missing.insert(name.clone());
             }
         }
     }
-    for name in journal.sealed_names().await? {
+    for name in journal.encrypted_secret_names().await? {
         missing.remove(name.as_str());
     }
     Ok(missing)

@@ -7,61 +7,66 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use model::{GroupId, Health, KeyId, Kind, LabelId, PolicyId, SourceId};
+use model::{GroupId, KeyId, LabelId, PolicyId, SourceHealth, SourceId, SourceKind};
 use serde::Serialize;
-use toolcrib::{Catalog, JournalPlace, Moment, Position, Snapshot};
+use toolcrib::{Catalog, JournalLocation, JournalMoment, Position, Snapshot};
 
 use super::open_to_read;
-use crate::cli::Ended;
-use crate::cli::journal::Show;
-use crate::failure::Failure;
-use crate::out::{self, counted};
-use crate::table::section;
+use crate::cli::VerbOutcome;
+use crate::cli::journal::JournalShowArgs;
+use crate::failure::CliError;
+use crate::out::{self, count_noun};
+use crate::table::table_section;
 
-pub(crate) async fn show(place: &JournalPlace, arguments: &Show) -> Result<Ended, Failure> {
-    let snapshot = snapshot(place, arguments.at.as_ref()).await?;
-    let shown = Shown::of(&snapshot);
+pub(crate) async fn show_journal(
+    place: &JournalLocation,
+    arguments: &JournalShowArgs,
+) -> Result<VerbOutcome, CliError> {
+    let snapshot = read_snapshot(place, arguments.at.as_ref()).await?;
+    let shown = SnapshotSummary::from_snapshot(&snapshot);
     match arguments.json.json {
         true => out::print_json(&shown)?,
-        false => out::print(&shown.text())?,
+        false => out::print_text(&shown.to_text())?,
     }
-    Ok(Ended::Fine)
+    Ok(VerbOutcome::Success)
 }
 
 /// The catalog as of now, or as of the given moment.
-pub(crate) async fn snapshot(
-    place: &JournalPlace,
-    at: Option<&At>,
-) -> Result<Arc<Snapshot>, Failure> {
+pub(crate) async fn read_snapshot(
+    place: &JournalLocation,
+    at: Option<&MomentArgument>,
+) -> Result<Arc<Snapshot>, CliError> {
     let journal = open_to_read(place).await?;
-    let Some(At(moment)) = at else { return Ok(Catalog::open(journal).await?.snapshot()) };
-    let end = journal.head().await?.0;
+    let Some(MomentArgument(moment)) = at else {
+        return Ok(Catalog::open(journal).await?.snapshot());
+    };
+    let end = journal.head_position().await?.0;
     match moment {
-        Moment::Position(Position(asked)) if end < *asked => {
-            return Err(Failure::NotThereYet { asked: *asked, end });
+        JournalMoment::Position(Position(asked)) if end < *asked => {
+            return Err(CliError::PositionAhead { asked: *asked, end });
         }
-        Moment::Position(_) | Moment::Time(_) => {}
+        JournalMoment::Position(_) | JournalMoment::Time(_) => {}
     }
     Ok(Arc::new(toolcrib::snapshot_at(&*journal, *moment).await?))
 }
 
 /// A moment as a command line argument.
 #[derive(Clone, Debug)]
-pub(crate) struct At(pub(crate) Moment);
+pub(crate) struct MomentArgument(pub(crate) JournalMoment);
 
 #[derive(Debug, thiserror::Error)]
 #[error("a moment is a position (`120`), a time (`2026-05-01T12:00:00Z`) or a date (`2026-05-01`)")]
 pub(crate) struct InvalidMoment;
 
-impl FromStr for At {
+impl FromStr for MomentArgument {
     type Err = InvalidMoment;
 
     fn from_str(text: &str) -> Result<Self, InvalidMoment> {
         if let Ok(position) = text.parse() {
-            return Ok(Self(Moment::Position(Position(position))));
+            return Ok(Self(JournalMoment::Position(Position(position))));
         }
         if let Ok(time) = text.parse::<Timestamp>() {
-            return Ok(Self(Moment::Time(time)));
+            return Ok(Self(JournalMoment::Time(time)));
         }
         // `Date` also parses a date followed by a time, which lacks a UTC offset; only a bare date is accepted.
         let date = Some(text)
@@ -69,37 +74,37 @@ impl FromStr for At {
             .and_then(|text| text.parse::<Date>().ok());
         let begins =
             date.and_then(|date| date.to_zoned(TimeZone::UTC).ok()).ok_or(InvalidMoment)?;
-        Ok(Self(Moment::Time(begins.timestamp())))
+        Ok(Self(JournalMoment::Time(begins.timestamp())))
     }
 }
 
 /// A summary of a snapshot, printed as tables or as JSON.
 #[derive(Serialize)]
-struct Shown {
+struct SnapshotSummary {
     position: Position,
     time: Option<Timestamp>,
     events_not_understood: u64,
     tools: usize,
     tools_served: usize,
-    sources: Vec<ShownSource>,
-    groups: Vec<ShownGroup>,
-    policies: Vec<ShownPolicy>,
-    labels: Vec<ShownLabel>,
-    keys: Vec<ShownKey>,
+    sources: Vec<SourceRow>,
+    groups: Vec<GroupRow>,
+    policies: Vec<PolicyRow>,
+    labels: Vec<LabelRow>,
+    keys: Vec<KeyRow>,
 }
 
 #[derive(Serialize)]
-struct ShownSource {
+struct SourceRow {
     id: SourceId,
     name: String,
-    kind: Kind,
-    health: Health,
+    kind: SourceKind,
+    health: SourceHealth,
     enabled: bool,
     tools: usize,
 }
 
 #[derive(Serialize)]
-struct ShownGroup {
+struct GroupRow {
     id: GroupId,
     name: String,
     active: bool,
@@ -110,7 +115,7 @@ struct ShownGroup {
 }
 
 #[derive(Serialize)]
-struct ShownPolicy {
+struct PolicyRow {
     id: PolicyId,
     name: String,
     active: bool,
@@ -119,7 +124,7 @@ struct ShownPolicy {
 }
 
 #[derive(Serialize)]
-struct ShownKey {
+struct KeyRow {
     id: KeyId,
     name: String,
     admin: bool,
@@ -128,15 +133,15 @@ struct ShownKey {
 }
 
 #[derive(Serialize)]
-struct ShownLabel {
+struct LabelRow {
     id: LabelId,
     name: String,
     tools: usize,
 }
 
-impl Shown {
-    fn of(snapshot: &Snapshot) -> Self {
-        let sources = snapshot.sources().map(|entry| ShownSource {
+impl SnapshotSummary {
+    fn from_snapshot(snapshot: &Snapshot) -> Self {
+        let sources = snapshot.sources().map(|entry| SourceRow {
             id: entry.source.id.clone(),
             name: entry.source.profile.name.to_string(),
             kind: entry.source.profile.settings.kind(),
@@ -144,28 +149,28 @@ impl Shown {
             enabled: entry.source.enabled,
             tools: entry.tools.len(),
         });
-        let groups = snapshot.groups().map(|entry| ShownGroup {
+        let groups = snapshot.groups().map(|entry| GroupRow {
             id: entry.group.id.clone(),
             name: entry.group.profile.name.to_string(),
             active: entry.group.active,
             members: entry.members.len(),
             served: snapshot.group_tools(&entry.group.id).map_or(0, |tools| tools.len()),
         });
-        let policies = snapshot.policies().map(|policy| ShownPolicy {
+        let policies = snapshot.policies().map(|policy| PolicyRow {
             id: policy.id.clone(),
             name: policy.rules.name.to_string(),
             active: policy.active,
             priority: policy.rules.priority,
             groups: policy.rules.groups().clone(),
         });
-        let keys = snapshot.keys().map(|key| ShownKey {
+        let keys = snapshot.keys().map(|key| KeyRow {
             id: key.id.clone(),
             name: key.profile.name.to_string(),
             admin: key.profile.admin,
             revoked: key.revoked,
             expires_at: key.profile.expires_at,
         });
-        let labels = snapshot.labels().map(|label| ShownLabel {
+        let labels = snapshot.labels().map(|label| LabelRow {
             id: label.id.clone(),
             name: label.profile.name.to_string(),
             tools: snapshot.tools().filter(|entry| entry.tool.labels.contains(&label.id)).count(),
@@ -184,7 +189,7 @@ impl Shown {
         }
     }
 
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         let Some(time) = self.time else {
             return "The catalog is empty: nothing is recorded up to this moment
 "
@@ -202,8 +207,11 @@ impl Shown {
             );
         }
         text += &self.source_table();
-        text +=
-            &format!("\n{}, {} served\n", counted(self.tools, "tool", "tools"), self.tools_served);
+        text += &format!(
+            "\n{}, {} served\n",
+            count_noun(self.tools, "tool", "tools"),
+            self.tools_served
+        );
         text += &self.group_table();
         text += &self.policy_table();
         text += &self.label_table();
@@ -214,85 +222,99 @@ impl Shown {
     }
 
     fn source_table(&self) -> String {
-        let row = |source: &ShownSource| {
-            let (kind, health) = (source.kind.to_string(), health(source.health).to_owned());
-            vec![source.id.to_string(), kind, health, yes(source.enabled), source.tools.to_string()]
+        let row = |source: &SourceRow| {
+            let (kind, health) = (source.kind.to_string(), health_text(source.health).to_owned());
+            vec![
+                source.id.to_string(),
+                kind,
+                health,
+                yes_or_no(source.enabled),
+                source.tools.to_string(),
+            ]
         };
         let rows = self.sources.iter().map(row).collect();
-        section(
-            &counted(self.sources.len(), "source", "sources"),
+        table_section(
+            &count_noun(self.sources.len(), "source", "sources"),
             &["ID", "KIND", "HEALTH", "ENABLED", "TOOLS"],
             rows,
         )
     }
 
     fn group_table(&self) -> String {
-        let row = |group: &ShownGroup| {
+        let row = |group: &GroupRow| {
             vec![
                 group.id.to_string(),
-                yes(group.active),
+                yes_or_no(group.active),
                 group.members.to_string(),
                 group.served.to_string(),
             ]
         };
         let rows = self.groups.iter().map(row).collect();
-        section(
-            &counted(self.groups.len(), "group", "groups"),
+        table_section(
+            &count_noun(self.groups.len(), "group", "groups"),
             &["ID", "ACTIVE", "MEMBERS", "SERVED"],
             rows,
         )
     }
 
     fn policy_table(&self) -> String {
-        let row = |policy: &ShownPolicy| {
+        let row = |policy: &PolicyRow| {
             let groups: Vec<_> = policy.groups.iter().map(GroupId::as_str).collect();
             vec![
                 policy.id.to_string(),
-                yes(policy.active),
+                yes_or_no(policy.active),
                 policy.priority.to_string(),
                 groups.join(", "),
             ]
         };
         let rows = self.policies.iter().map(row).collect();
-        section(
-            &counted(self.policies.len(), "policy", "policies"),
+        table_section(
+            &count_noun(self.policies.len(), "policy", "policies"),
             &["ID", "ACTIVE", "PRIORITY", "GROUPS"],
             rows,
         )
     }
 
     fn key_table(&self) -> String {
-        let row = |key: &ShownKey| {
+        let row = |key: &KeyRow| {
             let ends = match (key.revoked, key.expires_at) {
                 (true, _) => "revoked".to_owned(),
                 (false, Some(time)) => time.to_string(),
                 (false, None) => "never".to_owned(),
             };
-            vec![key.id.to_string(), key.name.clone(), yes(key.admin), ends]
+            vec![key.id.to_string(), key.name.clone(), yes_or_no(key.admin), ends]
         };
         let rows = self.keys.iter().map(row).collect();
-        section(&counted(self.keys.len(), "key", "keys"), &["ID", "NAME", "ADMIN", "ENDS"], rows)
+        table_section(
+            &count_noun(self.keys.len(), "key", "keys"),
+            &["ID", "NAME", "ADMIN", "ENDS"],
+            rows,
+        )
     }
 
     fn label_table(&self) -> String {
-        let row = |label: &ShownLabel| {
+        let row = |label: &LabelRow| {
             vec![label.id.to_string(), label.name.clone(), label.tools.to_string()]
         };
         let rows = self.labels.iter().map(row).collect();
-        section(&counted(self.labels.len(), "label", "labels"), &["ID", "NAME", "TOOLS"], rows)
+        table_section(
+            &count_noun(self.labels.len(), "label", "labels"),
+            &["ID", "NAME", "TOOLS"],
+            rows,
+        )
     }
 }
 
-fn yes(is_so: bool) -> String {
+fn yes_or_no(is_so: bool) -> String {
     if is_so { "yes" } else { "no" }.to_owned()
 }
 
-fn health(health: Health) -> &'static str {
+fn health_text(health: SourceHealth) -> &'static str {
     match health {
-        Health::Unknown => "unknown",
-        Health::Healthy => "healthy",
-        Health::Degraded => "degraded",
-        Health::Unhealthy => "unhealthy",
+        SourceHealth::Unknown => "unknown",
+        SourceHealth::Healthy => "healthy",
+        SourceHealth::Degraded => "degraded",
+        SourceHealth::Unhealthy => "unhealthy",
     }
 }
 
@@ -303,10 +325,12 @@ mod tests {
     #[test]
     fn a_moment_is_a_position_a_time_or_a_date() {
         let read = |text: &str| {
-            text.parse::<At>().map(|At(moment)| moment).map_err(|error| error.to_string())
+            text.parse::<MomentArgument>()
+                .map(|MomentArgument(moment)| moment)
+                .map_err(|error| error.to_string())
         };
-        let time = |text: &str| Ok(Moment::Time(text.parse().unwrap()));
-        assert_eq!(read("120"), Ok(Moment::Position(Position(120))));
+        let time = |text: &str| Ok(JournalMoment::Time(text.parse().unwrap()));
+        assert_eq!(read("120"), Ok(JournalMoment::Position(Position(120))));
         assert_eq!(read("2026-05-01T12:00:00+02:00"), time("2026-05-01T10:00:00Z"));
         assert_eq!(read("2026-05-01"), time("2026-05-01T00:00:00Z"));
         for text in ["", "-1", "yesterday", "2026-13-01", "2026-05-01T12:00:00", "2026-05"] {

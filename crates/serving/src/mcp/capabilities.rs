@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use toolcrib::{AgentView, Listed, TASKS};
+use toolcrib::{AgentView, OfferListing, TASKS_EXTENSION};
 
-use super::era::Era;
-use super::pages::ListOf;
+use super::era::ProtocolEra;
+use super::pages::McpListKind;
 
 /// Whether the server offers this list to the agent. The rest of a truncated answer is a resource. So an agent whose
 /// answers may be truncated has the resource list, even if it is empty: clients do not read unannounced resources.
-pub(crate) fn has(view: &AgentView, list: ListOf) -> bool {
+pub(crate) fn offers_list(view: &AgentView, list: McpListKind) -> bool {
     match list {
-        ListOf::Tools => true,
-        ListOf::Prompts => !view.prompts().is_empty(),
-        ListOf::Resources | ListOf::Templates => view.may_be_cut() || lists_resources(view),
+        McpListKind::Tools => true,
+        McpListKind::Prompts => !view.prompts().is_empty(),
+        McpListKind::Resources | McpListKind::Templates => {
+            view.may_truncate_results() || lists_resources(view)
+        }
     }
 }
 
@@ -22,12 +24,13 @@ fn lists_resources(view: &AgentView) -> bool {
     !view.resource_templates().is_empty() || !view.resources().is_empty()
 }
 
-pub(crate) fn of(view: &AgentView, era: Era) -> Value {
+pub(crate) fn server_capabilities(view: &AgentView, era: ProtocolEra) -> Value {
     let mut all = Map::from_iter([
         ("tools".to_owned(), json!({"listChanged": true})),
         ("logging".to_owned(), json!({})),
     ]);
-    let (has_prompts, has_resources) = (has(view, ListOf::Prompts), has(view, ListOf::Resources));
+    let (has_prompts, has_resources) =
+        (offers_list(view, McpListKind::Prompts), offers_list(view, McpListKind::Resources));
     if has_prompts {
         all.insert("prompts".to_owned(), json!({"listChanged": true}));
     }
@@ -40,14 +43,14 @@ pub(crate) fn of(view: &AgentView, era: Era) -> Value {
         all.insert("resources".to_owned(), resources);
     }
     // Completion needs arguments: of prompts or of resource templates.
-    let is_filled_in = |prompt: &Arc<Listed>| {
-        prompt.shown.get("arguments").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+    let is_filled_in = |prompt: &Arc<OfferListing>| {
+        prompt.fields.get("arguments").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
     };
     if view.prompts().iter().any(is_filled_in) || !view.resource_templates().is_empty() {
         all.insert("completions".to_owned(), json!({}));
     }
-    if era == Era::Modern && view.may_go_on() {
-        all.insert("extensions".to_owned(), json!({TASKS: {}}));
+    if era == ProtocolEra::Modern && view.may_outlive_request() {
+        all.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
     }
     Value::Object(all)
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use axum::http::header::HeaderValue;
-use model::Failure;
+use model::CallFailure;
 use serde_json::{Value, json};
-use toolcrib::Ability;
+use toolcrib::CallerCapability;
 
-use crate::protected_resource::more_is_needed;
+use crate::protected_resource::insufficient_scope_challenge;
 
 /// A JSON-RPC error.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RpcError {
+pub(crate) struct RpcErrorResponse {
     pub(crate) code: i64,
     pub(crate) message: String,
     pub(crate) data: Option<Box<Value>>,
@@ -21,17 +21,17 @@ pub(crate) struct RpcError {
     pub(crate) challenge: Option<Box<HeaderValue>>,
 }
 
-impl RpcError {
+impl RpcErrorResponse {
     fn new(code: i64, status: u16, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None, status, challenge: None }
     }
 
-    fn with(self, data: Value) -> Self {
+    fn with_data(self, data: Value) -> Self {
         Self { data: Some(Box::new(data)), ..self }
     }
 
     /// The body is not valid JSON.
-    pub(crate) fn parse(why: impl Into<String>) -> Self {
+    pub(crate) fn parse_error(why: impl Into<String>) -> Self {
         Self::new(-32700, 400, why)
     }
 
@@ -60,7 +60,7 @@ impl RpcError {
     }
 
     pub(crate) fn no_such_resource(uri: &str) -> Self {
-        Self::invalid_params("Resource not found").with(json!({"uri": uri}))
+        Self::invalid_params("Resource not found").with_data(json!({"uri": uri}))
     }
 
     /// A header contradicts the body.
@@ -69,55 +69,56 @@ impl RpcError {
     }
 
     /// The client lacks a required capability.
-    pub(crate) fn unable(ability: Ability) -> Self {
+    pub(crate) fn missing_capability(ability: CallerCapability) -> Self {
         let data = json!({"requiredCapabilities": ability.to_capabilities()});
-        Self::new(-32021, 400, toolcrib::NoAnswer::Unable(ability).to_string()).with(data)
+        Self::new(-32021, 400, toolcrib::InputError::Unsupported(ability).to_string())
+            .with_data(data)
     }
 
     pub(crate) fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
         let requested: String = requested.chars().take(80).collect();
         let message = format!("the protocol version `{requested}` is not spoken here");
         let data = json!({"supported": supported, "requested": requested});
-        Self::new(-32022, 400, message).with(data)
+        Self::new(-32022, 400, message).with_data(data)
     }
 
     /// An internal error; the log has the cause.
-    pub(crate) fn internal(why: impl Into<String>) -> Self {
+    pub(crate) fn internal_error(why: impl Into<String>) -> Self {
         Self::new(-32603, 200, why)
     }
 
     /// A failure, with the stable code that REST also uses.
-    pub(crate) fn failed(failure: &Failure) -> Self {
-        Self::internal(&*failure.message).with(Value::Object(failure.for_programs()))
+    pub(crate) fn from_failure(failure: &CallFailure) -> Self {
+        Self::internal_error(&*failure.message).with_data(Value::Object(failure.to_meta()))
     }
 
     /// The token lacks scopes. The challenge names them, so a client can get a wider token and retry by itself.
-    pub(crate) fn scopes_missing(failure: &Failure) -> Self {
-        let challenge = Some(Box::new(more_is_needed(&failure.scopes)));
+    pub(crate) fn scopes_missing(failure: &CallFailure) -> Self {
+        let challenge = Some(Box::new(insufficient_scope_challenge(&failure.scopes)));
         let error = Self::new(-32000, 403, &*failure.message);
-        Self { challenge, ..error }.with(Value::Object(failure.for_programs()))
+        Self { challenge, ..error }.with_data(Value::Object(failure.to_meta()))
     }
 
     /// An error that the tool itself reported.
-    pub(crate) fn of_tool(code: i64, message: String) -> Self {
+    pub(crate) fn from_tool(code: i64, message: String) -> Self {
         Self::new(code, 200, message)
     }
 
     /// The server is overloaded.
-    pub(crate) fn busy(why: impl Into<String>) -> Self {
+    pub(crate) fn server_busy(why: impl Into<String>) -> Self {
         Self::new(-32000, 503, why)
-            .with(json!({"toolcrib/retryable": true, "toolcrib/retry_after": 1}))
+            .with_data(json!({"toolcrib/retryable": true, "toolcrib/retry_after": 1}))
     }
 
     /// The call exceeded the time limit for clients that accept no event stream.
-    pub(crate) fn too_late(within: Duration) -> Self {
+    pub(crate) fn deadline_exceeded(within: Duration) -> Self {
         let within = within.as_secs();
         let why = format!("no answer within {within} s: accept `text/event-stream` to wait longer");
-        Self::new(-32000, 503, why).with(json!({"toolcrib/retryable": false}))
+        Self::new(-32000, 503, why).with_data(json!({"toolcrib/retryable": false}))
     }
 
     /// The client cancelled the request.
-    pub(crate) fn cancelled() -> Self {
+    pub(crate) fn request_cancelled() -> Self {
         Self::new(-32000, 200, "the request was cancelled")
     }
 
@@ -138,8 +139,10 @@ mod tests {
 
     #[test]
     fn a_failure_carries_its_code_and_retry_delay() {
-        let failure = Failure::new(ErrorCode::RateLimited, "too many", true);
-        let error = RpcError::failed(&Failure { retry_after: Some(7), ..failure }).to_value();
+        let failure = CallFailure::new(ErrorCode::RateLimited, "too many", true);
+        let error =
+            RpcErrorResponse::from_failure(&CallFailure { retry_after: Some(7), ..failure })
+                .to_value();
         let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retryable": true, "toolcrib/retry_after": 7});
         assert_eq!(error, json!({"code": -32603, "message": "too many", "data": data}));
     }

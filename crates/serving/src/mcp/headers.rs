@@ -9,33 +9,33 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::error::RpcError;
+use super::error::RpcErrorResponse;
 
-pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 const PARAMETER: &str = "mcp-param-";
 
 /// The value of a header; an error if it occurs more than once or is not ASCII.
-pub(crate) fn single(
+pub(crate) fn single_header(
     headers: &HeaderMap,
     name: impl AsHeaderName + Copy + Display,
-) -> Result<Option<&str>, RpcError> {
+) -> Result<Option<&str>, RpcErrorResponse> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => {
             let text = value.to_str().ok().map(str::trim);
-            let why = || RpcError::header_mismatch(format!("`{name}` must be plain ASCII"));
+            let why = || RpcErrorResponse::header_mismatch(format!("`{name}` must be plain ASCII"));
             text.map(Some).ok_or_else(why)
         }
-        _ => Err(RpcError::header_mismatch(format!("`{name}` must be sent once"))),
+        _ => Err(RpcErrorResponse::header_mismatch(format!("`{name}` must be sent once"))),
     }
 }
 
 /// Decodes a value that may be base64, in the form `=?base64?…?=`.
-fn decoded(value: &str) -> Option<String> {
+fn decode_header_value(value: &str) -> Option<String> {
     let encoded = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match encoded {
         None => Some(value.to_owned()),
@@ -44,14 +44,14 @@ fn decoded(value: &str) -> Option<String> {
 }
 
 /// Checks that the method and name headers match the body.
-pub(crate) fn check(
+pub(crate) fn check_method_and_name(
     headers: &HeaderMap,
     method: &str,
     params: &Map<String, Value>,
-) -> Result<(), RpcError> {
-    if single(headers, &METHOD)? != Some(method) {
+) -> Result<(), RpcErrorResponse> {
+    if single_header(headers, &METHOD_HEADER)? != Some(method) {
         let why = "the header `Mcp-Method` must be there and be the method of the body";
-        return Err(RpcError::header_mismatch(why));
+        return Err(RpcErrorResponse::header_mismatch(why));
     }
     let member = match method {
         "tools/call" | "prompts/get" => "name",
@@ -59,39 +59,41 @@ pub(crate) fn check(
         "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return Ok(()),
     };
-    let named = single(headers, &NAME)?.and_then(decoded);
+    let named = single_header(headers, &NAME_HEADER)?.and_then(decode_header_value);
     if named.is_none() || named.as_deref() != params.get(member).and_then(Value::as_str) {
         let why = format!("the header `Mcp-Name` must be there and be `{member}` of the body");
-        return Err(RpcError::header_mismatch(why));
+        return Err(RpcErrorResponse::header_mismatch(why));
     }
     Ok(())
 }
 
 /// Checks that the `Mcp-Param-…` headers that a tool requests match its arguments.
-pub(crate) fn check_parameters(
+pub(crate) fn check_parameter_headers(
     headers: &HeaderMap,
     mirrored: &[(String, String)],
     arguments: &Map<String, Value>,
-) -> Result<(), RpcError> {
+) -> Result<(), RpcErrorResponse> {
     for (property, header) in mirrored {
         let name = format!("{PARAMETER}{}", header.to_ascii_lowercase());
         let argument = arguments.get(property).filter(|value| !value.is_null());
-        let sent = single(headers, name.as_str())?;
+        let sent = single_header(headers, name.as_str())?;
         let same = match (sent, argument) {
             (None, None) => true,
-            (Some(sent), Some(argument)) => decoded(sent).is_some_and(|sent| says(&sent, argument)),
+            (Some(sent), Some(argument)) => {
+                decode_header_value(sent).is_some_and(|sent| matches_argument(&sent, argument))
+            }
             (Some(_), None) | (None, Some(_)) => false,
         };
         if !same {
             let why = format!("the header `Mcp-Param-{header}` must say the same as `{property}`");
-            return Err(RpcError::header_mismatch(why));
+            return Err(RpcErrorResponse::header_mismatch(why));
         }
     }
     Ok(())
 }
 
 /// Whether a header matches an argument. Numbers match by value: 42 and 42.0.
-fn says(sent: &str, argument: &Value) -> bool {
+fn matches_argument(sent: &str, argument: &Value) -> bool {
     match argument {
         Value::String(text) => text == sent,
         Value::Bool(value) => sent == if *value { "true" } else { "false" },
@@ -128,7 +130,9 @@ mod tests {
     fn method_and_name_headers_must_match_the_body() {
         let params = json!({"name": "grüße"});
         let params = params.as_object().unwrap();
-        let check = |pairs: &[(&str, &str)]| check(&headers(pairs), "tools/call", params).is_ok();
+        let check = |pairs: &[(&str, &str)]| {
+            check_method_and_name(&headers(pairs), "tools/call", params).is_ok()
+        };
         assert!(check(&[("mcp-method", "tools/call"), ("mcp-name", "=?base64?Z3LDvMOfZQ==?=")]));
         assert!(check(&[("mcp-method", " tools/call "), ("mcp-name", "=?base64?Z3LDvMOfZQ==?=")]));
         for wrong in [
@@ -156,7 +160,8 @@ mod tests {
         let mirrored = vec![("region".to_owned(), "Region".to_owned())];
         let check = |sent: &[(&str, &str)], argument: Value| {
             let arguments = json!({"region": argument});
-            check_parameters(&headers(sent), &mirrored, arguments.as_object().unwrap()).is_ok()
+            check_parameter_headers(&headers(sent), &mirrored, arguments.as_object().unwrap())
+                .is_ok()
         };
         assert!(check(&[("mcp-param-region", "eu")], json!("eu")));
         assert!(check(&[("mcp-param-region", "=?base64?SGVsbG8=?=")], json!("Hello")));

@@ -18,259 +18,289 @@ use axum::response::{IntoResponse as _, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::events::{EVENTS, events, heard, taken_up};
-use self::written::{Accepted, DEADLINE, JSON, Keeping, not_in_this_era, plain, taken, write};
-use super::answer::Sent;
-use super::era::Era;
-use super::error::RpcError;
-use super::listen::{Listen, Wanted};
-use super::message::{Message, Request, Unusable};
-use super::methods::Answer;
-use super::peer::Peer;
-use super::sessions::Session;
-use super::{Mcp, PATH, headers, legacy, modern};
-use toolcrib::CallDoor;
+use self::events::{EVENT_STREAM_TYPE, change_events, event_stream_response, resume_stream};
+use self::written::{
+    AcceptedResponses, JSON_DEADLINE, JSON_TYPE, StreamResumption, accepted_response,
+    json_response, method_not_allowed, write_response,
+};
+use super::answer::OutgoingMessage;
+use super::era::ProtocolEra;
+use super::error::RpcErrorResponse;
+use super::listen::{ListenFilter, ListenStream};
+use super::message::{IncomingMessage, IncomingRequest, InvalidMessage};
+use super::methods::McpReply;
+use super::peer::McpPeer;
+use super::sessions::McpSession;
+use super::{MCP_PATH, McpEndpoint, headers, legacy, modern};
+use toolcrib::CallEndpoint;
 
-use crate::app::App;
+use crate::app::AppState;
 use crate::body;
-use crate::body::long::unless_long;
-use crate::coming::Coming;
-use crate::problem::{Code, Problem};
-use crate::query::Asked;
-use crate::route::Route;
-use crate::sight::Mode;
-use crate::watching::Standing;
+use crate::body::long::parse_offloading_large;
+use crate::coming::RequestContext;
+use crate::problem::{Problem, ProblemCode};
+use crate::query::QueryParams;
+use crate::route::ApiRoute;
+use crate::sight::ListMode;
+use crate::watching::AuthenticatedCaller;
 
 /// Maximum message size, in bytes.
-const LIMIT: usize = 4 << 20;
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Longer than any deadline in this module: messages to `/mcp` have no other deadline than those.
-const OUTER: Duration = Duration::from_secs(2 * DEADLINE.as_secs());
+const ROUTE_DEADLINE: Duration = Duration::from_secs(2 * JSON_DEADLINE.as_secs());
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     let tag = "mcp";
     vec![
-        Route::post("mcp_post", PATH, post)
-            .agent(tag, "Speak MCP: one message, and what comes of it")
-            .asks::<Wish>()
-            .shows(JSON)
-            .without_key()
-            .up_to(LIMIT)
-            .within(OUTER),
-        Route::get("mcp_get", PATH, get)
-            .agent(tag, "Hear what changes (versions of MCP before 2026-07-28)")
-            .asks::<Wish>()
-            .shows(EVENTS),
-        Route::delete("mcp_delete", PATH, delete)
-            .agent(tag, "End a session (versions of MCP before 2026-07-28)")
-            .asks::<Wish>()
-            .shows(JSON)
-            .without_key(),
-        Route::post("mcp_group_post", "/mcp/{group}", post)
-            .agent(tag, "Speak MCP about the tools of one group")
-            .asks::<Wish>()
-            .shows(JSON)
-            .without_key()
-            .up_to(LIMIT)
-            .within(OUTER),
-        Route::get("mcp_group_get", "/mcp/{group}", get)
-            .agent(tag, "Hear what changes in one group (versions of MCP before 2026-07-28)")
-            .asks::<Wish>()
-            .shows(EVENTS),
-        Route::delete("mcp_group_delete", "/mcp/{group}", delete)
-            .agent(tag, "End a session (versions of MCP before 2026-07-28)")
-            .asks::<Wish>()
-            .shows(JSON)
-            .without_key(),
+        ApiRoute::post("mcp_post", MCP_PATH, handle_post)
+            .for_agents(tag, "Speak MCP: one message, and what comes of it")
+            .with_query::<McpEndpointQuery>()
+            .returns_document(JSON_TYPE)
+            .without_idempotency_key()
+            .with_body_limit(MAX_MESSAGE_BYTES)
+            .with_deadline(ROUTE_DEADLINE),
+        ApiRoute::get("mcp_get", MCP_PATH, handle_get)
+            .for_agents(tag, "Hear what changes (versions of MCP before 2026-07-28)")
+            .with_query::<McpEndpointQuery>()
+            .returns_document(EVENT_STREAM_TYPE),
+        ApiRoute::delete("mcp_delete", MCP_PATH, handle_delete)
+            .for_agents(tag, "End a session (versions of MCP before 2026-07-28)")
+            .with_query::<McpEndpointQuery>()
+            .returns_document(JSON_TYPE)
+            .without_idempotency_key(),
+        ApiRoute::post("mcp_group_post", "/mcp/{group}", handle_post)
+            .for_agents(tag, "Speak MCP about the tools of one group")
+            .with_query::<McpEndpointQuery>()
+            .returns_document(JSON_TYPE)
+            .without_idempotency_key()
+            .with_body_limit(MAX_MESSAGE_BYTES)
+            .with_deadline(ROUTE_DEADLINE),
+        ApiRoute::get("mcp_group_get", "/mcp/{group}", handle_get)
+            .for_agents(tag, "Hear what changes in one group (versions of MCP before 2026-07-28)")
+            .with_query::<McpEndpointQuery>()
+            .returns_document(EVENT_STREAM_TYPE),
+        ApiRoute::delete("mcp_group_delete", "/mcp/{group}", handle_delete)
+            .for_agents(tag, "End a session (versions of MCP before 2026-07-28)")
+            .with_query::<McpEndpointQuery>()
+            .returns_document(JSON_TYPE)
+            .without_idempotency_key(),
     ]
 }
 
 /// What of its tools a client wants to see.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "McpWish")]
-struct Wish {
+struct McpEndpointQuery {
     /// Whether tools are listed, searched, or searched if the list is long.
     #[serde(default)]
-    mode: Mode,
+    mode: ListMode,
 }
 
 /// The group in the path, if there is one.
-struct Place(Option<String>);
+struct GroupInPath(Option<String>);
 
-impl FromRequestParts<App> for Place {
+impl FromRequestParts<AppState> for GroupInPath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
         match Option::<Path<String>>::from_request_parts(parts, app).await {
             Ok(group) => Ok(Self(group.map(|Path(group)| group))),
-            Err(_) => Err(Problem::new(Code::NotFound, "the group in the path is not UTF-8")),
+            Err(_) => {
+                Err(Problem::new(ProblemCode::NotFound, "the group in the path is not UTF-8"))
+            }
         }
     }
 }
 
-async fn post(
-    who: Standing,
-    State(app): State<App>,
-    place: Place,
-    Asked(wish): Asked<Wish>,
+async fn handle_post(
+    who: AuthenticatedCaller,
+    State(app): State<AppState>,
+    place: GroupInPath,
+    QueryParams(wish): QueryParams<McpEndpointQuery>,
     request: extract::Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let peer = peer(&app, who, place, &wish)?.coming(CallDoor::Mcp, &Coming::of(&parts));
-    answer(&app, peer, &parts.headers, body).await
+    let peer = build_peer(&app, who, place, &wish)?
+        .with_origin(CallEndpoint::Mcp, &RequestContext::from_parts(&parts));
+    answer_message(&app, peer, &parts.headers, body).await
 }
 
 /// Handles a message to `/mcp` without query parameters.
-pub(crate) async fn message(app: &App, request: extract::Request) -> Response {
+pub(crate) async fn handle_message(app: &AppState, request: extract::Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let answered = async {
-        let (who, coming) = (Standing::of(&parts, app).await?, Coming::of(&parts));
+        let (who, coming) = (
+            AuthenticatedCaller::authenticate_request(&parts, app).await?,
+            RequestContext::from_parts(&parts),
+        );
         let headers = Arc::new(std::mem::take(&mut parts.headers));
         let who = who.with_headers(Arc::clone(&headers));
-        let peer = Peer::new(app.clone(), who, None, Mode::default());
-        answer(app, peer.coming(CallDoor::Mcp, &coming), &headers, body).await
+        let peer = McpPeer::new(app.clone(), who, None, ListMode::default());
+        answer_message(app, peer.with_origin(CallEndpoint::Mcp, &coming), &headers, body).await
     };
     answered.await.unwrap_or_else(Problem::into_response)
 }
 
-async fn answer(
-    app: &App,
-    peer: Peer,
+async fn answer_message(
+    app: &AppState,
+    peer: McpPeer,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let accepted = Accepted::of(headers)?;
-    let body = body::raw(headers, body, LIMIT).await?;
-    let message = match unless_long(body, Message::read).await {
+    let accepted = AcceptedResponses::from_headers(headers)?;
+    let body = body::read_raw_json(headers, body, MAX_MESSAGE_BYTES).await?;
+    let message = match parse_offloading_large(body, IncomingMessage::from_bytes).await {
         Ok(message) => message,
-        Err(Unusable { id, error }) => return Ok(plain(Sent::error(id.as_ref(), &error))),
+        Err(InvalidMessage { id, error }) => {
+            return Ok(json_response(OutgoingMessage::error_response(id.as_ref(), &error)));
+        }
     };
-    if let Message::Request(request) = &message {
-        app.doors.message(&request.method);
+    if let IncomingMessage::Request(request) = &message {
+        app.endpoint_metrics.count_mcp_request(&request.method);
     }
     let mcp = &app.mcp;
-    match era_of(headers, &message) {
-        Era::Modern => match message {
-            Message::Request(request) => match modern::answer(mcp, peer, Some(headers), request) {
-                Answer::Listen(_) if !accepted.events => Err(only_events()),
-                answer => Ok(write(answer, accepted, None).await),
-            },
+    match era_of_message(headers, &message) {
+        ProtocolEra::Modern => match message {
+            IncomingMessage::Request(request) => {
+                match modern::answer_request(mcp, peer, Some(headers), request) {
+                    McpReply::Stream(_) if !accepted.events => Err(event_stream_required()),
+                    answer => Ok(write_response(answer, accepted, None).await),
+                }
+            }
             // In the modern era, notifications and responses over HTTP have no meaning.
-            Message::Notification { .. } | Message::Response { .. } => Ok(taken()),
+            IncomingMessage::Notification { .. } | IncomingMessage::Response { .. } => {
+                Ok(accepted_response())
+            }
         },
         // Boxed: the legacy future is large and rare, so it must not enlarge the future of every request.
-        Era::Legacy => Box::pin(older(mcp, peer, headers, accepted, message)).await,
+        ProtocolEra::Legacy => {
+            Box::pin(answer_legacy_message(mcp, peer, headers, accepted, message)).await
+        }
     }
 }
 
-async fn older(
-    mcp: &Arc<Mcp>,
-    peer: Peer,
+async fn answer_legacy_message(
+    mcp: &Arc<McpEndpoint>,
+    peer: McpPeer,
     headers: &HeaderMap,
-    accepted: Accepted,
-    message: Message,
+    accepted: AcceptedResponses,
+    message: IncomingMessage,
 ) -> Result<Response, Problem> {
     let principal = peer.principal();
-    if let Message::Request(Request { id, method, params, .. }) = &message
+    if let IncomingMessage::Request(IncomingRequest { id, method, params, .. }) = &message
         && method == "initialize"
     {
-        return Ok(match legacy::initialize(&peer, id, params) {
+        return Ok(match legacy::initialize_session(&peer, id, params) {
             Ok((sent, session)) => {
-                peer.app.doors.session();
-                let id = session.close(&mcp.seal, &principal);
-                let mut response = plain(sent);
+                peer.app.endpoint_metrics.count_mcp_session();
+                let id = session.to_session_id(&mcp.seal, &principal);
+                let mut response = json_response(sent);
                 if let Ok(value) = HeaderValue::from_str(&id) {
-                    response.headers_mut().insert(headers::SESSION, value);
+                    response.headers_mut().insert(headers::SESSION_HEADER, value);
                 }
                 response
             }
-            Err(error) => plain(Sent::error(Some(id), &Era::Legacy.told(error))),
+            Err(error) => json_response(OutgoingMessage::error_response(
+                Some(id),
+                &ProtocolEra::Legacy.adapt_error(error),
+            )),
         });
     }
-    let session = session(mcp, &principal, headers)?;
+    let session = find_session(mcp, &principal, headers)?;
     let session = session.map(|(id, session)| match accepted.events {
         true => (id, session),
-        false => (id, session.not_asked()),
+        false => (id, session.without_client_requests()),
     });
     let named = session.as_ref().map(|(id, session)| (id.as_str(), session));
     match message {
-        Message::Request(request) => {
-            let answer = legacy::answer(mcp, peer, named, request);
-            let kept = named.map(|(_, session)| Keeping {
+        IncomingMessage::Request(request) => {
+            let answer = legacy::answer_request(mcp, peer, named, request);
+            let kept = named.map(|(_, session)| StreamResumption {
                 mcp,
                 principal: &principal,
-                is_primed: session.can_be_primed(),
+                is_primed: session.supports_priming_event(),
             });
-            Ok(write(answer, accepted, kept).await)
+            Ok(write_response(answer, accepted, kept).await)
         }
-        Message::Notification { method, params, .. } => {
-            legacy::hear(mcp, &principal, named.map(|(id, _)| id), &method, &params);
-            Ok(taken())
+        IncomingMessage::Notification { method, params, .. } => {
+            legacy::handle_notification(mcp, &principal, named.map(|(id, _)| id), &method, &params);
+            Ok(accepted_response())
         }
-        Message::Response { id, outcome } => {
+        IncomingMessage::Response { id, outcome } => {
             // A late or unknown answer is not an error of the client.
-            mcp.asked.answer(&principal, &id, outcome);
-            Ok(taken())
+            mcp.questions.deliver_answer(&principal, &id, outcome);
+            Ok(accepted_response())
         }
     }
 }
 
-async fn get(
-    who: Standing,
-    State(app): State<App>,
-    place: Place,
-    Asked(wish): Asked<Wish>,
+async fn handle_get(
+    who: AuthenticatedCaller,
+    State(app): State<AppState>,
+    place: GroupInPath,
+    QueryParams(wish): QueryParams<McpEndpointQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    if !Accepted::of(&headers)?.events {
-        return Err(only_events());
+    if !AcceptedResponses::from_headers(&headers)?.events {
+        return Err(event_stream_required());
     }
-    let peer = peer(&app, who, place, &wish)?;
-    if headers::single(&headers, &headers::VERSION).ok().flatten() == Some(super::era::MODERN) {
-        return Ok(not_in_this_era());
+    let peer = build_peer(&app, who, place, &wish)?;
+    if headers::single_header(&headers, &headers::VERSION_HEADER).ok().flatten()
+        == Some(super::era::MODERN_VERSION)
+    {
+        return Ok(method_not_allowed());
     }
     let principal = peer.principal();
-    let session = session(&app.mcp, &principal, &headers)?;
+    let session = find_session(&app.mcp, &principal, &headers)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    if let Some((stream, after)) = last.and_then(|last| app.mcp.streams.after(&principal, last)) {
-        return Ok(events(taken_up(stream, after, false)));
+    if let Some((stream, after)) =
+        last.and_then(|last| app.mcp.streams.find_event(&principal, last))
+    {
+        return Ok(event_stream_response(resume_stream(stream, after, false)));
     }
     // Legacy clients open the stream first and subscribe later.
-    let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.stream(&principal, id));
-    let mut listen = Listen::new(&peer, None, Wanted::lists(), gathered)
-        .map_err(|error| nothing_there(&error))?;
+    let gathered =
+        session.as_ref().map(|(id, _)| app.mcp.sessions.state_for_stream(&principal, id));
+    let mut listen = ListenStream::new(&peer, None, ListenFilter::all_lists(), gathered)
+        .map_err(|error| not_found_problem(&error))?;
     let missed = last.and_then(|last| last.strip_prefix("at-")?.parse::<u64>().ok());
-    if missed.is_some_and(|position| position < listen.position()) {
-        listen.say_that_tools_changed();
+    if missed.is_some_and(|position| position < listen.journal_position()) {
+        listen.queue_tools_changed();
     }
-    Ok(events(heard(listen)))
+    Ok(event_stream_response(change_events(listen)))
 }
 
-async fn delete(
-    who: Standing,
-    State(app): State<App>,
-    place: Place,
-    Asked(wish): Asked<Wish>,
+async fn handle_delete(
+    who: AuthenticatedCaller,
+    State(app): State<AppState>,
+    place: GroupInPath,
+    QueryParams(wish): QueryParams<McpEndpointQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let peer = peer(&app, who, place, &wish)?;
+    let peer = build_peer(&app, who, place, &wish)?;
     let principal = peer.principal();
-    match session(&app.mcp, &principal, &headers)? {
+    match find_session(&app.mcp, &principal, &headers)? {
         Some((id, _)) => {
-            app.mcp.sessions.end(&principal, &id);
+            app.mcp.sessions.end_session(&principal, &id);
             Ok(StatusCode::NO_CONTENT.into_response())
         }
-        None => Ok(not_in_this_era()),
+        None => Ok(method_not_allowed()),
     }
 }
 
-fn peer(app: &App, who: Standing, place: Place, wish: &Wish) -> Result<Peer, Problem> {
-    let Place(group) = place;
+fn build_peer(
+    app: &AppState,
+    who: AuthenticatedCaller,
+    place: GroupInPath,
+    wish: &McpEndpointQuery,
+) -> Result<McpPeer, Problem> {
+    let GroupInPath(group) = place;
     let unknown = |group: &str| Problem::not_found("group", group);
     let group = match group {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| unknown(&text))?),
     };
-    let peer = Peer::new(app.clone(), who, group, wish.mode);
+    let peer = McpPeer::new(app.clone(), who, group, wish.mode);
     // An unknown group and a group without a grant give the same error.
     match &peer.sight.group {
         Some(group) if peer.view().is_err() => Err(unknown(group.as_str())),
@@ -280,48 +310,48 @@ fn peer(app: &App, who: Standing, place: Place, wish: &Wish) -> Result<Peer, Pro
 
 /// The era of a message: from the body if it names a version, otherwise from the header. If the body is modern or the
 /// header is repeated, the modern handler checks that header and body agree.
-fn era_of(headers: &HeaderMap, message: &Message) -> Era {
+fn era_of_message(headers: &HeaderMap, message: &IncomingMessage) -> ProtocolEra {
     let meta = match message {
-        Message::Request(Request { meta, .. }) | Message::Notification { meta, .. } => {
-            meta.as_ref()
-        }
-        Message::Response { .. } => None,
+        IncomingMessage::Request(IncomingRequest { meta, .. })
+        | IncomingMessage::Notification { meta, .. } => meta.as_ref(),
+        IncomingMessage::Response { .. } => None,
     };
     if meta.is_some_and(|meta| meta.version.is_some()) {
-        return Era::Modern;
+        return ProtocolEra::Modern;
     }
-    let mut versions = headers.get_all(&headers::VERSION).iter();
+    let mut versions = headers.get_all(&headers::VERSION_HEADER).iter();
     match (versions.next(), versions.next()) {
-        (None, _) => Era::Legacy,
+        (None, _) => ProtocolEra::Legacy,
         (Some(version), None) => {
-            Era::of(version.to_str().unwrap_or_default().trim()).unwrap_or(Era::Modern)
+            ProtocolEra::from_version(version.to_str().unwrap_or_default().trim())
+                .unwrap_or(ProtocolEra::Modern)
         }
-        (Some(_), Some(_)) => Era::Modern,
+        (Some(_), Some(_)) => ProtocolEra::Modern,
     }
 }
 
 /// The session that a request names. A session of another principal gives the same error as a missing one.
-fn session(
-    mcp: &Mcp,
+fn find_session(
+    mcp: &McpEndpoint,
     principal: &str,
     headers: &HeaderMap,
-) -> Result<Option<(String, Session)>, Problem> {
-    let Some(id) = headers.get(&headers::SESSION) else { return Ok(None) };
+) -> Result<Option<(String, McpSession)>, Problem> {
+    let Some(id) = headers.get(&headers::SESSION_HEADER) else { return Ok(None) };
     let id = id.to_str().unwrap_or_default();
-    match mcp.sessions.open(&mcp.seal, principal, id) {
+    match mcp.sessions.open_session(&mcp.seal, principal, id) {
         Some(session) => Ok(Some((id.to_owned(), session))),
         None => {
             let detail = "there is no such session: begin a new one with `initialize`";
-            Err(Problem::new(Code::NotFound, detail))
+            Err(Problem::new(ProblemCode::NotFound, detail))
         }
     }
 }
 
 /// The client must accept an event stream for this request.
-fn only_events() -> Problem {
-    Problem::new(Code::NotAcceptable, "this is answered with `text/event-stream`")
+fn event_stream_required() -> Problem {
+    Problem::new(ProblemCode::NotAcceptable, "this is answered with `text/event-stream`")
 }
 
-fn nothing_there(error: &RpcError) -> Problem {
-    Problem::new(Code::NotFound, error.message.clone())
+fn not_found_problem(error: &RpcErrorResponse) -> Problem {
+    Problem::new(ProblemCode::NotFound, error.message.clone())
 }

@@ -3,64 +3,67 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use toolcrib::{Abilities, Level};
+use toolcrib::{CallerCapabilities, LogLevel};
 
-use super::answer::Sent;
-use super::era::{self, Era, LEGACY};
-use super::error::RpcError;
-use super::message::{Id, Request};
-use super::meta::Meta;
-use super::methods::{Answer, Asking, text};
-use super::peer::Peer;
-use super::sessions::Session;
-use super::{Mcp, capabilities};
+use super::answer::OutgoingMessage;
+use super::era::{self, LEGACY_VERSIONS, ProtocolEra};
+use super::error::RpcErrorResponse;
+use super::message::{IncomingRequest, JsonRpcId};
+use super::meta::RequestMeta;
+use super::methods::{McpReply, McpRequest, required_text};
+use super::peer::McpPeer;
+use super::sessions::McpSession;
+use super::{McpEndpoint, capabilities};
 
 /// Log level for clients that did not set one.
-const USUAL_LEVEL: Level = Level::Info;
+const DEFAULT_LOG_LEVEL: LogLevel = LogLevel::Info;
 
 /// Answers any request except `initialize`.
-pub(crate) fn answer(
-    mcp: &Arc<Mcp>,
-    peer: Peer,
-    session: Option<(&str, &Session)>,
-    request: Request,
-) -> Answer {
+pub(crate) fn answer_request(
+    mcp: &Arc<McpEndpoint>,
+    peer: McpPeer,
+    session: Option<(&str, &McpSession)>,
+    request: IncomingRequest,
+) -> McpReply {
     let id = request.id.clone();
-    match begin(mcp, peer, session, request) {
+    match begin_request(mcp, peer, session, request) {
         Ok(answer) => answer,
-        Err(error) => Answer::Sent(Sent::error(Some(&id), &Era::Legacy.told(error))),
+        Err(error) => McpReply::Ready(OutgoingMessage::error_response(
+            Some(&id),
+            &ProtocolEra::Legacy.adapt_error(error),
+        )),
     }
 }
 
-fn begin(
-    mcp: &Arc<Mcp>,
-    peer: Peer,
-    session: Option<(&str, &Session)>,
-    mut request: Request,
-) -> Result<Answer, RpcError> {
-    let trace = request.meta.as_ref().and_then(Meta::trace);
+fn begin_request(
+    mcp: &Arc<McpEndpoint>,
+    peer: McpPeer,
+    session: Option<(&str, &McpSession)>,
+    mut request: IncomingRequest,
+) -> Result<McpReply, RpcErrorResponse> {
+    let trace = request.meta.as_ref().and_then(RequestMeta::trace_context);
     let progress_token = request.meta.as_mut().and_then(|meta| meta.progress_token.take());
     let (id, params) = (&request.id, &request.params);
-    let done = || Ok(Answer::Sent(Sent::result(id, "{}".to_owned())));
+    let done = || Ok(McpReply::Ready(OutgoingMessage::result_response(id, "{}".to_owned())));
     let principal: Arc<str> = peer.principal().into();
-    let gathering = || session.map(|(name, _)| mcp.sessions.gather(&principal, name));
+    let gathering = || session.map(|(name, _)| mcp.sessions.get_or_create_state(&principal, name));
     match request.method.as_str() {
         "ping" => return done(),
         "logging/setLevel" => {
             let level = params.get("level").cloned().unwrap_or_default();
             let level = serde_json::from_value(level)
-                .map_err(|_| RpcError::invalid_params("there is no such level"))?;
+                .map_err(|_| RpcErrorResponse::invalid_params("there is no such level"))?;
             if let Some(gathered) = gathering() {
-                gathered.set_log_from(level);
+                gathered.set_log_level(level);
             }
             return done();
         }
         "resources/unsubscribe" => {
-            let uri = text(params, "uri")?;
+            let uri = required_text(params, "uri")?;
             if let Some((name, _)) = session
-                && let Some(gathered) = mcp.sessions.gathered(&principal, name)
+                && let Some(gathered) = mcp.sessions.find_state(&principal, name)
             {
-                gathered.unsubscribe(&uri);
+                gathered.remove_subscription(&uri);
             }
             return done();
         }
@@ -70,16 +73,16 @@ fn begin(
     // Without a session there is no stream for notifications.
     let gathering = if subscribes { gathering() } else { None };
     let version = session.map(|(_, session)| session.version.as_str());
-    let peer = peer.within(trace).speaking(version);
-    let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(&principal, name));
-    let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
+    let peer = peer.with_trace(trace).with_version(version);
+    let gathered = session.and_then(|(name, _)| mcp.sessions.find_state(&principal, name));
+    let log_from = gathered.and_then(|gathered| gathered.log_level()).unwrap_or(DEFAULT_LOG_LEVEL);
     // Without a session, a cancellation cannot be tied to a client; the call ends when the client disconnects.
     let stoppable_by = session.map(|(name, _)| format!("{principal}\0{name}").into());
-    let asking = Asking {
+    let asking = McpRequest {
         mcp: Arc::clone(mcp),
         peer,
         principal,
-        era: Era::Legacy,
+        era: ProtocolEra::Legacy,
         abilities: session.map(|(_, session)| session.abilities()).unwrap_or_default(),
         log_from: Some(log_from),
         progress_token,
@@ -88,33 +91,35 @@ fn begin(
         is_challenged: false,
     };
     match (subscribes, gathering) {
-        (true, gathered) => asking.subscribe(&request.id, &request.params, gathered),
-        (false, _) => asking.answer(request, None),
+        (true, gathered) => asking.subscribe_resource(&request.id, &request.params, gathered),
+        (false, _) => asking.answer_shared_method(request, None),
     }
 }
 
 /// Answers `initialize`; returns the answer and the new session.
-pub(crate) fn initialize(
-    peer: &Peer,
-    id: &Id,
+pub(crate) fn initialize_session(
+    peer: &McpPeer,
+    id: &JsonRpcId,
     params: &Map<String, Value>,
-) -> Result<(Sent, Session), RpcError> {
-    let wanted = text(params, "protocolVersion")?;
+) -> Result<(OutgoingMessage, McpSession), RpcErrorResponse> {
+    let wanted = required_text(params, "protocolVersion")?;
     // For an unknown version, offer the newest one; the client decides.
-    let version = LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(LEGACY[0]);
-    let abilities = params.get("capabilities").and_then(Abilities::of).unwrap_or_default();
-    let session = Session::new(version, abilities);
+    let version =
+        LEGACY_VERSIONS.into_iter().find(|known| *known == wanted).unwrap_or(LEGACY_VERSIONS[0]);
+    let abilities =
+        params.get("capabilities").and_then(CallerCapabilities::from_client).unwrap_or_default();
+    let session = McpSession::new(version, abilities);
     let result = json!({
         "protocolVersion": version,
-        "capabilities": capabilities::of(&peer.view()?, Era::Legacy),
+        "capabilities": capabilities::server_capabilities(&peer.view()?, ProtocolEra::Legacy),
         "serverInfo": era::server_info(),
     });
-    Ok((Sent::result(id, result.to_string()), session))
+    Ok((OutgoingMessage::result_response(id, result.to_string()), session))
 }
 
 /// Handles a notification. Only the cancellation of a call matters to us.
-pub(crate) fn hear(
-    mcp: &Mcp,
+pub(crate) fn handle_notification(
+    mcp: &McpEndpoint,
     principal: &str,
     session: Option<&str>,
     method: &str,
@@ -122,9 +127,9 @@ pub(crate) fn hear(
 ) {
     if method == "notifications/cancelled"
         && let Some(session) = session
-        && let Some(id) = params.get("requestId").and_then(Id::of)
+        && let Some(id) = params.get("requestId").and_then(JsonRpcId::from_value)
     {
         let whose = format!("{principal}\0{session}");
-        mcp.stoppable.stop(&whose, &id);
+        mcp.cancellable_calls.cancel_call(&whose, &id);
     }
 }

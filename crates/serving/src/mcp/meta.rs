@@ -1,18 +1,18 @@
 //! The `_meta` of a request's parameters. Unknown keys are dropped.
 
 use model::TraceContext;
-use model::strict_json::{Members, Object, Strict};
+use model::strict_json::{KnownFields, KnownFieldsSeed, StrictValueSeed};
 use serde::de::MapAccess;
 use serde_json::Value;
-use toolcrib::Abilities;
+use toolcrib::CallerCapabilities;
 
 /// The known keys of `_meta`, mostly unvalidated.
 #[derive(Debug, Default)]
-pub(crate) struct Meta {
+pub(crate) struct RequestMeta {
     /// The protocol version; present in requests of the modern era.
     pub(crate) version: Option<Value>,
     /// The client's capabilities.
-    pub(crate) abilities: Option<Abilities>,
+    pub(crate) abilities: Option<CallerCapabilities>,
     pub(crate) log_level: Option<Value>,
     pub(crate) progress_token: Option<Value>,
     /// The W3C trace context (SEP-414).
@@ -20,20 +20,24 @@ pub(crate) struct Meta {
     trace_state: Option<Value>,
 }
 
-impl Meta {
+impl RequestMeta {
     /// The trace context, if it is well-formed.
-    pub(crate) fn trace(&self) -> Option<TraceContext> {
+    pub(crate) fn trace_context(&self) -> Option<TraceContext> {
         let state = self.trace_state.as_ref().and_then(Value::as_str);
-        TraceContext::read(self.trace_parent.as_ref()?.as_str()?, state)
+        TraceContext::from_headers(self.trace_parent.as_ref()?.as_str()?, state)
     }
 }
 
-impl<'de> Members<'de> for Meta {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, meta: &mut A) -> Result<bool, A::Error> {
+impl<'de> KnownFields<'de> for RequestMeta {
+    fn take_field<A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        meta: &mut A,
+    ) -> Result<bool, A::Error> {
         let place = match name {
             "io.modelcontextprotocol/protocolVersion" => &mut self.version,
             "io.modelcontextprotocol/clientCapabilities" => {
-                self.abilities = meta.next_value_seed(Object::default())?;
+                self.abilities = meta.next_value_seed(KnownFieldsSeed::default())?;
                 return Ok(true);
             }
             "io.modelcontextprotocol/logLevel" => &mut self.log_level,
@@ -42,7 +46,7 @@ impl<'de> Members<'de> for Meta {
             "tracestate" => &mut self.trace_state,
             _ => return Ok(false),
         };
-        *place = Some(meta.next_value_seed(Strict::default())?);
+        *place = Some(meta.next_value_seed(StrictValueSeed::default())?);
         Ok(true)
     }
 }

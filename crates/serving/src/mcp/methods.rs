@@ -7,36 +7,37 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use futures_util::FutureExt as _;
 use model::ToolResult;
-use model::json_size::about_members;
+use model::json_size::estimate_object_size;
 use serde_json::{Map, Value};
 use toolcrib::{
-    Abilities, AgentView, CallContext, Called, Clock as _, Done, Got, Level, NewCall, NotFollowed,
-    Question, SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
+    AgentView, CallBuilder, CallContext, CallResult, CallerCapabilities, Clock as _, CompletedCall,
+    CompletionRequest, CompletionTarget, InputRequest, LogLevel, OfferResult, SubscribeError,
+    SystemClock, ToolAnswer,
 };
-use upstream::LONG;
+use upstream::MAX_INLINE_BYTES;
 
-use super::answer::Sent;
-use super::era::{self, Era};
-use super::error::RpcError;
-use super::listen::{Listen, URI};
-use super::message::{Id, Request};
-use super::pages::{ListOf, Place};
-use super::peer::Peer;
-use super::sessions::Gathered;
-use super::state::Kept;
-use super::talk::{Running, Talk};
-use super::{Mcp, capabilities, headers, state, tasks};
-use crate::body::long::in_turn;
+use super::answer::OutgoingMessage;
+use super::era::{self, ProtocolEra};
+use super::error::RpcErrorResponse;
+use super::listen::{ListenStream, MAX_URI_BYTES};
+use super::message::{IncomingRequest, JsonRpcId};
+use super::pages::{McpListCursor, McpListKind};
+use super::peer::McpPeer;
+use super::sessions::McpSessionState;
+use super::state::ResumableCallState;
+use super::talk::{CallFuture, RunningCall};
+use super::{McpEndpoint, capabilities, headers, state, tasks};
+use crate::body::long::run_one_at_a_time;
 
 /// An authenticated request in one era of the protocol.
-pub(crate) struct Asking {
-    pub(crate) mcp: Arc<Mcp>,
-    pub(crate) peer: Peer,
+pub(crate) struct McpRequest {
+    pub(crate) mcp: Arc<McpEndpoint>,
+    pub(crate) peer: McpPeer,
     pub(crate) principal: Arc<str>,
-    pub(crate) era: Era,
-    pub(crate) abilities: Abilities,
+    pub(crate) era: ProtocolEra,
+    pub(crate) abilities: CallerCapabilities,
     /// Minimum level of the log messages that the client wants.
-    pub(crate) log_from: Option<Level>,
+    pub(crate) log_from: Option<LogLevel>,
     /// The token for progress notifications, if the client wants them.
     pub(crate) progress_token: Option<Value>,
     /// The namespace of the request id, if the call can be cancelled by its id.
@@ -46,176 +47,210 @@ pub(crate) struct Asking {
 }
 
 /// The reply to a request: a message, a running call or a stream.
-pub(crate) enum Answer {
-    Sent(Sent),
-    Talk(Box<Talk>),
-    Listen(Box<Listen>),
+pub(crate) enum McpReply {
+    Ready(OutgoingMessage),
+    Call(Box<RunningCall>),
+    Stream(Box<ListenStream>),
 }
 
-impl Answer {
+impl McpReply {
     /// The request id of a running call.
-    pub(crate) fn id(&self) -> Option<&Id> {
+    pub(crate) fn id(&self) -> Option<&JsonRpcId> {
         match self {
-            Self::Talk(talk) => Some(&talk.id),
-            Self::Sent(_) | Self::Listen(_) => None,
+            Self::Call(talk) => Some(&talk.id),
+            Self::Ready(_) | Self::Stream(_) => None,
         }
     }
 
     /// The next message; `None` after the last.
-    pub(crate) async fn next(&mut self) -> Option<Sent> {
+    pub(crate) async fn next_message(&mut self) -> Option<OutgoingMessage> {
         match self {
-            Self::Sent(sent) if sent.pieces.is_empty() => None,
-            Self::Sent(sent) => Some(std::mem::replace(sent, Sent::nothing())),
-            Self::Talk(talk) => talk.next().await,
-            Self::Listen(listen) => listen.next().await,
+            Self::Ready(sent) if sent.segments.is_empty() => None,
+            Self::Ready(sent) => Some(std::mem::replace(sent, OutgoingMessage::empty_message())),
+            Self::Call(talk) => talk.next_message().await,
+            Self::Stream(listen) => listen.next_message().await,
         }
     }
 }
 
-impl Asking {
+impl McpRequest {
     /// Answers a method that both eras share. `headers` are given if they must match the arguments of a call.
-    pub(crate) fn answer(
+    pub(crate) fn answer_shared_method(
         self,
-        request: Request,
+        request: IncomingRequest,
         headers: Option<&HeaderMap>,
-    ) -> Result<Answer, RpcError> {
-        let Request { id, method, params, .. } = request;
-        match (ListOf::named(&method), method.as_str()) {
-            (Some(list), _) => self.list(&id, list, &params).map(Answer::Sent),
-            (None, "tools/call") => self.call(&id, params, headers),
-            (None, "prompts/get") => self.prompt(&id, params),
-            (None, "resources/read") => self.read(&id, params),
-            (None, "completion/complete") => self.complete(&id, &params),
-            (None, method) => Err(RpcError::method_not_found(method)),
+    ) -> Result<McpReply, RpcErrorResponse> {
+        let IncomingRequest { id, method, params, .. } = request;
+        match (McpListKind::from_method(&method), method.as_str()) {
+            (Some(list), _) => self.list_page(&id, list, &params).map(McpReply::Ready),
+            (None, "tools/call") => self.call_tool(&id, params, headers),
+            (None, "prompts/get") => self.get_prompt(&id, params),
+            (None, "resources/read") => self.read_resource(&id, params),
+            (None, "completion/complete") => self.complete_argument(&id, &params),
+            (None, method) => Err(RpcErrorResponse::method_not_found(method)),
         }
     }
 
-    pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
+    pub(crate) fn view(&self) -> Result<AgentView, RpcErrorResponse> {
         self.peer.view()
     }
 
-    fn list(&self, id: &Id, of: ListOf, params: &Map<String, Value>) -> Result<Sent, RpcError> {
-        let (view, purpose) = (self.view()?, of.member());
-        if !capabilities::has(&view, of) {
-            return Err(RpcError::method_not_found(of.method()));
+    fn list_page(
+        &self,
+        id: &JsonRpcId,
+        of: McpListKind,
+        params: &Map<String, Value>,
+    ) -> Result<OutgoingMessage, RpcErrorResponse> {
+        let (view, purpose) = (self.view()?, of.result_field());
+        if !capabilities::offers_list(&view, of) {
+            return Err(RpcErrorResponse::method_not_found(of.method()));
         }
         let after = match params.get("cursor") {
             None | Some(Value::Null) => None,
             Some(cursor) => {
                 let text = cursor.as_str().unwrap_or_default();
-                let place = self.mcp.seal.open(purpose, &self.principal, text);
-                let place = place.and_then(|place| serde_json::from_slice::<Place>(&place).ok());
+                let place = self.mcp.seal.decrypt(purpose, &self.principal, text);
+                let place =
+                    place.and_then(|place| serde_json::from_slice::<McpListCursor>(&place).ok());
                 let why = "the cursor is none of ours: begin without one";
-                Some(place.ok_or_else(|| RpcError::invalid_params(why))?)
+                Some(place.ok_or_else(|| RpcErrorResponse::invalid_params(why))?)
             }
         };
-        let page = self.mcp.pages.page(&view, self.era, of, after);
+        let page = self.mcp.pages.list_page(&view, self.era, of, after);
         let next = page.next.map(|place| {
             let place = serde_json::to_vec(&place).expect("a place is JSON");
-            self.mcp.seal.close(purpose, &self.principal, &place)
+            self.mcp.seal.encrypt(purpose, &self.principal, &place)
         });
         let end = next.map(|next| format!("{}}}", self.era.end_of_list(Some(&next))));
-        Ok(Sent::list(id, purpose, page.bytes, end))
+        Ok(OutgoingMessage::list_response(id, purpose, page.bytes, end))
     }
 
-    fn call(
+    fn call_tool(
         self,
-        id: &Id,
+        id: &JsonRpcId,
         mut params: Map<String, Value>,
         headers: Option<&HeaderMap>,
-    ) -> Result<Answer, RpcError> {
+    ) -> Result<McpReply, RpcErrorResponse> {
         let view = self.view()?;
         let name = params.get("name").and_then(Value::as_str);
-        let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a text"))?;
-        let tool = view.find(name).inspect_err(|missing| view.record_missing(missing));
-        let tool = tool.map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
-        let (may_speak, is_promised) = (tool.may_speak(), tool.promises_output());
+        let name = name.ok_or_else(|| RpcErrorResponse::invalid_params("`name` must be a text"))?;
+        let tool = view.find(name).inspect_err(|missing| view.record_missing_tool(missing));
+        let tool = tool.map_err(|missing| RpcErrorResponse::invalid_params(missing.to_string()))?;
+        let (may_speak, is_promised) = (tool.may_send_updates(), tool.has_output_schema());
         // A call that may ask the client is sent again; its fingerprint needs the original parameters.
         let arguments = match may_speak {
-            true => arguments(&params)?,
-            false => taken_arguments(&mut params)?,
+            true => clone_arguments(&params)?,
+            false => take_arguments(&mut params)?,
         };
         if let Some(headers) = headers {
-            headers::check_parameters(headers, &tool.mirrored(), &arguments)?;
+            headers::check_parameter_headers(headers, &tool.header_arguments(), &arguments)?;
         }
-        let called = view.id_of_call(&tool, &arguments);
-        let mut answer = self.talk(id, "tools/call", params, may_speak, |context, waiting| {
-            Box::pin(async move {
-                match view.call_with(&tool, arguments, &context).await {
-                    // Serializing a long result would block the request thread.
-                    Called::Done(done) if done.is_long() => {
-                        in_turn(move || waiting.ended(*done, is_promised)).await
+        let called = view.called_tool_id(&tool, &arguments);
+        let mut answer =
+            self.start_call(id, "tools/call", params, may_speak, |context, waiting| {
+                Box::pin(async move {
+                    match view.call_found_tool(&tool, arguments, &context).await {
+                        // Serializing a long result would block the request thread.
+                        CallResult::Completed(done) if done.is_long() => {
+                            run_one_at_a_time(move || waiting.respond_to_call(*done, is_promised))
+                                .await
+                        }
+                        CallResult::Completed(done) => waiting.respond_to_call(*done, is_promised),
+                        CallResult::InputRequired(questions) => {
+                            waiting.input_required(questions, context.take_resume_state())
+                        }
+                        CallResult::MissingCapability(ability) => {
+                            Err(RpcErrorResponse::missing_capability(ability))
+                        }
+                        CallResult::ProtocolError { code, message, data, .. } => {
+                            Err(RpcErrorResponse {
+                                data,
+                                ..RpcErrorResponse::from_tool(code, message)
+                            })
+                        }
                     }
-                    Called::Done(done) => waiting.ended(*done, is_promised),
-                    Called::Asks(questions) => waiting.asks(questions, context.take_memory()),
-                    Called::Unable(ability) => Err(RpcError::unable(ability)),
-                    Called::Error { code, message, data, .. } => {
-                        Err(RpcError { data, ..RpcError::of_tool(code, message) })
-                    }
-                }
-            })
-        })?;
-        if let Answer::Talk(talk) = &mut answer {
+                })
+            })?;
+        if let McpReply::Call(talk) = &mut answer {
             talk.tool = called;
         }
         Ok(answer)
     }
 
-    fn prompt(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
-        let name = text(&params, "name")?;
-        if NAME < name.len() {
-            return Err(RpcError::invalid_params("the name of the prompt is too long"));
+    fn get_prompt(
+        self,
+        id: &JsonRpcId,
+        params: Map<String, Value>,
+    ) -> Result<McpReply, RpcErrorResponse> {
+        let name = required_text(&params, "name")?;
+        if MAX_PROMPT_NAME_BYTES < name.len() {
+            return Err(RpcErrorResponse::invalid_params("the name of the prompt is too long"));
         }
-        let arguments = arguments(&params)?;
+        let arguments = clone_arguments(&params)?;
         let view = self.view()?;
-        self.talk(id, "prompts/get", params, true, |context, waiting| {
+        self.start_call(id, "prompts/get", params, true, |context, waiting| {
             Box::pin(async move {
-                let missing = || RpcError::no_such_prompt(&name);
-                match view.prompt(&name, arguments, &context).await {
-                    Got::Result(result) => {
+                let missing = || RpcErrorResponse::no_such_prompt(&name);
+                match view.render_prompt(&name, arguments, &context).await {
+                    OfferResult::Result(result) => {
                         let era = waiting.era;
-                        Ok(written(result, move |result| era.complete(result)).await)
+                        Ok(serialize_result(result, move |result| era.complete_result(result))
+                            .await)
                     }
-                    other => waiting.not_got(other, &context, missing),
+                    other => waiting.respond_to_offer(other, &context, missing),
                 }
             })
         })
     }
 
-    fn read(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
-        let uri = text(&params, "uri")?;
-        if URI < uri.len() {
-            return Err(RpcError::invalid_params("the address of the resource is too long"));
+    fn read_resource(
+        self,
+        id: &JsonRpcId,
+        params: Map<String, Value>,
+    ) -> Result<McpReply, RpcErrorResponse> {
+        let uri = required_text(&params, "uri")?;
+        if MAX_URI_BYTES < uri.len() {
+            return Err(RpcErrorResponse::invalid_params(
+                "the address of the resource is too long",
+            ));
         }
         let view = self.view()?;
-        self.talk(id, "resources/read", params, true, |context, waiting| {
+        self.start_call(id, "resources/read", params, true, |context, waiting| {
             Box::pin(async move {
                 let missing = || match waiting.era {
-                    Era::Modern => RpcError::no_such_resource(&uri),
-                    Era::Legacy => RpcError { code: -32002, ..RpcError::no_such_resource(&uri) },
+                    ProtocolEra::Modern => RpcErrorResponse::no_such_resource(&uri),
+                    ProtocolEra::Legacy => RpcErrorResponse {
+                        code: -32002,
+                        ..RpcErrorResponse::no_such_resource(&uri)
+                    },
                 };
-                match view.read(&uri, &context).await {
-                    Got::Result(result) => {
+                match view.read_resource_uri(&uri, &context).await {
+                    OfferResult::Result(result) => {
                         let era = waiting.era;
-                        Ok(written(result, move |result| era.uncached(result)).await)
+                        Ok(serialize_result(result, move |result| era.uncached_result(result))
+                            .await)
                     }
-                    other => waiting.not_got(other, &context, missing),
+                    other => waiting.respond_to_offer(other, &context, missing),
                 }
             })
         })
     }
 
-    fn complete(self, id: &Id, params: &Map<String, Value>) -> Result<Answer, RpcError> {
-        let invalid = |why: &str| RpcError::invalid_params(why);
+    fn complete_argument(
+        self,
+        id: &JsonRpcId,
+        params: &Map<String, Value>,
+    ) -> Result<McpReply, RpcErrorResponse> {
+        let invalid = |why: &str| RpcErrorResponse::invalid_params(why);
         let of = params.get("ref").and_then(Value::as_object);
         let of = of.ok_or_else(|| invalid("`ref` must be an object"))?;
         let member = |name: &str| of.get(name).and_then(Value::as_str);
         let of = match (member("type"), member("name"), member("uri")) {
-            (Some("ref/prompt"), Some(name), _) if name.len() <= NAME => {
-                UnfinishedOf::Prompt(name.into())
+            (Some("ref/prompt"), Some(name), _) if name.len() <= MAX_PROMPT_NAME_BYTES => {
+                CompletionTarget::Prompt(name.into())
             }
-            (Some("ref/resource"), _, Some(uri)) if uri.len() <= URI => {
-                UnfinishedOf::Template(uri.into())
+            (Some("ref/resource"), _, Some(uri)) if uri.len() <= MAX_URI_BYTES => {
+                CompletionTarget::Template(uri.into())
             }
             (Some("ref/prompt"), Some(_), _) | (Some("ref/resource"), _, Some(_)) => {
                 return Err(invalid("what `ref` names has too long a name"));
@@ -233,66 +268,75 @@ impl Asking {
         };
         let known = params.get("context").and_then(|context| context.get("arguments"));
         let known = known.and_then(Value::as_object).cloned().unwrap_or_default();
-        let unfinished = Unfinished { of, argument: name.into(), value: value.into(), known };
+        let unfinished = CompletionRequest {
+            target: of,
+            argument: name.into(),
+            value: value.into(),
+            known_arguments: known,
+        };
         let view = self.view()?;
         // A completion is never resumed and sends no other messages.
-        self.talk(id, "completion/complete", Map::new(), false, |context, waiting| {
+        self.start_call(id, "completion/complete", Map::new(), false, |context, waiting| {
             Box::pin(async move {
-                let missing = || match &unfinished.of {
-                    UnfinishedOf::Prompt(name) => RpcError::no_such_prompt(name),
-                    UnfinishedOf::Template(uri) => RpcError::no_such_resource(uri),
+                let missing = || match &unfinished.target {
+                    CompletionTarget::Prompt(name) => RpcErrorResponse::no_such_prompt(name),
+                    CompletionTarget::Template(uri) => RpcErrorResponse::no_such_resource(uri),
                 };
                 let got = view.complete(&unfinished, &context).await;
-                waiting.not_got(got, &context, missing)
+                waiting.respond_to_offer(got, &context, missing)
             })
         })
     }
 
     /// Answers `resources/subscribe`. `gathered` is `None` without a session, which has no stream for notifications.
-    pub(crate) fn subscribe(
+    pub(crate) fn subscribe_resource(
         self,
-        id: &Id,
+        id: &JsonRpcId,
         params: &Map<String, Value>,
-        gathered: Option<Arc<Gathered>>,
-    ) -> Result<Answer, RpcError> {
-        let uri = text(params, "uri")?;
-        if URI < uri.len() {
-            return Err(RpcError::invalid_params("the address of the resource is too long"));
+        gathered: Option<Arc<McpSessionState>>,
+    ) -> Result<McpReply, RpcErrorResponse> {
+        let uri = required_text(params, "uri")?;
+        if MAX_URI_BYTES < uri.len() {
+            return Err(RpcErrorResponse::invalid_params(
+                "the address of the resource is too long",
+            ));
         }
         let view = self.view()?;
-        self.talk(id, "resources/subscribe", Map::new(), false, |_, _| {
+        self.start_call(id, "resources/subscribe", Map::new(), false, |_, _| {
             Box::pin(async move {
                 let Some(gathered) = gathered else { return Ok("{}".to_owned()) };
-                if !gathered.subscribe(&uri) {
-                    return Err(not_followed(&uri, NotFollowed::TooMany));
+                if !gathered.add_subscription(&uri) {
+                    return Err(subscription_error(&uri, SubscribeError::TooMany));
                 }
-                let followed = view.follow(&uri, gathered.following()).await;
+                let followed =
+                    view.subscribe_to_resource(&uri, gathered.upstream_subscriptions()).await;
                 followed.map(|()| "{}".to_owned()).map_err(|why| {
-                    gathered.unsubscribe(&uri);
-                    not_followed(&uri, why)
+                    gathered.remove_subscription(&uri);
+                    subscription_error(&uri, why)
                 })
             })
         })
     }
 
     /// Starts a call that may send messages, ask the client and become a task.
-    fn talk(
+    fn start_call(
         self,
-        id: &Id,
+        id: &JsonRpcId,
         method: &'static str,
         params: Map<String, Value>,
         may_speak: bool,
-        work: impl FnOnce(CallContext, Waiting) -> Running,
-    ) -> Result<Answer, RpcError> {
+        work: impl FnOnce(CallContext, CallResponder) -> CallFuture,
+    ) -> Result<McpReply, RpcErrorResponse> {
         let mut call = match may_speak {
-            true => NewCall::by(self.abilities).logging(self.log_from),
-            false => NewCall::default(),
+            true => CallBuilder::by_caller(self.abilities).with_log_level(self.log_from),
+            false => CallBuilder::default(),
         };
-        let progress_token = self.progress_token.filter(|token| Id::of(token).is_some());
+        let progress_token =
+            self.progress_token.filter(|token| JsonRpcId::from_value(token).is_some());
         if progress_token.is_some() {
-            call = call.wanting_progress();
+            call = call.with_progress();
         }
-        let mut waiting = Waiting {
+        let mut waiting = CallResponder {
             mcp: Arc::clone(&self.mcp),
             principal: Arc::clone(&self.principal),
             era: self.era,
@@ -301,30 +345,32 @@ impl Asking {
             params: Map::new(),
             answers: Map::new(),
         };
-        if self.era == Era::Modern {
+        if self.era == ProtocolEra::Modern {
             let mut remembered = None;
             let asked_before =
                 params.contains_key("requestState") || params.contains_key("inputResponses");
             if asked_before {
-                let request = state::fingerprint(method, &params);
+                let request = state::fingerprint_call(method, &params);
                 let (seal, now) = (&self.mcp.seal, SystemClock.now());
-                let kept = state::answers(seal, &self.principal, &request, &params, now)?;
+                let kept =
+                    state::restore_call_state(seal, &self.principal, &request, &params, now)?;
                 (waiting.answers, remembered) = (kept.answers, kept.memory);
             }
-            call = call.answering(waiting.answers.clone()).remembering(remembered);
+            call = call.with_answers(waiting.answers.clone()).with_resume_state(remembered);
             waiting.params = params;
         }
         let (context, heard) = match may_speak {
             true => {
-                let (context, heard) = call.heard();
+                let (context, heard) = call.start_with_updates();
                 (context, Some(heard))
             }
-            false => (call.unheard(), None),
+            false => (call.start_without_updates(), None),
         };
         let stoppable_by = self.stoppable_by;
-        let stopped = stoppable_by.as_ref().map(|whose| self.mcp.stoppable.begin(whose, id));
-        Ok(Answer::Talk(Box::new(Talk {
-            running: Some(safe(work(context, waiting))),
+        let stopped =
+            stoppable_by.as_ref().map(|whose| self.mcp.cancellable_calls.register_call(whose, id));
+        Ok(McpReply::Call(Box::new(RunningCall {
+            running: Some(catch_panic(work(context, waiting))),
             tool: None,
             mcp: self.mcp,
             era: self.era,
@@ -333,7 +379,7 @@ impl Asking {
             stoppable_by,
             stopped,
             progress_token,
-            heard,
+            messages: heard,
             ready: VecDeque::new(),
             open: Vec::new(),
         })))
@@ -341,43 +387,47 @@ impl Asking {
 }
 
 /// Serializes a result; off the request thread if it is long, because other requests would have to wait.
-async fn written(
+async fn serialize_result(
     result: Map<String, Value>,
     write: impl FnOnce(Map<String, Value>) -> String + Send + 'static,
 ) -> String {
-    match about_members(&result) <= LONG {
+    match estimate_object_size(&result) <= MAX_INLINE_BYTES {
         true => write(result),
-        false => in_turn(move || write(result)).await,
+        false => run_one_at_a_time(move || write(result)).await,
     }
 }
 
 /// The legacy error for a failed subscription; the modern era has none.
-fn not_followed(uri: &str, why: NotFollowed) -> RpcError {
+fn subscription_error(uri: &str, why: SubscribeError) -> RpcErrorResponse {
     match why {
-        NotFollowed::Missing => RpcError { code: -32002, ..RpcError::no_such_resource(uri) },
-        NotFollowed::Silent | NotFollowed::TooMany => RpcError::invalid_params(why.to_string()),
-        NotFollowed::Failed(why) => RpcError::internal(why),
+        SubscribeError::Missing => {
+            RpcErrorResponse { code: -32002, ..RpcErrorResponse::no_such_resource(uri) }
+        }
+        SubscribeError::Unsupported | SubscribeError::TooMany => {
+            RpcErrorResponse::invalid_params(why.to_string())
+        }
+        SubscribeError::Failed(why) => RpcErrorResponse::internal_error(why),
     }
 }
 
 /// Turns a panic of a tool into an error.
-fn safe(running: Running) -> Running {
+fn catch_panic(running: CallFuture) -> CallFuture {
     Box::pin(AssertUnwindSafe(running).catch_unwind().map(|ended| {
         ended.unwrap_or_else(|_| {
             tracing::error!("a tool panicked");
-            Err(RpcError::internal("the tool failed inside"))
+            Err(RpcErrorResponse::internal_error("the tool failed inside"))
         })
     }))
 }
 
 /// Maximum length of a prompt name, in bytes.
-const NAME: usize = 1 << 10;
+const MAX_PROMPT_NAME_BYTES: usize = 1 << 10;
 
 /// Builds the answer of a call from its outcome.
-pub(crate) struct Waiting {
-    mcp: Arc<Mcp>,
+pub(crate) struct CallResponder {
+    mcp: Arc<McpEndpoint>,
     principal: Arc<str>,
-    era: Era,
+    era: ProtocolEra,
     is_challenged: bool,
     /// The original request: its fingerprint binds `requestState` to the call.
     method: &'static str,
@@ -385,30 +435,34 @@ pub(crate) struct Waiting {
     answers: Map<String, Value>,
 }
 
-impl Waiting {
+impl CallResponder {
     /// The answer of a finished call. Clients validate it against the tool's output schema, if there is one.
-    fn ended(&self, done: Done, is_promised: bool) -> Result<String, RpcError> {
+    fn respond_to_call(
+        &self,
+        done: CompletedCall,
+        is_promised: bool,
+    ) -> Result<String, RpcErrorResponse> {
         if self.is_challenged
-            && let Some(failure) = done.lacks_scopes()
+            && let Some(failure) = done.scope_failure()
         {
-            return Err(RpcError::scopes_missing(failure));
+            return Err(RpcErrorResponse::scopes_missing(failure));
         }
-        let answer = if is_promised { done.into_promised_answer() } else { done.into_answer() };
+        let answer = if is_promised { done.into_strict_answer() } else { done.into_tool_answer() };
         Ok(match answer {
-            ToolAnswer::Ours(result) => self.done(result),
-            ToolAnswer::Theirs(result) => self.done_by_server(result),
+            ToolAnswer::Built(result) => self.tool_result_json(result),
+            ToolAnswer::Relayed(result) => self.upstream_result_json(result),
         })
     }
 
-    fn done(&self, mut result: ToolResult) -> String {
-        if self.era == Era::Legacy {
+    fn tool_result_json(&self, mut result: ToolResult) -> String {
+        if self.era == ProtocolEra::Legacy {
             return serde_json::to_string(&result).expect("a result is JSON");
         }
         let mut meta = std::mem::take(&mut result.meta);
         meta.shift_remove(era::SERVER);
         let mut text = serde_json::to_string(&result).expect("a result is JSON");
         text.pop();
-        text.push_str(&era::SIGNED);
+        text.push_str(&era::SERVER_INFO_META);
         if !meta.is_empty() {
             let meta = serde_json::to_string(&meta).expect("a map is JSON");
             text.push(',');
@@ -420,71 +474,78 @@ impl Waiting {
     }
 
     /// The result of an upstream MCP server, unchanged except for the fields that the era requires of a proxy.
-    fn done_by_server(&self, mut result: Map<String, Value>) -> String {
+    fn upstream_result_json(&self, mut result: Map<String, Value>) -> String {
         result.shift_remove("resultType");
-        self.era.complete(result)
+        self.era.complete_result(result)
     }
 
     /// Ends the call with questions; the client sends the call again with the answers.
-    fn asks(
+    fn input_required(
         &self,
-        questions: Vec<(Box<str>, Question)>,
+        questions: Vec<(Box<str>, InputRequest)>,
         memory: Option<String>,
-    ) -> Result<String, RpcError> {
+    ) -> Result<String, RpcErrorResponse> {
         let (seal, now) = (&self.mcp.seal, SystemClock.now());
-        let call = state::fingerprint(self.method, &self.params);
-        let kept = Kept { answers: self.answers.clone(), memory };
-        let state = state::close(seal, &self.principal, &call, kept, now)?;
+        let call = state::fingerprint_call(self.method, &self.params);
+        let kept = ResumableCallState { answers: self.answers.clone(), memory };
+        let state = state::seal_call_state(seal, &self.principal, &call, kept, now)?;
         let requests: Map<String, Value> = questions
             .iter()
-            .map(|(key, question)| (key.to_string(), tasks::asked(question)))
+            .map(|(key, question)| (key.to_string(), tasks::question_to_json(question)))
             .collect();
         let result = Map::from_iter([
             ("inputRequests".to_owned(), Value::Object(requests)),
             ("requestState".to_owned(), Value::String(state)),
         ]);
-        Ok(self.era.dressed(result, "input_required"))
+        Ok(self.era.typed_result(result, "input_required"))
     }
 
-    fn not_got(
+    fn respond_to_offer(
         &self,
-        got: Got,
+        got: OfferResult,
         call: &CallContext,
-        missing: impl FnOnce() -> RpcError,
-    ) -> Result<String, RpcError> {
+        missing: impl FnOnce() -> RpcErrorResponse,
+    ) -> Result<String, RpcErrorResponse> {
         match got {
-            Got::Result(result) => Ok(self.era.complete(result)),
-            Got::Asks(questions) => self.asks(questions, call.take_memory()),
-            Got::Unable(ability) => Err(RpcError::unable(ability)),
-            Got::Missing => Err(missing()),
-            Got::Invalid(why) => Err(RpcError::invalid_params(why)),
-            Got::Failed(failure) if self.is_challenged && !failure.scopes.is_empty() => {
-                Err(RpcError::scopes_missing(&failure))
+            OfferResult::Result(result) => Ok(self.era.complete_result(result)),
+            OfferResult::InputRequired(questions) => {
+                self.input_required(questions, call.take_resume_state())
             }
-            Got::Failed(failure) => Err(RpcError::failed(&failure)),
+            OfferResult::MissingCapability(ability) => {
+                Err(RpcErrorResponse::missing_capability(ability))
+            }
+            OfferResult::Missing => Err(missing()),
+            OfferResult::Invalid(why) => Err(RpcErrorResponse::invalid_params(why)),
+            OfferResult::Failed(failure) if self.is_challenged && !failure.scopes.is_empty() => {
+                Err(RpcErrorResponse::scopes_missing(&failure))
+            }
+            OfferResult::Failed(failure) => Err(RpcErrorResponse::from_failure(&failure)),
         }
     }
 }
 
-pub(crate) fn text(params: &Map<String, Value>, name: &str) -> Result<String, RpcError> {
+pub(crate) fn required_text(
+    params: &Map<String, Value>,
+    name: &str,
+) -> Result<String, RpcErrorResponse> {
     let value = params.get(name).and_then(Value::as_str);
     value
         .map(str::to_owned)
-        .ok_or_else(|| RpcError::invalid_params(format!("`{name}` must be a text")))
+        .ok_or_else(|| RpcErrorResponse::invalid_params(format!("`{name}` must be a text")))
 }
 
 /// Takes the arguments out of the parameters, which are not read again.
-fn taken_arguments(params: &mut Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+fn take_arguments(params: &mut Map<String, Value>) -> Result<Map<String, Value>, RpcErrorResponse> {
     match params.get_mut("arguments") {
         Some(Value::Object(arguments)) => Ok(std::mem::take(arguments)),
-        _ => arguments(params),
+        _ => clone_arguments(params),
     }
 }
 
-fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+fn clone_arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcErrorResponse> {
     match params.get("arguments") {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Object(arguments)) => Ok(arguments.clone()),
-        Some(_) => Err(RpcError::invalid_params("`arguments` must be an object")),
+        Some(_) => Err(RpcErrorResponse::invalid_params("`arguments` must be an object")),
     }
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use model::ToolId;
 use serde_json::{Map, Value};
-use toolcrib::{Abilities, Ability, Level};
+use toolcrib::{CallerCapabilities, CallerCapability, LogLevel};
 
-use super::answer::Sent;
-use super::era::{self, Era, MODERN};
-use super::error::RpcError;
-use super::listen::Listen;
-use super::message::{Id, Request};
-use super::meta::Meta;
-use super::methods::{Answer, Asking};
-use super::peer::Peer;
-use super::tasks::Owner;
-use super::{Mcp, capabilities, headers};
+use super::answer::OutgoingMessage;
+use super::era::{self, MODERN_VERSION, ProtocolEra};
+use super::error::RpcErrorResponse;
+use super::listen::ListenStream;
+use super::message::{IncomingRequest, JsonRpcId};
+use super::meta::RequestMeta;
+use super::methods::{McpReply, McpRequest};
+use super::peer::McpPeer;
+use super::tasks::TaskOwner;
+use super::{McpEndpoint, capabilities, headers};
 
 /// All methods of the era.
-const METHODS: [&str; 13] = [
+const MODERN_METHODS: [&str; 13] = [
     "server/discover",
     "tools/list",
     "tools/call",
@@ -36,58 +36,58 @@ const METHODS: [&str; 13] = [
 ];
 
 /// The validated `_meta` of a request.
-struct Said {
+struct ModernRequestMeta {
     version: String,
-    abilities: Abilities,
-    log_from: Option<Level>,
+    abilities: CallerCapabilities,
+    log_from: Option<LogLevel>,
     progress_token: Option<Value>,
 }
 
 /// Answers a request. Over HTTP, its headers must match it.
-pub(crate) fn answer(
-    mcp: &Arc<Mcp>,
-    peer: Peer,
+pub(crate) fn answer_request(
+    mcp: &Arc<McpEndpoint>,
+    peer: McpPeer,
     headers: Option<&HeaderMap>,
-    request: Request,
-) -> Answer {
+    request: IncomingRequest,
+) -> McpReply {
     let id = request.id.clone();
-    match begin(mcp, peer, headers, request) {
+    match begin_request(mcp, peer, headers, request) {
         Ok(answer) => answer,
-        Err(error) => Answer::Sent(Sent::error(Some(&id), &error)),
+        Err(error) => McpReply::Ready(OutgoingMessage::error_response(Some(&id), &error)),
     }
 }
 
-fn begin(
-    mcp: &Arc<Mcp>,
-    peer: Peer,
+fn begin_request(
+    mcp: &Arc<McpEndpoint>,
+    peer: McpPeer,
     headers: Option<&HeaderMap>,
-    mut request: Request,
-) -> Result<Answer, RpcError> {
-    if !METHODS.contains(&request.method.as_str()) {
-        return Err(RpcError::method_not_found(&request.method));
+    mut request: IncomingRequest,
+) -> Result<McpReply, RpcErrorResponse> {
+    if !MODERN_METHODS.contains(&request.method.as_str()) {
+        return Err(RpcErrorResponse::method_not_found(&request.method));
     }
-    let trace = request.meta.as_ref().and_then(Meta::trace);
-    let said = Said::of(request.meta.take())?;
+    let trace = request.meta.as_ref().and_then(RequestMeta::trace_context);
+    let said = ModernRequestMeta::from_meta(request.meta.take())?;
     if let Some(headers) = headers
-        && headers::single(headers, &headers::VERSION)? != Some(said.version.as_str())
+        && headers::single_header(headers, &headers::VERSION_HEADER)? != Some(said.version.as_str())
     {
         let why = "the header `MCP-Protocol-Version` must be there and be the version of the body";
-        return Err(RpcError::header_mismatch(why));
+        return Err(RpcErrorResponse::header_mismatch(why));
     }
-    if said.version != MODERN {
-        return Err(RpcError::unsupported_version(&said.version, &era::ALL));
+    if said.version != MODERN_VERSION {
+        return Err(RpcErrorResponse::unsupported_version(&said.version, &era::ALL_VERSIONS));
     }
     if let Some(headers) = headers {
-        headers::check(headers, &request.method, &request.params)?;
+        headers::check_method_and_name(headers, &request.method, &request.params)?;
     }
-    let is_challenged = headers.is_some() && peer.shows_a_token();
-    let peer = peer.within(trace);
+    let is_challenged = headers.is_some() && peer.has_token();
+    let peer = peer.with_trace(trace);
     let principal: Arc<str> = peer.principal().into();
-    let asking = Asking {
+    let asking = McpRequest {
         mcp: Arc::clone(mcp),
         peer,
         principal,
-        era: Era::Modern,
+        era: ProtocolEra::Modern,
         abilities: said.abilities,
         log_from: said.log_from,
         progress_token: said.progress_token,
@@ -96,18 +96,20 @@ fn begin(
     };
     let (id, method, params) = (&request.id, request.method.as_str(), &request.params);
     match method {
-        "server/discover" => asking.discover(id).map(Answer::Sent),
-        "subscriptions/listen" => Listen::begin(&asking, id, params).map(Answer::Listen),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => {
-            asking.task(id, method, params).map(Answer::Sent)
+        "server/discover" => asking.discover_server(id).map(McpReply::Ready),
+        "subscriptions/listen" => {
+            ListenStream::from_request(&asking, id, params).map(McpReply::Stream)
         }
-        _ => asking.answer(request, headers),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => {
+            asking.answer_task_method(id, method, params).map(McpReply::Ready)
+        }
+        _ => asking.answer_shared_method(request, headers),
     }
 }
 
-impl Said {
-    fn of(meta: Option<Meta>) -> Result<Self, RpcError> {
-        let invalid = |why: &str| RpcError::invalid_meta(why);
+impl ModernRequestMeta {
+    fn from_meta(meta: Option<RequestMeta>) -> Result<Self, RpcErrorResponse> {
+        let invalid = |why: &str| RpcErrorResponse::invalid_meta(why);
         let meta = meta.ok_or_else(|| invalid("`params._meta` must be there"))?;
         let Some(Value::String(version)) = meta.version else {
             return Err(invalid("`params._meta` must say the protocol version"));
@@ -122,28 +124,33 @@ impl Said {
     }
 }
 
-impl Asking {
-    fn discover(&self, id: &Id) -> Result<Sent, RpcError> {
-        let capabilities = capabilities::of(&self.view()?, self.era);
+impl McpRequest {
+    fn discover_server(&self, id: &JsonRpcId) -> Result<OutgoingMessage, RpcErrorResponse> {
+        let capabilities = capabilities::server_capabilities(&self.view()?, self.era);
         let result = Map::from_iter([
-            ("supportedVersions".to_owned(), era::ALL.as_slice().into()),
+            ("supportedVersions".to_owned(), era::ALL_VERSIONS.as_slice().into()),
             ("capabilities".to_owned(), capabilities),
         ]);
-        Ok(Sent::result(id, self.era.uncached(result)))
+        Ok(OutgoingMessage::result_response(id, self.era.uncached_result(result)))
     }
 
-    fn task(&self, id: &Id, method: &str, params: &Map<String, Value>) -> Result<Sent, RpcError> {
+    fn answer_task_method(
+        &self,
+        id: &JsonRpcId,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> Result<OutgoingMessage, RpcErrorResponse> {
         if !self.abilities.tasks {
-            return Err(RpcError::unable(Ability::Tasks));
+            return Err(RpcErrorResponse::missing_capability(CallerCapability::Tasks));
         }
         let (tasks, view) = (&self.mcp.tasks, self.view()?);
-        let has = |tool: &ToolId| view.may_read_of(tool);
-        let owner = Owner { principal: &self.principal, has: &has };
+        let has = |tool: &ToolId| view.may_read_result_of(tool);
+        let owner = TaskOwner { principal: &self.principal, has: &has };
         let result = match method {
-            "tasks/update" => tasks.update(owner, params),
-            "tasks/cancel" => tasks.cancel(owner, params),
-            _ => tasks.get(owner, params),
+            "tasks/update" => tasks.update_task(owner, params),
+            "tasks/cancel" => tasks.cancel_task(owner, params),
+            _ => tasks.get_task(owner, params),
         };
-        Ok(Sent::result(id, self.era.complete(result?)))
+        Ok(OutgoingMessage::result_response(id, self.era.complete_result(result?)))
     }
 }

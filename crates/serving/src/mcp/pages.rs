@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use model::Cache;
+use model::LruCache;
 use serde_json::Value;
-use toolcrib::{AgentView, Listed, Stamp, ViewedTool};
+use toolcrib::{AgentView, OfferListing, ViewStamp, ViewedTool};
 
-use super::era::Era;
-use crate::format::Format;
+use super::era::ProtocolEra;
+use crate::format::ToolFormat;
 
 /// Maximum number of entries on a page.
-const PAGE: usize = 1_000;
+const PAGE_SIZE: usize = 1_000;
 /// Maximum size of all cached pages, in bytes.
-const KEPT: u64 = 64 << 20;
+const CACHE_BYTES: u64 = 64 << 20;
 
 /// The lists of MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ListOf {
+pub(crate) enum McpListKind {
     Tools,
     Prompts,
     Resources,
@@ -26,28 +26,28 @@ pub(crate) enum ListOf {
 
 /// One page of a list.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
+pub(crate) struct McpListPage {
     /// A JSON array; on the last page, followed by the end of the era's result.
     pub(crate) bytes: Bytes,
     /// Cursor of the next page, if there is one.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<McpListCursor>,
 }
 
 /// A cursor: the last key of the page before, and its position in case that key is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Place(Box<str>, usize);
+pub(crate) struct McpListCursor(Box<str>, usize);
 
 /// Cache key of a page: the stamp of the view, the era, and the cursor.
-type Of = (Stamp, Era, Option<Place>);
+type PageCacheKey = (ViewStamp, ProtocolEra, Option<McpListCursor>);
 
 /// Cache of serialized pages of tools.
-pub(crate) struct Pages {
-    kept: Cache<Of, Page>,
+pub(crate) struct McpPageCache {
+    cache: LruCache<PageCacheKey, McpListPage>,
 }
 
-impl ListOf {
+impl McpListKind {
     /// The list of a method `X/list`.
-    pub(crate) fn named(method: &str) -> Option<Self> {
+    pub(crate) fn from_method(method: &str) -> Option<Self> {
         match method {
             "tools/list" => Some(Self::Tools),
             "prompts/list" => Some(Self::Prompts),
@@ -67,7 +67,7 @@ impl ListOf {
     }
 
     /// The field of the result that holds the list.
-    pub(crate) fn member(self) -> &'static str {
+    pub(crate) fn result_field(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Prompts => "prompts",
@@ -77,47 +77,53 @@ impl ListOf {
     }
 }
 
-impl Pages {
+impl McpPageCache {
     pub(crate) fn new() -> Self {
         Self {
-            kept: Cache::weighing(KEPT, |_, page: &Page| {
+            cache: LruCache::with_weight(CACHE_BYTES, |_, page: &McpListPage| {
                 u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX)
             }),
         }
     }
 
     /// One page of a list.
-    pub(crate) fn page(
+    pub(crate) fn list_page(
         &self,
         view: &AgentView,
-        era: Era,
-        of: ListOf,
-        after: Option<Place>,
-    ) -> Page {
+        era: ProtocolEra,
+        of: McpListKind,
+        after: Option<McpListCursor>,
+    ) -> McpListPage {
         let listed = match of {
-            ListOf::Tools => return self.tools(view, era, after),
-            ListOf::Prompts => view.prompts(),
-            ListOf::Resources => view.resources(),
-            ListOf::Templates => view.resource_templates(),
+            McpListKind::Tools => return self.tool_page(view, era, after),
+            McpListKind::Prompts => view.prompts(),
+            McpListKind::Resources => view.resources(),
+            McpListKind::Templates => view.resource_templates(),
         };
-        let shown = |listed: &Arc<Listed>| Value::Object(listed.shown.clone());
-        cut(&listed, after.as_ref(), |listed| listed.key.clone(), shown).ended(era)
+        let shown = |listed: &Arc<OfferListing>| Value::Object(listed.fields.clone());
+        slice_page(&listed, after.as_ref(), |listed| listed.key.clone(), shown).with_result_end(era)
     }
 
-    fn tools(&self, view: &AgentView, era: Era, after: Option<Place>) -> Page {
-        let write = |after: Option<&Place>| {
+    fn tool_page(
+        &self,
+        view: &AgentView,
+        era: ProtocolEra,
+        after: Option<McpListCursor>,
+    ) -> McpListPage {
+        let write = |after: Option<&McpListCursor>| {
             let tools = view.list();
             let named = |tool: &ViewedTool| tool.name().into();
-            cut(&tools, after, named, |tool| Format::Mcp.tool(view, tool)).ended(era)
+            slice_page(&tools, after, named, |tool| ToolFormat::Mcp.tool_to_json(view, tool))
+                .with_result_end(era)
         };
         let Some(stamp) = view.stamp() else { return write(after.as_ref()) };
-        self.kept.get_with((stamp, era, after.clone()), || write(after.as_ref()))
+        self.cache.get_with((stamp, era, after.clone()), || write(after.as_ref()))
     }
 }
 
-impl Page {
+impl McpListPage {
     /// Appends the end of the result to the last page, so that one buffer is written.
-    fn ended(self, era: Era) -> Self {
+    fn with_result_end(self, era: ProtocolEra) -> Self {
         match &self.next {
             Some(_) => self,
             None => {
@@ -128,36 +134,36 @@ impl Page {
     }
 }
 
-fn cut<T>(
+fn slice_page<T>(
     list: &[T],
-    after: Option<&Place>,
+    after: Option<&McpListCursor>,
     key: impl Fn(&T) -> Box<str>,
     shown: impl Fn(&T) -> Value,
-) -> Page {
-    let start = after.map_or(0, |Place(last, number)| {
+) -> McpListPage {
+    let start = after.map_or(0, |McpListCursor(last, number)| {
         let found = list.iter().position(|one| key(one) == *last);
         found.map_or(*number, |place| place + 1)
     });
     let rest = list.get(start..).unwrap_or_default();
     let mut array = vec![b'['];
-    for (number, one) in rest.iter().take(PAGE).enumerate() {
+    for (number, one) in rest.iter().take(PAGE_SIZE).enumerate() {
         if 0 < number {
             array.push(b',');
         }
         array.extend_from_slice(shown(one).to_string().as_bytes());
     }
     array.push(b']');
-    let end = start + PAGE;
+    let end = start + PAGE_SIZE;
     let last = list.get(end - 1).filter(|_| end < list.len());
-    Page { bytes: array.into(), next: last.map(|last| Place(key(last), end)) }
+    McpListPage { bytes: array.into(), next: last.map(|last| McpListCursor(key(last), end)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn page(list: &[u32], after: Option<&Place>) -> (Vec<u32>, Option<Place>) {
-        let page = cut(list, after, |one| one.to_string().into(), |one| Value::from(*one));
+    fn page(list: &[u32], after: Option<&McpListCursor>) -> (Vec<u32>, Option<McpListCursor>) {
+        let page = slice_page(list, after, |one| one.to_string().into(), |one| Value::from(*one));
         (serde_json::from_slice(&page.bytes).unwrap(), page.next)
     }
 

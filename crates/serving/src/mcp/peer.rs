@@ -1,44 +1,49 @@
 //! The client of an MCP request: its identity, and the tools that it wants to see.
 
 use model::{GroupId, TraceContext};
-use toolcrib::{AgentView, CallDoor, Means, ReadsOn, Via};
+use toolcrib::{AgentView, AuthMethod, CallEndpoint, CallOrigin, ContinuationSupport};
 
 use super::era;
-use super::error::RpcError;
-use crate::app::App;
-use crate::coming::Coming;
-use crate::sight::{Mode, Sight};
-use crate::watching::{Standing, Watching};
+use super::error::RpcErrorResponse;
+use crate::app::AppState;
+use crate::coming::RequestContext;
+use crate::sight::{ListMode, ListOptions};
+use crate::watching::{AuthenticatedCaller, ViewSubscription};
 
 /// The client of an MCP request. Its tools are resolved again for each request.
 #[derive(Clone)]
-pub(crate) struct Peer {
-    pub(crate) app: App,
-    who: Standing,
-    pub(crate) sight: Sight,
+pub(crate) struct McpPeer {
+    pub(crate) app: AppState,
+    who: AuthenticatedCaller,
+    pub(crate) sight: ListOptions,
     /// The origin of the request, if calls are recorded or belong to a trace.
-    via: Option<Via>,
+    via: Option<CallOrigin>,
     /// How the client can read the rest of truncated answers.
-    reads_on: ReadsOn,
+    reads_on: ContinuationSupport,
 }
 
-impl Peer {
-    pub(crate) fn new(app: App, who: Standing, group: Option<GroupId>, mode: Mode) -> Self {
-        let reads_on = ReadsOn { links: true, over_rest: app.has_rest };
-        Self { app, who, sight: Sight::of_mcp(group, mode), via: None, reads_on }
+impl McpPeer {
+    pub(crate) fn new(
+        app: AppState,
+        who: AuthenticatedCaller,
+        group: Option<GroupId>,
+        mode: ListMode,
+    ) -> Self {
+        let reads_on = ContinuationSupport { resource_links: true, rest_api: app.has_rest };
+        Self { app, who, sight: ListOptions::for_mcp(group, mode), via: None, reads_on }
     }
 
     /// Sets the origin of the request, for the call log and for upstreams.
-    pub(crate) fn coming(mut self, door: CallDoor, coming: &Coming) -> Self {
+    pub(crate) fn with_origin(mut self, door: CallEndpoint, coming: &RequestContext) -> Self {
         let is_told = self.app.crib.recorder().is_some() || coming.has_trace();
-        self.via = is_told.then(|| coming.via(door, &self.who.identity));
+        self.via = is_told.then(|| coming.via_endpoint(door, &self.who.identity));
         // Stdio clients have no REST endpoint.
-        self.reads_on.over_rest &= door != CallDoor::Stdio;
+        self.reads_on.rest_api &= door != CallEndpoint::Stdio;
         self
     }
 
     /// Sets the trace of the message, which overrides the trace of the transport.
-    pub(crate) fn within(mut self, trace: Option<TraceContext>) -> Self {
+    pub(crate) fn with_trace(mut self, trace: Option<TraceContext>) -> Self {
         if trace.is_some() {
             self.via.get_or_insert_default().trace = trace;
         }
@@ -46,8 +51,8 @@ impl Peer {
     }
 
     /// Sets the protocol version, if known.
-    pub(crate) fn speaking(mut self, version: Option<&str>) -> Self {
-        self.reads_on.links = version.is_some_and(era::knows_links);
+    pub(crate) fn with_version(mut self, version: Option<&str>) -> Self {
+        self.reads_on.resource_links = version.is_some_and(era::supports_resource_links);
         self
     }
 
@@ -57,25 +62,29 @@ impl Peer {
     }
 
     /// Whether the client uses a token: an issuer can replace a token with a wider one, but not an API key.
-    pub(crate) fn shows_a_token(&self) -> bool {
-        matches!(self.who.identity.means, Means::Token)
+    pub(crate) fn has_token(&self) -> bool {
+        matches!(self.who.identity.auth_method, AuthMethod::Token)
     }
 
     /// The view of the client's tools now.
-    pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
+    pub(crate) fn view(&self) -> Result<AgentView, RpcErrorResponse> {
         let identity = &self.who.identity;
-        let view = self.sight.of(&self.app, identity);
-        let view = view.map(|view| view.came_with(&identity.came_with).reading_on(self.reads_on));
-        let view = view.ok_or_else(|| RpcError::invalid_params("there is no such group"))?;
+        let view = self.sight.current_view(&self.app, identity);
+        let view = view.map(|view| {
+            view.with_request_credentials(&identity.request_credentials)
+                .with_continuation(self.reads_on)
+        });
+        let view =
+            view.ok_or_else(|| RpcErrorResponse::invalid_params("there is no such group"))?;
         Ok(match &self.via {
-            Some(via) => view.via(via.clone()),
+            Some(via) => view.with_via(via.clone()),
             None => view,
         })
     }
 
     /// Checks the credential again, for each message of a long connection.
-    pub(crate) async fn is_still_known(&mut self) -> bool {
-        match self.who.again(&self.app).await {
+    pub(crate) async fn revalidate_credential(&mut self) -> bool {
+        match self.who.reauthenticate(&self.app).await {
             Ok(identity) => {
                 self.who.identity = identity;
                 true
@@ -85,10 +94,10 @@ impl Peer {
     }
 
     /// Subscribes to changes of the client's view.
-    pub(crate) fn watch(&self) -> Result<Watching, RpcError> {
-        let busy = || RpcError::busy("too many streams are open: try again later");
-        let seat = self.app.seat_for_stream(&self.principal()).ok_or_else(busy)?;
-        let watching = Watching::new(&self.app, self.who.clone(), self.sight.clone(), seat);
-        watching.ok_or_else(|| RpcError::invalid_params("there is no such group"))
+    pub(crate) fn watch_view(&self) -> Result<ViewSubscription, RpcErrorResponse> {
+        let busy = || RpcErrorResponse::server_busy("too many streams are open: try again later");
+        let seat = self.app.acquire_stream_permit(&self.principal()).ok_or_else(busy)?;
+        let watching = ViewSubscription::new(&self.app, self.who.clone(), self.sight.clone(), seat);
+        watching.ok_or_else(|| RpcErrorResponse::invalid_params("there is no such group"))
     }
 }

@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 use axum::body::{Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
 
-pub(crate) struct Pieces(VecDeque<Bytes>);
+pub(crate) struct SegmentedBody(VecDeque<Bytes>);
 
-impl Pieces {
+impl SegmentedBody {
     pub(crate) fn new(pieces: Vec<Bytes>) -> Self {
         Self(pieces.into())
     }
 }
 
-impl HttpBody for Pieces {
+impl HttpBody for SegmentedBody {
     type Data = Bytes;
     type Error = Infallible;
 

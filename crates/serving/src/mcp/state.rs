@@ -9,19 +9,19 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-use toolcrib::Seal;
+use toolcrib::StateCipher;
 
-use super::error::RpcError;
+use super::error::RpcErrorResponse;
 
 /// How long the client may take to answer.
-const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
+const STATE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// Maximum state of one call, in bytes.
-const LIMIT: usize = 1 << 20;
-const PURPOSE: &str = "call";
+const MAX_STATE_BYTES: usize = 1 << 20;
+const CALL_STATE_PURPOSE: &str = "call";
 
 /// The state of a call.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct ResumableCallState {
     pub(crate) answers: Map<String, Value>,
     /// The state that the tool itself returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,16 +30,16 @@ pub(crate) struct Kept {
 
 /// The state of a call with its binding.
 #[derive(Serialize, Deserialize)]
-struct Bound {
+struct BoundCallState {
     /// Fingerprint of the method and its parameters.
     call: String,
     until: i64,
     #[serde(flatten)]
-    kept: Kept,
+    kept: ResumableCallState,
 }
 
 /// The fingerprint of a call: its method and parameters, without answers and state.
-pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
+pub(crate) fn fingerprint_call(method: &str, params: &Map<String, Value>) -> String {
     let asked = params
         .iter()
         .filter(|(name, _)| !matches!(name.as_str(), "inputResponses" | "requestState"));
@@ -50,33 +50,34 @@ pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
 }
 
 /// Encrypts the state for the client.
-pub(crate) fn close(
-    seal: &Seal,
+pub(crate) fn seal_call_state(
+    seal: &StateCipher,
     principal: &str,
     call: &str,
-    kept: Kept,
+    kept: ResumableCallState,
     now: Timestamp,
-) -> Result<String, RpcError> {
-    let kept = Bound { call: call.to_owned(), until: (now + GOOD_FOR).as_second(), kept };
+) -> Result<String, RpcErrorResponse> {
+    let kept =
+        BoundCallState { call: call.to_owned(), until: (now + STATE_LIFETIME).as_second(), kept };
     let text = serde_json::to_vec(&kept).expect("answers are JSON");
-    if LIMIT < text.len() {
-        return Err(RpcError::invalid_params("the answers are too long to go on with"));
+    if MAX_STATE_BYTES < text.len() {
+        return Err(RpcErrorResponse::invalid_params("the answers are too long to go on with"));
     }
-    Ok(seal.close(PURPOSE, principal, &text))
+    Ok(seal.encrypt(CALL_STATE_PURPOSE, principal, &text))
 }
 
 /// Restores the state of a call and adds the answers of this request.
-pub(crate) fn answers(
-    seal: &Seal,
+pub(crate) fn restore_call_state(
+    seal: &StateCipher,
     principal: &str,
     call: &str,
     params: &Map<String, Value>,
     now: Timestamp,
-) -> Result<Kept, RpcError> {
+) -> Result<ResumableCallState, RpcErrorResponse> {
     let mut kept = match params.get("requestState") {
-        None => Kept::default(),
-        Some(Value::String(text)) => open(seal, principal, call, text, now)?,
-        Some(_) => return Err(RpcError::invalid_params("`requestState` must be a text")),
+        None => ResumableCallState::default(),
+        Some(Value::String(text)) => open_call_state(seal, principal, call, text, now)?,
+        Some(_) => return Err(RpcErrorResponse::invalid_params("`requestState` must be a text")),
     };
     match params.get("inputResponses") {
         None => {}
@@ -84,23 +85,25 @@ pub(crate) fn answers(
             let given = given.iter().map(|(key, answer)| (key.clone(), answer.clone()));
             kept.answers.extend(given);
         }
-        Some(_) => return Err(RpcError::invalid_params("`inputResponses` must be an object")),
+        Some(_) => {
+            return Err(RpcErrorResponse::invalid_params("`inputResponses` must be an object"));
+        }
     }
     Ok(kept)
 }
 
-fn open(
-    seal: &Seal,
+fn open_call_state(
+    seal: &StateCipher,
     principal: &str,
     call: &str,
     text: &str,
     now: Timestamp,
-) -> Result<Kept, RpcError> {
-    let bound = seal.open(PURPOSE, principal, text);
-    let bound = bound.and_then(|bound| serde_json::from_slice::<Bound>(&bound).ok());
+) -> Result<ResumableCallState, RpcErrorResponse> {
+    let bound = seal.decrypt(CALL_STATE_PURPOSE, principal, text);
+    let bound = bound.and_then(|bound| serde_json::from_slice::<BoundCallState>(&bound).ok());
     match bound {
         Some(bound) if bound.call == call && now.as_second() <= bound.until => Ok(bound.kept),
-        _ => Err(RpcError::invalid_params(
+        _ => Err(RpcErrorResponse::invalid_params(
             "`requestState` is not of this call, or too old: begin without it",
         )),
     }
@@ -118,12 +121,15 @@ mod tests {
 
     #[test]
     fn state_is_valid_only_for_the_same_call_and_principal_in_time() {
-        let (seal, now) = (Seal::random(), Timestamp::UNIX_EPOCH);
+        let (seal, now) = (StateCipher::with_random_key(), Timestamp::UNIX_EPOCH);
         let asked = object(json!({"name": "a", "arguments": {"x": 1}}));
-        let call = fingerprint("tools/call", &asked);
+        let call = fingerprint_call("tools/call", &asked);
         let memory = Some("so far".to_owned());
-        let kept = Kept { answers: object(json!({"one": {"ok": true}})), memory: memory.clone() };
-        let state = close(&seal, "ada", &call, kept, now).unwrap();
+        let kept = ResumableCallState {
+            answers: object(json!({"one": {"ok": true}})),
+            memory: memory.clone(),
+        };
+        let state = seal_call_state(&seal, "ada", &call, kept, now).unwrap();
         let again = |name: &str| {
             let responses = json!({"two": {"ok": false}});
             object(json!({
@@ -133,15 +139,21 @@ mod tests {
         };
         let open = |principal: &str, name: &str, now| {
             let params = again(name);
-            answers(&seal, principal, &fingerprint("tools/call", &params), &params, now)
+            restore_call_state(
+                &seal,
+                principal,
+                &fingerprint_call("tools/call", &params),
+                &params,
+                now,
+            )
         };
         let all = object(json!({"one": {"ok": true}, "two": {"ok": false}}));
-        assert_eq!(open("ada", "a", now), Ok(Kept { answers: all, memory }));
+        assert_eq!(open("ada", "a", now), Ok(ResumableCallState { answers: all, memory }));
         assert!(open("eve", "a", now).is_err());
         assert!(open("ada", "b", now).is_err());
         assert!(open("ada", "a", now + Duration::from_secs(3601)).is_err());
         for params in [json!({"requestState": 1}), json!({"inputResponses": null})] {
-            assert!(answers(&seal, "ada", &call, &object(params), now).is_err());
+            assert!(restore_call_state(&seal, "ada", &call, &object(params), now).is_err());
         }
     }
 }

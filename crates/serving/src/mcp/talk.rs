@@ -7,22 +7,22 @@ use std::sync::Arc;
 use model::ToolId;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
-use toolcrib::Said;
+use toolcrib::CallUpdate;
 
-use super::Mcp;
-use super::answer::Sent;
-use super::era::Era;
-use super::error::RpcError;
-use super::message::Id;
+use super::McpEndpoint;
+use super::answer::OutgoingMessage;
+use super::era::ProtocolEra;
+use super::error::RpcErrorResponse;
+use super::message::JsonRpcId;
 
 /// The future of a call: its result as JSON, or an error.
-pub(crate) type Running = Pin<Box<dyn Future<Output = Result<String, RpcError>> + Send>>;
+pub(crate) type CallFuture = Pin<Box<dyn Future<Output = Result<String, RpcErrorResponse>> + Send>>;
 
 /// A running call. Dropping it aborts the call.
-pub(crate) struct Talk {
-    pub(crate) mcp: Arc<Mcp>,
-    pub(crate) era: Era,
-    pub(crate) id: Id,
+pub(crate) struct RunningCall {
+    pub(crate) mcp: Arc<McpEndpoint>,
+    pub(crate) era: ProtocolEra,
+    pub(crate) id: JsonRpcId,
     /// The principal that may answer the call's questions.
     pub(crate) principal: Arc<str>,
     /// Namespace of the request id; `None` if the client can cancel only by disconnecting.
@@ -30,50 +30,51 @@ pub(crate) struct Talk {
     pub(crate) stopped: Option<oneshot::Receiver<()>>,
     pub(crate) progress_token: Option<Value>,
     /// `None` after the end of the call.
-    pub(crate) running: Option<Running>,
+    pub(crate) running: Option<CallFuture>,
     /// The called tool; `None` if it belongs to no source.
     pub(crate) tool: Option<ToolId>,
     /// Messages of the tool; `None` if the tool sends none.
-    pub(crate) heard: Option<mpsc::Receiver<Said>>,
-    pub(crate) ready: VecDeque<Sent>,
+    pub(crate) messages: Option<mpsc::Receiver<CallUpdate>>,
+    pub(crate) ready: VecDeque<OutgoingMessage>,
     /// Ids of unanswered questions.
     pub(crate) open: Vec<String>,
 }
 
-enum Heard {
-    Said(Said),
-    Ended(Result<String, RpcError>),
+enum RunningCallEvent {
+    Said(CallUpdate),
+    Ended(Result<String, RpcErrorResponse>),
     Stopped,
 }
 
-impl Talk {
+impl RunningCall {
     /// The next message; `None` after the last.
-    pub(crate) async fn next(&mut self) -> Option<Sent> {
+    pub(crate) async fn next_message(&mut self) -> Option<OutgoingMessage> {
         loop {
             if let Some(sent) = self.ready.pop_front() {
                 return Some(sent);
             }
-            match self.hear().await? {
-                Heard::Said(said) => self.take(said),
-                Heard::Ended(ended) => {
+            match self.next_event().await? {
+                RunningCallEvent::Said(said) => self.handle_message(said),
+                RunningCallEvent::Ended(ended) => {
                     // Clear first: a finished call must not become a task because of an earlier, still queued message.
                     self.running = None;
                     while let Some(said) =
-                        self.heard.as_mut().and_then(|heard| heard.try_recv().ok())
+                        self.messages.as_mut().and_then(|heard| heard.try_recv().ok())
                     {
-                        self.take(said);
+                        self.handle_message(said);
                     }
-                    self.ready.push_back(self.answer(ended));
+                    self.ready.push_back(self.build_answer(ended));
                 }
-                Heard::Stopped => {
+                RunningCallEvent::Stopped => {
                     self.running = None;
-                    self.ready.push_back(self.answer(Err(RpcError::cancelled())));
+                    self.ready
+                        .push_back(self.build_answer(Err(RpcErrorResponse::request_cancelled())));
                 }
             }
         }
     }
 
-    async fn hear(&mut self) -> Option<Heard> {
+    async fn next_event(&mut self) -> Option<RunningCallEvent> {
         let running = self.running.as_mut()?;
         let slot = &mut self.stopped;
         let stopped = async {
@@ -88,64 +89,69 @@ impl Talk {
         };
         tokio::select! {
             biased;
-            ended = running => Some(Heard::Ended(ended)),
-            Some(said) = said(&mut self.heard) => Some(Heard::Said(said)),
-            () = stopped => Some(Heard::Stopped),
+            ended = running => Some(RunningCallEvent::Ended(ended)),
+            Some(said) = receive_message(&mut self.messages) => Some(RunningCallEvent::Said(said)),
+            () = stopped => Some(RunningCallEvent::Stopped),
         }
     }
 
-    fn answer(&self, ended: Result<String, RpcError>) -> Sent {
+    fn build_answer(&self, ended: Result<String, RpcErrorResponse>) -> OutgoingMessage {
         match ended {
-            Ok(result) => Sent::result(&self.id, result),
-            Err(error) => Sent::error(Some(&self.id), &self.era.told(error)),
+            Ok(result) => OutgoingMessage::result_response(&self.id, result),
+            Err(error) => {
+                OutgoingMessage::error_response(Some(&self.id), &self.era.adapt_error(error))
+            }
         }
     }
 
-    fn take(&mut self, said: Said) {
+    fn handle_message(&mut self, said: CallUpdate) {
         match said {
-            Said::Progress(progress) => {
+            CallUpdate::Progress(progress) => {
                 let Some(token) = &self.progress_token else { return };
                 let mut params =
-                    json!({"progressToken": token, "progress": number(progress.progress)});
+                    json!({"progressToken": token, "progress": number_to_json(progress.progress)});
                 if let Some(total) = progress.total {
-                    params["total"] = number(total);
+                    params["total"] = number_to_json(total);
                 }
                 if let Some(message) = progress.message {
                     params["message"] = Value::from(&*message);
                 }
-                self.ready.push_back(Sent::notification("notifications/progress", params));
+                self.ready
+                    .push_back(OutgoingMessage::notification("notifications/progress", params));
             }
-            Said::Log { level, logger, data } => {
+            CallUpdate::Log { level, logger, data } => {
                 let mut params = json!({"level": level, "data": data});
                 if let Some(logger) = logger {
                     params["logger"] = Value::from(&*logger);
                 }
-                self.ready.push_back(Sent::notification("notifications/message", params));
+                self.ready
+                    .push_back(OutgoingMessage::notification("notifications/message", params));
             }
-            Said::Asks { question, reply, .. } => {
-                let id = self.mcp.asked.put(&self.principal, reply);
-                let sent = Sent::request(&id, question.method(), question.params());
+            CallUpdate::InputRequired { question, reply, .. } => {
+                let id = self.mcp.questions.register_question(&self.principal, reply);
+                let sent = OutgoingMessage::request(&id, question.method(), question.params());
                 self.open.push(id);
                 self.ready.push_back(sent);
             }
-            Said::GoesOn => {
+            CallUpdate::Detached => {
                 let Some(running) = self.running.take() else { return };
-                let Some(heard) = self.heard.take() else { return };
-                let begun = self.mcp.tasks.begin(
-                    &self.mcp.work,
+                let Some(heard) = self.messages.take() else { return };
+                let begun = self.mcp.tasks.start_task(
+                    &self.mcp.background_work,
                     (&self.principal, self.tool.take()),
                     running,
                     heard,
                 );
-                let begun = begun.map(|task: Map<String, Value>| self.era.dressed(task, "task"));
-                self.ready.push_back(self.answer(begun));
+                let begun =
+                    begun.map(|task: Map<String, Value>| self.era.typed_result(task, "task"));
+                self.ready.push_back(self.build_answer(begun));
             }
         }
     }
 }
 
 /// An integral number as a JSON integer, as MCP servers write it.
-fn number(value: f64) -> Value {
+fn number_to_json(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value.fract() == 0.0 && value.abs() < EXACT {
         true => Value::from(value as i64),
@@ -153,21 +159,21 @@ fn number(value: f64) -> Value {
     }
 }
 
-async fn said(heard: &mut Option<mpsc::Receiver<Said>>) -> Option<Said> {
+async fn receive_message(heard: &mut Option<mpsc::Receiver<CallUpdate>>) -> Option<CallUpdate> {
     match heard {
         Some(heard) => heard.recv().await,
         None => None,
     }
 }
 
-impl Drop for Talk {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         for id in &self.open {
-            self.mcp.asked.forget(id);
+            self.mcp.questions.remove_question(id);
         }
         self.stopped = None;
         if let Some(whose) = &self.stoppable_by {
-            self.mcp.stoppable.end(whose, &self.id);
+            self.mcp.cancellable_calls.remove_call(whose, &self.id);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Origin;
+use super::WebOrigin;
 
 /// An origin, exactly as it was written: `https://crib.example.com`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -15,7 +15,7 @@ use super::Origin;
 #[schemars(with = "String", inline)]
 pub struct PublicUrl {
     text: Box<str>,
-    origin: Origin,
+    origin: WebOrigin,
 }
 
 /// Why a string is no public URL.
@@ -25,7 +25,7 @@ pub struct InvalidPublicUrl;
 
 impl PublicUrl {
     /// The default: derived from the address of the listener.
-    pub fn of(address: SocketAddr, has_tls: bool) -> Self {
+    pub fn from_listener(address: SocketAddr, has_tls: bool) -> Self {
         let scheme = if has_tls { "https" } else { "http" };
         let port = address.port();
         let text = match address.ip().is_unspecified() {
@@ -36,7 +36,7 @@ impl PublicUrl {
         url.ok().and_then(|url| url.parse().ok()).unwrap_or_default()
     }
 
-    pub(crate) fn origin(&self) -> &Origin {
+    pub(crate) fn origin(&self) -> &WebOrigin {
         &self.origin
     }
 }

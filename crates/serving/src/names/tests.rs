@@ -15,17 +15,17 @@ fn asked(host: &str, origin: Option<&str>) -> Request {
 }
 
 /// 200, or the status of the problem.
-fn status(names: &Names, request: &Request) -> u16 {
-    match names.check(request) {
+fn status(names: &ServerNames, request: &Request) -> u16 {
+    match names.check_request(request) {
         Ok(()) => StatusCode::OK.as_u16(),
         Err(problem) => problem.into_response().status().as_u16(),
     }
 }
 
-fn names(address: &str, names: &[&str], needs_credential: bool) -> Names {
+fn names(address: &str, names: &[&str], needs_credential: bool) -> ServerNames {
     let names = names.iter().map(|name| name.parse().unwrap()).collect();
     let origins = vec!["https://chat.example.com".parse().unwrap()];
-    Names::new(names, origins, None).listening_on(address.parse().unwrap(), needs_credential)
+    ServerNames::new(names, origins, None).listening_on(address.parse().unwrap(), needs_credential)
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_malformed_or_repeated_host_is_rejected() {
 
 #[test]
 fn an_absolute_target_must_match_the_host_header() {
-    let local = Names::default();
+    let local = ServerNames::default();
     let ask = |target: &str, host: Option<&str>| {
         let mut request = Request::get(target);
         if let Some(host) = host {
@@ -153,7 +153,8 @@ fn a_public_url_is_an_origin_byte_for_byte() {
     ] {
         assert_eq!(bad.parse::<PublicUrl>(), Err(super::public_url::InvalidPublicUrl), "{bad}");
     }
-    let of = |address: &str, tls| PublicUrl::of(address.parse().unwrap(), tls).to_string();
+    let of =
+        |address: &str, tls| PublicUrl::from_listener(address.parse().unwrap(), tls).to_string();
     assert_eq!(of("127.0.0.1:8080", false), "http://127.0.0.1:8080");
     assert_eq!(of("0.0.0.0:8443", true), "https://localhost:8443");
     assert_eq!(of("[2001:db8::1]:443", true), "https://[2001:db8::1]");

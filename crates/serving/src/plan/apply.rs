@@ -1,66 +1,76 @@
 //! `toolcrib apply`: changes the catalog to the state that a file declares, in one step or not at all.
 
-use toolcrib::{Catalog, Context, JournalPlace};
+use toolcrib::{Catalog, ChangeContext, JournalLocation};
 
-use super::{Plan, away, identities, named, read, shown, try_on_nothing};
-use crate::cli::Ended;
-use crate::cli::plan::Apply;
-use crate::config::Config;
-use crate::counter::place::in_use;
-use crate::failure::Failure;
-use crate::journal::open_or_make;
-use crate::out::{self, counted};
+use super::{
+    ConfigPlan, all_identities, away, check_on_empty_catalog, named_identities, read_config, shown,
+};
+use crate::cli::VerbOutcome;
+use crate::cli::plan::ApplyArgs;
+use crate::config::ProgramConfig;
+use crate::counter::place::suggest_server;
+use crate::failure::CliError;
+use crate::journal::open_or_create;
+use crate::out::{self, count_noun};
 
-pub(crate) async fn apply(config: &Config, given: &Apply) -> Result<Ended, Failure> {
+pub(crate) async fn run_apply(
+    config: &ProgramConfig,
+    given: &ApplyArgs,
+) -> Result<VerbOutcome, CliError> {
     let wanted = &given.wanted;
     if wanted.at.server.is_some() {
-        return there(config, given).await;
+        return apply_on_server(config, given).await;
     }
     let place = &config.journal;
-    let declared = read(&wanted.file).await?;
-    if matches!(place, JournalPlace::File(path) if !path.exists()) {
-        try_on_nothing(&declared).await?;
+    let declared = read_config(&wanted.file).await?;
+    if matches!(place, JournalLocation::File(path) if !path.exists()) {
+        check_on_empty_catalog(&declared).await?;
     }
-    let catalog = Catalog::open(open_or_make(place).await.map_err(in_use)?).await?;
-    let identities = identities(&catalog.snapshot(), &declared, named(&wanted.identities).await?);
-    let plan = Plan::make(&catalog, &declared, wanted.prune, identities).await;
-    let Plan { told, supposed } = plan.map_err(|refused| refused.of(&declared.document))?;
-    shown::print(&told, &declared.document, &wanted.json)?;
+    let catalog = Catalog::open(open_or_create(place).await.map_err(suggest_server)?).await?;
+    let identities =
+        all_identities(&catalog.snapshot(), &declared, named_identities(&wanted.identities).await?);
+    let plan = ConfigPlan::compute(&catalog, &declared, wanted.prune, identities).await;
+    let ConfigPlan { report: told, supposed } =
+        plan.map_err(|refused| refused.into_failure(&declared.document))?;
+    shown::print_plan(&told, &declared.document, &wanted.json)?;
     if supposed.is_empty() {
         catalog.close().await;
-        return Ok(Ended::Fine);
+        return Ok(VerbOutcome::Success);
     }
-    if !given.yes && !out::agreed("Apply this?").await? {
+    if !given.yes && !out::confirm("Apply this?").await? {
         catalog.close().await;
-        return Ok(nothing_changed());
+        return Ok(report_unchanged());
     }
-    let position = catalog.carry_out(supposed, Context::by("cli:apply")).await;
-    let position = position.map_err(Failure::not_applied)?;
+    let position = catalog.execute_plan(supposed, ChangeContext::by_actor("cli:apply")).await;
+    let position = position.map_err(CliError::not_applied)?;
     catalog.close().await;
-    Ok(applied(told.events, position.0))
+    Ok(report_applied(told.events, position.0))
 }
 
 /// Applies the plan of a running server, and fails if the plan has changed.
-async fn there(config: &Config, given: &Apply) -> Result<Ended, Failure> {
-    let planned = away::ask(config, &given.wanted).await?;
-    shown::print(&planned.told, &planned.document, &given.wanted.json)?;
-    if planned.told.changes.is_empty() {
-        return Ok(Ended::Fine);
+async fn apply_on_server(
+    config: &ProgramConfig,
+    given: &ApplyArgs,
+) -> Result<VerbOutcome, CliError> {
+    let planned = away::request_plan(config, &given.wanted).await?;
+    shown::print_plan(&planned.report, &planned.document, &given.wanted.json)?;
+    if planned.report.changes.is_empty() {
+        return Ok(VerbOutcome::Success);
     }
-    if !given.yes && !out::agreed("Apply this?").await? {
-        return Ok(nothing_changed());
+    if !given.yes && !out::confirm("Apply this?").await? {
+        return Ok(report_unchanged());
     }
     let told = planned.apply().await?;
-    Ok(applied(told.events, told.position.0))
+    Ok(report_applied(told.events, told.position.0))
 }
 
-fn nothing_changed() -> Ended {
-    out::note("nothing was changed");
-    Ended::Fine
+fn report_unchanged() -> VerbOutcome {
+    out::print_note("nothing was changed");
+    VerbOutcome::Success
 }
 
-fn applied(events: usize, position: u64) -> Ended {
-    let events = counted(events, "event", "events");
-    out::note(&format!("applied: {events}, up to event {position}"));
-    Ended::Fine
+fn report_applied(events: usize, position: u64) -> VerbOutcome {
+    let events = count_noun(events, "event", "events");
+    out::print_note(&format!("applied: {events}, up to event {position}"));
+    VerbOutcome::Success
 }

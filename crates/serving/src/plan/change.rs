@@ -1,33 +1,33 @@
 //! The difference between two catalogs: entity by entity, field by field.
 
-use discovery::text::{element, member};
+use discovery::text::{field_path, item_path};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::declared::objects::{Kind, Objects};
-use crate::declared::written::left_out;
+use crate::declared::objects::{DeclaredKind, DeclaredObjects};
+use crate::declared::written::without_defaults;
 
 /// Something that would be others than it is.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PlannedChange")]
-pub(crate) struct Changed {
+pub(crate) struct PlannedChange {
     /// What becomes of it.
-    pub(crate) change: Change,
+    pub(crate) change: ChangeKind,
     /// What it is.
-    pub(crate) kind: Kind,
+    pub(crate) kind: DeclaredKind,
     /// Which.
     pub(crate) id: String,
     /// Where it differs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) members: Vec<Differs>,
+    pub(crate) members: Vec<PlannedFieldChange>,
 }
 
 /// What becomes of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ChangeKind")]
-pub(crate) enum Change {
+pub(crate) enum ChangeKind {
     Added,
     Changed,
     Removed,
@@ -36,7 +36,7 @@ pub(crate) enum Change {
 /// A member that would be others than it is.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PlannedMember")]
-pub(crate) struct Differs {
+pub(crate) struct PlannedFieldChange {
     /// Which: `selectors[0].name`.
     pub(crate) member: String,
     /// As it is; left out if it is not there.
@@ -48,7 +48,10 @@ pub(crate) struct Differs {
 }
 
 /// All differences, in the order of a file.
-pub(crate) fn changes(before: &Objects, after: &Objects) -> Vec<Changed> {
+pub(crate) fn diff_objects(
+    before: &DeclaredObjects,
+    after: &DeclaredObjects,
+) -> Vec<PlannedChange> {
     let mut changes = Vec::new();
     let nothing = Map::new();
     let mut ids: Vec<_> = before.keys().chain(after.keys()).collect();
@@ -62,60 +65,73 @@ pub(crate) fn changes(before: &Objects, after: &Objects) -> Vec<Changed> {
         let (kind, id) = key.clone();
         let change = match (kind, had, has) {
             // The tool itself belongs to its source: only its overrides can be added or removed.
-            (Kind::Tool, _, _) | (_, Some(_), Some(_)) => Change::Changed,
-            (_, None, _) => Change::Added,
-            (_, Some(_), None) => Change::Removed,
+            (DeclaredKind::Tool, _, _) | (_, Some(_), Some(_)) => ChangeKind::Changed,
+            (_, None, _) => ChangeKind::Added,
+            (_, Some(_), None) => ChangeKind::Removed,
         };
         let mut members = Vec::new();
-        if change == Change::Added {
+        if change == ChangeKind::Added {
             // Fields with default values are omitted.
             let has = has.cloned().unwrap_or_default();
-            compare("", &nothing, &left_out(kind, has), &mut members);
-        } else if change == Change::Changed {
-            compare("", &whole(kind, had), &whole(kind, has), &mut members);
+            compare_objects("", &nothing, &without_defaults(kind, has), &mut members);
+        } else if change == ChangeKind::Changed {
+            compare_objects(
+                "",
+                &with_default_switch(kind, had),
+                &with_default_switch(kind, has),
+                &mut members,
+            );
         }
         members.retain(|differs| differs.member != "id");
-        changes.push(Changed { change, kind, id, members });
+        changes.push(PlannedChange { change, kind, id, members });
     }
     changes
 }
 
 /// Adds the default switch: a tool without overrides is enabled.
-fn whole(kind: Kind, body: Option<&Map<String, Value>>) -> Map<String, Value> {
+fn with_default_switch(
+    kind: DeclaredKind,
+    body: Option<&Map<String, Value>>,
+) -> Map<String, Value> {
     let mut body = body.cloned().unwrap_or_default();
-    if kind == Kind::Tool {
+    if kind == DeclaredKind::Tool {
         body.entry("is_enabled").or_insert(Value::Bool(true));
     }
     body
 }
 
-fn compare(
+fn compare_objects(
     path: &str,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
-    differs: &mut Vec<Differs>,
+    differs: &mut Vec<PlannedFieldChange>,
 ) {
     let new = after.keys().filter(|name| !before.contains_key(*name));
     for name in before.keys().chain(new) {
-        value(&member(path, name), before.get(name), after.get(name), differs);
+        compare_values(&field_path(path, name), before.get(name), after.get(name), differs);
     }
 }
 
-fn value(path: &str, before: Option<&Value>, after: Option<&Value>, differs: &mut Vec<Differs>) {
+fn compare_values(
+    path: &str,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    differs: &mut Vec<PlannedFieldChange>,
+) {
     match (before, after) {
         (before, after) if before == after => {}
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            compare(path, before, after, differs);
+            compare_objects(path, before, after, differs);
         }
         // Arrays of objects with equal lengths are compared element by element; any others as a whole.
         (Some(Value::Array(before)), Some(Value::Array(after)))
             if before.len() == after.len() && before.iter().any(Value::is_object) =>
         {
             for (number, (before, after)) in before.iter().zip(after).enumerate() {
-                value(&element(path, number), Some(before), Some(after), differs);
+                compare_values(&item_path(path, number), Some(before), Some(after), differs);
             }
         }
-        (before, after) => differs.push(Differs {
+        (before, after) => differs.push(PlannedFieldChange {
             member: path.to_owned(),
             before: before.cloned(),
             after: after.cloned(),

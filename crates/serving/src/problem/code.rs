@@ -10,7 +10,7 @@ use serde::Serialize;
 #[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ProblemCode")]
-pub(crate) enum Code {
+pub(crate) enum ProblemCode {
     AlreadyExists,
     AmbiguousName,
     BeingRefreshed,
@@ -60,22 +60,22 @@ pub(crate) enum Code {
 }
 
 /// The code as answers and the OpenAPI document spell it.
-impl fmt::Display for Code {
+impl fmt::Display for ProblemCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-impl Code {
+impl ProblemCode {
     pub(crate) fn status(self) -> u16 {
-        self.row().0
+        self.status_and_title().0
     }
 
     pub(crate) fn title(self) -> &'static str {
-        self.row().1
+        self.status_and_title().1
     }
 
-    fn row(self) -> (u16, &'static str) {
+    fn status_and_title(self) -> (u16, &'static str) {
         match self {
             Self::InvalidRequest => (400, "The request is malformed"),
             Self::MalformedJson => (400, "The body is not JSON"),
@@ -127,7 +127,7 @@ impl Code {
     }
 
     /// The problem code for the stored code of a failed refresh. Codes of later versions map to the most general one.
-    pub(super) fn of_refresh(word: &str) -> Self {
+    pub(super) fn from_refresh_error(word: &str) -> Self {
         let known = [
             Self::InventoryShrinks,
             Self::KindNotDiscovered,
@@ -148,10 +148,14 @@ mod tests {
 
     #[test]
     fn the_schema_spells_codes_like_the_answers() {
-        let schema = schemars::schema_for!(Code);
+        let schema = schemars::schema_for!(ProblemCode);
         let words = schema.get("enum").unwrap().as_array().unwrap().clone();
         assert!(words.contains(&json!("group_is_granted")));
-        for code in [Code::NothingToReview, Code::SpecParseFailed, Code::UnsupportedMediaType] {
+        for code in [
+            ProblemCode::NothingToReview,
+            ProblemCode::SpecParseFailed,
+            ProblemCode::UnsupportedMediaType,
+        ] {
             assert_eq!(serde_json::to_value(code).unwrap(), json!(code.to_string()));
             assert!(words.contains(&json!(code.to_string())));
         }

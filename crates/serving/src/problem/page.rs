@@ -1,6 +1,6 @@
 //! Generates `docs/reference/problems.md`, which lists every problem code.
 
-use super::Code;
+use super::ProblemCode;
 use crate::reference_page::assert_page;
 
 const OPENING: &str = "\
@@ -22,12 +22,12 @@ have a tool is one of an [explanation](../access.md#why-has-it-this-tool); what 
 
 #[test]
 fn the_reference_page_lists_every_code() {
-    let schema = schemars::schema_for!(Code);
+    let schema = schemars::schema_for!(ProblemCode);
     let words = schema.get("enum").unwrap().as_array().unwrap();
-    let mut codes: Vec<Code> =
+    let mut codes: Vec<ProblemCode> =
         words.iter().map(|word| serde_json::from_value(word.clone()).unwrap()).collect();
     codes.sort_by_key(|code| (code.status(), code.to_string()));
-    let row = |code: &Code| format!("| {} | `{code}` | {} |\n", code.status(), code.title());
+    let row = |code: &ProblemCode| format!("| {} | `{code}` | {} |\n", code.status(), code.title());
     let rows: String = codes.iter().map(row).collect();
     assert_page("problems.md", &format!("{OPENING}{rows}"));
 }

@@ -51,12 +51,13 @@ fn transient_failures_ask_for_a_retry() {
     assert!(retries(CommandError::Busy { stream: String::new() }.into()));
     assert!(retries(JournalError::Full { place: String::new() }.into()));
     assert!(!retries(JournalError::Stopped { place: String::new(), cause: String::new() }.into()));
-    assert!(retries(NotIdentified::Token(TokenError::KeysUnavailable).into()));
+    assert!(retries(AuthenticationError::Token(TokenError::KeysUnavailable).into()));
 }
 
 #[test]
 fn an_internal_error_hides_its_cause() {
-    let (status, text) = told(Problem::internal(&format!("index 7 out of {}", Digest::of("x"))));
+    let (status, text) =
+        told(Problem::internal_error(&format!("index 7 out of {}", Digest::of_bytes("x"))));
     assert_eq!(status, 500);
     assert!(!text.contains("index"), "{text}");
 }
@@ -91,8 +92,8 @@ fn a_failure_is_logged_once_with_its_cause() {
     };
     let stopped = || JournalError::Stopped { place: "here".to_owned(), cause: "gone".to_owned() };
     let text = stopped().to_string();
-    let inside = || Problem::internal("index 7");
-    let late = || Problem::new(Code::DeadlineExceeded, "no answer within 60 s");
+    let inside = || Problem::internal_error("index 7");
+    let late = || Problem::new(ProblemCode::DeadlineExceeded, "no answer within 60 s");
     let (stopped, inside, late) = (logged(&|| stopped().into()), logged(&inside), logged(&late));
     for (log, level, cause) in [
         (&stopped, "ERROR", text.as_str()),

@@ -2,24 +2,27 @@
 
 use std::io::{self, BufWriter, Write as _};
 
-use super::{EXECUTIONS, with};
-use crate::cli::execution::Which;
-use crate::counter::place::Place;
-use crate::failure::Failure;
+use super::{EXECUTIONS, with_query};
+use crate::cli::execution::CallFilterArgs;
+use crate::counter::place::AdminBackend;
+use crate::failure::CliError;
 use crate::out;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
-pub(super) async fn export(place: &Place, which: &Which) -> Result<(), Failure> {
-    let path = with(&format!("{EXECUTIONS}.jsonl"), which.pairs());
+pub(super) async fn export_calls(
+    place: &AdminBackend,
+    which: &CallFilterArgs,
+) -> Result<(), CliError> {
+    let path = with_query(&format!("{EXECUTIONS}.jsonl"), which.query_pairs());
     let mut writer = BufWriter::new(io::stdout());
-    let (mut calls, mut progress) = (0, Progress::start());
+    let (mut calls, mut progress) = (0, ProgressLine::start());
     let write = |bytes: &[u8]| {
         calls += bytes.iter().filter(|byte| **byte == b'\n').count();
-        progress.show(|| format!("exported {}", out::counted(calls, "call", "calls")));
+        progress.update(|| format!("exported {}", out::count_noun(calls, "call", "calls")));
         writer.write_all(bytes)
     };
-    place.copy(&path, write).await?;
-    writer.flush().map_err(Failure::Output)?;
-    out::note(&format!("exported {}", out::counted(calls, "call", "calls")));
+    place.download(&path, write).await?;
+    writer.flush().map_err(CliError::Output)?;
+    out::print_note(&format!("exported {}", out::count_noun(calls, "call", "calls")));
     Ok(())
 }

@@ -2,28 +2,31 @@
 
 use toolcrib::{CallRecord, RecordedCall};
 
-use super::{EXECUTIONS, pages};
-use crate::cli::execution::ListCalls;
-use crate::counter::place::Place;
-use crate::failure::Failure;
+use super::{EXECUTIONS, fetch_rows};
+use crate::cli::execution::ListCallsArgs;
+use crate::counter::place::AdminBackend;
+use crate::failure::CliError;
 use crate::{out, table};
 
-pub(super) async fn list(place: &Place, given: &ListCalls) -> Result<(), Failure> {
-    let mut rows = pages(place, EXECUTIONS, given.which.pairs(), given.lines).await?;
+pub(super) async fn list_calls(
+    place: &AdminBackend,
+    given: &ListCallsArgs,
+) -> Result<(), CliError> {
+    let mut rows = fetch_rows(place, EXECUTIONS, given.which.query_pairs(), given.lines).await?;
     rows.reverse();
     if given.json.json {
         return out::print_json(&rows);
     }
     let calls: Result<Vec<RecordedCall>, _> =
         rows.into_iter().map(serde_json::from_value).collect();
-    let calls = calls.map_err(Failure::ServerOdd)?;
+    let calls = calls.map_err(CliError::UnexpectedResponse)?;
     let titles = ["ID", "TIME", "SUBJECT", "TOOL", "STATUS", "MS"];
-    let title = out::counted(calls.len(), "call", "calls");
-    let rows = calls.iter().map(columns).collect();
-    out::print(table::section(&title, &titles, rows).trim_start_matches('\n'))
+    let title = out::count_noun(calls.len(), "call", "calls");
+    let rows = calls.iter().map(call_columns).collect();
+    out::print_text(table::table_section(&title, &titles, rows).trim_start_matches('\n'))
 }
 
-fn columns(row: &RecordedCall) -> Vec<String> {
+fn call_columns(row: &RecordedCall) -> Vec<String> {
     let CallRecord { time, subject, tool_id, status, code, duration_us, .. } = &row.call;
     let code = code.and_then(|code| serde_json::to_value(code).ok());
     let status = match code.as_ref().and_then(|code| code.as_str()) {

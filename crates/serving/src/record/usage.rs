@@ -4,50 +4,50 @@ use axum::http::Method;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use toolcrib::Usage;
+use toolcrib::UsageTotals;
 
-use super::{EXECUTIONS, pages, with};
-use crate::cli::execution::CallsOf;
-use crate::counter::place::Place;
+use super::{EXECUTIONS, fetch_rows, with_query};
+use crate::cli::execution::CallUsageArgs;
+use crate::counter::place::AdminBackend;
 use crate::counter::tables;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::{out, table};
 
 /// The usage of one tool or caller.
 #[derive(Deserialize)]
-struct Counted {
+struct UsageRow {
     name: String,
     #[serde(flatten)]
-    usage: Usage,
+    usage: UsageTotals,
 }
 
-pub(super) async fn usage(place: &Place, of: &CallsOf) -> Result<(), Failure> {
+pub(super) async fn show_usage(place: &AdminBackend, of: &CallUsageArgs) -> Result<(), CliError> {
     let path = format!("{EXECUTIONS}/usage");
     let named = [("tool", &of.tool), ("subject", &of.subject)];
     let named = named.into_iter().find_map(|(name, value)| Some((name, value.as_deref()?)));
     match named {
         Some(named) => {
-            let usage = place.ask(Method::GET, &with(&path, [named]), None).await?;
-            tables::show(&usage.body, &of.json)
+            let usage = place.send(Method::GET, &with_query(&path, [named]), None).await?;
+            tables::print_entity(&usage.body, &of.json)
         }
         None => {
-            let rows = pages(place, &path, vec![("by", &of.by)], of.lines).await?;
-            if of.json.json { out::print_json(&rows) } else { print(&of.by, rows) }
+            let rows = fetch_rows(place, &path, vec![("by", &of.by)], of.lines).await?;
+            if of.json.json { out::print_json(&rows) } else { print_usage_rows(&of.by, rows) }
         }
     }
 }
 
-fn print(by: &str, rows: Vec<Value>) -> Result<(), Failure> {
-    let rows: Result<Vec<Counted>, _> = rows.into_iter().map(serde_json::from_value).collect();
-    let rows = rows.map_err(Failure::ServerOdd)?;
-    let title = out::counted(rows.len(), by, &format!("{by}s"));
+fn print_usage_rows(by: &str, rows: Vec<Value>) -> Result<(), CliError> {
+    let rows: Result<Vec<UsageRow>, _> = rows.into_iter().map(serde_json::from_value).collect();
+    let rows = rows.map_err(CliError::UnexpectedResponse)?;
+    let title = out::count_noun(rows.len(), by, &format!("{by}s"));
     let titles = [&*by.to_uppercase(), "CALLS", "FAILED", "LAST", "LAST ERROR"];
-    let rows = rows.into_iter().map(columns).collect();
-    out::print(table::section(&title, &titles, rows).trim_start_matches('\n'))
+    let rows = rows.into_iter().map(usage_columns).collect();
+    out::print_text(table::table_section(&title, &titles, rows).trim_start_matches('\n'))
 }
 
-fn columns(row: Counted) -> Vec<String> {
-    let Usage { execution_count, last_executed_at, error_count, last_error } = row.usage;
+fn usage_columns(row: UsageRow) -> Vec<String> {
+    let UsageTotals { execution_count, last_executed_at, error_count, last_error } = row.usage;
     let last = |time: Timestamp| format!("{time:.3}");
     vec![
         row.name,

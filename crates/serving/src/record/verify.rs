@@ -6,38 +6,46 @@ use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use toolcrib::{
-    Clock as _, ExpectedRecord, ExportVerifier, JournalPlace, RecordVerification, SystemClock,
-    verify_records,
+    CallLogVerification, Clock as _, ExpectedRecord, ExportVerifier, JournalLocation, SystemClock,
+    verify_call_log,
 };
 
-use crate::cli::Ended;
-use crate::cli::execution::VerifyCalls;
-use crate::failure::Failure;
+use crate::cli::VerbOutcome;
+use crate::cli::execution::VerifyCallsArgs;
+use crate::failure::CliError;
 use crate::out;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// Maximum bytes of a line; a longer line is not a row.
-const LINE: u64 = 1 << 20;
+const MAX_LINE_BYTES: u64 = 1 << 20;
 
-pub(super) async fn verify(place: &JournalPlace, given: &VerifyCalls) -> Result<Ended, Failure> {
-    let mut progress = Progress::start();
+pub(super) async fn verify_calls(
+    place: &JournalLocation,
+    given: &VerifyCallsArgs,
+) -> Result<VerbOutcome, CliError> {
+    let mut progress = ProgressLine::start();
     let tell = |rows: u64| {
-        progress.show(|| {
+        progress.update(|| {
             let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-            format!("verified {}", out::counted(rows, "call", "calls"))
+            format!("verified {}", out::count_noun(rows, "call", "calls"))
         })
     };
     let removed_before = given.keep_days.map(|days| removed_before(days, SystemClock.now()));
     let expected = ExpectedRecord { head: given.head, removed_before };
     let verification = match &given.file {
-        Some(file) => verify_file(file, expected, tell)?,
-        None if matches!(place, JournalPlace::Memory) => return Err(Failure::InMemory),
+        Some(file) => verify_exported_file(file, expected, tell)?,
+        None if matches!(place, JournalLocation::Memory) => return Err(CliError::InMemory),
         None => {
-            let records = place.open_record_to_read().await?;
-            verify_records(&*records, expected, tell).await?
+            let records = place.open_call_log_read_only().await?;
+            verify_call_log(&*records, expected, tell).await?
         }
     };
-    out::print_verified(&given.json, verification.problems.is_empty(), &verification, text)
+    out::print_verified(
+        &given.json,
+        verification.problems.is_empty(),
+        &verification,
+        verification_text,
+    )
 }
 
 /// The time before which rows may be removed, by the rules of `record.keep_days`: zero keeps all rows.
@@ -47,12 +55,12 @@ fn removed_before(keep_days: u32, now: Timestamp) -> Timestamp {
     before.unwrap_or(Timestamp::MIN)
 }
 
-fn verify_file(
+fn verify_exported_file(
     path: &Path,
     expected: ExpectedRecord,
     mut tell: impl FnMut(u64),
-) -> Result<RecordVerification, Failure> {
-    let cannot_read = |source: io::Error| Failure::Read { path: path.to_owned(), source };
+) -> Result<CallLogVerification, CliError> {
+    let cannot_read = |source: io::Error| CliError::Read { path: path.to_owned(), source };
     let mut reader: Box<dyn BufRead> = match path.to_str() {
         Some("-") => Box::new(BufReader::new(io::stdin())),
         _ => Box::new(BufReader::new(File::open(path).map_err(cannot_read)?)),
@@ -60,20 +68,24 @@ fn verify_file(
     let (mut verifier, mut line, mut lines) = (ExportVerifier::new(expected), Vec::new(), 0);
     loop {
         line.clear();
-        let read = reader.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(cannot_read)?;
+        let read = reader
+            .by_ref()
+            .take(MAX_LINE_BYTES)
+            .read_until(b'\n', &mut line)
+            .map_err(cannot_read)?;
         if read == 0 {
-            return Ok(verifier.end());
+            return Ok(verifier.finish());
         }
-        verifier.look(&String::from_utf8_lossy(&line));
+        verifier.check_line(&String::from_utf8_lossy(&line));
         lines += 1;
         tell(lines);
     }
 }
 
-fn text(verification: &RecordVerification) -> String {
-    let RecordVerification { rows, removed, oldest, keep, too_old, problems, .. } = verification;
+fn verification_text(verification: &CallLogVerification) -> String {
+    let CallLogVerification { rows, removed, oldest, keep, too_old, problems, .. } = verification;
     let oldest = oldest.map_or_else(String::new, |time| format!("oldest   {time}\n"));
-    let problems = out::problems(problems);
+    let problems = out::problems_text(problems);
     let too_old = too_old.map_or_else(String::new, |id| {
         format!(
             "row {id}, of which a hash was kept, is too old to be checked: keep the head of now\n"
@@ -84,7 +96,7 @@ fn text(verification: &RecordVerification) -> String {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib::KeptHead;
+    use toolcrib::SavedHead;
 
     use super::*;
 
@@ -99,12 +111,12 @@ mod tests {
     #[test]
     fn a_head_that_is_too_old_is_reported_and_is_not_a_problem() {
         let keep = format!("9:{}@2026-05-02T09:00:00Z", "0".repeat(64));
-        let keep: KeptHead = keep.parse().unwrap();
+        let keep: SavedHead = keep.parse().unwrap();
         let (head, oldest) = (keep.link, "2026-05-01T09:00:00Z".parse().ok());
         let (rows, removed, too_old, problems) = (4, 5, Some(3), Vec::new());
         let verification =
-            RecordVerification { rows, removed, oldest, head, keep, too_old, problems };
-        insta::assert_snapshot!(text(&verification), @"
+            CallLogVerification { rows, removed, oldest, head, keep, too_old, problems };
+        insta::assert_snapshot!(verification_text(&verification), @"
         calls    4
         removed  5
         oldest   2026-05-01T09:00:00Z

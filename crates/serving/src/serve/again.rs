@@ -11,44 +11,44 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 
 /// Consecutive polls before the task yields to other tasks.
-const IN_A_ROW: usize = 4;
+const MAX_CONSECUTIVE_POLLS: usize = 4;
 
-const ASLEEP: u8 = 0;
-const POLLED: u8 = 1;
-const WOKEN: u8 = 2;
+const STATE_IDLE: u8 = 0;
+const STATE_POLLING: u8 = 1;
+const STATE_WOKEN: u8 = 2;
 
-pub(super) struct Again<F> {
+pub(super) struct RepollFuture<F> {
     pub(super) future: Pin<Box<F>>,
-    bell: Arc<Bell>,
+    wake_state: Arc<RepollWaker>,
     waker: Waker,
 }
 
 #[derive(Default)]
-struct Bell {
+struct RepollWaker {
     state: AtomicU8,
     task: AtomicWaker,
 }
 
-impl<F> Again<F> {
+impl<F> RepollFuture<F> {
     pub(super) fn new(future: F) -> Self {
-        let bell = Arc::<Bell>::default();
+        let bell = Arc::<RepollWaker>::default();
         let waker = Waker::from(Arc::clone(&bell));
-        Self { future: Box::pin(future), bell, waker }
+        Self { future: Box::pin(future), wake_state: bell, waker }
     }
 }
 
-impl<F: Future> Future for Again<F> {
+impl<F: Future> Future for RepollFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Self { future, bell, waker } = &mut *self;
+        let Self { future, wake_state: bell, waker } = &mut *self;
         bell.task.register(context.waker());
-        for _ in 0..IN_A_ROW {
-            bell.state.swap(POLLED, AcqRel);
+        for _ in 0..MAX_CONSECUTIVE_POLLS {
+            bell.state.swap(STATE_POLLING, AcqRel);
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
                 return Poll::Ready(output);
             }
-            let slept = bell.state.compare_exchange(POLLED, ASLEEP, AcqRel, Acquire);
+            let slept = bell.state.compare_exchange(STATE_POLLING, STATE_IDLE, AcqRel, Acquire);
             if slept.is_ok() {
                 return Poll::Pending;
             }
@@ -58,13 +58,13 @@ impl<F: Future> Future for Again<F> {
     }
 }
 
-impl Wake for Bell {
+impl Wake for RepollWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, AcqRel) == ASLEEP {
+        if self.state.swap(STATE_WOKEN, AcqRel) == STATE_IDLE {
             self.task.wake();
         }
     }
@@ -105,9 +105,9 @@ mod tests {
     fn a_self_waking_future_is_polled_again_without_waking_its_task() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
-        let mut again = Again::new(restless(IN_A_ROW - 1));
+        let mut again = RepollFuture::new(restless(MAX_CONSECUTIVE_POLLS - 1));
         let polled = Pin::new(&mut again).poll(&mut Context::from_waker(&waker));
-        assert_eq!(polled, Poll::Ready(IN_A_ROW));
+        assert_eq!(polled, Poll::Ready(MAX_CONSECUTIVE_POLLS));
         assert_eq!(task.0.load(Acquire), 0);
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn a_future_that_keeps_waking_itself_yields_to_the_queue() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
-        let mut again = Again::new(restless(10 * IN_A_ROW));
+        let mut again = RepollFuture::new(restless(10 * MAX_CONSECUTIVE_POLLS));
         for round in 1..=10 {
             assert!(Pin::new(&mut again).poll(&mut Context::from_waker(&waker)).is_pending());
             assert_eq!(task.0.load(Acquire), round);
@@ -128,7 +128,7 @@ mod tests {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
         let kept = Arc::<Mutex<Option<Waker>>>::default();
-        let mut again = Again::new(poll_fn(|context| {
+        let mut again = RepollFuture::new(poll_fn(|context| {
             *kept.lock().unwrap() = Some(context.waker().clone());
             Poll::<()>::Pending
         }));

@@ -19,21 +19,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tower::{Service, ServiceExt as _};
 
-use super::again::Again;
-use super::connections::Limits;
-use super::early::{self, Early};
-use super::listener::Accepted;
-use super::pressure::{Pressure, Refusal, Turn, is_call};
-use super::pulse::{Felt, Pulse};
-use super::spoken::Spoken;
+use super::again::RepollFuture;
+use super::connections::ConnectionLimits;
+use super::early::{self, PeekedBody};
+use super::listener::AcceptedConnection;
+use super::pressure::{CallAdmission, LoadShedder, OverloadResponse, is_call_request};
+use super::pulse::{ConnectionActivity, MonitoredSocket};
+use super::spoken::ObservedBody;
 
 /// Maximum size of a request head, in bytes.
-const HEAD: usize = 32 << 10;
+const MAX_HEAD_BYTES: usize = 32 << 10;
 /// When the server stops, time for an idle connection to begin a request that may already be in transit.
-const LAST_WORD: Duration = Duration::from_secs(1);
+const LAST_REQUEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The service that answers HTTP requests.
-pub trait Answers:
+pub trait RequestHandler:
     Service<Request, Response = Response, Error = Infallible, Future: Send>
     + Clone
     + Send
@@ -41,7 +41,7 @@ pub trait Answers:
     + 'static
 {
 }
-impl<S> Answers for S where
+impl<S> RequestHandler for S where
     S: Service<Request, Response = Response, Error = Infallible, Future: Send>
         + Clone
         + Send
@@ -51,46 +51,48 @@ impl<S> Answers for S where
 }
 
 /// The byte stream of a connection: TCP, TLS or a Unix socket.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+trait ConnectionStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ConnectionStream for S {}
 
 /// Serves one connection until the client closes it, the connection is idle for too long, or the server stops.
-pub(super) async fn attend(
-    accepted: Accepted,
-    doors: impl Answers,
-    pressure: Arc<Pressure>,
-    limits: Limits,
+pub(super) async fn drive_connection(
+    accepted: AcceptedConnection,
+    doors: impl RequestHandler,
+    pressure: Arc<LoadShedder>,
+    limits: ConnectionLimits,
     stopping: watch::Receiver<bool>,
 ) {
-    let pulse = Arc::new(Pulse::default());
-    let stream = match open(accepted, &pulse, limits).await {
+    let pulse = Arc::new(ConnectionActivity::default());
+    let stream = match open_stream(accepted, &pulse, limits).await {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "a connection was not made: {error}"),
     };
-    let builder = builder(limits);
+    let builder = http_builder(limits);
     let service = TowerToHyperService::new(tower::service_fn({
         let pulse = Arc::clone(&pulse);
-        move |request| answer(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
+        move |request| {
+            handle_request(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
+        }
     }));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = Again::new(connection);
-    let mut stopping = std::pin::pin!(told(stopping));
+    let mut connection = RepollFuture::new(connection);
+    let mut stopping = std::pin::pin!(wait_for_stop(stopping));
     let ended = loop {
-        let before = pulse.look();
+        let before = pulse.take_sample();
         tokio::select! {
             biased;
             ended = &mut connection => break ended,
             () = &mut stopping => {
-                pulse.leave();
-                if let Some(ended) = last_word(&mut connection, &pulse).await {
+                pulse.mark_closing();
+                if let Some(ended) = wait_for_last_request(&mut connection, &pulse).await {
                     break ended;
                 }
                 connection.future.as_mut().graceful_shutdown();
                 break connection.await;
             }
-            () = tokio::time::sleep(limits.idle) => {}
+            () = tokio::time::sleep(limits.idle_timeout) => {}
         }
-        if !pulse.beats_since(before) {
+        if !pulse.is_active_since(before) {
             return;
         }
     };
@@ -100,117 +102,127 @@ pub(super) async fn attend(
 }
 
 /// Resolves when the server stops.
-async fn told(mut stopping: watch::Receiver<bool>) {
+async fn wait_for_stop(mut stopping: watch::Receiver<bool>) {
     // An error means that the sender is gone; the connection has to end in that case too.
     stopping.wait_for(|stopping| *stopping).await.ok();
 }
 
 /// Waits while a request may be in transit on an idle HTTP/1.1 connection: a graceful shutdown would close it at once.
 /// HTTP/2 negotiates the end, and a busy connection closes after its response.
-async fn last_word<E>(
+async fn wait_for_last_request<E>(
     mut connection: &mut (impl Future<Output = Result<(), E>> + Unpin),
-    pulse: &Pulse,
+    pulse: &ConnectionActivity,
 ) -> Option<Result<(), E>> {
-    while !pulse.is_busy() && !pulse.has_streams() {
+    while !pulse.is_busy() && !pulse.is_http2() {
         tokio::select! {
             biased;
             ended = &mut connection => return Some(ended),
-            () = tokio::time::sleep(LAST_WORD) => {}
+            () = tokio::time::sleep(LAST_REQUEST_WAIT) => {}
         }
-        if !pulse.hears() {
+        if !pulse.is_receiving_head() {
             break;
         }
     }
     None
 }
 
-async fn open(
-    accepted: Accepted,
-    pulse: &Arc<Pulse>,
-    limits: Limits,
-) -> io::Result<Box<dyn Stream>> {
+async fn open_stream(
+    accepted: AcceptedConnection,
+    pulse: &Arc<ConnectionActivity>,
+    limits: ConnectionLimits,
+) -> io::Result<Box<dyn ConnectionStream>> {
     let pulse = Arc::clone(pulse);
     match accepted {
-        Accepted::Tcp(socket) => {
-            tell_how(&socket, limits);
-            Ok(Box::new(Felt::new(socket, pulse, limits.head_within)))
+        AcceptedConnection::Tcp(socket) => {
+            set_socket_options(&socket, limits);
+            Ok(Box::new(MonitoredSocket::new(socket, pulse, limits.head_timeout)))
         }
-        Accepted::Tls(socket, tls) => {
-            tell_how(&socket, limits);
-            let socket = Felt::new(socket, pulse, limits.head_within);
-            let mut stream = tokio::time::timeout(limits.head_within, tls.accept(socket)).await??;
-            stream.get_mut().0.start_anew();
+        AcceptedConnection::Tls(socket, tls) => {
+            set_socket_options(&socket, limits);
+            let socket = MonitoredSocket::new(socket, pulse, limits.head_timeout);
+            let mut stream =
+                tokio::time::timeout(limits.head_timeout, tls.accept(socket)).await??;
+            stream.get_mut().0.reset_head();
             Ok(Box::new(stream))
         }
-        Accepted::Unix(socket) => Ok(Box::new(Felt::new(socket, pulse, limits.head_within))),
+        AcceptedConnection::Unix(socket) => {
+            Ok(Box::new(MonitoredSocket::new(socket, pulse, limits.head_timeout)))
+        }
     }
 }
 
 /// Sets TCP options, so that the kernel also detects a dead or stalled peer. Errors are ignored: options are optional.
-fn tell_how(socket: &tokio::net::TcpStream, limits: Limits) {
+fn set_socket_options(socket: &tokio::net::TcpStream, limits: ConnectionLimits) {
     socket.set_nodelay(true).ok();
-    SockRef::from(socket).set_tcp_user_timeout(Some(limits.idle)).ok();
+    SockRef::from(socket).set_tcp_user_timeout(Some(limits.idle_timeout)).ok();
 }
 
-fn builder(limits: Limits) -> Builder<TokioExecutor> {
+fn http_builder(limits: ConnectionLimits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     // `MonitoredSocket` enforces the head timeout itself, for both HTTP versions.
-    builder.http1().header_read_timeout(None).max_buf_size(HEAD);
-    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD as u32);
-    builder.http2().max_concurrent_streams(limits.streams);
-    builder.http2().keep_alive_interval(limits.idle).keep_alive_timeout(limits.idle);
+    builder.http1().header_read_timeout(None).max_buf_size(MAX_HEAD_BYTES);
+    builder.http2().timer(TokioTimer::new()).max_header_list_size(MAX_HEAD_BYTES as u32);
+    builder.http2().max_concurrent_streams(limits.max_streams);
+    builder
+        .http2()
+        .keep_alive_interval(limits.idle_timeout)
+        .keep_alive_timeout(limits.idle_timeout);
     builder
 }
 
 /// Handles one request. It wraps the router from outside: a tower layer per connection would copy all routes.
-async fn answer<B>(
+async fn handle_request<B>(
     request: http::Request<B>,
-    doors: impl Answers,
-    pressure: Arc<Pressure>,
-    pulse: Arc<Pulse>,
-) -> Result<http::Response<Spoken>, Infallible>
+    doors: impl RequestHandler,
+    pressure: Arc<LoadShedder>,
+    pulse: Arc<ConnectionActivity>,
+) -> Result<http::Response<ObservedBody>, Infallible>
 where
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     let has_streams = request.version() == Version::HTTP_2;
-    let at_work = pulse.start(has_streams);
-    let mut response = match is_call(&request) {
-        true => answer_call(request, doors, pressure).await?,
+    let at_work = pulse.start_request(has_streams);
+    let mut response = match is_call_request(&request) {
+        true => handle_call(request, doors, pressure).await?,
         false => doors.oneshot(request.map(Body::new)).await?,
     };
-    if pulse.leaves() && !has_streams {
+    if pulse.is_closing() && !has_streams {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let response = response.map(|body| Spoken::new(body, Arc::clone(&pulse)));
+    let response = response.map(|body| ObservedBody::new(body, Arc::clone(&pulse)));
     drop(at_work);
     Ok(response)
 }
 
 /// Handles a call after load shedding admitted it. A complete body waits before the handler sees the request; of a
 /// longer body, the end is withheld until the call is admitted.
-async fn answer_call<B>(
+async fn handle_call<B>(
     request: http::Request<B>,
-    doors: impl Answers,
-    pressure: Arc<Pressure>,
+    doors: impl RequestHandler,
+    pressure: Arc<LoadShedder>,
 ) -> Result<Response, Infallible>
 where
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
-    let (turn, refusal, looks) = (Turn::default(), Refusal::of(&request), early::looks(&request));
+    let (turn, refusal, looks) = (
+        CallAdmission::default(),
+        OverloadResponse::for_request(&request),
+        early::peek_count(&request),
+    );
     let (head, body) = request.into_parts();
-    let body = match Early::of(body, looks).await.whole() {
-        Ok(whole) => turn.wait(&pressure).await.then(|| Body::from(whole)),
-        Err(body) => Some(Body::new(turn.after(body, Arc::clone(&pressure)))),
+    let body = match PeekedBody::peek(body, looks).await.into_complete() {
+        Ok(whole) => turn.wait_for_admission(&pressure).await.then(|| Body::from(whole)),
+        Err(body) => Some(Body::new(turn.withhold_body_end(body, Arc::clone(&pressure)))),
     };
     if let Some(body) = body {
         let call = doors.oneshot(Request::from_parts(head, body));
-        let response = pressure.carry_out(&turn, call).await?;
+        let response = pressure.run_and_measure(&turn, call).await?;
         if !turn.is_refused() {
             return Ok(response);
         }
     }
-    pressure.count_refused();
-    Ok(refusal.response())
+    pressure.count_rejected();
+    Ok(refusal.into_http_response())
 }
 
 #[cfg(test)]
@@ -223,7 +235,7 @@ mod tests {
     use super::*;
 
     /// A handler that reads the body, as real handlers do, and counts complete requests.
-    fn doors(answered: &Arc<AtomicUsize>) -> impl Answers + use<> {
+    fn doors(answered: &Arc<AtomicUsize>) -> impl RequestHandler + use<> {
         let answered = Arc::clone(answered);
         tower::service_fn(move |request: Request| {
             let answered = Arc::clone(&answered);
@@ -248,26 +260,26 @@ mod tests {
         [Body::new(Full::new(Bytes::from_static(b"{}"))), Body::new(StreamBody::new(pieces))]
     }
 
-    async fn status(path: &str, body: Body, pressure: &Arc<Pressure>) -> (u16, usize) {
+    async fn status(path: &str, body: Body, pressure: &Arc<LoadShedder>) -> (u16, usize) {
         let answered = Arc::new(AtomicUsize::new(0));
         let request = http::Request::post(path).body(body).unwrap();
-        let response = answer_call(request, doors(&answered), Arc::clone(pressure)).await.unwrap();
+        let response = handle_call(request, doors(&answered), Arc::clone(pressure)).await.unwrap();
         (response.status().as_u16(), answered.load(Relaxed))
     }
 
     #[tokio::test]
     async fn a_shed_call_gets_the_error_of_its_endpoint_however_its_body_arrives() {
-        let pressure = Arc::new(Pressure::default());
+        let pressure = Arc::new(LoadShedder::default());
         for body in bodies() {
             assert_eq!(status("/mcp", body, &pressure).await, (200, 1));
         }
-        let full = Arc::new(Pressure::full());
+        let full = Arc::new(LoadShedder::saturated());
         for body in bodies() {
             assert_eq!(status("/mcp", body, &full).await, (503, 0));
         }
         for body in bodies() {
             assert_eq!(status("/api/agents/tools/call", body, &full).await, (429, 0));
         }
-        assert_eq!(full.read(), (0, 4), "nobody waits, and all were counted");
+        assert_eq!(full.waiting_and_rejected(), (0, 4), "nobody waits, and all were counted");
     }
 }

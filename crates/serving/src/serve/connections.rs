@@ -6,67 +6,68 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::connection::{Answers, attend};
-use super::listener::{Accepted, Listener};
-use super::pressure::Pressure;
+use super::connection::{RequestHandler, drive_connection};
+use super::listener::{AcceptedConnection, ServerListener};
+use super::pressure::LoadShedder;
 
 /// Limits and time-outs of connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Maximum concurrent connections; further ones wait in the accept queue of the kernel.
-    pub places: usize,
+    pub max_connections: usize,
     /// Maximum concurrent requests on one HTTP/2 connection.
-    pub streams: u32,
+    pub max_streams: u32,
     /// Maximum duration of a TLS handshake, and of receiving a request head.
-    pub head_within: Duration,
+    pub head_timeout: Duration,
     /// How long a connection may be idle, or may accept no byte of its response.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// How long requests may continue after the stop signal.
-    pub last_answers: Duration,
+    pub drain_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
-            places: 16_384,
-            streams: 100,
-            head_within: Duration::from_secs(10),
-            idle: Duration::from_secs(30),
-            last_answers: Duration::from_secs(30),
+            max_connections: 16_384,
+            max_streams: 100,
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(30),
         }
     }
 }
 
 /// Delay after the kernel failed to accept a connection.
-const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves until `stopped` resolves. Every client that has connected by then may still send a request and is answered.
-pub async fn serve(
-    listener: impl Into<Listener>,
-    doors: impl Answers,
-    limits: Limits,
+pub async fn serve_connections(
+    listener: impl Into<ServerListener>,
+    doors: impl RequestHandler,
+    limits: ConnectionLimits,
     stopped: impl Future<Output = ()>,
 ) {
-    serve_under(listener, doors, limits, Arc::default(), stopped).await;
+    serve_with_load_shedding(listener, doors, limits, Arc::default(), stopped).await;
 }
 
 /// Like `serve_connections`, with a load shedder that the caller also reads.
-pub(crate) async fn serve_under(
-    listener: impl Into<Listener>,
-    doors: impl Answers,
-    limits: Limits,
-    pressure: Arc<Pressure>,
+pub(crate) async fn serve_with_load_shedding(
+    listener: impl Into<ServerListener>,
+    doors: impl RequestHandler,
+    limits: ConnectionLimits,
+    pressure: Arc<LoadShedder>,
     stopped: impl Future<Output = ()>,
 ) {
-    let (listener, places) = (listener.into(), Arc::new(Semaphore::new(limits.places)));
+    let (listener, places) = (listener.into(), Arc::new(Semaphore::new(limits.max_connections)));
     let stopping = watch::Sender::new(false);
     let mut watch = JoinSet::new();
-    watch.spawn(Arc::clone(&pressure).watch());
+    watch.spawn(Arc::clone(&pressure).adjust_limit_forever());
     let mut connections = JoinSet::new();
     let welcome = |connections: &mut JoinSet<()>, accepted, place| {
         while connections.try_join_next().is_some() {}
         let pressure = Arc::clone(&pressure);
-        let attended = attend(accepted, doors.clone(), pressure, limits, stopping.subscribe());
+        let attended =
+            drive_connection(accepted, doors.clone(), pressure, limits, stopping.subscribe());
         connections.spawn(async move {
             let _place: OwnedSemaphorePermit = place;
             attended.await;
@@ -75,16 +76,17 @@ pub(crate) async fn serve_under(
     let mut stopped = std::pin::pin!(stopped);
     loop {
         tokio::select! {
-            (accepted, place) = accept(&listener, &places) => welcome(&mut connections, accepted, place),
+            (accepted, place) = accept_with_permit(&listener, &places) => welcome(&mut connections, accepted, place),
             () = &mut stopped => break,
         }
     }
     stopping.send_replace(true);
     let last = async {
-        let last_steps = listener.shut();
+        let last_steps = listener.stop_new_connections();
         loop {
-            let place = free(&places).await;
-            let Ok(accepted) = tokio::time::timeout(last_steps, next(&listener)).await else {
+            let place = acquire_permit(&places).await;
+            let Ok(accepted) = tokio::time::timeout(last_steps, accept_with_retry(&listener)).await
+            else {
                 break;
             };
             welcome(&mut connections, accepted, place);
@@ -92,30 +94,33 @@ pub(crate) async fn serve_under(
         drop(listener);
         while connections.join_next().await.is_some() {}
     };
-    if tokio::time::timeout(limits.last_answers, last).await.is_err() {
+    if tokio::time::timeout(limits.drain_timeout, last).await.is_err() {
         tracing::warn!("some requests did not end in time and are dropped");
     }
     connections.shutdown().await;
 }
 
 /// Accepts the next connection as soon as a permit is free.
-async fn accept(listener: &Listener, places: &Arc<Semaphore>) -> (Accepted, OwnedSemaphorePermit) {
-    let place = free(places).await;
-    (next(listener).await, place)
+async fn accept_with_permit(
+    listener: &ServerListener,
+    places: &Arc<Semaphore>,
+) -> (AcceptedConnection, OwnedSemaphorePermit) {
+    let place = acquire_permit(places).await;
+    (accept_with_retry(listener).await, place)
 }
 
-async fn free(places: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+async fn acquire_permit(places: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     Arc::clone(places).acquire_owned().await.expect("the places are never closed")
 }
 
-async fn next(listener: &Listener) -> Accepted {
+async fn accept_with_retry(listener: &ServerListener) -> AcceptedConnection {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
             // The peer has already disconnected, or too many files are open: both are temporary.
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted: {error}");
-                tokio::time::sleep(AFTER_A_FAILURE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

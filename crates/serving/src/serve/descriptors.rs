@@ -3,12 +3,12 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Reserved descriptors: one of `RESERVED_ONE_IN` of all that are allowed, and at least `RESERVED_AT_LEAST`.
-const ONE_IN: u64 = 8;
-const AT_LEAST: u64 = 128;
+const RESERVED_ONE_IN: u64 = 8;
+const RESERVED_AT_LEAST: u64 = 128;
 
 /// The number of connections that the descriptor limit allows, at most `wanted`. Raises the soft limit if possible.
-pub(super) fn places(wanted: usize) -> usize {
-    let needed = needed(wanted as u64);
+pub(super) fn raise_connection_capacity(wanted: usize) -> usize {
+    let needed = descriptors_needed(wanted as u64);
     let allowed = getrlimit(Resource::Nofile);
     let raised = allowed.maximum.map_or(needed, |most| needed.min(most));
     let is_less = allowed.current.is_some_and(|current| current < raised);
@@ -17,7 +17,7 @@ pub(super) fn places(wanted: usize) -> usize {
         true => Some(raised),
         false => allowed.current,
     };
-    let places = current.map_or(wanted, |current| wanted.min(places_of(current)));
+    let places = current.map_or(wanted, |current| wanted.min(connections_for_descriptors(current)));
     if places < wanted {
         tracing::info!(
             places,
@@ -29,16 +29,16 @@ pub(super) fn places(wanted: usize) -> usize {
 }
 
 /// The maximum number of connections under the hard limit of the system.
-pub(crate) fn possible() -> usize {
-    getrlimit(Resource::Nofile).maximum.map_or(usize::MAX, places_of)
+pub(crate) fn max_connection_capacity() -> usize {
+    getrlimit(Resource::Nofile).maximum.map_or(usize::MAX, connections_for_descriptors)
 }
 
-fn needed(places: u64) -> u64 {
-    (places * ONE_IN).div_ceil(ONE_IN - 1).max(places + AT_LEAST)
+fn descriptors_needed(places: u64) -> u64 {
+    (places * RESERVED_ONE_IN).div_ceil(RESERVED_ONE_IN - 1).max(places + RESERVED_AT_LEAST)
 }
 
-fn places_of(descriptors: u64) -> usize {
-    let places = descriptors.saturating_sub((descriptors / ONE_IN).max(AT_LEAST));
+fn connections_for_descriptors(descriptors: u64) -> usize {
+    let places = descriptors.saturating_sub((descriptors / RESERVED_ONE_IN).max(RESERVED_AT_LEAST));
     usize::try_from(places).unwrap_or(usize::MAX).max(1)
 }
 
@@ -48,17 +48,17 @@ mod tests {
 
     #[test]
     fn some_descriptors_are_always_reserved() {
-        assert_eq!(places_of(1024), 896);
-        assert_eq!(places_of(256), 128);
-        assert_eq!(places_of(16), 1);
+        assert_eq!(connections_for_descriptors(1024), 896);
+        assert_eq!(connections_for_descriptors(256), 128);
+        assert_eq!(connections_for_descriptors(16), 1);
         for places in [1, 100, 384, 4096, 16_384] {
-            let held = places_of(needed(places)) as u64;
+            let held = connections_for_descriptors(descriptors_needed(places)) as u64;
             assert!(places <= held && held < places + 2, "{places}: {held}");
         }
     }
 
     #[test]
     fn the_capacity_is_at_most_the_wanted_number() {
-        assert_eq!(places(3), 3);
+        assert_eq!(raise_connection_capacity(3), 3);
     }
 }

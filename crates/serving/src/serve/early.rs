@@ -13,14 +13,14 @@ use axum::http::{Request, Version};
 use http_body::{Body, Frame, SizeHint};
 
 /// A body whose first frame may already be read.
-pub(super) struct Early<B> {
-    first: Option<Result<Frame<Bytes>, BoxError>>,
+pub(super) struct PeekedBody<B> {
+    first_frame: Option<Result<Frame<Bytes>, BoxError>>,
     body: B,
 }
 
 /// How many polls a body needs until hyper yields what has arrived. Zero for requests with `Expect: 100-continue`:
 /// polling the body would send the interim response.
-pub(super) fn looks<B>(request: &Request<B>) -> usize {
+pub(super) fn peek_count<B>(request: &Request<B>) -> usize {
     match request.version() {
         _ if request.headers().contains_key(EXPECT) => 0,
         Version::HTTP_2 => 1,
@@ -28,11 +28,11 @@ pub(super) fn looks<B>(request: &Request<B>) -> usize {
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Early<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> PeekedBody<B> {
     /// Polls the body up to `looks` times, and does not wait for frames that have not arrived.
-    pub(super) async fn of(mut body: B, mut looks: usize) -> Self {
+    pub(super) async fn peek(mut body: B, mut looks: usize) -> Self {
         if looks == 0 || body.is_end_stream() {
-            return Self { first: None, body };
+            return Self { first_frame: None, body };
         }
         let first = poll_fn(|context| {
             looks -= 1;
@@ -46,23 +46,23 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Early<B> {
             }
         });
         let first = first.await.map(|first| first.map_err(Into::into));
-        Self { first, body }
+        Self { first_frame: first, body }
     }
 
     /// All bytes if the body is complete; otherwise returns the unchanged body.
-    pub(super) fn whole(self) -> Result<Bytes, Self> {
+    pub(super) fn into_complete(self) -> Result<Bytes, Self> {
         let is_all = self.body.is_end_stream();
-        match self.first {
+        match self.first_frame {
             None if is_all => Ok(Bytes::new()),
             Some(Ok(first)) if is_all => first
                 .into_data()
-                .map_err(|trailers| Self { first: Some(Ok(trailers)), body: self.body }),
-            first => Err(Self { first, body: self.body }),
+                .map_err(|trailers| Self { first_frame: Some(Ok(trailers)), body: self.body }),
+            first => Err(Self { first_frame: first, body: self.body }),
         }
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Early<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PeekedBody<B> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -70,18 +70,18 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Early<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(first) = self.first.take() {
+        if let Some(first) = self.first_frame.take() {
             return Poll::Ready(Some(first));
         }
         Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.body.is_end_stream()
+        self.first_frame.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let Some(Ok(first)) = &self.first else { return self.body.size_hint() };
+        let Some(Ok(first)) = &self.first_frame else { return self.body.size_hint() };
         let (first, rest) = (first.data_ref().map_or(0, Bytes::len) as u64, self.body.size_hint());
         let mut all = SizeHint::new();
         if let Some(upper) = rest.upper() {
@@ -114,10 +114,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_complete_body_is_returned_whole() {
-        let early = Early::of(Full::new(Bytes::from_static(b"ab")), 1).await;
-        assert_eq!(early.whole().ok().unwrap(), "ab");
-        let nothing = Early::of(Full::new(Bytes::new()), 1).await;
-        assert_eq!(nothing.whole().ok().unwrap(), "");
+        let early = PeekedBody::peek(Full::new(Bytes::from_static(b"ab")), 1).await;
+        assert_eq!(early.into_complete().ok().unwrap(), "ab");
+        let nothing = PeekedBody::peek(Full::new(Bytes::new()), 1).await;
+        assert_eq!(nothing.into_complete().ok().unwrap(), "");
     }
 
     #[tokio::test]
@@ -125,7 +125,9 @@ mod tests {
         for first in [None, Some("a")] {
             let (sender, body) = body();
             first.into_iter().for_each(|first| sender.send(data(first)).unwrap());
-            let Err(early) = Early::of(body, 2).await.whole() else { panic!("more may come") };
+            let Err(early) = PeekedBody::peek(body, 2).await.into_complete() else {
+                panic!("more may come")
+            };
             assert!(!early.is_end_stream());
             sender.send(data("b")).unwrap();
             drop(sender);
@@ -137,10 +139,10 @@ mod tests {
     #[tokio::test]
     async fn a_body_with_expect_continue_is_not_polled() {
         let request = Request::post("/mcp").header(EXPECT, "100-continue").body(()).unwrap();
-        assert_eq!(looks(&request), 0);
+        assert_eq!(peek_count(&request), 0);
         let (sender, body) = body();
         sender.send(data("a")).unwrap();
-        let early = Early::of(body, 0).await;
-        assert!(early.first.is_none());
+        let early = PeekedBody::peek(body, 0).await;
+        assert!(early.first_frame.is_none());
     }
 }

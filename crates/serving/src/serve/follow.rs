@@ -11,22 +11,22 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use toolcrib::{Clock as _, CommandError, Context, JournalError, Position, SystemClock};
+use toolcrib::{ChangeContext, Clock as _, CommandError, JournalError, Position, SystemClock};
 
-use crate::declared::Declared;
-use crate::failure::Failure;
-use crate::plan::{self, Plan};
-use crate::trace::Files;
+use crate::declared::DeclaredConfig;
+use crate::failure::CliError;
+use crate::plan::{self, ConfigPlan};
+use crate::trace::FileStamps;
 
 /// Interval between checks of the file.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How many times a plan is made again if another node changed the catalog in between.
-const ATTEMPTS: usize = 5;
+const PLAN_ATTEMPTS: usize = 5;
 
 /// How a configuration file is followed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Configuration")]
-pub(crate) struct Followed {
+pub(crate) struct FollowedConfig {
     /// Which.
     pub(crate) file: String,
     /// Whether what it says now is in force.
@@ -45,41 +45,41 @@ pub(crate) struct Followed {
 
 /// The shared state of the follower, for the admin API.
 #[derive(Clone)]
-pub(crate) struct State(Arc<Mutex<Followed>>);
+pub(crate) struct FollowerState(Arc<Mutex<FollowedConfig>>);
 
-impl State {
-    fn lock(&self) -> MutexGuard<'_, Followed> {
+impl FollowerState {
+    fn lock(&self) -> MutexGuard<'_, FollowedConfig> {
         self.0.lock().expect("no one panics while holding what is followed")
     }
 
-    pub(crate) fn now(&self) -> Followed {
+    pub(crate) fn current_status(&self) -> FollowedConfig {
         self.lock().clone()
     }
 }
 
 /// Follows one configuration file and applies its changes.
-pub(super) struct Follower {
+pub(super) struct ConfigFollower {
     path: PathBuf,
     catalog: Arc<Catalog>,
     /// The `server` settings as they were at the start.
-    server: Value,
-    files: Files,
+    server_at_start: Value,
+    files: FileStamps,
     /// Position of the catalog at the last check for missing tools.
-    looked_at: Position,
-    pub(super) state: State,
+    checked_at: Position,
+    pub(super) state: FollowerState,
 }
 
-impl Follower {
+impl ConfigFollower {
     /// Applies the file. If that fails, the server does not start.
     pub(super) async fn start(
         catalog: Arc<Catalog>,
-        declared: &Declared,
-        files: Files,
-    ) -> Result<Self, Failure> {
-        let (position, waiting) = apply(&catalog, declared).await?;
+        declared: &DeclaredConfig,
+        files: FileStamps,
+    ) -> Result<Self, CliError> {
+        let (position, waiting) = apply_declared(&catalog, declared).await?;
         waiting.iter().for_each(|waiting| tracing::info!("{waiting}"));
         let path = declared.document.path().to_owned();
-        let followed = Followed {
+        let followed = FollowedConfig {
             file: path.display().to_string(),
             is_applied: true,
             applied_at: SystemClock.now(),
@@ -91,45 +91,45 @@ impl Follower {
         Ok(Self {
             path,
             files,
-            looked_at: position,
-            server: declared.server.clone(),
-            state: State(Arc::new(Mutex::new(followed))),
+            checked_at: position,
+            server_at_start: declared.server.clone(),
+            state: FollowerState(Arc::new(Mutex::new(followed))),
             catalog,
         })
     }
 
     /// Checks the file periodically and applies its changes; never returns.
-    pub(super) async fn keep_applied(mut self) {
+    pub(super) async fn apply_changes_forever(mut self) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            self.look().await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            self.check_once().await;
         }
     }
 
-    async fn look(&mut self) {
+    async fn check_once(&mut self) {
         let position = self.catalog.snapshot().position();
         let has_changed = self.files.have_changed();
         // Overrides declared for a missing tool are applied as soon as its source provides the tool.
-        let may_be_there = self.looked_at < position && !self.state.lock().waiting.is_empty();
+        let may_be_there = self.checked_at < position && !self.state.lock().waiting.is_empty();
         if !has_changed && !may_be_there {
             return;
         }
-        let (files, declared) = plan::read_noting(&self.path).await;
+        let (files, declared) = plan::read_config_with_stamps(&self.path).await;
         let applied = match declared {
-            Ok(declared) => self.again(&declared, has_changed).await,
+            Ok(declared) => self.reapply(&declared, has_changed).await,
             Err(failure) => Err(failure),
         };
         let is_for_another_time = matches!(
             applied,
-            Err(Failure::Journal(_) | Failure::NotApplied(_) | Failure::Overtaken { .. })
+            Err(CliError::Journal(_) | CliError::NotApplied(_) | CliError::OutdatedPlan { .. })
         );
         if !is_for_another_time {
-            (self.files, self.looked_at) = (files, position);
+            (self.files, self.checked_at) = (files, position);
         }
         let problems = match applied {
             Ok(()) => return,
-            Err(Failure::Declared { problems }) => problems,
-            Err(other) => vec![other.sentence()],
+            Err(CliError::InvalidConfig { problems }) => problems,
+            Err(other) => vec![other.full_message()],
         };
         let mut state = self.state.lock();
         if state.problems != problems {
@@ -140,9 +140,9 @@ impl Follower {
         (state.is_applied, state.problems) = (false, problems);
     }
 
-    async fn again(&self, declared: &Declared, has_changed: bool) -> Result<(), Failure> {
-        let (position, waiting) = apply(&self.catalog, declared).await?;
-        let needs_restart = differing(&self.server, &declared.server);
+    async fn reapply(&self, declared: &DeclaredConfig, has_changed: bool) -> Result<(), CliError> {
+        let (position, waiting) = apply_declared(&self.catalog, declared).await?;
+        let needs_restart = differing_fields(&self.server_at_start, &declared.server);
         if has_changed {
             tracing::info!("`{}` is applied", self.path.display());
             for member in &needs_restart {
@@ -152,35 +152,46 @@ impl Follower {
         let mut state = self.state.lock();
         let (file, applied_at) = (state.file.clone(), SystemClock.now());
         let (is_applied, problems) = (true, Vec::new());
-        *state =
-            Followed { file, is_applied, applied_at, position, waiting, problems, needs_restart };
+        *state = FollowedConfig {
+            file,
+            is_applied,
+            applied_at,
+            position,
+            waiting,
+            problems,
+            needs_restart,
+        };
         Ok(())
     }
 }
 
 /// Changes the catalog to the declared state. Retries if another node does so at the same time.
-async fn apply(catalog: &Catalog, declared: &Declared) -> Result<(Position, Vec<String>), Failure> {
-    let mut attempts = 1..=ATTEMPTS;
+async fn apply_declared(
+    catalog: &Catalog,
+    declared: &DeclaredConfig,
+) -> Result<(Position, Vec<String>), CliError> {
+    let mut attempts = 1..=PLAN_ATTEMPTS;
     loop {
-        let plan = Plan::make(catalog, declared, false, Vec::new()).await;
-        let Plan { told, supposed } = plan.map_err(|refused| refused.of(&declared.document))?;
+        let plan = ConfigPlan::compute(catalog, declared, false, Vec::new()).await;
+        let ConfigPlan { report: told, supposed } =
+            plan.map_err(|refused| refused.into_failure(&declared.document))?;
         attempts.next();
-        match catalog.carry_out(supposed, Context::by("system:config")).await {
+        match catalog.execute_plan(supposed, ChangeContext::by_actor("system:config")).await {
             Ok(position) => {
-                let waiting = told.waiting.iter().map(|one| declared.document.told(one));
+                let waiting = told.waiting.iter().map(|one| declared.document.describe(one));
                 return Ok((position, waiting.collect()));
             }
             Err(CommandError::Journal(JournalError::Conflict { .. })) if !attempts.is_empty() => {
-                let head = catalog.journal().head().await?;
-                catalog.shown(head).await.map_err(Failure::not_applied)?;
+                let head = catalog.journal().head_position().await?;
+                catalog.wait_until_visible(head).await.map_err(CliError::not_applied)?;
             }
-            Err(error) => return Err(Failure::not_applied(error)),
+            Err(error) => return Err(CliError::not_applied(error)),
         }
     }
 }
 
 /// The fields whose values differ.
-fn differing(before: &Value, after: &Value) -> BTreeSet<String> {
+fn differing_fields(before: &Value, after: &Value) -> BTreeSet<String> {
     let names = |value: &Value| {
         value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };

@@ -1,165 +1,189 @@
 //! Where a server gets its tools from: the journal, the targets on the command line, or the demo.
 
 use model::StdioCommand;
-use toolcrib::{JournalPlace, Toolcrib, ViewedTool};
+use toolcrib::{JournalLocation, Toolcrib, ViewedTool};
 
-use super::greeting::{self, Place};
-use crate::app::App;
-use crate::cli::serve::Serve;
-use crate::client::Client;
+use super::greeting::{self, ServerLocation};
+use crate::app::AppState;
+use crate::cli::serve::ServeArgs;
+use crate::client::McpClientProgram;
 use crate::config;
-use crate::config::Config;
-use crate::demo::Demo;
-use crate::failure::Failure;
-use crate::out::{counted, plain, quoted};
-use crate::table::section;
-use crate::targets::register::{Offered, register};
-use crate::targets::{self, Wanted, example};
+use crate::config::ProgramConfig;
+use crate::demo::PizzeriaDemo;
+use crate::failure::CliError;
+use crate::out::{count_noun, escape_for_terminal, shell_quote};
+use crate::table::table_section;
+use crate::targets::register::{RegisteredTarget, register_targets};
+use crate::targets::{self, LocalTarget, example};
 
-pub(super) enum Offer {
+pub(super) enum ServeMode {
     /// The tools of the journal.
     Catalog,
-    Targets(Vec<Wanted>),
+    Targets(Vec<LocalTarget>),
     Demo,
 }
 
 /// A mode after its sources were registered.
-pub(super) enum Made {
+pub(super) enum PreparedServeMode {
     Catalog,
-    Targets(Vec<Offered>),
-    Demo(Demo),
+    Targets(Vec<RegisteredTarget>),
+    Demo(PizzeriaDemo),
 }
 
 /// Details for the startup message.
-pub(super) struct Beside<'a> {
-    pub(super) place: &'a Place,
-    pub(super) journal: &'a JournalPlace,
+pub(super) struct StartupDetails<'a> {
+    pub(super) place: &'a ServerLocation,
+    pub(super) journal: &'a JournalLocation,
     /// The secret of an admin key, if one was just created.
     pub(super) key: Option<&'a str>,
     /// Whether callers without a credential are accepted.
     pub(super) anonymous: bool,
 }
 
-impl Offer {
+impl ServeMode {
     /// Reads the targets. If the journal is new, at least one target must be readable.
-    pub(super) async fn read(arguments: &Serve, is_new: bool) -> Result<Self, Failure> {
+    pub(super) async fn resolve(arguments: &ServeArgs, is_new: bool) -> Result<Self, CliError> {
         if arguments.demo {
             return Ok(Self::Demo);
         }
         if arguments.targets.is_empty() {
             return Ok(Self::Catalog);
         }
-        let wanted = targets::look_at(&arguments.targets).await?;
-        let problem = |one: &Wanted| Some(format!("{}: {}", one.shown, one.problem()?));
+        let wanted = targets::inspect_targets(&arguments.targets).await?;
+        let problem = |one: &LocalTarget| Some(format!("{}: {}", one.display_text, one.problem()?));
         let problems: Vec<String> = wanted.iter().filter_map(problem).collect();
         if is_new && problems.len() == wanted.len() {
-            return Err(Failure::NothingToServe(problems));
+            return Err(CliError::NoReadableTarget(problems));
         }
         Ok(Self::Targets(wanted))
     }
 
     /// The location of the journal: in memory for targets and the demo, unless the operator names one.
-    pub(super) fn journal(config: &Config, arguments: &Serve) -> Result<JournalPlace, Failure> {
+    pub(super) fn journal_location(
+        config: &ProgramConfig,
+        arguments: &ServeArgs,
+    ) -> Result<JournalLocation, CliError> {
         let is_of_terminal = arguments.demo || !arguments.targets.is_empty();
-        match (is_of_terminal, config.journal_is_given) {
-            (true, true) if arguments.demo => Err(Failure::DemoInMemory),
-            (true, false) => Ok(JournalPlace::Memory),
+        match (is_of_terminal, config.is_journal_explicit) {
+            (true, true) if arguments.demo => Err(CliError::DemoInMemory),
+            (true, false) => Ok(JournalLocation::Memory),
             (true | false, _) => Ok(config.journal.clone()),
         }
     }
 
     /// The programs that the command line names.
-    pub(super) fn programs(&self) -> Vec<StdioCommand> {
+    pub(super) fn named_programs(&self) -> Vec<StdioCommand> {
         match self {
-            Self::Targets(wanted) => targets::programs(wanted),
+            Self::Targets(wanted) => targets::target_programs(wanted),
             Self::Catalog | Self::Demo => Vec::new(),
         }
     }
 
     /// Registers the targets or starts the demo.
-    pub(super) async fn make(self, app: &App, anonymous: bool) -> Result<Made, Failure> {
+    pub(super) async fn prepare(
+        self,
+        app: &AppState,
+        anonymous: bool,
+    ) -> Result<PreparedServeMode, CliError> {
         Ok(match self {
-            Self::Catalog => Made::Catalog,
-            Self::Targets(wanted) => Made::Targets(register(&app.crib, wanted, anonymous).await?),
-            Self::Demo => Made::Demo(Demo::open(app).await?),
+            Self::Catalog => PreparedServeMode::Catalog,
+            Self::Targets(wanted) => {
+                PreparedServeMode::Targets(register_targets(&app.crib, wanted, anonymous).await?)
+            }
+            Self::Demo => PreparedServeMode::Demo(PizzeriaDemo::start(app).await?),
         })
     }
 }
 
-impl Made {
+impl PreparedServeMode {
     /// The last part of the startup message: how to use the server.
-    pub(super) fn text(&self, crib: &Toolcrib, beside: &Beside<'_>) -> String {
+    pub(super) fn startup_text(&self, crib: &Toolcrib, beside: &StartupDetails<'_>) -> String {
         match self {
             Self::Catalog => beside.key.map_or_else(String::new, |key| {
-                greeting::key(beside.place, key) + &greeting::try_key(beside.place, key)
+                greeting::admin_key_text(beside.place, key)
+                    + &greeting::example_request_text(beside.place, key)
             }),
-            Self::Targets(offered) => of_targets(crib, offered, beside),
+            Self::Targets(offered) => targets_text(crib, offered, beside),
             Self::Demo(demo) => {
                 let key = beside.key.unwrap_or_default();
-                greeting::console(beside.place, key) + &demo.text(&beside.place.url, key)
+                greeting::console_text(beside.place, key)
+                    + &demo.instructions(&beside.place.url, key)
             }
         }
     }
 }
 
-fn of_targets(crib: &Toolcrib, offered: &[Offered], beside: &Beside<'_>) -> String {
-    let Beside { place, journal, key, anonymous } = beside;
+fn targets_text(
+    crib: &Toolcrib,
+    offered: &[RegisteredTarget],
+    beside: &StartupDetails<'_>,
+) -> String {
+    let StartupDetails { place, journal, key, anonymous } = beside;
     let count = offered.iter().map(|one| one.tools).sum();
-    let open = crib.anyone().list();
-    let open: Vec<_> = open.into_iter().filter(|tool| tool.entry().is_some()).collect();
+    let open = crib.anonymous_view().list();
+    let open: Vec<_> = open.into_iter().filter(|tool| tool.catalog_entry().is_some()).collect();
     let for_whom = match anonymous {
         true => "for whoever comes without a credential",
         false => "for nobody yet: a policy grants the group `all-tools` to agents",
     };
-    let title = format!("{}, {for_whom}", counted(count, "tool", "tools"));
-    let rows = offered.iter().map(row).collect();
-    let mut text = section(&title, &["SOURCE", "TOOLS", "FROM"], rows);
+    let title = format!("{}, {for_whom}", count_noun(count, "tool", "tools"));
+    let rows = offered.iter().map(target_row).collect();
+    let mut text = table_section(&title, &["SOURCE", "TOOLS", "FROM"], rows);
     for one in offered {
         if let (Some(problem), Some(_)) = (&one.problem, &one.source) {
-            let problem = plain(problem);
-            text += &format!("  {} is tried again later: {problem}\n", plain(&one.shown));
+            let problem = escape_for_terminal(problem);
+            text += &format!(
+                "  {} is tried again later: {problem}\n",
+                escape_for_terminal(&one.display_text)
+            );
         } else if let Some(problem) = &one.problem {
-            text += &format!("  {} is left out: {}\n", plain(&one.shown), plain(problem));
+            text += &format!(
+                "  {} is left out: {}\n",
+                escape_for_terminal(&one.display_text),
+                escape_for_terminal(problem)
+            );
         }
-        if let Some(shut) = &one.shut {
-            let (shown, shut) = (plain(&one.shown), plain(shut));
+        if let Some(shut) = &one.blocked_destination {
+            let (shown, shut) = (escape_for_terminal(&one.display_text), escape_for_terminal(shut));
             text += &format!(
                 "  calls of {shown} are shut, as {shut} is not public: give --allow {shut}\n"
             );
         }
     }
     if let (true, more @ 1..) = (*anonymous, open.len().saturating_sub(count)) {
-        let more = counted(more, "tool", "tools");
+        let more = count_noun(more, "tool", "tools");
         text +=
             &format!("  {more} of other sources are open in the same way: `toolcrib tool list`\n");
     }
     if *anonymous && place.has_port {
-        let (program, url) = (config::own_name(), place.mcp());
+        let (program, url) = (config::program_name(), place.mcp_url());
         let is_shut = |tool: &ViewedTool| {
-            let source = tool.entry().map(|entry| &entry.tool.source);
-            offered.iter().any(|one| one.shut.is_some() && one.source.as_ref() == source)
+            let source = tool.catalog_entry().map(|entry| &entry.tool.source);
+            offered
+                .iter()
+                .any(|one| one.blocked_destination.is_some() && one.source.as_ref() == source)
         };
         let callable: Vec<_> = open.into_iter().filter(|tool| !is_shut(tool)).collect();
-        if let Some(call) = example::call(&callable) {
-            text += &format!("\nCall one:\n  {} call {url} {call}\n", quoted(&program));
+        if let Some(call) = example::example_call(&callable) {
+            text += &format!("\nCall one:\n  {} call {url} {call}\n", shell_quote(&program));
         }
-        text += &format!("\nTell a client (`{} client` knows more):\n", quoted(&program));
-        for client in [Client::Cursor, Client::ClaudeDesktop] {
+        text += &format!("\nTell a client (`{} client` knows more):\n", shell_quote(&program));
+        for client in [McpClientProgram::Cursor, McpClientProgram::ClaudeDesktop] {
             text += &format!("  {:<14}  {}\n", client.title(), client.configuration(&url));
         }
     }
-    text += &key.map_or_else(String::new, |key| greeting::key(place, key));
-    if matches!(journal, JournalPlace::Memory) {
+    text += &key.map_or_else(String::new, |key| greeting::admin_key_text(place, key));
+    if matches!(journal, JournalLocation::Memory) {
         text += "\nNothing is kept when the server stops: give --journal FILE for that.\n";
     }
     text
 }
 
-fn row(one: &Offered) -> Vec<String> {
+fn target_row(one: &RegisteredTarget) -> Vec<String> {
     let source = one.source.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
-    let kept_back = match one.kept_back {
+    let kept_back = match one.pending_review {
         0 => String::new(),
         count => format!(" ({count} more wait for an admin)"),
     };
-    vec![source, one.tools.to_string(), format!("{}{kept_back}", one.shown)]
+    vec![source, one.tools.to_string(), format!("{}{kept_back}", one.display_text)]
 }

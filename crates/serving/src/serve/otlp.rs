@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use toolcrib::telemetry::{Collector, Otlp, Protocol};
+use toolcrib::telemetry::{OtlpCollector, OtlpOptions, OtlpProtocol};
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
@@ -23,7 +23,7 @@ const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 
 /// One exported signal, and its own environment variables.
-struct Signal {
+struct OtlpSignal {
     name: &'static str,
     path: &'static str,
     endpoint: &'static str,
@@ -33,7 +33,7 @@ struct Signal {
     exporter: &'static str,
 }
 
-static METRICS: Signal = Signal {
+static METRICS: OtlpSignal = OtlpSignal {
     name: "metrics",
     path: "v1/metrics",
     endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
@@ -42,7 +42,7 @@ static METRICS: Signal = Signal {
     timeout: "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
     exporter: "OTEL_METRICS_EXPORTER",
 };
-static TRACES: Signal = Signal {
+static TRACES: OtlpSignal = OtlpSignal {
     name: "traces",
     path: "v1/traces",
     endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -53,7 +53,7 @@ static TRACES: Signal = Signal {
 };
 
 /// Ignored variables of OpenTelemetry, each with the values that match our behaviour and need no warning.
-const IGNORED: [(&str, &[&str]); 17] = [
+const IGNORED_VARIABLES: [(&str, &[&str]); 17] = [
     ("OTEL_EXPORTER_OTLP_CERTIFICATE", &[]),
     ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &[]),
     ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &[]),
@@ -74,23 +74,23 @@ const IGNORED: [(&str, &[&str]); 17] = [
 ];
 
 /// Defaults in milliseconds, as in the OpenTelemetry specification.
-const USUAL_TIMEOUT: u64 = 10_000;
-const USUAL_INTERVAL: u64 = 60_000;
+const DEFAULT_TIMEOUT_MILLIS: u64 = 10_000;
+const DEFAULT_INTERVAL_MILLIS: u64 = 60_000;
 
 /// Reads the export settings; `None` if nothing is exported.
-pub(super) fn read(
+pub(super) fn read_otlp_settings(
     option: Option<&Url>,
-    variable: impl Fn(&'static str) -> Result<Option<String>, Failure>,
-) -> Result<Option<Otlp>, Failure> {
+    variable: impl Fn(&'static str) -> Result<Option<String>, CliError>,
+) -> Result<Option<OtlpOptions>, CliError> {
     if variable(DISABLED)?.is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         return Ok(None);
     }
-    let metrics = collector(&METRICS, option, &variable)?;
-    let traces = collector(&TRACES, option, &variable)?;
+    let metrics = signal_collector(&METRICS, option, &variable)?;
+    let traces = signal_collector(&TRACES, option, &variable)?;
     if metrics.is_none() && traces.is_none() {
         return Ok(None);
     }
-    let ignored: Vec<_> = IGNORED
+    let ignored: Vec<_> = IGNORED_VARIABLES
         .into_iter()
         .filter_map(|(name, usual)| Some((name, variable(name).ok()??, usual)))
         .filter(|(_, text, usual)| !usual.contains(&text.as_str()))
@@ -99,7 +99,7 @@ pub(super) fn read(
     if !ignored.is_empty() {
         tracing::warn!("these variables are set, and not heeded here: {}", ignored.join(", "));
     }
-    let mut resource = pairs(RESOURCE, variable(RESOURCE)?.as_deref())?;
+    let mut resource = parse_pairs(RESOURCE, variable(RESOURCE)?.as_deref())?;
     let service = variable(SERVICE)?;
     if service.is_some() || !resource.iter().any(|(name, _)| name == "service.name") {
         resource.retain(|(name, _)| name != "service.name");
@@ -108,45 +108,51 @@ pub(super) fn read(
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     resource.push(("service.version".to_owned(), version));
-    Ok(Some(Otlp {
+    Ok(Some(OtlpOptions {
         metrics,
         traces,
-        every: time(INTERVAL, variable(INTERVAL)?, USUAL_INTERVAL)?,
+        every: parse_millis(INTERVAL, variable(INTERVAL)?, DEFAULT_INTERVAL_MILLIS)?,
         resource,
     }))
 }
 
-fn time(name: &'static str, text: Option<String>, usual: u64) -> Result<Duration, Failure> {
+fn parse_millis(
+    name: &'static str,
+    text: Option<String>,
+    usual: u64,
+) -> Result<Duration, CliError> {
     let time = text.map_or(Ok(usual), |text| text.parse());
     let time = time.ok().filter(|time| 0 < *time);
-    let time = time.ok_or_else(|| unusable(name, "give milliseconds".to_owned()))?;
+    let time = time.ok_or_else(|| unusable_variable(name, "give milliseconds".to_owned()))?;
     Ok(Duration::from_millis(time))
 }
 
 /// The collector of one signal; `None` if the signal is not exported.
-fn collector(
-    signal: &Signal,
+fn signal_collector(
+    signal: &OtlpSignal,
     option: Option<&Url>,
-    variable: impl Fn(&'static str) -> Result<Option<String>, Failure>,
-) -> Result<Option<Collector>, Failure> {
+    variable: impl Fn(&'static str) -> Result<Option<String>, CliError>,
+) -> Result<Option<OtlpCollector>, CliError> {
     let exporters = variable(signal.exporter)?.unwrap_or_else(|| "otlp".to_owned());
     if exporters.split(',').all(|exporter| exporter.trim() != "otlp") {
         return Ok(None);
     }
     let own = |own, of_all| match variable(own)? {
-        Some(text) => Ok::<_, Failure>((own, Some(text))),
+        Some(text) => Ok::<_, CliError>((own, Some(text))),
         None => Ok((of_all, variable(of_all)?)),
     };
     let url = match (variable(signal.endpoint)?, option, variable(ENDPOINT)?) {
-        (Some(own), _, _) => url(signal.endpoint, &own),
-        (None, Some(base), _) => Ok(below(base, signal.path)),
-        (None, None, Some(base)) => url(ENDPOINT, &base).map(|base| below(&base, signal.path)),
+        (Some(own), _, _) => parse_endpoint(signal.endpoint, &own),
+        (None, Some(base), _) => Ok(join_path(base, signal.path)),
+        (None, None, Some(base)) => {
+            parse_endpoint(ENDPOINT, &base).map(|base| join_path(&base, signal.path))
+        }
         (None, None, None) => return Ok(None),
     };
     let (asked_by, asked) = own(signal.protocol, PROTOCOL)?;
     let protocol = match asked.as_deref() {
-        None | Some("http/protobuf") => Protocol::Protobuf,
-        Some("http/json") => Protocol::Json,
+        None | Some("http/protobuf") => OtlpProtocol::Protobuf,
+        Some("http/json") => OtlpProtocol::Json,
         // The endpoint may be no HTTP URL (gRPC), and need not be parsed.
         Some(other) => {
             let other: String = other.chars().take(40).collect();
@@ -159,27 +165,29 @@ fn collector(
         }
     };
     let (name, text) = own(signal.headers, HEADERS)?;
-    let headers = headers(name, text.as_deref())?;
+    let headers = parse_headers(name, text.as_deref())?;
     let (name, text) = own(signal.timeout, TIMEOUT)?;
-    let timeout = time(name, text, USUAL_TIMEOUT)?;
-    Ok(Some(Collector { url: url?, protocol, headers, timeout }))
+    let timeout = parse_millis(name, text, DEFAULT_TIMEOUT_MILLIS)?;
+    Ok(Some(OtlpCollector { url: url?, protocol, headers, timeout }))
 }
 
-fn url(name: &'static str, text: &str) -> Result<Url, Failure> {
+fn parse_endpoint(name: &'static str, text: &str) -> Result<Url, CliError> {
     let url = text.parse::<Url>().ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.ok_or_else(|| unusable(name, "give a URL such as `http://localhost:4318`".to_owned()))
+    url.ok_or_else(|| {
+        unusable_variable(name, "give a URL such as `http://localhost:4318`".to_owned())
+    })
 }
 
 /// Appends the path of a signal to the base endpoint.
-fn below(base: &Url, path: &str) -> Url {
+fn join_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     url
 }
 
 /// Parses `name=value,name=value` with percent-encoded values. Errors do not repeat the value: it may be a secret.
-fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
-    let wrong = || unusable(name, "give `name=value`, with commas between".to_owned());
+fn parse_pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>, CliError> {
+    let wrong = || unusable_variable(name, "give `name=value`, with commas between".to_owned());
     let members = text.unwrap_or_default().split(',').map(str::trim);
     let members = members.filter(|member| !member.is_empty());
     let members = members.map(|member| {
@@ -190,10 +198,10 @@ fn pairs(name: &'static str, text: Option<&str>) -> Result<Vec<(String, String)>
     members.collect()
 }
 
-fn headers(variable: &'static str, text: Option<&str>) -> Result<HeaderMap, Failure> {
+fn parse_headers(variable: &'static str, text: Option<&str>) -> Result<HeaderMap, CliError> {
     let mut headers = HeaderMap::new();
-    for (name, value) in pairs(variable, text)? {
-        let wrong = || unusable(variable, "a header cannot be sent".to_owned());
+    for (name, value) in parse_pairs(variable, text)? {
+        let wrong = || unusable_variable(variable, "a header cannot be sent".to_owned());
         let name = HeaderName::try_from(name).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -202,20 +210,20 @@ fn headers(variable: &'static str, text: Option<&str>) -> Result<HeaderMap, Fail
     Ok(headers)
 }
 
-fn unusable(name: &'static str, problem: String) -> Failure {
-    Failure::Telemetry { name, problem }
+fn unusable_variable(name: &'static str, problem: String) -> CliError {
+    CliError::Telemetry { name, problem }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn given(variables: &[(&str, &str)]) -> Result<Option<Otlp>, String> {
+    fn given(variables: &[(&str, &str)]) -> Result<Option<OtlpOptions>, String> {
         let variable = |name: &'static str| {
             let given = variables.iter().find(|(known, _)| *known == name);
             Ok(given.map(|(_, value)| (*value).to_owned()))
         };
-        read(None, variable).map_err(|failure| failure.sentence())
+        read_otlp_settings(None, variable).map_err(|failure| failure.full_message())
     }
 
     #[test]
@@ -261,10 +269,10 @@ mod tests {
         let endpoint = (ENDPOINT, "http://collector:4318");
         let protocols = |variables: &[(&str, &str)]| {
             let otlp = given(&[&[endpoint], variables].concat()).unwrap()?;
-            let of = |collector: Option<Collector>| collector.map(|it| it.protocol);
+            let of = |collector: Option<OtlpCollector>| collector.map(|it| it.protocol);
             Some((of(otlp.metrics), of(otlp.traces)))
         };
-        let (json, protobuf) = (Some(Protocol::Json), Some(Protocol::Protobuf));
+        let (json, protobuf) = (Some(OtlpProtocol::Json), Some(OtlpProtocol::Protobuf));
         assert_eq!(protocols(&[]), Some((protobuf, protobuf)));
         assert_eq!(protocols(&[(PROTOCOL, "http/protobuf")]), Some((protobuf, protobuf)));
         assert_eq!(protocols(&[(PROTOCOL, "http/json")]), Some((json, json)));

@@ -25,205 +25,215 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use toolcrib::telemetry::Counter;
 
-use self::cost::{Cost, measured};
-use self::others::others_first;
-pub(super) use self::refusal::Refusal;
-pub(super) use self::turn::Turn;
-use self::workers::{Look, Workers};
+use self::cost::{CallCost, measure_poll_time};
+use self::others::yield_to_others;
+pub(super) use self::refusal::OverloadResponse;
+pub(super) use self::turn::CallAdmission;
+use self::workers::{RuntimeWorkers, WorkerSample};
 
 /// Interval between two samples of the workers.
-const LOOK: Duration = Duration::from_millis(10);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Worker utilisation above this counts as saturated.
-const BUSY: f64 = 0.95;
+const SATURATED_SHARE: f64 = 0.95;
 /// Saturated samples in a row before a warning is logged, and samples without waiting calls before recovery is logged.
-const AGAIN: usize = 3;
-const WELL: usize = 50;
+const SAMPLES_UNTIL_WARNING: usize = 3;
+const SAMPLES_UNTIL_RECOVERED: usize = 50;
 /// Lower bounds of the limit, per worker thread. The minimum is always admitted; a burst is admitted if it ends within
 /// the burst duration. Without a sample, only a burst is admitted: the gates of sources reject calls above their own
 /// limits, unless the calls have waited here.
-const FEW: usize = 16;
-const SOME: usize = 64;
-const SOON: Duration = Duration::from_millis(10);
+const MIN_CALLS_PER_WORKER: usize = 16;
+const BURST_CALLS_PER_WORKER: usize = 64;
+const BURST_DURATION: Duration = Duration::from_millis(10);
 /// Growth of the limit per sample while the workers are idle and calls wait.
-const MORE: f64 = 0.25;
+const GROWTH_PER_SAMPLE: f64 = 0.25;
 /// Maximum expected wait of an accepted call, and maximum actual wait if the estimate was wrong.
-const PATIENCE: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX_EXPECTED_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Maximum number of waiting calls, about the maximum number of connections.
-const MAY_WAIT: usize = 16_384;
+const MAX_WAITING_CALLS: usize = 16_384;
 /// More slots than there can be connections.
-const ALL: usize = Semaphore::MAX_PERMITS / 2;
+const UNLIMITED_SLOTS: usize = Semaphore::MAX_PERMITS / 2;
 
 /// The state of load shedding, shared by all connections.
-pub(crate) struct Pressure {
+pub(crate) struct LoadShedder {
     /// The call slots; calls without a slot wait in order.
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// Number of existing slots.
-    there_are: AtomicUsize,
+    slot_count: AtomicUsize,
     /// Target number of slots; excess slots are removed when their calls end.
-    wanted: AtomicUsize,
+    target_slots: AtomicUsize,
     waiting: AtomicUsize,
-    may_wait: AtomicUsize,
-    cost: Cost,
+    max_waiting: AtomicUsize,
+    cost: CallCost,
     /// Start permits: per worker thread, one costly call may start before all other tasks are polled again.
-    begins: Semaphore,
+    start_permits: Semaphore,
     /// Number of calls that have ended.
-    ended: AtomicUsize,
-    refused: Counter,
+    ended_calls: AtomicUsize,
+    rejected_calls: Counter,
     /// Whether calls have recently waited for processor time. Calls then also wait at the gates of sources.
-    is_crowded: Arc<AtomicBool>,
+    is_overloaded: Arc<AtomicBool>,
 }
 
 /// The slot of an admitted call, held while this value lives.
-struct UnderWay {
+struct CallSlot {
     place: Option<OwnedSemaphorePermit>,
-    pressure: Arc<Pressure>,
+    pressure: Arc<LoadShedder>,
 }
 
 /// Counts a waiting call while this value lives.
-struct Waits<'a>(&'a AtomicUsize);
+struct WaitingCall<'a>(&'a AtomicUsize);
 
-impl Default for Pressure {
+impl Default for LoadShedder {
     fn default() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(ALL)),
-            there_are: AtomicUsize::new(ALL),
-            wanted: AtomicUsize::new(ALL),
+            slots: Arc::new(Semaphore::new(UNLIMITED_SLOTS)),
+            slot_count: AtomicUsize::new(UNLIMITED_SLOTS),
+            target_slots: AtomicUsize::new(UNLIMITED_SLOTS),
             waiting: AtomicUsize::new(0),
-            may_wait: AtomicUsize::new(MAY_WAIT),
-            cost: Cost::default(),
-            begins: Semaphore::new(1),
-            ended: AtomicUsize::new(0),
-            refused: Counter::default(),
-            is_crowded: Arc::default(),
+            max_waiting: AtomicUsize::new(MAX_WAITING_CALLS),
+            cost: CallCost::default(),
+            start_permits: Semaphore::new(1),
+            ended_calls: AtomicUsize::new(0),
+            rejected_calls: Counter::default(),
+            is_overloaded: Arc::default(),
         }
     }
 }
 
-impl Pressure {
+impl LoadShedder {
     /// A load shedder that reports in this flag whether calls wait for processor time.
-    pub(crate) fn telling(is_crowded: Arc<AtomicBool>) -> Self {
-        Self { is_crowded, ..Self::default() }
+    pub(crate) fn reporting_overload_to(is_crowded: Arc<AtomicBool>) -> Self {
+        Self { is_overloaded: is_crowded, ..Self::default() }
     }
 
     /// Samples the workers and adjusts the limit; never returns.
-    pub(super) async fn watch(self: Arc<Self>) {
-        let mut workers = Workers::here();
-        let (few, some) = (FEW * workers.number(), SOME * workers.number());
-        self.limit(some);
-        self.begins.add_permits(workers.number() - 1);
-        self.cost.forget();
-        let (mut crowd, mut ended) = (Crowd::default(), self.ended.load(Relaxed));
+    pub(super) async fn adjust_limit_forever(self: Arc<Self>) {
+        let mut workers = RuntimeWorkers::of_current_runtime();
+        let (few, some) = (
+            MIN_CALLS_PER_WORKER * workers.worker_count(),
+            BURST_CALLS_PER_WORKER * workers.worker_count(),
+        );
+        self.set_slot_target(some);
+        self.start_permits.add_permits(workers.worker_count() - 1);
+        self.cost.assume_costly();
+        let (mut crowd, mut ended) = (OverloadDetector::default(), self.ended_calls.load(Relaxed));
         loop {
-            sleep(LOOK).await;
-            let Some(Look { busy, time }) = workers.look() else { continue };
-            let (waiting, under_way) = (self.waiting.load(Relaxed), self.under_way());
-            let before = std::mem::replace(&mut ended, self.ended.load(Relaxed));
+            sleep(SAMPLE_INTERVAL).await;
+            let Some(WorkerSample { busy, time }) = workers.take_sample() else { continue };
+            let (waiting, under_way) = (self.waiting.load(Relaxed), self.calls_in_progress());
+            let before = std::mem::replace(&mut ended, self.ended_calls.load(Relaxed));
             let pace = ended.wrapping_sub(before) as f64 / time.as_secs_f64();
-            crowd.look(waiting, busy, pace);
-            self.is_crowded.store(crowd.is_crowded(), Relaxed);
-            let at_most = workers.number() as f64 / self.cost.of_one().as_secs_f64();
-            self.may_wait.store(crowd.may_wait(few, at_most), Relaxed);
-            let soon = within(SOON, crowd.pace.unwrap_or(pace));
-            let wanted = self.wanted.load(Relaxed);
-            self.limit(match waiting {
-                _ if BUSY <= busy => (wanted.min(under_way) / 4 * 3).max(soon.clamp(few, some)),
+            crowd.record_sample(waiting, busy, pace);
+            self.is_overloaded.store(crowd.is_overloaded(), Relaxed);
+            let at_most = workers.worker_count() as f64 / self.cost.average().as_secs_f64();
+            self.max_waiting.store(crowd.max_waiting(few, at_most), Relaxed);
+            let soon =
+                completions_within(BURST_DURATION, crowd.completions_per_second.unwrap_or(pace));
+            let wanted = self.target_slots.load(Relaxed);
+            self.set_slot_target(match waiting {
+                _ if SATURATED_SHARE <= busy => {
+                    (wanted.min(under_way) / 4 * 3).max(soon.clamp(few, some))
+                }
                 0 => (2 * under_way).max(some),
-                _ => (wanted as f64 * (1.0 + (1.0 - busy) * MORE)).ceil() as usize,
+                _ => (wanted as f64 * (1.0 + (1.0 - busy) * GROWTH_PER_SAMPLE)).ceil() as usize,
             });
         }
     }
 
     /// Waits for a slot; `None` if the call is rejected.
-    async fn enter(self: Arc<Self>) -> Option<UnderWay> {
-        let under_way = match self.try_enter() {
+    async fn admit(self: Arc<Self>) -> Option<CallSlot> {
+        let under_way = match self.try_admit() {
             Some(at_once) => at_once,
-            None => self.wait().await?,
+            None => self.wait_for_slot().await?,
         };
         if self.cost.is_high() {
             // Acquiring fails only if the semaphore is closed, and it is never closed.
-            let _begins = self.begins.acquire().await;
-            others_first().await;
+            let _begins = self.start_permits.acquire().await;
+            yield_to_others().await;
         }
         Some(under_way)
     }
 
     /// A slot, if one is free now.
-    fn try_enter(self: &Arc<Self>) -> Option<UnderWay> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
+    fn try_admit(self: &Arc<Self>) -> Option<CallSlot> {
+        let place = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        Some(CallSlot { place: Some(place), pressure: Arc::clone(self) })
     }
 
-    async fn wait(self: &Arc<Self>) -> Option<UnderWay> {
-        let _waits = Waits::new(&self.waiting);
-        if self.may_wait.load(Relaxed) < self.waiting.load(Relaxed) {
+    async fn wait_for_slot(self: &Arc<Self>) -> Option<CallSlot> {
+        let _waits = WaitingCall::new(&self.waiting);
+        if self.max_waiting.load(Relaxed) < self.waiting.load(Relaxed) {
             return None;
         }
         // The outer error is the time-out; the semaphore itself is never closed.
-        let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
-        Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
+        let place = timeout(MAX_WAIT, Arc::clone(&self.slots).acquire_owned()).await.ok()?.ok()?;
+        Some(CallSlot { place: Some(place), pressure: Arc::clone(self) })
     }
 
     /// Runs an admitted call and records its cost.
-    pub(super) async fn carry_out<F: Future>(&self, turn: &Turn, call: F) -> F::Output {
-        let (output, took) = measured(call).await;
+    pub(super) async fn run_and_measure<F: Future>(
+        &self,
+        turn: &CallAdmission,
+        call: F,
+    ) -> F::Output {
+        let (output, took) = measure_poll_time(call).await;
         if !turn.is_refused() {
-            self.cost.learn(took);
+            self.cost.record_call(took);
         }
         output
     }
 
     /// A load shedder without slots that accepts no waiting call.
     #[cfg(test)]
-    pub(super) fn full() -> Self {
+    pub(super) fn saturated() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(0)),
-            may_wait: AtomicUsize::new(0),
+            slots: Arc::new(Semaphore::new(0)),
+            max_waiting: AtomicUsize::new(0),
             ..Self::default()
         }
     }
 
     /// Counts a rejected call.
-    pub(super) fn count_refused(&self) {
-        self.refused.one();
+    pub(super) fn count_rejected(&self) {
+        self.rejected_calls.increment();
     }
 
     /// The numbers of waiting and of rejected calls.
-    pub(crate) fn read(&self) -> (usize, u64) {
-        (self.waiting.load(Relaxed), self.refused.read())
+    pub(crate) fn waiting_and_rejected(&self) -> (usize, u64) {
+        (self.waiting.load(Relaxed), self.rejected_calls.read())
     }
 
-    fn under_way(&self) -> usize {
-        self.there_are.load(Relaxed).saturating_sub(self.places.available_permits())
+    fn calls_in_progress(&self) -> usize {
+        self.slot_count.load(Relaxed).saturating_sub(self.slots.available_permits())
     }
 
-    /// Sets the number of slots; only [`watch`](Self::watch) calls this.
-    fn limit(&self, wanted: usize) {
-        self.wanted.store(wanted, Relaxed);
-        let there_are = self.there_are.load(Relaxed);
+    /// Sets the number of slots; only [`adjust_limit_forever`](Self::watch) calls this.
+    fn set_slot_target(&self, wanted: usize) {
+        self.target_slots.store(wanted, Relaxed);
+        let there_are = self.slot_count.load(Relaxed);
         if there_are < wanted {
-            self.there_are.fetch_add(wanted - there_are, Relaxed);
-            self.places.add_permits(wanted - there_are);
+            self.slot_count.fetch_add(wanted - there_are, Relaxed);
+            self.slots.add_permits(wanted - there_are);
         } else {
-            let gone = self.places.forget_permits(there_are - wanted);
-            self.there_are.fetch_sub(gone, Relaxed);
+            let gone = self.slots.forget_permits(there_are - wanted);
+            self.slot_count.fetch_sub(gone, Relaxed);
         }
     }
 
     /// Whether there are more slots than wanted; if so, counts one as removed.
-    fn is_too_many(&self) -> bool {
-        let wanted = self.wanted.load(Relaxed);
+    fn retire_slot(&self) -> bool {
+        let wanted = self.target_slots.load(Relaxed);
         let one_less = |there_are| (wanted < there_are).then(|| there_are - 1);
-        wanted < self.there_are.load(Relaxed)
-            && self.there_are.fetch_update(Relaxed, Relaxed, one_less).is_ok()
+        wanted < self.slot_count.load(Relaxed)
+            && self.slot_count.fetch_update(Relaxed, Relaxed, one_less).is_ok()
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for CallSlot {
     fn drop(&mut self) {
-        self.pressure.ended.fetch_add(1, Relaxed);
+        self.pressure.ended_calls.fetch_add(1, Relaxed);
         if let Some(place) = self.place.take()
-            && self.pressure.is_too_many()
+            && self.pressure.retire_slot()
         {
             place.forget();
         }
@@ -232,71 +242,76 @@ impl Drop for UnderWay {
 
 /// Detects overload, logs its beginning and end once, and measures the completion rate meanwhile.
 #[derive(Default)]
-struct Crowd {
-    busy: usize,
+struct OverloadDetector {
+    saturated_samples: usize,
     /// Remaining samples for which the server still counts as overloaded.
-    lately: usize,
-    well: usize,
-    is_told: bool,
-    pace: Option<f64>,
+    overloaded_for: usize,
+    calm_samples: usize,
+    is_logged: bool,
+    completions_per_second: Option<f64>,
 }
 
-impl Crowd {
-    fn look(&mut self, waiting: usize, busy: f64, ended_in_a_second: f64) {
-        let is_crowded = waiting != 0 && BUSY <= busy;
-        self.well = if waiting == 0 { self.well + 1 } else { 0 };
-        self.busy = if is_crowded { self.busy + 1 } else { 0 };
-        self.lately = if is_crowded { WELL } else { self.lately.saturating_sub(1) };
+impl OverloadDetector {
+    fn record_sample(&mut self, waiting: usize, busy: f64, ended_in_a_second: f64) {
+        let is_crowded = waiting != 0 && SATURATED_SHARE <= busy;
+        self.calm_samples = if waiting == 0 { self.calm_samples + 1 } else { 0 };
+        self.saturated_samples = if is_crowded { self.saturated_samples + 1 } else { 0 };
+        self.overloaded_for = if is_crowded {
+            SAMPLES_UNTIL_RECOVERED
+        } else {
+            self.overloaded_for.saturating_sub(1)
+        };
         if is_crowded {
             // Weight the new rate by a quarter: one sample is short.
-            let before = self.pace.unwrap_or(ended_in_a_second);
-            self.pace = Some(before + (ended_in_a_second - before) / 4.0);
+            let before = self.completions_per_second.unwrap_or(ended_in_a_second);
+            self.completions_per_second = Some(before + (ended_in_a_second - before) / 4.0);
         }
-        if !self.is_told && AGAIN <= self.busy {
+        if !self.is_logged && SAMPLES_UNTIL_WARNING <= self.saturated_samples {
             tracing::warn!("more calls come than can be done: some have to wait");
-            self.is_told = true;
+            self.is_logged = true;
         }
-        if WELL <= self.well {
-            self.pace = None;
-            if std::mem::take(&mut self.is_told) {
+        if SAMPLES_UNTIL_RECOVERED <= self.calm_samples {
+            self.completions_per_second = None;
+            if std::mem::take(&mut self.is_logged) {
                 tracing::info!("no call has to wait any more");
             }
         }
     }
 
     /// Whether calls have recently waited for processor time.
-    fn is_crowded(&self) -> bool {
-        self.lately != 0
+    fn is_overloaded(&self) -> bool {
+        self.overloaded_for != 0
     }
 
     /// How many calls may wait so that each gets its slot in time. Before the rate is known, it is estimated as
     /// `at_most` per second.
-    fn may_wait(&self, at_least: usize, at_most: f64) -> usize {
-        let soon = within(PATIENCE, self.pace.unwrap_or(at_most));
-        soon.clamp(at_least.min(MAY_WAIT), MAY_WAIT)
+    fn max_waiting(&self, at_least: usize, at_most: f64) -> usize {
+        let soon =
+            completions_within(MAX_EXPECTED_WAIT, self.completions_per_second.unwrap_or(at_most));
+        soon.clamp(at_least.min(MAX_WAITING_CALLS), MAX_WAITING_CALLS)
     }
 }
 
 /// How many calls end within `time` at `pace` calls per second.
-fn within(time: Duration, pace: f64) -> usize {
+fn completions_within(time: Duration, pace: f64) -> usize {
     (pace * time.as_secs_f64()) as usize
 }
 
-impl<'a> Waits<'a> {
+impl<'a> WaitingCall<'a> {
     fn new(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Relaxed);
         Self(waiting)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
 
 /// Whether the request calls a tool. Only these requests can be rejected, so that health checks are always answered.
-pub(super) fn is_call<B>(request: &Request<B>) -> bool {
+pub(super) fn is_call_request<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     request.method() == Method::POST
         && (path.starts_with("/mcp")
@@ -322,39 +337,40 @@ mod tests {
         for path in
             ["/mcp", "/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"]
         {
-            assert!(is_call(&request(Method::POST, path)), "{path}");
+            assert!(is_call_request(&request(Method::POST, path)), "{path}");
         }
-        assert!(!is_call(&request(Method::GET, "/health")));
-        assert!(!is_call(&request(Method::POST, "/api/sources/a/reset")));
+        assert!(!is_call_request(&request(Method::GET, "/health")));
+        assert!(!is_call_request(&request(Method::POST, "/api/sources/a/reset")));
     }
 
     #[tokio::test]
     async fn calls_above_the_limit_wait_and_are_admitted_one_by_one() {
-        let pressure = Arc::new(Pressure::default());
-        let mut under_way: Vec<_> = (0..2 * SOME).map(|_| pressure.try_enter()).collect();
+        let pressure = Arc::new(LoadShedder::default());
+        let mut under_way: Vec<_> =
+            (0..2 * BURST_CALLS_PER_WORKER).map(|_| pressure.try_admit()).collect();
         assert!(under_way.iter().all(Option::is_some), "nobody has said that they are too many");
-        pressure.limit(SOME);
-        assert!(pressure.try_enter().is_none());
+        pressure.set_slot_target(BURST_CALLS_PER_WORKER);
+        assert!(pressure.try_admit().is_none());
 
-        under_way.truncate(SOME);
-        let mut waits = pin!(Arc::clone(&pressure).enter());
+        under_way.truncate(BURST_CALLS_PER_WORKER);
+        let mut waits = pin!(Arc::clone(&pressure).admit());
         assert!(waits.as_mut().now_or_never().is_none(), "those that were too many are gone");
         under_way.pop();
         assert!(waits.now_or_never().flatten().is_some(), "one in for one out");
-        pressure.limit(ALL);
-        assert!(pressure.try_enter().is_some());
+        pressure.set_slot_target(UNLIMITED_SLOTS);
+        assert!(pressure.try_admit().is_some());
         drop(under_way);
-        assert_eq!(pressure.places.available_permits(), ALL, "no place is lost");
+        assert_eq!(pressure.slots.available_permits(), UNLIMITED_SLOTS, "no place is lost");
         assert_eq!(pressure.waiting.load(Relaxed), 0);
     }
 
     #[tokio::test]
     async fn calls_are_rejected_at_once_when_the_queue_is_full() {
-        let pressure = Arc::new(Pressure::default());
-        pressure.limit(SOME);
-        let under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
-        let enter = || Box::pin(Arc::clone(&pressure).enter());
-        let mut waiting: Vec<_> = (0..MAY_WAIT).map(|_| enter()).collect();
+        let pressure = Arc::new(LoadShedder::default());
+        pressure.set_slot_target(BURST_CALLS_PER_WORKER);
+        let under_way: Vec<_> = (0..BURST_CALLS_PER_WORKER).map(|_| pressure.try_admit()).collect();
+        let enter = || Box::pin(Arc::clone(&pressure).admit());
+        let mut waiting: Vec<_> = (0..MAX_WAITING_CALLS).map(|_| enter()).collect();
         for waits in &mut waiting {
             assert!(waits.as_mut().now_or_never().is_none());
         }
@@ -366,62 +382,71 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_waiting_call_times_out() {
-        let pressure = Arc::new(Pressure::default());
-        pressure.limit(SOME);
-        let under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
-        assert!(Arc::clone(&pressure).enter().await.is_none());
+        let pressure = Arc::new(LoadShedder::default());
+        pressure.set_slot_target(BURST_CALLS_PER_WORKER);
+        let under_way: Vec<_> = (0..BURST_CALLS_PER_WORKER).map(|_| pressure.try_admit()).collect();
+        assert!(Arc::clone(&pressure).admit().await.is_none());
         drop(under_way);
     }
 
     #[tokio::test]
     async fn a_call_with_a_long_expected_wait_is_rejected_at_once() {
-        let pressure = Arc::new(Pressure::default());
-        pressure.limit(SOME);
-        pressure.may_wait.store(1, Relaxed);
-        let _under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
-        let mut waits = Box::pin(Arc::clone(&pressure).enter());
+        let pressure = Arc::new(LoadShedder::default());
+        pressure.set_slot_target(BURST_CALLS_PER_WORKER);
+        pressure.max_waiting.store(1, Relaxed);
+        let _under_way: Vec<_> =
+            (0..BURST_CALLS_PER_WORKER).map(|_| pressure.try_admit()).collect();
+        let mut waits = Box::pin(Arc::clone(&pressure).admit());
         assert!(waits.as_mut().now_or_never().is_none());
-        assert!(matches!(Arc::clone(&pressure).enter().now_or_never(), Some(None)));
+        assert!(matches!(Arc::clone(&pressure).admit().now_or_never(), Some(None)));
     }
 
     #[test]
     fn the_queue_holds_as_many_calls_as_will_end_soon() {
-        let mut crowd = Crowd::default();
-        crowd.look(0, 1.0, 10.0);
-        assert_eq!(crowd.may_wait(SOME, 2_000.0), 2_000, "nobody waited: nobody knows better");
-        assert_eq!(crowd.may_wait(SOME, f64::INFINITY), MAY_WAIT, "they seem to cost nothing");
-        for _ in 0..50 {
-            crowd.look(1, 1.0, 1_000.0);
-        }
-        assert_eq!(crowd.may_wait(SOME, 2_000.0), 1_000);
-        crowd.look(1, 0.5, 1.0);
+        let mut crowd = OverloadDetector::default();
+        crowd.record_sample(0, 1.0, 10.0);
         assert_eq!(
-            crowd.may_wait(SOME, 2_000.0),
+            crowd.max_waiting(BURST_CALLS_PER_WORKER, 2_000.0),
+            2_000,
+            "nobody waited: nobody knows better"
+        );
+        assert_eq!(
+            crowd.max_waiting(BURST_CALLS_PER_WORKER, f64::INFINITY),
+            MAX_WAITING_CALLS,
+            "they seem to cost nothing"
+        );
+        for _ in 0..50 {
+            crowd.record_sample(1, 1.0, 1_000.0);
+        }
+        assert_eq!(crowd.max_waiting(BURST_CALLS_PER_WORKER, 2_000.0), 1_000);
+        crowd.record_sample(1, 0.5, 1.0);
+        assert_eq!(
+            crowd.max_waiting(BURST_CALLS_PER_WORKER, 2_000.0),
             1_000,
             "there was time: more would have been done"
         );
         for _ in 0..50 {
-            crowd.look(1, 1.0, 1.0);
+            crowd.record_sample(1, 1.0, 1.0);
         }
-        assert_eq!(crowd.may_wait(SOME, 2_000.0), SOME);
-        assert!(crowd.is_crowded());
-        for _ in 0..WELL {
-            crowd.look(0, 0.1, 1.0);
+        assert_eq!(crowd.max_waiting(BURST_CALLS_PER_WORKER, 2_000.0), BURST_CALLS_PER_WORKER);
+        assert!(crowd.is_overloaded());
+        for _ in 0..SAMPLES_UNTIL_RECOVERED {
+            crowd.record_sample(0, 0.1, 1.0);
         }
-        assert_eq!(crowd.may_wait(SOME, 2_000.0), 2_000, "that is long ago");
-        assert!(!crowd.is_crowded());
-        crowd.look(1, 0.5, 1.0);
-        assert!(!crowd.is_crowded(), "they wait for something else");
+        assert_eq!(crowd.max_waiting(BURST_CALLS_PER_WORKER, 2_000.0), 2_000, "that is long ago");
+        assert!(!crowd.is_overloaded());
+        crowd.record_sample(1, 0.5, 1.0);
+        assert!(!crowd.is_overloaded(), "they wait for something else");
     }
 
     /// A runtime with one thread and a load shedder with this many calls in progress, all of which wait for something
     /// else.
-    fn watched(calls: usize) -> (tokio::runtime::Runtime, Arc<Pressure>, Vec<Option<UnderWay>>) {
+    fn watched(calls: usize) -> (tokio::runtime::Runtime, Arc<LoadShedder>, Vec<Option<CallSlot>>) {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_time().build().unwrap();
-        let pressure = Arc::new(Pressure::default());
-        let under_way = (0..calls).map(|_| pressure.try_enter()).collect();
-        runtime.spawn(Arc::clone(&pressure).watch());
+        let pressure = Arc::new(LoadShedder::default());
+        let under_way = (0..calls).map(|_| pressure.try_admit()).collect();
+        runtime.spawn(Arc::clone(&pressure).adjust_limit_forever());
         (runtime, pressure, under_way)
     }
 
@@ -429,35 +454,40 @@ mod tests {
         let by = std::time::Instant::now() + Duration::from_secs(60);
         while !is_so() {
             assert!(std::time::Instant::now() < by, "{what}");
-            std::thread::sleep(LOOK);
+            std::thread::sleep(SAMPLE_INTERVAL);
         }
     }
 
     #[test]
     fn the_limit_shrinks_under_saturation_and_grows_again_afterwards() {
-        let (runtime, pressure, under_way) = watched(4 * SOME);
-        let wanted = || pressure.wanted.load(Relaxed);
-        becomes("they are many, and there is time for more", || wanted() == 8 * SOME);
+        let (runtime, pressure, under_way) = watched(4 * BURST_CALLS_PER_WORKER);
+        let wanted = || pressure.target_slots.load(Relaxed);
+        becomes("they are many, and there is time for more", || {
+            wanted() == 8 * BURST_CALLS_PER_WORKER
+        });
         let works = runtime.spawn(async {
             loop {
                 std::thread::sleep(Duration::from_millis(1));
-                others_first().await;
+                yield_to_others().await;
             }
         });
-        becomes("there is no time", || wanted() < 4 * SOME);
+        becomes("there is no time", || wanted() < 4 * BURST_CALLS_PER_WORKER);
         works.abort();
-        becomes("there is time again", || wanted() == 8 * SOME);
+        becomes("there is time again", || wanted() == 8 * BURST_CALLS_PER_WORKER);
         drop(under_way);
-        becomes("all is as before", || wanted() == SOME);
+        becomes("all is as before", || wanted() == BURST_CALLS_PER_WORKER);
     }
 
     #[test]
     fn a_call_is_admitted_soon_when_all_slots_wait_for_something_else() {
         let (runtime, pressure, _under_way) = watched(0);
-        becomes("there is a limit", || pressure.wanted.load(Relaxed) == SOME);
-        let _all: Vec<_> = (0..SOME).map(|_| pressure.try_enter().unwrap()).collect();
-        assert!(pressure.try_enter().is_none());
-        assert!(runtime.block_on(Arc::clone(&pressure).enter()).is_some());
+        becomes("there is a limit", || {
+            pressure.target_slots.load(Relaxed) == BURST_CALLS_PER_WORKER
+        });
+        let _all: Vec<_> =
+            (0..BURST_CALLS_PER_WORKER).map(|_| pressure.try_admit().unwrap()).collect();
+        assert!(pressure.try_admit().is_none());
+        assert!(runtime.block_on(Arc::clone(&pressure).admit()).is_some());
     }
 
     #[test]
@@ -473,12 +503,12 @@ mod tests {
         let other = runtime.spawn(async move {
             loop {
                 other();
-                others_first().await;
+                yield_to_others().await;
             }
         });
-        let calls = (0..FEW).map(|_| {
+        let calls = (0..MIN_CALLS_PER_WORKER).map(|_| {
             let (pressure, call) = (Arc::clone(&pressure), call.clone());
-            async move { pressure.enter().await.map(|_under_way| call()) }
+            async move { pressure.admit().await.map(|_under_way| call()) }
         });
         let calls: Vec<_> = calls.map(|call| runtime.spawn(call)).collect();
         for call in calls {

@@ -12,148 +12,152 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// Minimum bytes written between two samples that count as progress; HTTP/2 keep-alive frames are smaller.
-const GETTING_ON: u64 = 8 << 10;
+const MIN_PROGRESS_BYTES: u64 = 8 << 10;
 
 /// Activity counters and the current state of a connection.
 #[derive(Default)]
-pub(super) struct Pulse {
-    asked: AtomicU64,
-    written: AtomicU64,
+pub(super) struct ConnectionActivity {
+    request_count: AtomicU64,
+    bytes_written: AtomicU64,
     /// Requests whose handlers are running.
-    at_work: AtomicUsize,
+    running_handlers: AtomicUsize,
     /// Response bodies that have not ended.
-    pub(super) open: AtomicUsize,
+    pub(super) open_bodies: AtomicUsize,
     /// Open bodies that are waiting for their producer; the others wait for the client to read.
-    pub(super) speaking: AtomicUsize,
+    pub(super) producing_bodies: AtomicUsize,
     /// Whether the last write to the socket was pending.
-    stuck: AtomicBool,
+    is_write_blocked: AtomicBool,
     /// Whether a request head has begun and is incomplete.
-    hears: AtomicBool,
-    has_streams: AtomicBool,
-    leaves: AtomicBool,
+    is_receiving_head: AtomicBool,
+    is_http2: AtomicBool,
+    is_closing: AtomicBool,
 }
 
 /// A sample of the activity, to compare with a later one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Look {
-    asked: u64,
-    written: u64,
+pub(super) struct ActivitySample {
+    request_count: u64,
+    bytes_written: u64,
 }
 
 /// Counts a running handler while this value lives.
-pub(super) struct AtWork(Arc<Pulse>);
+pub(super) struct RunningHandler(Arc<ConnectionActivity>);
 
-impl Pulse {
+impl ConnectionActivity {
     /// Counts a request; over HTTP/2 several may run at once.
-    pub(super) fn start(self: &Arc<Self>, has_streams: bool) -> AtWork {
-        self.asked.fetch_add(1, Relaxed);
-        self.at_work.fetch_add(1, Relaxed);
-        self.has_streams.store(has_streams, Relaxed);
-        AtWork(Arc::clone(self))
+    pub(super) fn start_request(self: &Arc<Self>, has_streams: bool) -> RunningHandler {
+        self.request_count.fetch_add(1, Relaxed);
+        self.running_handlers.fetch_add(1, Relaxed);
+        self.is_http2.store(has_streams, Relaxed);
+        RunningHandler(Arc::clone(self))
     }
 
-    pub(super) fn look(&self) -> Look {
-        Look { asked: self.asked.load(Relaxed), written: self.written.load(Relaxed) }
+    pub(super) fn take_sample(&self) -> ActivitySample {
+        ActivitySample {
+            request_count: self.request_count.load(Relaxed),
+            bytes_written: self.bytes_written.load(Relaxed),
+        }
     }
 
     /// Whether the connection was active since `before`, or is active now.
-    pub(super) fn beats_since(&self, before: Look) -> bool {
-        let now = self.look();
-        let at_work = 0 < self.at_work.load(Relaxed);
-        let stalls = self.stuck.load(Relaxed) && now.written == before.written;
-        let speaks = 0 < self.speaking.load(Relaxed) && !stalls;
-        let gets_on = GETTING_ON <= now.written - before.written;
-        at_work || speaks || gets_on || now.asked != before.asked
+    pub(super) fn is_active_since(&self, before: ActivitySample) -> bool {
+        let now = self.take_sample();
+        let at_work = 0 < self.running_handlers.load(Relaxed);
+        let stalls =
+            self.is_write_blocked.load(Relaxed) && now.bytes_written == before.bytes_written;
+        let speaks = 0 < self.producing_bodies.load(Relaxed) && !stalls;
+        let gets_on = MIN_PROGRESS_BYTES <= now.bytes_written - before.bytes_written;
+        at_work || speaks || gets_on || now.request_count != before.request_count
     }
 
     /// Whether a request is being handled or its response is being sent.
     pub(super) fn is_busy(&self) -> bool {
-        0 < self.at_work.load(Relaxed) || 0 < self.open.load(Relaxed)
+        0 < self.running_handlers.load(Relaxed) || 0 < self.open_bodies.load(Relaxed)
     }
 
     /// Whether a request head has begun and is incomplete.
-    pub(super) fn hears(&self) -> bool {
-        self.hears.load(Relaxed)
+    pub(super) fn is_receiving_head(&self) -> bool {
+        self.is_receiving_head.load(Relaxed)
     }
 
     /// Whether the last request came over HTTP/2.
-    pub(super) fn has_streams(&self) -> bool {
-        self.has_streams.load(Relaxed)
+    pub(super) fn is_http2(&self) -> bool {
+        self.is_http2.load(Relaxed)
     }
 
     /// Marks the connection as closing: further HTTP/1.1 responses announce it.
-    pub(super) fn leave(&self) {
-        self.leaves.store(true, Relaxed);
+    pub(super) fn mark_closing(&self) {
+        self.is_closing.store(true, Relaxed);
     }
 
-    pub(super) fn leaves(&self) -> bool {
-        self.leaves.load(Relaxed)
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
     }
 }
 
-impl Drop for AtWork {
+impl Drop for RunningHandler {
     fn drop(&mut self) {
-        self.0.at_work.fetch_sub(1, Relaxed);
+        self.0.running_handlers.fetch_sub(1, Relaxed);
     }
 }
 
 /// A socket that counts reads and writes, and fails if a request head is not complete in time.
-pub(super) struct Felt<S> {
+pub(super) struct MonitoredSocket<S> {
     socket: S,
-    pulse: Arc<Pulse>,
-    head_within: Duration,
-    head: Option<Head>,
+    pulse: Arc<ConnectionActivity>,
+    head_timeout: Duration,
+    head: Option<PartialHead>,
 }
 
 /// A request head that has begun.
-struct Head {
+struct PartialHead {
     /// Number of requests before it.
-    asked: u64,
+    requests_before: u64,
     deadline: Instant,
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Felt<S> {
-    pub(super) fn new(socket: S, pulse: Arc<Pulse>, head_within: Duration) -> Self {
-        Self { socket, pulse, head_within, head: None }
+impl<S> MonitoredSocket<S> {
+    pub(super) fn new(socket: S, pulse: Arc<ConnectionActivity>, head_within: Duration) -> Self {
+        Self { socket, pulse, head_timeout: head_within, head: None }
     }
 
     /// Forgets the bytes read so far: they were the TLS handshake and no request head.
-    pub(super) fn start_anew(&mut self) {
+    pub(super) fn reset_head(&mut self) {
         self.head = None;
-        self.pulse.hears.store(false, Relaxed);
+        self.pulse.is_receiving_head.store(false, Relaxed);
     }
 
     fn note_read(&mut self, some: bool) {
-        let asked = self.pulse.look().asked;
-        if self.head.as_ref().is_some_and(|head| head.asked != asked) {
-            self.start_anew();
+        let asked = self.pulse.take_sample().request_count;
+        if self.head.as_ref().is_some_and(|head| head.requests_before != asked) {
+            self.reset_head();
         }
         // HTTP/2 frames arrive at any time; for them, the idle time-out of the connection is enough.
-        if some && self.head.is_none() && !self.pulse.is_busy() && !self.pulse.has_streams() {
-            let deadline = Instant::now() + self.head_within;
-            self.head = Some(Head { asked, deadline, alarm: None });
-            self.pulse.hears.store(true, Relaxed);
+        if some && self.head.is_none() && !self.pulse.is_busy() && !self.pulse.is_http2() {
+            let deadline = Instant::now() + self.head_timeout;
+            self.head = Some(PartialHead { requests_before: asked, deadline, alarm: None });
+            self.pulse.is_receiving_head.store(true, Relaxed);
         }
     }
 
     fn note_written(&self, written: &Poll<io::Result<usize>>) {
-        self.pulse.stuck.store(written.is_pending(), Relaxed);
+        self.pulse.is_write_blocked.store(written.is_pending(), Relaxed);
         if let Poll::Ready(Ok(bytes)) = written {
-            self.pulse.written.fetch_add(*bytes as u64, Relaxed);
+            self.pulse.bytes_written.fetch_add(*bytes as u64, Relaxed);
         }
     }
 }
 
-impl Head {
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+impl PartialHead {
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let deadline = self.deadline;
         let alarm = || Box::pin(tokio::time::sleep_until(deadline));
         self.alarm.get_or_insert_with(alarm).as_mut().poll(context)
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -164,7 +168,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
         self.note_read(before < buffer.filled().len());
         if let Some(head) = &mut self.head
             && read.is_pending()
-            && head.poll_late(context).is_ready()
+            && head.poll_deadline(context).is_ready()
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -172,7 +176,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -5,30 +5,31 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use model::{Limit, SecretRef};
+use model::{CallLimit, SecretRef};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolcrib::{
-    CacheLimits, Embeddings, InvalidModel, IssuerConfig, JournalPlace, RecordOptions, VectorMaker,
+    CallLogOptions, EmbeddingBackend, EmbeddingOptions, InvalidModel, IssuerConfig,
+    JournalLocation, ToolsetCacheLimits,
 };
 use upstream::http::Url;
 
-use super::connections::Limits;
-use crate::declared::Declared;
-use crate::declared::mistake::Mistake;
-use crate::failure::Failure;
-use crate::names::{HostName, Origin, PublicUrl};
-use crate::protected_resource::Scope;
+use super::connections::ConnectionLimits;
+use crate::declared::DeclaredConfig;
+use crate::declared::mistake::ConfigProblem;
+use crate::failure::CliError;
+use crate::names::{HostName, PublicUrl, WebOrigin};
+use crate::protected_resource::OAuthScope;
 
 /// Default retention of the call log, in days.
-const USUAL_DAYS: u32 = 90;
+const DEFAULT_KEEP_DAYS: u32 = 90;
 
 /// What the file says.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ServerSettings")]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     /// Whose tokens are taken.
     #[serde(default)]
     pub(crate) issuers: Vec<IssuerConfig>,
@@ -39,26 +40,27 @@ pub(crate) struct Settings {
     pub(super) allowed_hosts: Vec<HostName>,
     /// Pages from elsewhere that may ask.
     #[serde(default)]
-    pub(super) allowed_origins: Vec<Origin>,
+    pub(super) allowed_origins: Vec<WebOrigin>,
     /// What tokens must at least be asked for.
     #[serde(default)]
-    pub(super) scopes: Vec<Scope>,
+    pub(super) scopes: Vec<OAuthScope>,
     #[serde(default)]
     limits: LimitSettings,
     #[serde(default)]
-    cache: Cache,
+    cache: CacheSettings,
     /// How calls are recorded.
     #[serde(default)]
-    record: Record,
+    record: RecordSettings,
     /// How tools are searched.
     #[serde(default)]
-    pub(crate) search: Search,
+    pub(crate) search: SearchSettings,
 }
 
 /// How tools are searched.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Search {
+#[schemars(rename = "Search")]
+pub(crate) struct SearchSettings {
     /// Whether an agent finds sooner what it executed after similar questions.
     #[serde(default)]
     pub(super) learns: bool,
@@ -111,37 +113,40 @@ impl TryFrom<EmbeddingMembers> for EmbeddingSettings {
 
 impl MakerSettings {
     /// Opens the vector maker. Reading a model folder takes a while and runs in the background.
-    async fn open(self) -> Result<VectorMaker, InvalidModel> {
+    async fn open_maker(self) -> Result<EmbeddingBackend, InvalidModel> {
         match self {
-            Self::Endpoint { url, model, key } => Ok(VectorMaker::Endpoint { url, model, key }),
-            Self::Folder(folder) => crate::sentence_model::open(folder).await,
+            Self::Endpoint { url, model, key } => {
+                Ok(EmbeddingBackend::Endpoint { url, model, key })
+            }
+            Self::Folder(folder) => crate::sentence_model::open_sentence_model(folder).await,
         }
     }
 }
 
-impl Search {
+impl SearchSettings {
     pub(crate) async fn embeddings(
         &self,
-        journal: &JournalPlace,
-    ) -> Result<Option<Embeddings>, InvalidModel> {
+        journal: &JournalLocation,
+    ) -> Result<Option<EmbeddingOptions>, InvalidModel> {
         let Some(EmbeddingSettings { maker, file }) = &self.embeddings else { return Ok(None) };
         let beside = || match journal {
-            JournalPlace::File(path) => {
+            JournalLocation::File(path) => {
                 let mut path = path.as_os_str().to_owned();
                 path.push(".vectors");
                 Some(path.into())
             }
-            JournalPlace::Memory | JournalPlace::Postgres(_) => None,
+            JournalLocation::Memory | JournalLocation::Postgres(_) => None,
         };
         let file = file.clone().or_else(beside);
-        Ok(Some(Embeddings { maker: maker.clone().open().await?, file }))
+        Ok(Some(EmbeddingOptions { backend: maker.clone().open_maker().await?, file }))
     }
 }
 
 /// How calls are recorded, and for how long.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Record {
+#[schemars(rename = "Record")]
+struct RecordSettings {
     #[serde(default)]
     mode: RecordMode,
     /// Days; 90 if it is left out, for ever if it is 0.
@@ -174,87 +179,93 @@ struct LimitSettings {
     last_answers: Option<u32>,
     /// How many calls each agent may make, whatever they are of.
     #[serde(default)]
-    per_agent: Limit,
+    per_agent: CallLimit,
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Cache {
+#[schemars(rename = "Cache")]
+struct CacheSettings {
     /// Seconds, of the tools of an agent.
     toolsets_for: Option<u32>,
     /// Megabytes, of the tools of all agents.
     toolsets_mb: Option<u32>,
 }
 
-impl Settings {
+impl ServerSettings {
     /// The settings of a file. A public URL on the command line overrides that of the file.
-    pub(crate) fn of(
-        declared: Option<&Declared>,
+    pub(crate) fn from_declared(
+        declared: Option<&DeclaredConfig>,
         public_url: Option<&PublicUrl>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let settings = match declared {
-            Some(declared) => Self::read(&declared.server, public_url)
-                .map_err(|mistake| declared.document.refuse(vec![mistake]))?,
+            Some(declared) => Self::parse_settings(&declared.server, public_url)
+                .map_err(|mistake| declared.document.to_failure(vec![mistake]))?,
             None => Self::default(),
         };
         Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
     }
 
     /// The first error in the server settings, checked without the public URL of a real server.
-    pub(crate) fn mistake(server: &Value) -> Option<Mistake> {
-        let anywhere = PublicUrl::of(([127, 0, 0, 1], 80).into(), true);
+    pub(crate) fn find_error(server: &Value) -> Option<ConfigProblem> {
+        let anywhere = PublicUrl::from_listener(([127, 0, 0, 1], 80).into(), true);
         let url = server.get("public_url").is_none().then_some(&anywhere);
-        Self::read(server, url).err()
+        Self::parse_settings(server, url).err()
     }
 
-    fn read(server: &Value, public_url: Option<&PublicUrl>) -> Result<Self, Mistake> {
+    fn parse_settings(
+        server: &Value,
+        public_url: Option<&PublicUrl>,
+    ) -> Result<Self, ConfigProblem> {
         let mut value = server.clone();
         let said = || value.get("public_url")?.as_str()?.parse().ok();
         if let Some(url) = public_url.cloned().or_else(said) {
-            add_audiences(&mut value, &url);
+            add_default_audiences(&mut value, &url);
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "" } else { path.as_str() };
-            Mistake::new(field, error.inner().to_string())
+            ConfigProblem::new(field, error.inner().to_string())
         })
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        let (usual, given) = (Limits::default(), &self.limits);
+    pub(super) fn connection_limits(&self) -> ConnectionLimits {
+        let (usual, given) = (ConnectionLimits::default(), &self.limits);
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let time = |given: Option<NonZeroU32>| given.map(|time| seconds(time.get()));
-        Limits {
-            places: given.connections.map_or(usual.places, |places| places.get() as usize),
-            streams: given.streams.map_or(usual.streams, NonZeroU32::get),
-            head_within: time(given.head_within).unwrap_or(usual.head_within),
-            idle: time(given.idle).unwrap_or(usual.idle),
-            last_answers: given.last_answers.map_or(usual.last_answers, seconds),
+        ConnectionLimits {
+            max_connections: given
+                .connections
+                .map_or(usual.max_connections, |places| places.get() as usize),
+            max_streams: given.streams.map_or(usual.max_streams, NonZeroU32::get),
+            head_timeout: time(given.head_within).unwrap_or(usual.head_timeout),
+            idle_timeout: time(given.idle).unwrap_or(usual.idle_timeout),
+            drain_timeout: given.last_answers.map_or(usual.drain_timeout, seconds),
         }
     }
 
     /// The rate limit of each agent.
-    pub(super) fn per_agent(&self) -> Limit {
+    pub(super) fn per_agent_limit(&self) -> CallLimit {
         self.limits.per_agent
     }
 
     /// The options of the call log; `None` if it is off.
-    pub(super) fn record(&self) -> Option<RecordOptions> {
-        let Record { mode, keep_days, arguments } = self.record;
-        let keep = match keep_days.unwrap_or(USUAL_DAYS) {
+    pub(super) fn record_options(&self) -> Option<CallLogOptions> {
+        let RecordSettings { mode, keep_days, arguments } = self.record;
+        let keep = match keep_days.unwrap_or(DEFAULT_KEEP_DAYS) {
             0 => None,
             days => Some(SignedDuration::from_hours(i64::from(days) * 24)),
         };
         let strict = mode == RecordMode::Strict;
-        (mode != RecordMode::Off).then_some(RecordOptions { strict, arguments, keep })
+        (mode != RecordMode::Off).then_some(CallLogOptions { strict, arguments, keep })
     }
 
-    pub(super) fn cache(&self) -> CacheLimits {
-        let usual = CacheLimits::default();
+    pub(super) fn cache_limits(&self) -> ToolsetCacheLimits {
+        let usual = ToolsetCacheLimits::default();
         let seconds = self.cache.toolsets_for.map(|seconds| Duration::from_secs(seconds.into()));
         let bytes = self.cache.toolsets_mb.map(|megabytes| u64::from(megabytes) << 20);
-        CacheLimits {
+        ToolsetCacheLimits {
             time_to_live: seconds.unwrap_or(usual.time_to_live),
             max_bytes: bytes.unwrap_or(usual.max_bytes),
         }
@@ -262,7 +273,7 @@ impl Settings {
 }
 
 /// An issuer without a configured audience issues tokens for this server: adds its URLs as audiences.
-fn add_audiences(settings: &mut Value, url: &PublicUrl) {
+fn add_default_audiences(settings: &mut Value, url: &PublicUrl) {
     let issuers = settings.get_mut("issuers").and_then(Value::as_array_mut).into_iter().flatten();
     for issuer in issuers.filter_map(Value::as_object_mut) {
         let audiences = || json!([url.to_string(), format!("{url}/mcp")]);
@@ -276,11 +287,13 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Settings, String> {
+    fn read(text: &str) -> Result<ServerSettings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        let declared = Declared::read(file.path()).map_err(|failure| failure.sentence())?;
-        Settings::of(Some(&declared), None).map_err(|failure| failure.sentence())
+        let declared =
+            DeclaredConfig::read(file.path()).map_err(|failure| failure.full_message())?;
+        ServerSettings::from_declared(Some(&declared), None)
+            .map_err(|failure| failure.full_message())
     }
 
     #[test]
@@ -288,24 +301,24 @@ mod tests {
         let yaml = "issuers:\n  - issuer: https://id.example\n    audience: crib\ncache: {toolsets_for: 10}\n";
         let settings = read(yaml).unwrap();
         assert_eq!(&*settings.issuers[0].issuer, "https://id.example");
-        assert_eq!(settings.cache().time_to_live, Duration::from_secs(10));
-        let limits = read("limits: {connections: 7, idle: 60}").unwrap().limits();
-        assert_eq!((limits.places, limits.idle), (7, Duration::from_secs(60)));
-        assert_eq!(limits.streams, Limits::default().streams);
+        assert_eq!(settings.cache_limits().time_to_live, Duration::from_secs(10));
+        let limits = read("limits: {connections: 7, idle: 60}").unwrap().connection_limits();
+        assert_eq!((limits.max_connections, limits.idle_timeout), (7, Duration::from_secs(60)));
+        assert_eq!(limits.max_streams, ConnectionLimits::default().max_streams);
         let settings = read("limits: {per_agent: {per_minute: 600}}").unwrap();
-        assert_eq!(settings.per_agent().per_minute.map(NonZeroU32::get), Some(600));
+        assert_eq!(settings.per_agent_limit().per_minute.map(NonZeroU32::get), Some(600));
         assert!(read("limits: {per_agent: {per_hour: 1}}").is_err());
         assert!(read(r#"{"issuers": []}"#).unwrap().issuers.is_empty());
     }
 
     #[test]
     fn calls_are_recorded_for_ninety_days_by_default() {
-        let record = |text: &str| read(text).unwrap().record();
+        let record = |text: &str| read(text).unwrap().record_options();
         let days = |days: i64| Some(SignedDuration::from_hours(24 * days));
-        let usual = RecordOptions { strict: false, arguments: false, keep: days(90) };
+        let usual = CallLogOptions { strict: false, arguments: false, keep: days(90) };
         assert_eq!(record("{}"), Some(usual));
         assert_eq!(record("record: {mode: \"off\"}"), None);
-        let strict = RecordOptions { strict: true, arguments: true, keep: days(7) };
+        let strict = CallLogOptions { strict: true, arguments: true, keep: days(7) };
         assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
         assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
         assert!(
@@ -317,14 +330,16 @@ mod tests {
 
     #[tokio::test]
     async fn vectors_are_kept_beside_the_journal_by_default() {
-        let place = JournalPlace::File("crib.db".into());
+        let place = JournalLocation::File("crib.db".into());
         let embeddings = async |text: &str| read(text).unwrap().search.embeddings(&place).await;
         assert!(embeddings("{}").await.unwrap().is_none());
         let usual =
             "search: {embeddings: {url: 'http://[::1]:8081/v1/embeddings', model: m, key: env:K}}";
         let usual = embeddings(usual).await.unwrap().unwrap();
         assert_eq!(usual.file.as_deref(), Some(Path::new("crib.db.vectors")));
-        let VectorMaker::Endpoint { model, key, .. } = usual.maker else { panic!("no endpoint") };
+        let EmbeddingBackend::Endpoint { model, key, .. } = usual.backend else {
+            panic!("no endpoint")
+        };
         assert_eq!((&*model, key), ("m", Some(SecretRef::Env("K".into()))));
         let other = "search: {embeddings: {url: 'https://a.example', model: m, file: v}}";
         let other = embeddings(other).await.unwrap().unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-use super::listen::Mode;
+use super::listen::SocketMode;
 
 /// A listening Unix socket.
 pub(super) struct SocketFile {
@@ -20,8 +20,8 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    pub(super) fn bind(path: &Path, mode: Mode) -> io::Result<Self> {
-        refuse_others(path)?;
+    pub(super) fn bind(path: &Path, mode: SocketMode) -> io::Result<Self> {
+        reject_foreign_file(path)?;
         // Bind in a private folder, until the mode is set.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder =
@@ -58,7 +58,7 @@ impl Drop for SocketFile {
 }
 
 /// Rejects a path where another process listens, and a file that is no socket.
-fn refuse_others(path: &Path) -> io::Result<()> {
+fn reject_foreign_file(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

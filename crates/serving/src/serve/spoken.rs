@@ -9,44 +9,44 @@ use axum::Error;
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 
-use super::pulse::Pulse;
+use super::pulse::ConnectionActivity;
 
 /// A response body that counts in the connection's activity until it ends or is dropped.
-pub(super) struct Spoken {
+pub(super) struct ObservedBody {
     body: Body,
-    pulse: Arc<Pulse>,
+    pulse: Arc<ConnectionActivity>,
     is_open: bool,
-    speaks: bool,
+    is_producing: bool,
 }
 
-impl Spoken {
-    pub(super) fn new(body: Body, pulse: Arc<Pulse>) -> Self {
+impl ObservedBody {
+    pub(super) fn new(body: Body, pulse: Arc<ConnectionActivity>) -> Self {
         let is_open = !http_body::Body::is_end_stream(&body);
         if is_open {
-            pulse.open.fetch_add(1, Relaxed);
+            pulse.open_bodies.fetch_add(1, Relaxed);
         }
-        Self { body, pulse, is_open, speaks: false }
+        Self { body, pulse, is_open, is_producing: false }
     }
 
     /// Records whether the body waits for its producer (`true`) or for the client to read (`false`).
-    fn note(&mut self, speaks: bool) {
-        match (self.speaks, speaks) {
-            (false, true) => drop(self.pulse.speaking.fetch_add(1, Relaxed)),
-            (true, false) => drop(self.pulse.speaking.fetch_sub(1, Relaxed)),
+    fn set_producing(&mut self, speaks: bool) {
+        match (self.is_producing, speaks) {
+            (false, true) => drop(self.pulse.producing_bodies.fetch_add(1, Relaxed)),
+            (true, false) => drop(self.pulse.producing_bodies.fetch_sub(1, Relaxed)),
             (true, true) | (false, false) => {}
         }
-        self.speaks = speaks;
+        self.is_producing = speaks;
     }
 
-    fn end(&mut self) {
-        self.note(false);
+    fn mark_ended(&mut self) {
+        self.set_producing(false);
         if std::mem::take(&mut self.is_open) {
-            self.pulse.open.fetch_sub(1, Relaxed);
+            self.pulse.open_bodies.fetch_sub(1, Relaxed);
         }
     }
 }
 
-impl http_body::Body for Spoken {
+impl http_body::Body for ObservedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -56,9 +56,9 @@ impl http_body::Body for Spoken {
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         match &frame {
-            Poll::Pending => self.note(true),
-            Poll::Ready(Some(Ok(_))) => self.note(false),
-            Poll::Ready(Some(Err(_)) | None) => self.end(),
+            Poll::Pending => self.set_producing(true),
+            Poll::Ready(Some(Ok(_))) => self.set_producing(false),
+            Poll::Ready(Some(Err(_)) | None) => self.mark_ended(),
         }
         frame
     }
@@ -72,8 +72,8 @@ impl http_body::Body for Spoken {
     }
 }
 
-impl Drop for Spoken {
+impl Drop for ObservedBody {
     fn drop(&mut self) {
-        self.end();
+        self.mark_ended();
     }
 }

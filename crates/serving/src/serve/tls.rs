@@ -15,30 +15,30 @@ use rustls::sign::CertifiedKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use upstream::limits::{LimitError, read_file};
+use upstream::limits::{BoundedReadError, read_file};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-use crate::trace::Trace;
+use crate::trace::FileStamp;
 
 /// Size limit of a PEM file: more than any certificate chain needs.
-const LIMIT: u64 = 1 << 20;
+const MAX_PEM_BYTES: u64 = 1 << 20;
 /// Interval between checks of the files.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The TLS acceptor of all connections; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(super) struct ReloadingTls {
     acceptor: TlsAcceptor,
-    pair: Arc<Pair>,
+    pair: Arc<ReloadingCertificate>,
 }
 
 /// A certificate and its key, with the paths of their files.
 #[derive(Debug)]
-struct Pair {
+struct ReloadingCertificate {
     files: [PathBuf; 2],
     /// Stamps of the files from before they were first read.
-    first: [Trace; 2],
+    first_stamps: [FileStamp; 2],
     provider: Arc<CryptoProvider>,
     current: RwLock<Arc<CertifiedKey>>,
 }
@@ -47,24 +47,29 @@ struct Pair {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("`{}` cannot be read", path.display())]
-    Read { path: PathBuf, source: LimitError },
+    Read { path: PathBuf, source: BoundedReadError },
     #[error("`{}` has no PEM of the kind that is needed", path.display())]
     Pem { path: PathBuf, source: pem::Error },
     #[error("`{}` is not the key of `{}`", key.display(), certificate.display())]
-    Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+    KeyMismatch { certificate: PathBuf, key: PathBuf, source: rustls::Error },
     #[error("`{}` does not say when it ends", path.display())]
-    Odd { path: PathBuf },
+    UnknownExpiry { path: PathBuf },
     #[error("TLS cannot be set up")]
     SetUp(#[source] rustls::Error),
 }
 
-impl Tls {
-    pub(super) fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+impl ReloadingTls {
+    pub(super) fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let files = [certificate.to_owned(), key.to_owned()];
-        let first = files.each_ref().map(|path| Trace::of(path));
-        let current = RwLock::new(Arc::new(read_pair(certificate, key, &provider)?));
-        let pair = Arc::new(Pair { files, first, provider: Arc::clone(&provider), current });
+        let first = files.each_ref().map(|path| FileStamp::read_stamp(path));
+        let current = RwLock::new(Arc::new(load_certified_key(certificate, key, &provider)?));
+        let pair = Arc::new(ReloadingCertificate {
+            files,
+            first_stamps: first,
+            provider: Arc::clone(&provider),
+            current,
+        });
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TlsError::SetUp)?
@@ -82,19 +87,19 @@ impl Tls {
     }
 
     /// Checks the files periodically, and loads a changed certificate if it is usable; never returns.
-    pub(super) async fn keep_fresh(self) {
-        let mut before = self.pair.first;
+    pub(super) async fn reload_on_change(self) {
+        let mut before = self.pair.first_stamps;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let now = self.pair.files.each_ref().map(|path| Trace::of(path));
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            let now = self.pair.files.each_ref().map(|path| FileStamp::read_stamp(path));
             if now == before {
                 continue;
             }
             before = now;
-            match self.pair.read_again() {
+            match self.pair.reload() {
                 Ok(()) => tracing::info!("the certificate is read again"),
                 Err(error) => {
-                    let cause = model::sentence(&error);
+                    let cause = model::format_error_chain(&error);
                     tracing::warn!("the certificate before stays in service: {cause}");
                 }
             }
@@ -102,25 +107,25 @@ impl Tls {
     }
 }
 
-impl Pair {
-    fn read_again(&self) -> Result<(), TlsError> {
+impl ReloadingCertificate {
+    fn reload(&self) -> Result<(), TlsError> {
         let [certificate, key] = &self.files;
-        let pair = Arc::new(read_pair(certificate, key, &self.provider)?);
+        let pair = Arc::new(load_certified_key(certificate, key, &self.provider)?);
         *self.current.write().expect("no one panics while holding the pair") = pair;
         Ok(())
     }
 }
 
-impl ResolvesServerCert for Pair {
+impl ResolvesServerCert for ReloadingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.read().expect("no one panics while holding the pair")))
     }
 }
 
 /// The expiry time of a certificate, if the certificate and its key are usable.
-pub(crate) fn ends(certificate: &Path, key: &Path) -> Result<Timestamp, TlsError> {
-    let pair = read_pair(certificate, key, &aws_lc_rs::default_provider())?;
-    let odd = || TlsError::Odd { path: certificate.to_owned() };
+pub(crate) fn certificate_expiry(certificate: &Path, key: &Path) -> Result<Timestamp, TlsError> {
+    let pair = load_certified_key(certificate, key, &aws_lc_rs::default_provider())?;
+    let odd = || TlsError::UnknownExpiry { path: certificate.to_owned() };
     let first = pair.cert.first().ok_or_else(odd)?;
     let read = Certificate::from_der(first).map_err(|_| odd())?;
     let ends = read.tbs_certificate.validity.not_after.to_unix_duration();
@@ -128,7 +133,7 @@ pub(crate) fn ends(certificate: &Path, key: &Path) -> Result<Timestamp, TlsError
     Timestamp::from_second(seconds).map_err(|_| odd())
 }
 
-fn read_pair(
+fn load_certified_key(
     certificate: &Path,
     key: &Path,
     provider: &CryptoProvider,
@@ -137,19 +142,20 @@ fn read_pair(
         let path = path.to_owned();
         |source| TlsError::Pem { path, source }
     };
-    let text = read(certificate)?;
+    let text = read_pem_file(certificate)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = match chain.map_err(not_pem(certificate))? {
         chain if chain.is_empty() => return Err(not_pem(certificate)(pem::Error::NoItemsFound)),
         chain => chain,
     };
-    let private = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(not_pem(key))?;
+    let private = PrivateKeyDer::from_pem_slice(&read_pem_file(key)?).map_err(not_pem(key))?;
     CertifiedKey::from_der(chain, private, provider).map_err(|source| {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
-        TlsError::Pair { certificate, key, source }
+        TlsError::KeyMismatch { certificate, key, source }
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    read_file(path, LIMIT).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+fn read_pem_file(path: &Path) -> Result<Vec<u8>, TlsError> {
+    read_file(path, MAX_PEM_BYTES)
+        .map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }

@@ -7,10 +7,10 @@ use model::{Agent, Inventory, Manifest, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    Catalog, Command, Context, JournalPlace, MemoryRecords, Options, RecordOptions, Recorder,
-    SystemClock, Toolcrib,
+    CallLogOptions, CallRecorder, Catalog, ChangeContext, Command, JournalLocation, MemoryCallLog,
+    SystemClock, Toolcrib, ToolcribOptions,
 };
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 use upstream::http::HttpClient;
 
 use super::*;
@@ -20,12 +20,13 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
 }
 
 /// An app in which every agent has these tools; their upstream is unreachable.
-async fn app(tools: &[&str]) -> App {
-    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+async fn app(tools: &[&str]) -> AppState {
+    let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-    let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-    let recorder = Recorder::start(Arc::new(MemoryRecords::default()), RecordOptions::default());
-    let options = Options { recorder: Some(recorder), ..Options::default() };
+    let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
+    let recorder =
+        CallRecorder::start(Arc::new(MemoryCallLog::default()), CallLogOptions::default());
+    let options = ToolcribOptions { recorder: Some(recorder), ..ToolcribOptions::default() };
     let crib = Toolcrib::new(catalog, client, SystemClock, options);
     let manifest = |name: &&str| {
         let execution =
@@ -58,35 +59,42 @@ async fn app(tools: &[&str]) -> App {
         Command::Group("all".parse().unwrap(), GroupCommand::Create(Box::new(from_json(group)))),
         Command::Policy("all".parse().unwrap(), PolicyCommand::Define(from_json(policy))),
     ] {
-        crib.catalog().execute(command, Context::by("test"), None).await.unwrap();
+        crib.catalog().execute(command, ChangeContext::by_actor("test"), None).await.unwrap();
     }
-    crate::router::doors(crib, crate::Options::default()).1
+    crate::router::build_endpoints(crib, crate::ServerOptions::default()).1
 }
 
 #[tokio::test]
 async fn a_list_over_budget_has_the_most_used_tools_that_fit() {
     let app = app(&["a", "b", "c", "d", "e", "f", "g", "h"]).await;
     let agent = Agent::new("ada", Arc::new(from_json(json!({"role": "x"}))));
-    let identity = Identity { agent: agent.clone(), ..Identity::anonymous() };
-    let sight = |budget| Sight { group: None, mode: Mode::Auto, format: Format::Mcp, budget };
+    let identity = CallerIdentity { agent: agent.clone(), ..CallerIdentity::anonymous() };
+    let sight =
+        |budget| ListOptions { group: None, mode: ListMode::Auto, format: ToolFormat::Mcp, budget };
     let names = |view: &AgentView| -> Vec<String> {
         view.list().iter().map(|tool| tool.name().to_owned()).collect()
     };
-    let whole = Format::Mcp.list(&app, &app.crib.view(&agent)).bytes.len() as u64;
-    let two = Format::Mcp.list(&app, &app.crib.view(&agent).by_search()).bytes.len() as u64;
-    assert_eq!(names(&sight(whole / TOKEN + 1).of(&app, &identity).unwrap()).len(), 8);
-    let budget = (two + 1_100) / TOKEN;
-    let before = sight(budget).of(&app, &identity).unwrap();
+    let whole = ToolFormat::Mcp.cached_list(&app, &app.crib.view(&agent)).bytes.len() as u64;
+    let two =
+        ToolFormat::Mcp.cached_list(&app, &app.crib.view(&agent).search_only()).bytes.len() as u64;
+    assert_eq!(
+        names(&sight(whole / BYTES_PER_TOKEN + 1).current_view(&app, &identity).unwrap()).len(),
+        8
+    );
+    let budget = (two + 1_100) / BYTES_PER_TOKEN;
+    let before = sight(budget).current_view(&app, &identity).unwrap();
     assert_eq!(names(&before), ["tool_search", "execute_tool"]);
     for name in ["g", "g", "g", "c", "c", "a"] {
         app.crib.view(&agent).call(name, Map::new()).await.unwrap();
     }
     app.crib.count_usage().await;
-    let now = sight(budget).of(&app, &identity).unwrap();
+    let now = sight(budget).current_view(&app, &identity).unwrap();
     assert_eq!(names(&now), ["tool_search", "execute_tool", "c", "g"]);
-    let list = Format::Mcp.list(&app, &now).bytes;
-    assert!(list.len() as u64 <= budget * TOKEN, "{}", list.len());
-    assert_eq!(now.stamp(), sight(budget).of(&app, &identity).unwrap().stamp());
+    let list = ToolFormat::Mcp.cached_list(&app, &now).bytes;
+    assert!(list.len() as u64 <= budget * BYTES_PER_TOKEN, "{}", list.len());
+    assert_eq!(now.stamp(), sight(budget).current_view(&app, &identity).unwrap().stamp());
     // New usage statistics alone do not change the list of a client that already has one.
-    assert!(sight(budget).like(&app, &identity, &before).unwrap().is_as(&before));
+    assert!(
+        sight(budget).current_view_like(&app, &identity, &before).unwrap().has_same_list(&before)
+    );
 }

@@ -1,78 +1,83 @@
 //! An example call for the startup message: of a read-only tool if possible, with arguments that match its schema.
 
-use execution::{Arguments, Others};
+use execution::{ArgumentValidator, UndeclaredArguments};
 use serde_json::{Map, Value, json};
 use toolcrib::ViewedTool;
 
-use crate::out::quoted;
+use crate::out::shell_quote;
 
 /// Maximum number of tools examined for an example.
-const LOOKED_AT: usize = 300;
+const MAX_EXAMINED_TOOLS: usize = 300;
 /// Maximum depth of generated values; a schema may be recursive.
-const DEPTH: usize = 8;
+const MAX_VALUE_DEPTH: usize = 8;
 /// Maximum number of generated values per tool.
-const VALUES: usize = 64;
+const MAX_VALUES: usize = 64;
 /// Maximum length of a generated string or array.
-const LONGEST: u64 = 60;
+const MAX_GENERATED_LENGTH: u64 = 60;
 
 /// `TOOL KEY=VALUE…`, quoted for a shell; `None` if no tool can be called like that.
-pub(crate) fn call(tools: &[ViewedTool]) -> Option<String> {
-    let known = tools.iter().filter(|tool| tool.entry().is_some()).take(LOOKED_AT);
-    let tried = known.filter_map(|tool| Some((tool, Tried::of(&tool.input_schema())?)));
+pub(crate) fn example_call(tools: &[ViewedTool]) -> Option<String> {
+    let known = tools.iter().filter(|tool| tool.catalog_entry().is_some()).take(MAX_EXAMINED_TOOLS);
+    let tried =
+        known.filter_map(|tool| Some((tool, ExampleArguments::for_schema(&tool.input_schema())?)));
     let (tool, tried) = tried.min_by_key(|(tool, tried)| {
-        let is_private = tells_too_much(tool.name());
-        (is_private, !only_reads(tool), tried.is_made_up, tried.arguments.len())
+        let is_private = may_reveal_secrets(tool.name());
+        (is_private, !is_read_only(tool), tried.is_generated, tried.arguments.len())
     })?;
     let pairs = tried.arguments.into_iter().map(|(name, value)| {
         let value = match value {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        format!(" {}={}", quoted(&name), quoted(&value))
+        format!(" {}={}", shell_quote(&name), shell_quote(&value))
     });
-    Some(format!("{}{}", quoted(tool.name()), pairs.collect::<String>()))
+    Some(format!("{}{}", shell_quote(tool.name()), pairs.collect::<String>()))
 }
 
 /// Whether the result may contain secrets, which must not appear on a shared screen.
-fn tells_too_much(name: &str) -> bool {
+fn may_reveal_secrets(name: &str) -> bool {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let private = ["env", "environment", "secret", "secrets", "token", "tokens", "key", "keys"];
     words.into_iter().any(|word| private.iter().any(|it| word.eq_ignore_ascii_case(it)))
 }
 
-fn only_reads(tool: &ViewedTool) -> bool {
-    let manifest = tool.entry().and_then(|entry| entry.tool.served_manifest());
+fn is_read_only(tool: &ViewedTool) -> bool {
+    let manifest = tool.catalog_entry().and_then(|entry| entry.tool.served_manifest());
     manifest.is_some_and(|manifest| &*manifest.method == "GET")
-        || tool.more().get("annotations").is_some_and(|said| said["readOnlyHint"] == json!(true))
+        || tool
+            .extra_fields()
+            .get("annotations")
+            .is_some_and(|said| said["readOnlyHint"] == json!(true))
 }
 
 /// Arguments that match a schema.
-struct Tried {
+struct ExampleArguments {
     arguments: Map<String, Value>,
     /// Whether a value is generated and not from the schema itself.
-    is_made_up: bool,
+    is_generated: bool,
 }
 
-impl Tried {
+impl ExampleArguments {
     /// The required arguments; `None` if the schema would reject them.
-    fn of(schema: &Value) -> Option<Self> {
-        let mut making = Making { root: schema, is_made_up: false, left: VALUES };
-        let arguments = making.object(schema, DEPTH)?;
-        let is_taken = Arguments::compile(schema, Others::Sent).check(&arguments).is_ok();
-        is_taken.then_some(Self { arguments, is_made_up: making.is_made_up })
+    fn for_schema(schema: &Value) -> Option<Self> {
+        let mut making = ExampleGenerator { root: schema, is_generated: false, left: MAX_VALUES };
+        let arguments = making.generate_object(schema, MAX_VALUE_DEPTH)?;
+        let is_taken =
+            ArgumentValidator::compile(schema, UndeclaredArguments::Sent).check(&arguments).is_ok();
+        is_taken.then_some(Self { arguments, is_generated: making.is_generated })
     }
 }
 
-struct Making<'a> {
+struct ExampleGenerator<'a> {
     root: &'a Value,
-    is_made_up: bool,
+    is_generated: bool,
     /// Number of values that may still be generated.
     left: usize,
 }
 
-impl Making<'_> {
+impl ExampleGenerator<'_> {
     /// An object with its required properties.
-    fn object(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
+    fn generate_object(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
         let required = schema["required"].as_array().into_iter().flatten();
         let mut object = Map::new();
         for name in required.filter_map(Value::as_str) {
@@ -80,23 +85,24 @@ impl Making<'_> {
             if name.starts_with('-') {
                 return None;
             }
-            object.insert(name.to_owned(), self.value(&schema["properties"][name], depth)?);
+            object
+                .insert(name.to_owned(), self.generate_value(&schema["properties"][name], depth)?);
         }
         Some(object)
     }
 
-    fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+    fn generate_value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
         let depth = depth.checked_sub(1)?;
         self.left = self.left.checked_sub(1)?;
-        if let Some(said) = said(schema) {
+        if let Some(said) = value_in_schema(schema) {
             return Some(said.clone());
         }
         if let Some(reference) = schema["$ref"].as_str() {
             let at = reference.strip_prefix('#')?;
-            return self.value(self.root.pointer(at)?, depth);
+            return self.generate_value(self.root.pointer(at)?, depth);
         }
         if let Some(first) = ["allOf", "oneOf", "anyOf"].iter().find_map(|of| schema[of].get(0)) {
-            return self.value(first, depth);
+            return self.generate_value(first, depth);
         }
         let kind = match &schema["type"] {
             Value::Array(several) => {
@@ -105,30 +111,30 @@ impl Making<'_> {
             other => other.as_str(),
         };
         match kind {
-            Some("object") => return self.object(schema, depth).map(Value::Object),
+            Some("object") => return self.generate_object(schema, depth).map(Value::Object),
             Some("array") => {
-                let least = schema["minItems"].as_u64().unwrap_or(0).min(LONGEST);
+                let least = schema["minItems"].as_u64().unwrap_or(0).min(MAX_GENERATED_LENGTH);
                 let items: Option<Vec<Value>> =
-                    (0..least).map(|_| self.value(&schema["items"], depth)).collect();
+                    (0..least).map(|_| self.generate_value(&schema["items"], depth)).collect();
                 return items.map(Value::Array);
             }
-            _ => self.is_made_up = true,
+            _ => self.is_generated = true,
         }
         Some(match kind {
-            Some("integer" | "number") => number(schema),
+            Some("integer" | "number") => generate_number(schema),
             Some("boolean") => json!(true),
-            _ => json!(text(schema)),
+            _ => json!(generate_text(schema)),
         })
     }
 }
 
 /// A value that the schema itself contains.
-fn said(schema: &Value) -> Option<&Value> {
+fn value_in_schema(schema: &Value) -> Option<&Value> {
     let one = ["const", "example", "default"].iter().find_map(|name| schema.get(name));
     one.or_else(|| schema["examples"].get(0)).or_else(|| schema["enum"].get(0))
 }
 
-fn number(schema: &Value) -> Value {
+fn generate_number(schema: &Value) -> Value {
     let limit = |name: &str| schema.get(name).filter(|limit| limit.is_number());
     match (limit("minimum"), limit("exclusiveMinimum").and_then(Value::as_i64), limit("maximum")) {
         (Some(least), ..) => least.clone(),
@@ -138,7 +144,7 @@ fn number(schema: &Value) -> Value {
     }
 }
 
-fn text(schema: &Value) -> String {
+fn generate_text(schema: &Value) -> String {
     match schema["format"].as_str() {
         Some("date") => return "2026-01-31".to_owned(),
         Some("date-time") => return "2026-01-31T12:00:00Z".to_owned(),
@@ -147,8 +153,8 @@ fn text(schema: &Value) -> String {
         Some("uri" | "url") => return "https://example.com/".to_owned(),
         _ => {}
     }
-    let least = schema["minLength"].as_u64().unwrap_or(0).min(LONGEST);
-    let most = schema["maxLength"].as_u64().unwrap_or(LONGEST);
+    let least = schema["minLength"].as_u64().unwrap_or(0).min(MAX_GENERATED_LENGTH);
+    let most = schema["maxLength"].as_u64().unwrap_or(MAX_GENERATED_LENGTH);
     let length = usize::try_from(least.max(4).min(most)).unwrap_or(4);
     "text".chars().cycle().take(length).collect()
 }
@@ -158,8 +164,8 @@ mod tests {
     use super::*;
 
     fn tried(schema: Value) -> Option<(Value, bool)> {
-        let tried = Tried::of(&schema)?;
-        Some((Value::Object(tried.arguments), tried.is_made_up))
+        let tried = ExampleArguments::for_schema(&schema)?;
+        Some((Value::Object(tried.arguments), tried.is_generated))
     }
 
     #[test]

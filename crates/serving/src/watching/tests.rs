@@ -7,22 +7,23 @@ use model::KeyProfile;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use toolcrib::{
-    CallContext, Calling, Catalog, Command, Context, JournalPlace, ManualClock, Options, Prompt,
-    ProvidedTool, ProviderError, Registry, ToolProvider, Toolcrib, new_key,
+    CallContext, Catalog, ChangeContext, Command, JournalLocation, ManualClock, Prompt,
+    ProvidedTool, ProviderError, Registry, ToolCallFuture, ToolProvider, Toolcrib, ToolcribOptions,
+    new_api_key,
 };
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 use upstream::http::HttpClient;
 
 use super::*;
-use crate::format::Format;
-use crate::router::doors;
-use crate::sight::Mode;
+use crate::format::ToolFormat;
+use crate::router::build_endpoints;
+use crate::sight::ListMode;
 
 /// A provider with one tool, whose change signals the test controls.
 #[derive(Default)]
 struct Talkative {
     description: Mutex<Box<str>>,
-    changes: watch::Sender<Changes>,
+    changes: watch::Sender<ProviderChanges>,
 }
 
 impl ToolProvider for Talkative {
@@ -36,17 +37,17 @@ impl ToolProvider for Talkative {
         name: &'a str,
         _arguments: Map<String, Value>,
         _call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         Box::pin(async move { Err(ProviderError::ToolNotFound { name: name.into() }) })
     }
 
-    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+    fn changes(&self) -> Vec<watch::Receiver<ProviderChanges>> {
         vec![self.changes.subscribe()]
     }
 }
 
 struct World {
-    app: App,
+    app: AppState,
     clock: Arc<ManualClock>,
     provider: Arc<Talkative>,
     key: SecretString,
@@ -58,40 +59,49 @@ impl World {
     /// A world with an API key that expires after ten minutes.
     async fn new() -> Self {
         let start: Timestamp = START.parse().unwrap();
-        let clock = Arc::new(ManualClock::at(start));
-        let journal = JournalPlace::Memory.open(Arc::clone(&clock)).await.unwrap();
+        let clock = Arc::new(ManualClock::starting_at(start));
+        let journal = JournalLocation::Memory.open(Arc::clone(&clock)).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
         let provider = Arc::new(Talkative::default());
-        let options = Options { registry: Registry::of(provider.clone()), ..Options::default() };
+        let options = ToolcribOptions {
+            registry: Registry::from_provider(provider.clone()),
+            ..ToolcribOptions::default()
+        };
         let crib = Toolcrib::new(catalog, client, Arc::clone(&clock), options);
         let (id, end) = ("bot".parse().unwrap(), start + SignedDuration::from_mins(10));
         let profile = json!({"name": "bot", "expires_at": end});
         let profile: KeyProfile = serde_json::from_value(profile).unwrap();
-        let (key, command) = new_key(&id, profile);
+        let (key, command) = new_api_key(&id, profile);
         let command = Command::Key(id, command);
-        crib.catalog().execute(command, Context::by("test"), None).await.unwrap();
-        let (_, app) = doors(crib, crate::Options::default());
+        crib.catalog().execute(command, ChangeContext::by_actor("test"), None).await.unwrap();
+        let (_, app) = build_endpoints(crib, crate::ServerOptions::default());
         Self { app, clock, provider, key }
     }
 
-    async fn watching(&self) -> Watching {
+    async fn watching(&self) -> ViewSubscription {
         let identity = self.app.crib.identify(Some(self.key.expose_secret())).await.unwrap();
-        let sight = Sight { group: None, mode: Mode::List, format: Format::Mcp, budget: 0 };
+        let sight =
+            ListOptions { group: None, mode: ListMode::List, format: ToolFormat::Mcp, budget: 0 };
         let bearer = Some(self.key.expose_secret().into());
-        let seat = self.app.seat_for_stream("ada").unwrap();
-        Watching::new(&self.app, Standing { identity, shown: Shown::Bearer(bearer) }, sight, seat)
-            .unwrap()
+        let seat = self.app.acquire_stream_permit("ada").unwrap();
+        ViewSubscription::new(
+            &self.app,
+            AuthenticatedCaller { identity, credential: CallerCredential::Bearer(bearer) },
+            sight,
+            seat,
+        )
+        .unwrap()
     }
 
-    fn say(&self, change: impl FnOnce(&mut Changes)) {
+    fn say(&self, change: impl FnOnce(&mut ProviderChanges)) {
         self.provider.changes.send_modify(change);
     }
 }
 
 /// No change arrives for a long time. The paused clock advances when all tasks wait.
-async fn is_quiet(watching: &mut Watching) -> bool {
-    timeout(Duration::from_secs(3600), watching.changed()).await.is_err()
+async fn is_quiet(watching: &mut ViewSubscription) -> bool {
+    timeout(Duration::from_secs(3600), watching.next_change()).await.is_err()
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,21 +111,21 @@ async fn a_provider_wakes_streams_that_see_its_tools() {
     assert!(is_quiet(&mut watching).await);
     *world.provider.description.lock().unwrap() = "Talks".into();
     world.say(|changes| changes.tools += 1);
-    let change = watching.changed().await.unwrap();
+    let change = watching.next_change().await.unwrap();
     let before = change.tools_before.unwrap();
     let words = |view: &AgentView| view.list()[0].description().into_owned();
     assert_eq!((words(&before), words(watching.view())), (String::new(), "Talks".to_owned()));
     assert!(!change.prompts && !change.resources && change.updated.is_empty());
     world.say(|changes| {
         changes.prompts += 1;
-        changes.updated.push((7, "file:a".into()));
+        changes.updated_resources.push((7, "file:a".into()));
     });
-    world.say(|changes| changes.updated.push((8, "file:b".into())));
-    let change = watching.changed().await.unwrap();
+    world.say(|changes| changes.updated_resources.push((8, "file:b".into())));
+    let change = watching.next_change().await.unwrap();
     assert!(change.tools_before.is_none() && change.prompts && !change.resources);
     assert_eq!(change.updated.iter().map(AsRef::as_ref).collect::<Vec<_>>(), ["file:a", "file:b"]);
     world.say(|changes| changes.resources += 1);
-    let change = watching.changed().await.unwrap();
+    let change = watching.next_change().await.unwrap();
     assert!(change.resources && change.updated.is_empty());
     assert!(is_quiet(&mut watching).await);
 }
@@ -127,23 +137,23 @@ async fn an_added_provider_wakes_at_once_and_at_later_changes() {
     let added = Registry::new();
     world.app.crib.registry().add_provider(Arc::new(added.clone()));
     // It offers nothing visible yet, but its signals are watched from now on.
-    let change = watching.changed().await.unwrap();
+    let change = watching.next_change().await.unwrap();
     assert!(change.tools_before.is_some() && !change.prompts && !change.resources);
     added.register_prompt(Prompt::new("hello", "Says hello").user("Hello!")).unwrap();
-    let change = watching.changed().await.unwrap();
+    let change = watching.next_change().await.unwrap();
     assert!(change.prompts && !change.resources && change.tools_before.is_none());
     added.register_tool(ProvidedTool::new("new", "Is new"), || async {}, &[]).unwrap();
-    assert!(watching.changed().await.unwrap().tools_before.is_some());
+    assert!(watching.next_change().await.unwrap().tools_before.is_some());
     assert_eq!(watching.view().list().len(), 2);
     added.resource_changed("file:a");
-    let change = watching.changed().await.unwrap();
+    let change = watching.next_change().await.unwrap();
     assert!(change.updated == ["file:a".into()] && !change.has_missed);
     // More changes than the provider remembers by URI: clients must check their resources.
     (0..300).for_each(|number| added.resource_changed(&format!("file:{number}")));
-    let change = watching.changed().await.unwrap();
+    let change = watching.next_change().await.unwrap();
     assert!(change.has_missed && change.updated.len() < 300);
     added.resource_changed("file:a");
-    assert!(!watching.changed().await.unwrap().has_missed);
+    assert!(!watching.next_change().await.unwrap().has_missed);
     assert!(is_quiet(&mut watching).await);
 }
 
@@ -153,10 +163,10 @@ async fn a_cancelled_wait_loses_no_change() {
     let mut watching = world.watching().await;
     world.say(|changes| changes.prompts += 1);
     for _ in 0..5 {
-        let short = timeout(Duration::from_millis(10), watching.changed()).await;
+        let short = timeout(Duration::from_millis(10), watching.next_change()).await;
         assert!(short.is_err(), "a burst is waited for");
     }
-    assert!(watching.changed().await.unwrap().prompts);
+    assert!(watching.next_change().await.unwrap().prompts);
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,6 +175,6 @@ async fn an_expired_credential_is_noticed_within_a_minute() {
     let mut watching = world.watching().await;
     world.clock.advance(SignedDuration::from_mins(11));
     let start = Instant::now();
-    assert_eq!(watching.changed().await.err(), Some(Gone::Credential));
-    assert!(start.elapsed() <= LOOK_AGAIN + BURST, "{:?}", start.elapsed());
+    assert_eq!(watching.next_change().await.err(), Some(StreamEnd::Credential));
+    assert!(start.elapsed() <= REVALIDATION_INTERVAL + BURST_DELAY, "{:?}", start.elapsed());
 }

@@ -9,7 +9,7 @@ use crate::support::Folder;
 
 /// Server with the small catalog. Since event 18, policy `staff-read` grants group `pets-read` to role `staff`.
 fn server() -> Server {
-    Server::on(Folder::with_catalog(), "")
+    Server::on_folder(Folder::with_catalog(), "")
 }
 
 fn explain(server: &Server, body: Value) -> Answer {
@@ -126,9 +126,9 @@ fn explain_shows_why_a_tool_is_granted_or_blocked() {
     assert_eq!(codes(&about("staff", "deletePet")), "tool_disabled no_policy_matches");
     let unknown = about("staff", "no such <tool>\r\n");
     assert_eq!((&unknown["granted"], codes(&unknown)), (&json!(false), "no_such_tool".to_owned()));
-    server.act("/api/sources/petstore/disable").ok();
+    server.post_empty("/api/sources/petstore/disable").ok();
     assert_eq!(codes(&about("staff", "getOwner")), "source_disabled");
-    server.act("/api/policies/staff-read/deactivate").ok();
+    server.post_empty("/api/policies/staff-read/deactivate").ok();
     assert_eq!(codes(&about("staff", "getOwner")), "source_disabled no_policy_matches");
 }
 
@@ -154,7 +154,7 @@ fn explain_answers_for_past_positions_and_times() {
     assert_eq!(granted(json!("2026-05-02")), (18, true));
     assert_eq!(granted(json!("9999-01-01")), (now, true));
     // A change made now does not alter answers about the past.
-    server.act("/api/policies/staff-read/deactivate").ok();
+    server.post_empty("/api/policies/staff-read/deactivate").ok();
     assert_eq!(granted(json!(null)), (now + 1, false));
     assert_eq!(granted(json!(now)), (now, true));
 }

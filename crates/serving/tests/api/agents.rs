@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::issuer::{World, signed};
-use super::roles::try_all;
+use super::issuer::{World, signed_token};
+use super::roles::assert_every_route;
 use super::server::{Ask, Server};
 use crate::signer::Signer;
 use crate::support::Folder;
@@ -76,7 +76,7 @@ fn tools_are_granted_by_claims_and_never_by_default() {
     let guest = world.token(json!({"role": "guest", "jti": "1"}));
     assert_eq!(tools(&world.server, &guest), NONE);
     // The same claims signed with an untrusted key are rejected.
-    let forged = signed(&Signer::p256(), json!({}), json!({"role": "staff"}));
+    let forged = signed_token(&Signer::p256(), json!({}), json!({"role": "staff"}));
     assert_eq!(world.server.get_as(&forged, "/api/agents/tools").status, 401);
 }
 
@@ -136,7 +136,7 @@ fn list_flags_require_admin_access() {
 fn an_admin_can_list_disabled_tools() {
     let world = world();
     let server = &world.server;
-    server.act("/api/groups/pets-all/activate").ok();
+    server.post_empty("/api/groups/pets-all/activate").ok();
     let matchers = json!([{"claim": "role", "operator": "equals", "value": "boss"}]);
     let boss = json!({"name": "boss", "admin": true, "groups": ["pets-all"], "matchers": matchers});
     server.post("/api/policies", &boss).ok();
@@ -152,7 +152,7 @@ fn an_admin_can_list_disabled_tools() {
         all["data"].as_array().unwrap().iter().map(|tool| &tool["is_served"]).collect();
     assert_eq!(served, [&json!(false), &json!(true), &json!(true)]);
     // Disabled or not, a tool outside the admin's own groups is not shown.
-    server.act("/api/groups/pets-all/deactivate").ok();
+    server.post_empty("/api/groups/pets-all/deactivate").ok();
     assert_eq!(ids(&get("?include_disabled=true")), NONE);
 }
 
@@ -177,12 +177,12 @@ fn every_change_affects_the_very_next_request() {
     // Two rounds: a result cached before a change must not reappear after it.
     for round in 0..2 {
         if round == 1 {
-            server.act("/api/tools/petstore:deletePet/disable").ok();
+            server.post_empty("/api/tools/petstore:deletePet/disable").ok();
         }
         for (path, body, expected) in &changes {
             let path = format!("/api/{path}");
             match *body {
-                "" => server.act(&path).ok(),
+                "" => server.post_empty(&path).ok(),
                 body => server.put(&path, &serde_json::from_str(body).unwrap()).ok(),
             };
             assert_eq!(seen(), *expected, "{path}");
@@ -258,7 +258,7 @@ fn overridden_names_descriptions_and_visibility_reach_the_agent() {
 }
 
 /// Headers that other proxies, frameworks and gateways have trusted for identity or routing.
-fn tricks(admin_key: &str) -> Vec<(&'static str, String)> {
+fn spoofing_headers(admin_key: &str) -> Vec<(&'static str, String)> {
     let bearer = format!("Bearer {admin_key}");
     let tricks = [
         ("X-User-ID", "first-admin"),
@@ -302,7 +302,7 @@ fn no_header_changes_the_identity_of_the_caller() {
     let guest = world.token(json!({"role": "guest"}));
     let staff = world.token(json!({"role": "staff"}));
     let whoami = server.get_as(&guest, "/api/whoami").ok();
-    for (name, value) in tricks(&server.key) {
+    for (name, value) in spoofing_headers(&server.key) {
         let get = |path: &str, token: &str| {
             server.send(&Ask::new("GET", path).bearer(token).header(name, &value))
         };
@@ -371,10 +371,14 @@ fn a_token_without_a_matching_admin_policy_has_no_admin_access() {
     for claims in
         [json!({"role": "staff"}), json!({"role": "admin", "scope": "admin", "admin": true})]
     {
-        try_all(&world.server, Some(&world.token(claims)), not_admins);
+        assert_every_route(&world.server, Some(&world.token(claims)), not_admins);
     }
     let only_open = |role: &str, status: u16| (status == 401) != (role == "everybody");
-    try_all(&world.server, Some(&world.token(json!({"aud": "https://admin.example"}))), only_open);
+    assert_every_route(
+        &world.server,
+        Some(&world.token(json!({"aud": "https://admin.example"}))),
+        only_open,
+    );
 }
 
 #[test]
@@ -385,7 +389,7 @@ fn a_token_has_admin_access_while_a_policy_grants_it() {
     let matchers = json!([{"claim": "groups", "operator": "contains", "value": "ops"}]);
     server.post("/api/policies", &json!({"name": "ops", "admin": true, "matchers": matchers})).ok();
     let all = |_: &str, status: u16| status != 401 && status != 403;
-    try_all(server, Some(&token), all);
+    assert_every_route(server, Some(&token), all);
     assert_eq!(server.get_as(&token, "/api/whoami").ok()["is_admin"], true);
     assert_eq!(tools(server, &token), NONE, "an admin by policy has no tools by it");
     // The admin can disable its own policy, but cannot enable it again.
@@ -397,7 +401,7 @@ fn a_token_has_admin_access_while_a_policy_grants_it() {
     assert_eq!(server.get_as(&token, "/api/whoami").ok()["is_admin"], false);
     assert_eq!(server.get_as(&token, "/api/groups").status, 403);
     assert_eq!(switch("activate"), 403);
-    server.act("/api/policies/ops/activate").ok();
+    server.post_empty("/api/policies/ops/activate").ok();
     assert_eq!(server.get_as(&token, "/api/groups").status, 200);
     server.delete("/api/policies/ops").ok();
     assert_eq!(server.get_as(&token, "/api/groups").status, 403);

@@ -206,7 +206,7 @@ fn a_tool_can_have_its_own_rate_limit() {
 fn calls_over_the_limit_of_an_agent_are_rejected_and_not_recorded() {
     let folder = Folder::empty();
     folder.write("crib.yaml", "limits: {per_agent: {per_minute: 1, burst: 4}}");
-    let shop = Shop::at(Server::on(folder, "--config crib.yaml"));
+    let shop = Shop::at(Server::on_folder(folder, "--config crib.yaml"));
     let get = || shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
     let missing = || shop.call(json!({"name": "no_pet"}));
     assert_eq!((get().status, missing().status), (200, 404));

@@ -12,11 +12,11 @@ const FIRST: &str = "groups: [{id: a, name: First}]\nlimits: {connections: 100}\
 fn following(text: &str) -> Server {
     let folder = Folder::empty();
     folder.write("crib.yaml", text);
-    Server::on(folder, "--config crib.yaml")
+    Server::on_folder(folder, "--config crib.yaml")
 }
 
 /// Polls the configuration status until it meets the condition.
-fn until(server: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
+fn wait_for_config_status(server: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let config = server.get("/api/config").ok();
@@ -45,14 +45,14 @@ fn a_server_applies_its_file_when_it_starts() {
 fn a_valid_version_is_applied_and_an_invalid_one_changes_nothing() {
     let server = following(FIRST);
     server.folder.write("crib.yaml", "groups:\n  - {id: a, nmae: Second}\n");
-    let config = until(&server, |config| config["is_applied"] == false);
+    let config = wait_for_config_status(&server, |config| config["is_applied"] == false);
     let problem = "crib.yaml:2:13: `groups[0].nmae`: is not known here; did you mean `name`?";
     assert!(config["problems"].as_array().unwrap().contains(&json!(problem)), "{config}");
     assert_eq!(name(&server), "First");
     let ready = server.send(&Ask::new("GET", "/health/ready")).ok();
     assert_eq!(ready, json!({"status": "ready", "notes": ["configuration"]}));
     server.folder.write("crib.yaml", "groups: [{id: a, name: Second}]\nlimits: {connections: 7}\n");
-    let config = until(&server, |config| config["is_applied"] == true);
+    let config = wait_for_config_status(&server, |config| config["is_applied"] == true);
     assert_eq!(config["needs_restart"], json!(["limits"]));
     assert_eq!(name(&server), "Second");
 }
@@ -63,7 +63,7 @@ fn a_tool_override_is_applied_once_its_source_has_the_tool() {
         "sources: [{id: own, name: Own, settings: {kind: builtin}}]\n\
          tools: [{id: own:calculate, description: Sums}]\n",
     );
-    until(&server, |config| config["waiting"] == json!([]));
+    wait_for_config_status(&server, |config| config["waiting"] == json!([]));
     assert_eq!(server.get("/api/tools/own:calculate").ok()["description"], "Sums");
 }
 
@@ -91,10 +91,10 @@ fn a_file_referenced_by_a_rejected_version_is_watched_too() {
     let text = "groups: [{id: a, name: Second}]\n\
         sources: [{id: w, name: W, settings: {kind: workflow, documents: [{file: order.yaml}]}}]\n";
     server.folder.write("crib.yaml", text);
-    until(&server, |config| config["is_applied"] == false);
+    wait_for_config_status(&server, |config| config["is_applied"] == false);
     assert_eq!(name(&server), "First");
     server.folder.write("order.yaml", order);
-    until(&server, |config| config["is_applied"] == true);
+    wait_for_config_status(&server, |config| config["is_applied"] == true);
     assert_eq!(name(&server), "Second");
 }
 

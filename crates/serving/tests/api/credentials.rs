@@ -87,7 +87,7 @@ fn every_endpoint_exchanges_the_token_and_forwards_only_named_headers() {
 }
 
 /// The same call by a client of a legacy MCP version, without a session.
-fn older() -> Ask {
+fn legacy_call() -> Ask {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "look", "arguments": {}}});
     Ask::new("POST", "/mcp")
@@ -96,7 +96,7 @@ fn older() -> Ask {
         .header("MCP-Protocol-Version", "2025-11-25")
 }
 
-const TAKES: &str = "this takes a token with these scopes: `pets`, `pets:read`";
+const MISSING_SCOPES_MESSAGE: &str = "this takes a token with these scopes: `pets`, `pets:read`";
 
 #[test]
 fn an_admin_can_set_the_token_audience_of_a_tool() {
@@ -134,7 +134,7 @@ fn a_token_with_missing_scopes_is_challenged_with_all_required_scopes() {
         assert_eq!(answer.challenge(), challenge);
     }
     for answer in [by_name, by_id, manifest] {
-        assert_eq!(answer.problem(), format!("403 insufficient_scope: {TAKES}"));
+        assert_eq!(answer.problem(), format!("403 insufficient_scope: {MISSING_SCOPES_MESSAGE}"));
         assert_eq!(answer.json()["scopes"], json!(["pets", "pets:read"]));
     }
     let metadata = world.server.url("/.well-known/oauth-protected-resource/mcp");
@@ -142,7 +142,7 @@ fn a_token_with_missing_scopes_is_challenged_with_all_required_scopes() {
         mcp.header("www-authenticate").ends_with(&format!(r#"resource_metadata="{metadata}""#))
     );
     let data = json!({"toolcrib/code": "insufficient_scope", "toolcrib/retryable": false, "toolcrib/scopes": ["pets", "pets:read"]});
-    let error = json!({"code": -32000, "message": TAKES, "data": data});
+    let error = json!({"code": -32000, "message": MISSING_SCOPES_MESSAGE, "data": data});
     assert_eq!(mcp.json(), json!({"jsonrpc": "2.0", "id": 1, "error": error}));
     assert!(upstream.requests().is_empty());
 }
@@ -156,11 +156,11 @@ fn callers_that_cannot_step_up_get_missing_scopes_in_the_result() {
     let token = world.token(json!({"role": "staff", "scope": "pets"}));
     let [_, _, manifest, mcp] = calls().map(|ask| world.server.send(&ask.bearer(&key)));
     let (manifest, mcp) = (manifest.ok(), mcp.ok());
-    let older = world.server.send(&older().bearer(&token)).ok();
+    let older = world.server.send(&legacy_call().bearer(&token)).ok();
     for result in [&manifest, &mcp["result"], &older["result"]] {
         assert_eq!(
             (&result["isError"], &result["content"][0]["text"]),
-            (&json!(true), &json!(TAKES))
+            (&json!(true), &json!(MISSING_SCOPES_MESSAGE))
         );
         let meta = &result["_meta"];
         assert_eq!(meta["toolcrib/code"], "insufficient_scope");

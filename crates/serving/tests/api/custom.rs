@@ -20,23 +20,23 @@ use crate::support::Folder;
 const PATH: (&str, &str) = ("PATH", "/usr/local/bin:/usr/bin:/bin");
 
 /// Server with a custom source, and the key of an agent that is granted all of it.
-struct Own {
+struct CustomSource {
     server: Server,
     key: String,
 }
 
-impl Own {
+impl CustomSource {
     fn new(settings: Value) -> Self {
-        Self::on(Server::start(), settings)
+        Self::on_server(Server::start(), settings)
     }
 
-    fn on(server: Server, settings: Value) -> Self {
-        Self::of(server, json!({"settings": settings}))
+    fn on_server(server: Server, settings: Value) -> Self {
+        Self::with_source(server, json!({"settings": settings}))
     }
 
     /// Registers a complete source body, with whatever fields the test sets besides `settings`.
-    fn of(server: Server, source: Value) -> Self {
-        let source = registered(source);
+    fn with_source(server: Server, source: Value) -> Self {
+        let source = as_custom_source(source);
         let made = server.post("/api/sources", &source);
         assert_eq!(made.status, 201, "{made:?}");
         server.wait_for("/api/sources/own", |source| !source["inventory"].is_null());
@@ -88,7 +88,7 @@ impl Own {
     }
 
     fn not_read(&self, uri: &str) -> Refused {
-        self.client().refused(Modern, "resources/read", json!({"uri": uri}))
+        self.client().error_of(Modern, "resources/read", json!({"uri": uri}))
     }
 
     fn list(&self, what: &str) -> Value {
@@ -97,7 +97,7 @@ impl Own {
 }
 
 /// Turns the body into a custom source named `own`.
-fn registered(mut source: Value) -> Value {
+fn as_custom_source(mut source: Value) -> Value {
     source["name"] = json!("own");
     source["settings"]["kind"] = json!("custom");
     source

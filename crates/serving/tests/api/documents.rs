@@ -352,7 +352,7 @@ fn the_documentation_page_shows_every_operation_and_loads_nothing() {
     let style = page.body.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
     let hash = base64::Engine::encode(
         &base64::engine::general_purpose::STANDARD,
-        model::Digest::of(style).as_bytes(),
+        model::Digest::of_bytes(style).as_bytes(),
     );
     assert!(policy.contains(&hash), "{policy}");
 }

@@ -56,21 +56,21 @@ impl Load {
     }
 
     /// Sends each request on a new connection.
-    fn come_anew(&self) {
+    fn use_new_connections(&self) {
         while let Some(mut stream) = self.connect() {
             self.ask(&mut stream, "GET /api/whoami");
         }
     }
 
     /// Sends requests on one connection until the server closes it, then reconnects.
-    fn come_back(&self, request: &str) {
+    fn reuse_connections(&self, request: &str) {
         while let Some(mut stream) = self.connect() {
             while self.ask(&mut stream, request) {}
         }
     }
 
     /// Like `reuse_connections`, with a pause between requests; a connection closed during the pause is no failure.
-    fn come_back_slowly(&self) {
+    fn reuse_connections_with_pauses(&self) {
         while let Some(mut stream) = self.connect() {
             while self.ask(&mut stream, "GET /api/openapi.json") {
                 thread::sleep(Duration::from_millis(100));
@@ -95,9 +95,9 @@ fn no_accepted_request_fails_when_the_server_stops_under_load() {
         thread::scope(|scope| {
             let mut clients = Vec::new();
             for _ in 0..4 {
-                clients.push(scope.spawn(|| load.come_anew()));
-                clients.push(scope.spawn(|| load.come_back("GET /api/agents/tools")));
-                clients.push(scope.spawn(|| load.come_back_slowly()));
+                clients.push(scope.spawn(|| load.use_new_connections()));
+                clients.push(scope.spawn(|| load.reuse_connections("GET /api/agents/tools")));
+                clients.push(scope.spawn(|| load.reuse_connections_with_pauses()));
             }
             let deadline = Instant::now() + Duration::from_secs(60);
             while load.answered.load(Ordering::Relaxed) < 500 {

@@ -17,7 +17,7 @@ use crate::support::Folder;
 fn shop(record: &str) -> Shop {
     let folder = Folder::empty();
     folder.write("crib.yaml", format!("record: {record}"));
-    Shop::at(Server::on(folder, "--config crib.yaml"))
+    Shop::at(Server::on_folder(folder, "--config crib.yaml"))
 }
 
 /// Calls at every endpoint: 1 and 2 over REST, 3 over the HTTP manifest, 4 and 5 over MCP, 6 for an ungranted tool.
@@ -109,7 +109,7 @@ fn calls_are_filtered_paged_exported_and_counted() {
     assert_eq!(ids, [1, 3, 4]);
     for line in exported() {
         let (text, hash) = line.rsplit_once(",\"hash\":\"").unwrap();
-        let digest = model::Digest::of(format!("{text}}}")).to_string();
+        let digest = model::Digest::of_bytes(format!("{text}}}")).to_string();
         assert_eq!(hash.trim_end_matches("\"}"), digest);
     }
     let tool = shop.server.get("/api/tools/pets:get_pet").ok();
@@ -276,7 +276,7 @@ fn a_disabled_call_log_is_not_found_and_writes_no_file() {
 }
 
 /// Calls over several connections until the server is gone, and counts the answers.
-fn load(shop: &Shop, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
+fn start_load(shop: &Shop, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
     let address = shop.server.url("").replace("http://", "");
     let body = r#"{"arguments":{"id":7}}"#;
     let request = format!(
@@ -318,15 +318,15 @@ fn load(shop: &Shop, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
 }
 
 /// Ends a server under load; returns the number of answered calls and of recorded calls.
-fn ended_under_load(record: &str, signal: &str) -> (u64, u64) {
+fn end_under_load(record: &str, signal: &str) -> (u64, u64) {
     let mut shop = shop(record);
     let answered = Arc::new(AtomicU64::new(0));
-    let clients = load(&shop, &answered);
+    let clients = start_load(&shop, &answered);
     while answered.load(Ordering::SeqCst) < 100 {
         thread::sleep(Duration::from_millis(5));
     }
-    shop.server.tell(signal);
-    shop.server.ended();
+    shop.server.send_signal(signal);
+    shop.server.wait_for_exit();
     clients.into_iter().for_each(|client| client.join().unwrap());
     let report = shop.server.folder.run("execution verify --json").output();
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -336,12 +336,12 @@ fn ended_under_load(record: &str, signal: &str) -> (u64, u64) {
 
 #[test]
 fn a_server_that_stops_has_recorded_every_call() {
-    let (answered, recorded) = ended_under_load("{}", "TERM");
+    let (answered, recorded) = end_under_load("{}", "TERM");
     assert!(answered <= recorded && recorded <= answered + 4, "{answered} {recorded}");
 }
 
 #[test]
 fn a_killed_server_in_strict_mode_has_recorded_every_answered_call() {
-    let (answered, recorded) = ended_under_load("{mode: strict}", "KILL");
+    let (answered, recorded) = end_under_load("{mode: strict}", "KILL");
     assert!(answered <= recorded && recorded <= answered + 4, "{answered} {recorded}");
 }

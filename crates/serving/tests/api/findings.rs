@@ -8,7 +8,7 @@ use crate::support::ok;
 use crate::upstream::Upstream;
 
 /// Server with a source of these operations, and the key of an agent that is granted all of them.
-fn serving(trust: &str, operations: &Value) -> (Server, Upstream, String) {
+fn with_source(trust: &str, operations: &Value) -> (Server, Upstream, String) {
     let upstream = Upstream::replying(|_| ok("application/json", "{}"));
     let server = Server::start();
     let text = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
@@ -40,7 +40,7 @@ fn names(server: &Server, key: &str) -> Vec<String> {
 
 #[test]
 fn only_critical_findings_quarantine_a_tool_of_a_trusted_source() {
-    let (server, _upstream, key) = serving(
+    let (server, _upstream, key) = with_source(
         "auto",
         &json!({
             "/bad": operation("bad", "Pets\u{e0068}\u{e0069}\u{1b}[2J"),
@@ -85,7 +85,7 @@ fn a_version_with_findings_is_approved_only_with_despite_findings() {
     let bad = json!({"get": {"operationId": "bad", "summary": "Pets\u{1b}[2J", "responses": {},
         "parameters": [{"name": "size", "in": "query", "schema": {"type": "string", "enum": ["s\u{200b}"]}}]}});
     let (server, upstream, key) =
-        serving("review", &json!({"/bad": bad, "/good": operation("good", "A pet")}));
+        with_source("review", &json!({"/bad": bad, "/good": operation("good", "A pet")}));
     let approve = |id: &str, more: Value| {
         let fingerprint =
             server.get(&format!("/api/tools/pets:{id}/diff")).ok()["fingerprint"].clone();

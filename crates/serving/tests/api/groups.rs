@@ -9,7 +9,7 @@ use crate::support::Folder;
 
 #[test]
 fn a_group_is_created_replaced_deactivated_and_deleted() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let body = json!({
         "name": "Reading pets", "selectors": [{"source": "petstore", "method": "get"}],
         "tools": ["petstore:deletePet"], "excluded": [{"tool": "petstore:getOwner", "reason": "private"}],
@@ -46,7 +46,7 @@ fn a_group_is_created_replaced_deactivated_and_deleted() {
 
 #[test]
 fn a_group_that_a_policy_grants_cannot_be_deleted() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let problem = server.delete("/api/groups/pets-read").problem();
     assert!(
         problem.starts_with("409 group_is_granted: group `pets-read` is granted by `staff-read`"),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::issuer::{config, trusting};
+use super::issuer::{config, server_trusting};
 use super::server::{Ask, Server};
 
 #[test]
@@ -18,8 +18,8 @@ fn a_server_that_started_is_live_and_ready() {
 #[test]
 fn an_issuer_without_reachable_keys_is_a_note_and_not_a_failure() {
     let nowhere = json!({"keys": {"jwks_url": "https://127.0.0.1:9/keys"}, "allow": ["127.0.0.1"]});
-    let server = trusting(&[config(nowhere)]);
-    server.act("/api/issuers/refresh-keys").ok();
+    let server = server_trusting(&[config(nowhere)]);
+    server.post_empty("/api/issuers/refresh-keys").ok();
     let ready = server.send(&Ask::new("GET", "/health/ready")).ok();
     assert_eq!(ready, json!({"status": "ready", "notes": ["issuer_keys"]}));
 }
@@ -28,7 +28,7 @@ fn an_issuer_without_reachable_keys_is_a_note_and_not_a_failure() {
 fn a_draining_server_is_not_ready_but_still_answers() {
     let mut server = Server::start_with("--drain-delay 3");
     let kept = server.connect();
-    server.tell_to_stop();
+    server.request_stop();
     let deadline = Instant::now() + Duration::from_secs(2);
     let answer = loop {
         let answer = server.send(&Ask::new("GET", "/health/ready"));
@@ -42,5 +42,5 @@ fn a_draining_server_is_not_ready_but_still_answers() {
     assert_eq!(server.send(&Ask::new("GET", "/health/live")).status, 200);
     assert_eq!(server.get("/api/groups").status, 200);
     drop(kept);
-    assert_eq!(server.ended().0, Some(0));
+    assert_eq!(server.wait_for_exit().0, Some(0));
 }

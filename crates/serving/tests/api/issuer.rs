@@ -27,17 +27,18 @@ impl World {
     /// Starts the server on a journal without an admin.
     pub(crate) fn on(folder: Folder, options: &str) -> Self {
         let signer = Signer::p256();
-        let server = trusting_on(folder, &[inline(&signer, json!({}))], options);
+        let server =
+            server_trusting_on(folder, &[config_with_inline_key(&signer, json!({}))], options);
         Self { server, signer }
     }
 
     /// Valid token with these additional claims.
     pub(crate) fn token(&self, claims: Value) -> String {
-        signed(&self.signer, json!({}), claims)
+        signed_token(&self.signer, json!({}), claims)
     }
 
     /// Sends a token that the server must reject. The response follows RFC 6750 and repeats no part of the token.
-    pub(crate) fn refuses(&self, token: &str) -> Answer {
+    pub(crate) fn assert_rejected(&self, token: &str) -> Answer {
         let answer = self.server.get_as(token, "/api/whoami");
         assert!(answer.problem().starts_with("401 unauthorized: "), "{token}: {answer:?}");
         assert_eq!(answer.challenge(), r#"Bearer error="invalid_token""#);
@@ -48,7 +49,7 @@ impl World {
     }
 
     /// Sends a token that the server must accept, and returns its subject.
-    pub(crate) fn takes(&self, token: &str) -> String {
+    pub(crate) fn assert_accepted(&self, token: &str) -> String {
         subject(&self.server, token)
     }
 }
@@ -61,37 +62,37 @@ pub(crate) fn subject(server: &Server, token: &str) -> String {
 }
 
 /// Server on an empty journal that trusts these issuers.
-pub(crate) fn trusting(issuers: &[Value]) -> Server {
-    trusting_on(Folder::empty(), issuers, "")
+pub(crate) fn server_trusting(issuers: &[Value]) -> Server {
+    server_trusting_on(Folder::empty(), issuers, "")
 }
 
-pub(crate) fn trusting_on(folder: Folder, issuers: &[Value], options: &str) -> Server {
+pub(crate) fn server_trusting_on(folder: Folder, issuers: &[Value], options: &str) -> Server {
     folder.write("config.json", json!({"issuers": issuers}).to_string());
-    Server::on(folder, &format!("--config config.json {options}"))
+    Server::on_folder(folder, &format!("--config config.json {options}"))
 }
 
 /// Configuration of an issuer: the defaults, changed as the test requires.
 pub(crate) fn config(changed: Value) -> Value {
-    with(json!({"issuer": ISSUER, "audience": AUDIENCE}), &changed)
+    with_changes(json!({"issuer": ISSUER, "audience": AUDIENCE}), &changed)
 }
 
 /// Configuration of an issuer whose key `k` is given inline.
-pub(crate) fn inline(signer: &Signer, changed: Value) -> Value {
-    with(config(json!({"keys": {"jwks": {"keys": [signer.jwk("k")]}}})), &changed)
+pub(crate) fn config_with_inline_key(signer: &Signer, changed: Value) -> Value {
+    with_changes(config(json!({"keys": {"jwks": {"keys": [signer.jwk("k")]}}})), &changed)
 }
 
 /// Valid token except for these header fields and claims. A claim that is null is omitted.
-pub(crate) fn signed(signer: &Signer, header: Value, claims: Value) -> String {
-    signer.token(&whole_header(header), &whole_claims(claims))
+pub(crate) fn signed_token(signer: &Signer, header: Value, claims: Value) -> String {
+    signer.token(&complete_header(header), &complete_claims(claims))
 }
 
-pub(crate) fn whole_header(changed: Value) -> Value {
-    with(json!({"alg": "ES256", "typ": "at+jwt", "kid": "k"}), &changed)
+pub(crate) fn complete_header(changed: Value) -> Value {
+    with_changes(json!({"alg": "ES256", "typ": "at+jwt", "kid": "k"}), &changed)
 }
 
-pub(crate) fn whole_claims(changed: Value) -> Value {
+pub(crate) fn complete_claims(changed: Value) -> Value {
     let usual = json!({"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": now() + 600});
-    with(usual, &changed)
+    with_changes(usual, &changed)
 }
 
 /// Unix time in seconds.
@@ -99,7 +100,7 @@ pub(crate) fn now() -> i64 {
     SystemClock.now().as_second()
 }
 
-fn with(mut whole: Value, changed: &Value) -> Value {
+fn with_changes(mut whole: Value, changed: &Value) -> Value {
     for (name, value) in changed.as_object().unwrap() {
         match value {
             Value::Null => drop(whole.as_object_mut().unwrap().remove(name)),

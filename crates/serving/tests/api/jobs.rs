@@ -32,11 +32,11 @@ impl Bakery {
         begun: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
         look: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
-        Self::said_in(of_specification, more, begun, look)
+        Self::with_settings(polling_in_specification, more, begun, look)
     }
 
     /// Like `new`; `settings` builds the source's settings from the upstream's URL and the polling description.
-    fn said_in(
+    fn with_settings(
         settings: impl Fn(&str, &Value) -> Value,
         more: &Value,
         begun: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
@@ -62,7 +62,7 @@ impl Bakery {
         for (name, value) in more.as_object().into_iter().flatten() {
             polling[name] = value.clone();
         }
-        let server = Server::start_in(&[("BAKERY_TOKEN", TOKEN)]);
+        let server = Server::start_with_environment(&[("BAKERY_TOKEN", TOKEN)]);
         let settings = settings(&upstream.url(""), &polling);
         let source = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"],
             "limits": {"all": {"concurrent": 1}}});
@@ -77,12 +77,12 @@ impl Bakery {
     }
 
     /// The job is `queued`, then `baking`, and done at the fourth status request.
-    fn good() -> Self {
-        Self::good_said_in(of_specification)
+    fn finishing() -> Self {
+        Self::finishing_with_settings(polling_in_specification)
     }
 
-    fn good_said_in(settings: impl Fn(&str, &Value) -> Value) -> Self {
-        Self::said_in(
+    fn finishing_with_settings(settings: impl Fn(&str, &Value) -> Value) -> Self {
+        Self::with_settings(
             settings,
             &json!({}),
             |_| state("queued"),
@@ -119,7 +119,7 @@ impl Bakery {
     }
 
     /// Polls a call until it has ended.
-    fn ended(&self, address: &str) -> Value {
+    fn wait_for_end(&self, address: &str) -> Value {
         let start = Instant::now();
         loop {
             let call = self.get(address).ok();
@@ -132,29 +132,29 @@ impl Bakery {
     }
 
     /// Number of requests that the upstream got with this prefix.
-    fn asked(&self, beginning: &str) -> usize {
+    fn request_count(&self, beginning: &str) -> usize {
         self.upstream.requests().iter().filter(|request| request.starts_with(beginning)).count()
     }
 
     /// Waits until the upstream got a request with this prefix.
-    fn wait_for_asked(&self, beginning: &str) {
-        self.wait_for_asked_often(beginning, 1);
+    fn wait_for_request(&self, beginning: &str) {
+        self.wait_for_requests(beginning, 1);
     }
 
-    fn wait_for_asked_often(&self, beginning: &str, often: usize) {
+    fn wait_for_requests(&self, beginning: &str, often: usize) {
         let start = Instant::now();
-        while self.asked(beginning) < often {
+        while self.request_count(beginning) < often {
             assert!(start.elapsed() < Duration::from_secs(60), "{:?}", self.upstream.requests());
             thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Sends a request as an MCP client that supports tasks.
-    fn modern(&self, method: &str, params: Value) -> Value {
-        self.ask_modern(method, params).ok()["result"].take()
+    fn task_request(&self, method: &str, params: Value) -> Value {
+        self.send_task_request(method, params).ok()["result"].take()
     }
 
-    fn ask_modern(&self, method: &str, mut params: Value) -> Answer {
+    fn send_task_request(&self, method: &str, mut params: Value) -> Answer {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
@@ -187,18 +187,18 @@ fn specification(url: &str, more: &Value) -> String {
     text.to_string()
 }
 
-fn of_specification(url: &str, polling: &Value) -> Value {
+fn polling_in_specification(url: &str, polling: &Value) -> Value {
     let text = specification(url, &json!({"x-toolcrib-polling": polling}));
     json!({"kind": "openapi", "specification": {"text": text}})
 }
 
 /// The specification belongs to a third party, and an admin adds the polling description.
-fn of_admin(url: &str, polling: &Value) -> Value {
+fn polling_by_admin(url: &str, polling: &Value) -> Value {
     let text = specification(url, &json!({}));
     json!({"kind": "openapi", "specification": {"text": text}, "polling": {"bake": polling}})
 }
 
-fn of_custom_tool(url: &str, polling: &Value) -> Value {
+fn polling_of_custom_tool(url: &str, polling: &Value) -> Value {
     let input = json!({"type": "object", "properties": {"loaves": {"type": "integer"}}});
     let request = json!({"method": "POST", "url": format!("{url}/bake"),
         "body": {"json": {"loaves": "{{loaves}}"}}, "polling": polling});
@@ -217,13 +217,13 @@ fn state(word: &str) -> Vec<u8> {
 
 #[test]
 fn a_legacy_mcp_client_waits_and_gets_progress() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let params =
         json!({"name": "bake", "arguments": {"loaves": 2}, "_meta": {"progressToken": "p"}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let ask = Ask::new("POST", "/mcp").bearer(&bakery.key).json(&call);
     let mut stream =
-        bakery.server.open(&ask.header("Accept", "text/event-stream, application/json"));
+        bakery.server.open_events(&ask.header("Accept", "text/event-stream, application/json"));
     let mut messages: Vec<Value> = Vec::new();
     while !messages.last().is_some_and(|last| last["id"] == 1) {
         messages.extend(stream.next().map(|event| event.body).filter(|body| !body.is_null()));
@@ -240,15 +240,15 @@ fn a_legacy_mcp_client_waits_and_gets_progress() {
     // The status request answered with 503 was retried, as any call would be.
     let (queued, baking) = (json!("queued"), json!("baking"));
     assert_eq!(progress, [(&json!(1), &queued), (&json!(2), &baking)]);
-    assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
-    assert_eq!(bakery.asked("DELETE"), 0, "what ended is not cancelled");
+    assert_eq!((bakery.request_count("POST /bake "), bakery.request_count("GET /jobs/7 ")), (1, 4));
+    assert_eq!(bakery.request_count("DELETE"), 0, "what ended is not cancelled");
     let rows = bakery.rows();
     assert_eq!((rows.len(), &rows[0]["status"]), (1, &json!("completed")), "{rows:?}");
 }
 
 #[test]
 fn status_requests_do_not_count_against_call_limits() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let mut source = bakery.server.get("/api/sources/s").ok();
     let known = ["name", "settings", "allow"];
     source.as_object_mut().unwrap().retain(|name, _| known.contains(&name.as_str()));
@@ -257,7 +257,7 @@ fn status_requests_do_not_count_against_call_limits() {
     bakery.server.put("/api/sources/s", &source).ok();
     let outcome = bakery.call("wait=60").ok();
     assert_eq!(outcome["status"], "completed", "{outcome}");
-    assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
+    assert_eq!((bakery.request_count("POST /bake "), bakery.request_count("GET /jobs/7 ")), (1, 4));
     assert_eq!([bakery.call("wait=60"), bakery.call("wait=60")].map(|it| it.status), [200, 429]);
 }
 
@@ -265,8 +265,8 @@ fn status_requests_do_not_count_against_call_limits() {
 fn the_status_url_may_come_in_a_header_and_202_means_still_working() {
     let by_status = json!({"status_url": "{header.operation-location}", "status_path": null,
         "completed": [], "failed": [], "result_path": null, "cancel": null});
-    for settings in [of_specification, of_admin, of_custom_tool] {
-        let bakery = Bakery::said_in(
+    for settings in [polling_in_specification, polling_by_admin, polling_of_custom_tool] {
+        let bakery = Bakery::with_settings(
             settings,
             &by_status,
             |_| answer("202 Accepted", "Operation-Location: /jobs/7\r\n", b""),
@@ -278,22 +278,28 @@ fn the_status_url_may_come_in_a_header_and_202_means_still_working() {
         let outcome = bakery.call("wait=60").ok();
         assert_eq!(outcome["status"], "completed", "{outcome}");
         assert_eq!(outcome["result"], json!({"loaves": 2}), "{outcome}");
-        assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 3));
+        assert_eq!(
+            (bakery.request_count("POST /bake "), bakery.request_count("GET /jobs/7 ")),
+            (1, 3)
+        );
     }
     // The job may be done at once.
     let bakery = Bakery::new(&json!({}), |_| ok("application/json", "[2]"), |_| state("done"));
     assert_eq!(bakery.call("wait=60").ok()["result"], json!([2]));
-    assert_eq!(bakery.asked("GET"), 0);
+    assert_eq!(bakery.request_count("GET"), 0);
 }
 
 #[test]
 fn polling_described_by_an_admin_works_like_polling_in_the_specification() {
-    for settings in [of_admin, of_custom_tool] {
-        let bakery = Bakery::good_said_in(settings);
+    for settings in [polling_by_admin, polling_of_custom_tool] {
+        let bakery = Bakery::finishing_with_settings(settings);
         let outcome = bakery.call("wait=60").ok();
         assert_eq!(outcome["status"], "completed", "{outcome}");
         assert_eq!(outcome["result"], json!({"loaves": 2, "for": "done"}), "{outcome}");
-        assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
+        assert_eq!(
+            (bakery.request_count("POST /bake "), bakery.request_count("GET /jobs/7 ")),
+            (1, 4)
+        );
         let odd =
             json!({"status_url": "https://evil.test/", "status_path": "s", "completed": ["x"]});
         let url = "http://127.0.0.1:1";
@@ -311,7 +317,7 @@ fn polling_described_by_an_admin_works_like_polling_in_the_specification() {
 
 #[test]
 fn an_absolute_status_url_must_match_the_url_of_the_api() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let said = |settings: Value| {
         let polling = json!({"status_url": "https://api.test/status/{answer.id}",
             "status_path": "s", "completed": ["x"]});
@@ -329,7 +335,7 @@ fn an_absolute_status_url_must_match_the_url_of_the_api() {
 
 #[test]
 fn a_job_continues_when_the_credential_of_the_same_upstream_changes() {
-    let bakery = Bakery::good_said_in(of_admin);
+    let bakery = Bakery::finishing_with_settings(polling_by_admin);
     let settings = bakery.server.get("/api/sources/s").ok()["settings"].take();
     let show = |auth: Value| {
         let source = json!({"name": "s", "url": bakery.upstream.url(""), "settings": settings,
@@ -339,20 +345,20 @@ fn a_job_continues_when_the_credential_of_the_same_upstream_changes() {
     show(json!({"kind": "none"}));
     let address = bakery.call("respond-async").header("location").to_owned();
     show(json!({"kind": "bearer", "token": "env:BAKERY_TOKEN"}));
-    let ended = bakery.ended(&address);
+    let ended = bakery.wait_for_end(&address);
     assert_eq!(ended["outcome"]["status"], "completed", "{ended}");
 }
 
 #[test]
 fn a_client_with_task_support_gets_a_task_and_can_cancel_it() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let call = json!({"name": "bake", "arguments": {"loaves": 2}});
-    let task = bakery.modern("tools/call", call.clone());
+    let task = bakery.task_request("tools/call", call.clone());
     assert_eq!(task["resultType"], "task", "{task}");
     let id = json!({"taskId": task["taskId"]});
     let start = Instant::now();
     let ended = loop {
-        let task = bakery.modern("tasks/get", id.clone());
+        let task = bakery.task_request("tasks/get", id.clone());
         if task["status"] != "working" {
             break task;
         }
@@ -363,18 +369,22 @@ fn a_client_with_task_support_gets_a_task_and_can_cancel_it() {
     assert_eq!(ended["result"]["structuredContent"]["for"], "done", "{ended}");
 
     let endless = Bakery::endless();
-    let task = endless.modern("tools/call", call);
-    endless.modern("tasks/cancel", json!({"taskId": task["taskId"]}));
-    endless.wait_for_asked("DELETE /jobs/7 ");
-    let looks = endless.asked("GET");
+    let task = endless.task_request("tools/call", call);
+    endless.task_request("tasks/cancel", json!({"taskId": task["taskId"]}));
+    endless.wait_for_request("DELETE /jobs/7 ");
+    let looks = endless.request_count("GET");
     thread::sleep(Duration::from_millis(400));
-    assert_eq!((endless.asked("GET"), endless.asked("DELETE")), (looks, 1), "and nothing more");
+    assert_eq!(
+        (endless.request_count("GET"), endless.request_count("DELETE")),
+        (looks, 1),
+        "and nothing more"
+    );
     assert_eq!(endless.rows()[0]["status"], "cancelled");
 }
 
 #[test]
 fn a_rest_caller_polls_for_the_result() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let accepted = bakery.call("");
     assert_eq!((accepted.status, &accepted.json()["state"]), (202, &json!("working")));
     let address = accepted.header("location").to_owned();
@@ -385,7 +395,7 @@ fn a_rest_caller_polls_for_the_result() {
     let foreign = Ask::new("DELETE", &address).bearer(&other);
     assert_eq!(bakery.server.send(&foreign).status, 404);
     assert_eq!(bakery.get("/api/agents/calls/none").status, 404);
-    let ended = bakery.ended(&address);
+    let ended = bakery.wait_for_end(&address);
     assert_eq!((&ended["state"], &ended["message"]), (&json!("completed"), &json!("baking")));
     assert_eq!(ended["outcome"]["result"], json!({"loaves": 2, "for": "done"}));
     // The result can be read repeatedly until the caller deletes it.
@@ -393,12 +403,12 @@ fn a_rest_caller_polls_for_the_result() {
     let forget = Ask::new("DELETE", &address).bearer(&bakery.key);
     assert_eq!(bakery.server.send(&forget).ok()["state"], "completed");
     assert_eq!(bakery.get(&address).status, 404);
-    assert_eq!((bakery.asked("DELETE"), bakery.rows().len()), (0, 1));
+    assert_eq!((bakery.request_count("DELETE"), bakery.rows().len()), (0, 1));
 }
 
 #[test]
 fn a_rest_caller_may_wait_or_get_an_address_immediately() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let waited = bakery.call("wait=60");
     assert_eq!((waited.status, &waited.ok()["result"]["for"]), (200, &json!("done")));
     // An invalid request is still rejected immediately.
@@ -419,14 +429,14 @@ fn a_job_without_an_address_is_cancelled_when_the_wait_ends() {
     // A call with an address to poll continues after the wait.
     let begun = post("/api/agents/tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
     assert_eq!(begun.status, 202, "{begun:?}");
-    assert_eq!(bakery.asked("DELETE"), 0);
+    assert_eq!(bakery.request_count("DELETE"), 0);
     let result = post("/tools/bake", json!({"loaves": 2})).ok();
     assert_eq!(result["isError"], true, "{result}");
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("did not end in time"), "{text}");
-    bakery.wait_for_asked("DELETE /jobs/7 ");
+    bakery.wait_for_request("DELETE /jobs/7 ");
     assert_eq!(bakery.get(begun.header("location")).ok()["state"], "working");
-    assert_eq!(bakery.asked("DELETE"), 1);
+    assert_eq!(bakery.request_count("DELETE"), 1);
 }
 
 #[test]
@@ -436,19 +446,19 @@ fn cancelling_a_rest_call_cancels_the_job_once() {
     let cancel = Ask::new("DELETE", &address).bearer(&bakery.key);
     assert_eq!(bakery.server.send(&cancel).ok()["state"], "cancelled");
     assert_eq!(bakery.server.send(&cancel).status, 404);
-    bakery.wait_for_asked("DELETE /jobs/7 ");
-    let looks = bakery.asked("GET");
+    bakery.wait_for_request("DELETE /jobs/7 ");
+    let looks = bakery.request_count("GET");
     thread::sleep(Duration::from_millis(400));
-    assert_eq!((bakery.asked("GET"), bakery.asked("DELETE")), (looks, 1));
+    assert_eq!((bakery.request_count("GET"), bakery.request_count("DELETE")), (looks, 1));
 }
 
 #[test]
 fn a_job_is_cancelled_when_its_api_key_is_deleted() {
     let bakery = Bakery::endless();
     assert_eq!(bakery.call("respond-async").status, 202);
-    bakery.wait_for_asked("GET /jobs/7 ");
+    bakery.wait_for_request("GET /jobs/7 ");
     bakery.server.delete("/api/keys/bot");
-    bakery.wait_for_asked("DELETE /jobs/7 ");
+    bakery.wait_for_request("DELETE /jobs/7 ");
     let has_row = |page: &Value| page["data"] != json!([]);
     let row = bakery.server.wait_for("/api/executions", has_row)["data"][0].take();
     assert_eq!((&row["status"], &row["code"]), (&json!("failed"), &json!("not_granted")));
@@ -458,20 +468,20 @@ fn a_job_is_cancelled_when_its_api_key_is_deleted() {
 fn a_new_credential_is_not_sent_to_the_previous_upstream() {
     let mut bakery = Bakery::endless();
     let address = bakery.call("respond-async").header("location").to_owned();
-    bakery.wait_for_asked("GET /jobs/7 ");
+    bakery.wait_for_request("GET /jobs/7 ");
     let other = Upstream::replying(|_| state("queued"));
     let auth = json!({"kind": "bearer", "token": "env:BAKERY_TOKEN"});
-    let settings = of_specification(&other.url(""), &json!({}));
+    let settings = polling_in_specification(&other.url(""), &json!({}));
     let moved = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"], "auth": auth});
     bakery.server.put("/api/sources/s", &moved).ok();
-    let failure = bakery.ended(&address)["outcome"]["error"].take();
+    let failure = bakery.wait_for_end(&address)["outcome"]["error"].take();
     assert_eq!(failure["code"], "poll_failed", "{failure}");
     let message = failure["message"].as_str().unwrap();
     assert!(message.starts_with("the source was changed"), "{message}");
     assert_eq!(bakery.server.stop().0, Some(0));
     let asked = bakery.upstream.requests();
     assert!(asked.iter().all(|request| !request.contains(TOKEN)), "{asked:?}");
-    assert_eq!(bakery.asked("DELETE"), 0, "nor is it told anything");
+    assert_eq!(bakery.request_count("DELETE"), 0, "nor is it told anything");
 }
 
 #[test]
@@ -482,24 +492,24 @@ fn all_requests_of_a_job_belong_to_the_trace_of_its_call() {
     let ask = ask.header("traceparent", &format!("00-{trace}-b7ad6b7169203331-01"));
     let body = json!({"name": "bake", "arguments": {"loaves": 2}});
     let begun = bakery.server.send(&ask.header("Prefer", "respond-async").json(&body));
-    bakery.wait_for_asked("GET /jobs/7 ");
+    bakery.wait_for_request("GET /jobs/7 ");
     let cancel = Ask::new("DELETE", begun.header("location")).bearer(&bakery.key);
     bakery.server.send(&cancel).ok();
-    bakery.wait_for_asked("DELETE /jobs/7 ");
+    bakery.wait_for_request("DELETE /jobs/7 ");
     let asked = bakery.upstream.requests();
     assert!(asked.iter().all(|request| request.contains(trace)), "{asked:?}");
 }
 
 #[test]
 fn a_result_is_hidden_from_a_caller_that_lost_the_tool() {
-    let bakery = Bakery::good();
+    let bakery = Bakery::finishing();
     let address = bakery.call("respond-async").header("location").to_owned();
     let call = json!({"name": "bake", "arguments": {"loaves": 2}});
-    let task = bakery.modern("tools/call", call);
+    let task = bakery.task_request("tools/call", call);
     let task = json!({"taskId": task["taskId"]});
     let start = Instant::now();
     while bakery.get(&address).ok()["state"] != "completed"
-        || bakery.modern("tasks/get", task.clone())["status"] != "completed"
+        || bakery.task_request("tasks/get", task.clone())["status"] != "completed"
     {
         assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
         thread::sleep(Duration::from_millis(20));
@@ -508,7 +518,7 @@ fn a_result_is_hidden_from_a_caller_that_lost_the_tool() {
     assert_eq!(bakery.get(&address).status, 404);
     let forget = Ask::new("DELETE", &address).bearer(&bakery.key);
     assert_eq!(bakery.server.send(&forget).status, 404);
-    let asked = bakery.ask_modern("tasks/get", task).body;
+    let asked = bakery.send_task_request("tasks/get", task).body;
     assert!(asked.contains("there is no such task"), "{asked}");
 }
 
@@ -516,11 +526,11 @@ fn a_result_is_hidden_from_a_caller_that_lost_the_tool() {
 fn a_server_that_stops_cancels_its_jobs() {
     let mut bakery = Bakery::endless();
     bakery.call("respond-async");
-    bakery.modern("tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
-    bakery.wait_for_asked_often("POST /bake", 2);
+    bakery.task_request("tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
+    bakery.wait_for_requests("POST /bake", 2);
     // After four more status requests, both jobs are being polled.
-    bakery.wait_for_asked_often("GET /jobs/", bakery.asked("GET /jobs/") + 4);
-    assert_eq!(bakery.asked("DELETE /jobs/"), 0);
+    bakery.wait_for_requests("GET /jobs/", bakery.request_count("GET /jobs/") + 4);
+    assert_eq!(bakery.request_count("DELETE /jobs/"), 0);
     let (code, _) = bakery.server.stop();
     let stopped = bakery.stopped.load(Ordering::Relaxed);
     assert_eq!((code, stopped), (Some(0), 2), "the server goes when that was heard");
@@ -533,7 +543,7 @@ fn a_waiting_job_holds_no_call_permit() {
     for _ in 0..3 {
         assert_eq!(bakery.call("wait=1").status, 202);
     }
-    assert_eq!((bakery.asked("POST"), bakery.asked("GET")), (3, 0));
+    assert_eq!((bakery.request_count("POST"), bakery.request_count("GET")), (3, 0));
 }
 
 #[test]
@@ -542,13 +552,13 @@ fn jobs_that_never_end_or_fail_are_reported_as_failed() {
     let (code, message) = endless.failure();
     assert_eq!(code, "poll_timeout");
     assert!(message.ends_with("after 3 looks: its status is `baking`"), "{message}");
-    endless.wait_for_asked("DELETE /jobs/7 ");
-    assert_eq!(endless.asked("GET"), 3);
+    endless.wait_for_request("DELETE /jobs/7 ");
+    assert_eq!(endless.request_count("GET"), 3);
     let lost = Bakery::new(&json!({}), |_| state("queued"), |_| answer("403 No", "", b"no"));
     let (code, message) = lost.failure();
     assert_eq!(code, "poll_failed");
     assert!(message.starts_with("nobody can say how the work goes: "), "{message}");
-    lost.wait_for_asked("DELETE /jobs/7 ");
+    lost.wait_for_request("DELETE /jobs/7 ");
     let burnt = Bakery::new(
         &json!({}),
         |_| state("queued"),
@@ -559,7 +569,7 @@ fn jobs_that_never_end_or_fail_are_reported_as_failed() {
         },
     );
     let (code, message) = burnt.failure();
-    assert_eq!((code.as_str(), burnt.asked("GET")), ("poll_failed", 1));
+    assert_eq!((code.as_str(), burnt.request_count("GET")), ("poll_failed", 1));
     assert!(message.contains("burnt"), "{message}");
     let broken = Bakery::new(
         &json!({"attempts": 50}),
@@ -567,7 +577,7 @@ fn jobs_that_never_end_or_fail_are_reported_as_failed() {
         |_| answer("500 No", "", b"out of order"),
     );
     let (code, message) = broken.failure();
-    assert_eq!((code.as_str(), broken.asked("GET")), ("poll_failed", 5));
+    assert_eq!((code.as_str(), broken.request_count("GET")), ("poll_failed", 5));
     assert!(message.contains("out of order"), "{message}");
 }
 
@@ -585,8 +595,8 @@ fn a_status_redirect_to_the_result_is_followed_within_its_origin() {
     );
     let outcome = bakery.call("wait=60").ok();
     assert_eq!(outcome["result"], json!({"loaves": 2}), "{outcome}");
-    let asked =
-        ["POST /bake ", "GET /jobs/7 ", "GET /loaves/7 ", "DELETE"].map(|it| bakery.asked(it));
+    let asked = ["POST /bake ", "GET /jobs/7 ", "GET /loaves/7 ", "DELETE"]
+        .map(|it| bakery.request_count(it));
     assert_eq!(asked, [1, 2, 1, 0]);
 }
 
@@ -615,7 +625,7 @@ fn an_upstream_cannot_redirect_polling_elsewhere_or_exhaust_memory() {
         move |_| answer("302 Found", "Location: http://169.254.169.254/\r\n", b""),
     );
     assert_eq!(redirecting.failure().0, "poll_failed");
-    assert_eq!(redirecting.asked("GET"), 1);
+    assert_eq!(redirecting.request_count("GET"), 1);
     let giant = Bakery::new(
         &json!({}),
         |_| state("queued"),
@@ -634,5 +644,5 @@ fn an_upstream_cannot_redirect_polling_elsewhere_or_exhaust_memory() {
         |_| state("done"),
     );
     assert_eq!(own.call("wait=60").ok()["status"], "completed");
-    assert_eq!(own.asked("GET /elsewhere/8 "), 1);
+    assert_eq!(own.request_count("GET /elsewhere/8 "), 1);
 }

@@ -62,7 +62,7 @@ fn no_other_response_and_no_log_contains_the_key_or_its_hash() {
     let made = server.post("/api/keys", &json!({"name": "a"})).ok();
     let key = made["key"].as_str().unwrap().to_owned();
     let secret = key.rsplit_once('_').unwrap().1.to_owned();
-    let hash = model::Digest::of(&key).to_string();
+    let hash = model::Digest::of_bytes(&key).to_string();
     server
         .send(&Ask::new("GET", &format!("/api/whoami?access_token={key}")).bearer(&key))
         .problem();

@@ -8,7 +8,7 @@ mod search;
 use serde_json::{Value, json};
 
 use self::search::{Canary, files, found};
-use super::issuer::{inline, signed};
+use super::issuer::{config_with_inline_key, signed_token};
 use super::server::{Ask, Server};
 use super::tls::certificate::Certificate;
 use crate::signer::Signer;
@@ -54,7 +54,7 @@ fn modes(tokens: &str) -> Vec<(&'static str, Value)> {
 }
 
 /// An MCP source takes no key in the query, and the `mcp_…` kinds of credentials are for MCP sources only.
-fn is_for(mode: &str, kind: &str) -> bool {
+fn is_valid_for(mode: &str, kind: &str) -> bool {
     match kind {
         "mcp" => mode != "query",
         _ => !["named", "vouched"].contains(&mode),
@@ -91,7 +91,7 @@ impl World {
         ] {
             folder.run_with(&format!("secret set {name}"), value, &[sealing]).output();
         }
-        let issuers = json!({"issuers": [inline(&signer, json!({}))]});
+        let issuers = json!({"issuers": [config_with_inline_key(&signer, json!({}))]});
         folder.write("config.json", issuers.to_string());
         let environment = [
             sealing,
@@ -99,7 +99,8 @@ impl World {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.url("/")),
             ("OTEL_METRIC_EXPORT_INTERVAL", "500"),
         ];
-        let server = Server::on_in(folder, "--config config.json", &environment);
+        let server =
+            Server::on_folder_with_environment(folder, "--config config.json", &environment);
         let private = key.lines().nth(2).unwrap().to_owned();
         let (sources, heard) = (Vec::new(), Vec::new());
         let mut world = Self { server, upstream, collector, signer, private, sources, heard };
@@ -124,15 +125,15 @@ impl World {
             let ask = self.server.ask("PUT", "/api/secrets/token").text("application/json", &body);
             let answer = self.server.send(&ask);
             assert_eq!(answer.status == 204, 7 <= number, "{number}: {answer:?}");
-            self.hear("an answer to a new secret", format!("{answer:?}"));
+            self.collect("an answer to a new secret", format!("{answer:?}"));
         }
     }
 
     /// Registers a source of each kind for each credential, and grants all of them to the role `staff`.
-    fn fill(&mut self) {
+    fn add_sources(&mut self) {
         for (mode, auth) in modes(&self.upstream.url("/token")) {
             for kind in ["openapi", "mcp"] {
-                if !is_for(mode, kind) {
+                if !is_valid_for(mode, kind) {
                     continue;
                 }
                 let name = format!("{mode}-{kind}");
@@ -162,7 +163,7 @@ impl World {
         self.server.post("/api/policies", &policy).ok();
     }
 
-    fn hear(&mut self, place: &str, said: String) {
+    fn collect(&mut self, place: &str, said: String) {
         self.heard.push((place.to_owned(), said));
     }
 
@@ -175,13 +176,13 @@ impl World {
         });
         for answer in &answers {
             // A header forwarded for the agent may come back to it.
-            self.hear(&format!("an answer of {tool}"), answer.replace(FORWARDED, "its own"));
+            self.collect(&format!("an answer of {tool}"), answer.replace(FORWARDED, "its own"));
         }
         answers
     }
 
     /// Collects the answers of every `GET` without path parameters, and of each source.
-    fn look_at_all(&mut self, credential: &str) {
+    fn collect_all_pages(&mut self, credential: &str) {
         let document = self.server.send(&Ask::new("GET", "/api/openapi.json")).ok();
         let paths = document["paths"].as_object().unwrap().iter();
         let paths =
@@ -193,7 +194,7 @@ impl World {
         paths.extend(self.sources.iter().map(|name| format!("/api/sources/{name}/history")));
         for path in paths {
             let said = format!("{:?}", self.server.get_as(credential, &path));
-            self.hear(&path, said);
+            self.collect(&path, said);
         }
     }
 }
@@ -215,9 +216,9 @@ fn over_mcp(tool: &str) -> Ask {
 fn no_output_contains_a_secret_and_no_upstream_gets_an_agent_token() {
     let mut world = World::new();
     let log = world.server.log();
-    world.fill();
-    let token = signed(&world.signer, json!({}), json!({"role": "staff", "scope": "pets"}));
-    let narrow = signed(&world.signer, json!({}), json!({"role": "staff", "scope": "other"}));
+    world.add_sources();
+    let token = signed_token(&world.signer, json!({}), json!({"role": "staff", "scope": "pets"}));
+    let narrow = signed_token(&world.signer, json!({}), json!({"role": "staff", "scope": "other"}));
     let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});
     let key = world.server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
 
@@ -244,24 +245,24 @@ fn no_output_contains_a_secret_and_no_upstream_gets_an_agent_token() {
         assert!(said.contains("upstream_timeout"), "{said}");
     }
     for credential in [world.server.key.clone(), token.clone(), key.clone()] {
-        world.look_at_all(&credential);
+        world.collect_all_pages(&credential);
     }
     let folder = world.server.folder.path("");
     world.heard.extend(files(&folder));
 
     let (code, _) = world.server.stop();
     assert_eq!(code, Some(0));
-    world.hear("the log", log.join().unwrap());
+    world.collect("the log", log.join().unwrap());
     for arguments in ["journal export", "execution export", "journal show", "execution list -n 500"]
     {
         let said = world.server.folder.run(arguments).output();
         assert!(said.contains("bearer"), "{arguments}: {said}");
-        world.hear(arguments, said);
+        world.collect(arguments, said);
     }
     world.heard.extend(files(&folder));
     let pushed = world.collector.requests();
     assert!(pushed.iter().any(|push| push.contains("bearer-mcp")), "{}", pushed.len());
-    world.hear("what is pushed", pushed.concat());
+    world.collect("what is pushed", pushed.concat());
 
     let signature = |token: &str| token.rsplit('.').next().unwrap().to_owned();
     let agents = [

@@ -44,13 +44,13 @@ impl<'a> Client<'a> {
         Self { server, credential, path: "/mcp", session: None }
     }
 
-    fn at(self, path: &'a str) -> Self {
+    fn at_path(self, path: &'a str) -> Self {
         Self { path, ..self }
     }
 
     /// Initializes a session and uses it from then on.
-    pub(super) fn introduced(self) -> Self {
-        let answer = self.send(Legacy, "initialize", introduction());
+    pub(super) fn initialized(self) -> Self {
+        let answer = self.send(Legacy, "initialize", initialize_params());
         assert_eq!(answer.status, 200, "{answer:?}");
         let session = answer.header("mcp-session-id").to_owned();
         assert!(!session.is_empty(), "{answer:?}");
@@ -62,7 +62,7 @@ impl<'a> Client<'a> {
     }
 
     /// Request without a body.
-    pub(super) fn bare(&self, method: &str) -> Ask {
+    pub(super) fn request_without_body(&self, method: &str) -> Ask {
         let ask = Ask::new(method, self.path).bearer(self.credential);
         match &self.session {
             Some(session) => ask.header("Mcp-Session-Id", session),
@@ -72,14 +72,14 @@ impl<'a> Client<'a> {
 
     /// Sends a request of the legacy generation, exactly as given.
     fn post(&self, message: &Value) -> Answer {
-        self.server.send(&self.bare("POST").header("Accept", ACCEPT).json(message))
+        self.server.send(&self.request_without_body("POST").header("Accept", ACCEPT).json(message))
     }
 
     fn ask(&self, era: Era, method: &str, params: Value) -> Ask {
-        let ask = self.bare("POST").header("Accept", ACCEPT);
+        let ask = self.request_without_body("POST").header("Accept", ACCEPT);
         let ask = match era {
             Legacy => ask,
-            Modern => repeated(ask, method, &params),
+            Modern => with_mirrored_headers(ask, method, &params),
         };
         ask.json(&request(era, json!(7), method, params))
     }
@@ -98,8 +98,8 @@ impl<'a> Client<'a> {
         answer["result"].take()
     }
 
-    pub(super) fn refused(&self, era: Era, method: &str, params: Value) -> Refused {
-        refused(&self.send(era, method, params))
+    pub(super) fn error_of(&self, era: Era, method: &str, params: Value) -> Refused {
+        error_of_answer(&self.send(era, method, params))
     }
 
     pub(super) fn call(&self, era: Era, name: &str, arguments: Value) -> Value {
@@ -114,7 +114,7 @@ impl<'a> Client<'a> {
 
 const ACCEPT: &str = "application/json, text/event-stream";
 
-fn introduction() -> Value {
+fn initialize_params() -> Value {
     json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
 }
 
@@ -134,7 +134,7 @@ fn meta(version: &str) -> Value {
 }
 
 /// Adds the headers that mirror the body.
-fn repeated(ask: Ask, method: &str, params: &Value) -> Ask {
+fn with_mirrored_headers(ask: Ask, method: &str, params: &Value) -> Ask {
     let ask = ask.header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
     let member = match method {
         "tools/call" | "prompts/get" => "name",
@@ -143,19 +143,19 @@ fn repeated(ask: Ask, method: &str, params: &Value) -> Ask {
         _ => return ask,
     };
     match params[member].as_str() {
-        Some(name) => ask.header("Mcp-Name", &written(name)),
+        Some(name) => ask.header("Mcp-Name", &header_value(name)),
         None => ask,
     }
 }
 
 /// Encodes a value for a header.
-fn written(value: &str) -> String {
+fn header_value(value: &str) -> String {
     let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain { value.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(value)) }
 }
 
 /// Checks that the answer is an error, and returns it.
-fn refused(answer: &Answer) -> Refused {
+fn error_of_answer(answer: &Answer) -> Refused {
     assert_eq!(answer.header("content-type"), "application/json", "{answer:?}");
     let body = answer.json();
     let error = &body["error"];

@@ -53,7 +53,7 @@ fn the_documented_metrics_are_those_of_the_code() {
         .skip(2)
         .take_while(|line| line.starts_with('|'))
         .collect();
-    let expected: Vec<String> = serving::metrics()
+    let expected: Vec<String> = serving::all_metrics()
         .map(|metric| {
             let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
             let (kind, labels) = (metric.kind.as_str(), labels.join(", "));
@@ -66,7 +66,7 @@ fn the_documented_metrics_are_those_of_the_code() {
 #[test]
 fn the_operations_guide_names_only_existing_metrics() {
     let documentation = include_str!("../../../../docs/operations.md");
-    let names: BTreeSet<&str> = serving::metrics().map(|metric| metric.name).collect();
+    let names: BTreeSet<&str> = serving::all_metrics().map(|metric| metric.name).collect();
     let rows = documentation.lines().skip_while(|line| !line.starts_with("| Metric "));
     let watched = rows.skip(2).take_while(|line| line.starts_with('|'));
     let watched: Vec<&str> = watched.filter_map(|row| row.split(['`', '{']).nth(1)).collect();
@@ -83,15 +83,15 @@ fn a_scrape_has_every_metric_with_its_type_and_labels() {
     let told: BTreeMap<&str, &str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
     let known: BTreeMap<&str, &str> =
-        serving::metrics().map(|metric| (metric.name, metric.kind.as_str())).collect();
+        serving::all_metrics().map(|metric| (metric.name, metric.kind.as_str())).collect();
     assert_eq!(told, known);
-    for metric in serving::metrics() {
+    for metric in serving::all_metrics() {
         let help = format!("# HELP {} {}", metric.name, metric.help);
         assert!(text.lines().any(|line| line == help), "{help}");
     }
     for sample in samples(&text) {
         let base = ["_sum", "_count"].iter().find_map(|end| sample.metric.strip_suffix(end));
-        let is_known = |name: &str| serving::metrics().find(|metric| metric.name == name);
+        let is_known = |name: &str| serving::all_metrics().find(|metric| metric.name == name);
         let metric = is_known(&sample.metric).or_else(|| is_known(base?)).unwrap();
         let labels: BTreeSet<&str> = sample.labels.keys().map(String::as_str).collect();
         assert_eq!(labels, metric.labels.iter().copied().collect(), "{}", sample.metric);
@@ -227,7 +227,7 @@ fn no_metric_identifies_callers_or_arguments() {
 #[test]
 fn the_metrics_listener_serves_only_metrics_and_health() {
     let server = Server::start_with("--metrics-listen 127.0.0.1:0");
-    let look = |path: &str| server.send_aside(&Ask::new("GET", path));
+    let look = |path: &str| server.send_to_metrics_port(&Ask::new("GET", path));
     let aside = look("/metrics").body;
     assert!(!samples(&aside).is_empty());
     assert_eq!(lines(&aside, "# TYPE"), lines(&scrape(&server), "# TYPE"));
@@ -236,7 +236,9 @@ fn the_metrics_listener_serves_only_metrics_and_health() {
         assert!(look(path).problem().starts_with("404 not_found"), "{path}");
     }
     let elsewhere = Ask::new("GET", "/metrics").header("Host", "evil.example");
-    assert!(server.send_aside(&elsewhere).problem().starts_with("421 misdirected_request"));
+    assert!(
+        server.send_to_metrics_port(&elsewhere).problem().starts_with("421 misdirected_request")
+    );
     // On the main listener, metrics require admin access.
     assert_eq!(server.send(&Ask::new("GET", "/metrics")).status, 401);
 }

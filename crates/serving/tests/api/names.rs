@@ -47,7 +47,7 @@ fn only_local_callers_are_served_without_a_credential() {
         assert_eq!(server.send(&ask().header(proxy, "192.0.2.1").bearer(&server.key)).status, 200);
     }
     // Behind a proxy that adds no headers, the `Host` is that of the proxy.
-    let server = server.again("--listen 127.0.0.1:0 --public-url https://crib.example.com");
+    let server = server.restart("--listen 127.0.0.1:0 --public-url https://crib.example.com");
     let ask = || ask().header("Host", "crib.example.com");
     assert_eq!(server.send(&ask()).status, 403);
     assert_eq!(server.send(&ask().bearer(&server.key)).status, 200);
@@ -63,7 +63,7 @@ fn host_names_come_from_options_and_the_configuration() {
     });
     folder.write("config.json", config.to_string());
     let options = "--config config.json --public-url https://crib.example.com";
-    let server = Server::on(folder, options);
+    let server = Server::on_folder(folder, options);
     let status = |name: &str, value: &str| {
         server.send(&server.ask("GET", "/api/whoami").header(name, value)).status
     };
@@ -81,14 +81,14 @@ fn host_names_come_from_options_and_the_configuration() {
 
 #[test]
 fn a_public_listener_accepts_any_host_with_a_credential() {
-    let server = Server::start().again("--listen 0.0.0.0:0");
+    let server = Server::start().restart("--listen 0.0.0.0:0");
     let ask = |host: &str| server.ask("GET", "/api/whoami").header("Host", host);
     assert_eq!(server.send(&ask("toolcrib:8080")).status, 200);
     let page = |origin: &str| server.send(&ask("toolcrib:8080").header("Origin", origin)).status;
     assert_eq!(page("http://toolcrib:8080"), 200);
     assert_eq!(page("http://evil.example"), 403);
     // Without credentials, DNS rebinding could make a browser send requests here under a foreign name.
-    let server = server.again("--listen 0.0.0.0:0 --allow-anonymous");
+    let server = server.restart("--listen 0.0.0.0:0 --allow-anonymous");
     let nobody = |host: &str| server.send(&Ask::new("GET", "/api/whoami").header("Host", host));
     assert_eq!(nobody("192.0.2.1:8080").status, 200);
     assert_eq!(nobody("evil.example").status, 421);

@@ -160,7 +160,7 @@ struct Status {
     code: u8,
 }
 
-fn whole(text: &str) -> u64 {
+fn parse_integer(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
@@ -179,8 +179,8 @@ fn pushed<T: DeserializeOwned>(collector: &Upstream, path: &str) -> Vec<T> {
 }
 
 /// Server that pushes to this endpoint.
-fn pushing(endpoint: &str) -> Server {
-    Server::start_in(&[
+fn server_pushing_to(endpoint: &str) -> Server {
+    Server::start_with_environment(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=a%20b"),
@@ -215,7 +215,7 @@ fn spans(collector: &Upstream) -> Vec<Span> {
 #[test]
 fn the_steps_of_a_workflow_are_child_spans() {
     let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
-    let mut shop = Shop::at(pushing(&collector.url("/")));
+    let mut shop = Shop::at(server_pushing_to(&collector.url("/")));
     grant(&shop, &json!([{"get": {"call": "pets__get_pet", "with": {"id": 7}}}]));
     call_with(&shop, &json!({"name": "adopt"}));
     let asked = shop.upstream.requests().pop().unwrap();
@@ -238,7 +238,7 @@ fn the_steps_of_a_workflow_are_child_spans() {
 #[test]
 fn metrics_and_spans_are_pushed_with_the_trace_of_the_upstream_request() {
     let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
-    let mut shop = Shop::at(pushing(&collector.url("/")));
+    let mut shop = Shop::at(server_pushing_to(&collector.url("/")));
     call(&shop);
     let asked = shop.upstream.requests().pop().unwrap();
     let (code, said) = shop.server.stop();
@@ -255,7 +255,9 @@ fn metrics_and_spans_are_pushed_with_the_trace_of_the_upstream_request() {
     assert_eq!(client.parent_span_id.as_ref(), Some(&server.span_id));
     assert_eq!(client.trace_state.as_deref(), Some("rojo=1"));
     assert!(client.attributes.iter().any(|it| it.value.string_value == "pets"));
-    assert!(whole(&client.start_time_unix_nano) <= whole(&client.end_time_unix_nano));
+    assert!(
+        parse_integer(&client.start_time_unix_nano) <= parse_integer(&client.end_time_unix_nano)
+    );
     let told = format!("traceparent: 00-{TRACE}-{}-01", client.span_id);
     assert!(asked.contains(&told), "{told}\n{asked}");
 
@@ -264,7 +266,7 @@ fn metrics_and_spans_are_pushed_with_the_trace_of_the_upstream_request() {
     assert!(resource.attributes.iter().any(|it| it.value.string_value == "toolcrib"));
     assert_eq!(all.scope.name, "toolcrib");
     for metric in &all.metrics {
-        let known = serving::metrics().find(|known| known.name == metric.name).unwrap();
+        let known = serving::all_metrics().find(|known| known.name == metric.name).unwrap();
         assert_eq!(known.help, metric.description);
         let kinds = (metric.sum.is_some(), metric.gauge.is_some(), metric.histogram.is_some());
         let kind = match kinds {
@@ -279,8 +281,8 @@ fn metrics_and_spans_are_pushed_with_the_trace_of_the_upstream_request() {
             metric.histogram.iter().flat_map(|it| &it.data_points)
         {
             assert_eq!(bucket_counts.len(), explicit_bounds.len() + 1);
-            let in_all: u64 = bucket_counts.iter().map(|count| whole(count)).sum();
-            assert_eq!((in_all, attributes.len()), (whole(count), known.labels.len()));
+            let in_all: u64 = bucket_counts.iter().map(|count| parse_integer(count)).sum();
+            assert_eq!((in_all, attributes.len()), (parse_integer(count), known.labels.len()));
             assert!(0.0 <= *sum);
         }
     }
@@ -289,10 +291,13 @@ fn metrics_and_spans_are_pushed_with_the_trace_of_the_upstream_request() {
     assert_eq!((calls.aggregation_temporality, calls.is_monotonic), (2, true));
     let [point] = &calls.data_points[..] else { unreachable!("one call: {calls:?}") };
     assert_eq!((point.as_int.as_deref(), point.attributes.len()), (Some("1"), 3));
-    assert!(whole(&point.start_time_unix_nano) < whole(&point.time_unix_nano));
+    assert!(parse_integer(&point.start_time_unix_nano) < parse_integer(&point.time_unix_nano));
     let times = named("agent_resolution_time").histogram.as_ref().unwrap();
     let [times_point] = &times.data_points[..] else { unreachable!("{times:?}") };
-    assert!(whole(&times_point.start_time_unix_nano) < whole(&times_point.time_unix_nano));
+    assert!(
+        parse_integer(&times_point.start_time_unix_nano)
+            < parse_integer(&times_point.time_unix_nano)
+    );
     assert_eq!((times.aggregation_temporality, times_point.count.as_str()), (2, "1"));
     let tools = named("toolcrib_tools").gauge.as_ref().unwrap();
     assert_eq!(tools.data_points.iter().map(|it| it.as_double).collect::<Vec<_>>(), [Some(4.0)]);
@@ -317,7 +322,7 @@ fn a_failing_collector_delays_neither_calls_nor_shutdown() {
     });
     let refusing = Upstream::replying(|_| answer("503 No", "", b"no"));
     for endpoint in [silent_url.as_str(), "http://127.0.0.1:9", &refusing.url("")] {
-        let mut shop = Shop::at(pushing(endpoint));
+        let mut shop = Shop::at(server_pushing_to(endpoint));
         let start = Instant::now();
         for _ in 0..50 {
             call(&shop);
@@ -338,7 +343,8 @@ fn a_failing_collector_delays_neither_calls_nor_shutdown() {
 #[test]
 fn protobuf_is_the_default_protocol() {
     let collector = Upstream::replying(|_| answer("200 OK", "", b""));
-    let server = Server::start_in(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/"))]);
+    let server =
+        Server::start_with_environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/"))]);
     let mut shop = Shop::at(server);
     call(&shop);
     let (code, said) = shop.server.stop();
@@ -354,7 +360,7 @@ fn protobuf_is_the_default_protocol() {
 
 #[test]
 fn an_unsupported_protocol_is_only_a_warning() {
-    let mut server = Server::start_in(&[
+    let mut server = Server::start_with_environment(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector.internal:4317"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
     ]);

@@ -40,24 +40,25 @@ fn request(document: &Value, path: &str, method: &str, operation: &Value) -> Str
     let (who, what) = (text(operation, "x-toolcrib-for"), cell(text(operation, "summary")));
     let method = method.to_uppercase();
     let mut takes: Vec<String> = list(&operation["parameters"])
-        .map(|parameter| resolved(document, parameter))
+        .map(|parameter| resolve_reference(document, parameter))
         .filter(|parameter| parameter["in"] != "path")
         .map(|parameter| format!("`{}`", text(parameter, "name")))
         .collect();
     let body = operation.pointer("/requestBody/content/application~1json/schema");
-    takes.extend(body.map(kind));
+    takes.extend(body.map(type_description));
     let answers =
         members(&operation["responses"]).filter(|(status, _)| status.starts_with(['2', '3']));
-    let answers: Vec<String> = answers.map(|(status, answer)| answered(status, answer)).collect();
+    let answers: Vec<String> =
+        answers.map(|(status, answer)| response_description(status, answer)).collect();
     let (takes, answers) = (takes.join(", "), answers.join("; "));
     format!("| `{method} {path}` | {who} | {what} | {takes} | {answers} |\n")
 }
 
-fn answered(status: &str, answer: &Value) -> String {
+fn response_description(status: &str, answer: &Value) -> String {
     let mut contents = members(&answer["content"]);
     match contents.next() {
         Some((_, content)) if !content["schema"].is_null() => {
-            format!("{status} {}", kind(&content["schema"]))
+            format!("{status} {}", type_description(&content["schema"]))
         }
         Some((media_type, _)) => format!("{status} `{media_type}`"),
         None => status.to_owned(),
@@ -75,19 +76,20 @@ fn shape(name: &str, schema: &Value) -> String {
     if !words.is_empty() {
         shape += "\n| Word | Means |\n|---|---|\n";
         for word in words {
-            shape += &format!("| {} | {} |\n", kind(word), cell(text(word, "description")));
+            shape +=
+                &format!("| {} | {} |\n", type_description(word), cell(text(word, "description")));
         }
     }
     for (number, choice) in others.into_iter().enumerate() {
         let or = if number == 0 { "Either" } else { "Or" };
         let mut parts = vec![cell(text(choice, "description"))];
         if choice.get("$ref").is_some() || choice.get("properties").is_none() {
-            parts.push(format!("As {}.", kind(choice)));
+            parts.push(format!("As {}.", type_description(choice)));
         }
         shape += &format!("\n{or}: {}\n{}", parts.join(" ").trim(), table(choice));
     }
     if schema.get("oneOf").or(schema.get("anyOf")).is_none() && schema.get("properties").is_none() {
-        shape += &format!("\n{}\n", kind(schema));
+        shape += &format!("\n{}\n", type_description(schema));
     }
     shape + &table(schema)
 }
@@ -99,10 +101,11 @@ fn table(schema: &Value) -> String {
     for (name, member) in members(&schema["properties"]) {
         let needed = if required.iter().any(|it| *it == name) { ", required" } else { "" };
         let mut about = cell(text(member, "description"));
-        if let Some(usual) = member.get("default").filter(|usual| says_something(usual)) {
+        if let Some(usual) = member.get("default").filter(|usual| is_notable_default(usual)) {
             about += &format!(" Usually `{usual}`.");
         }
-        rows += &format!("| `{name}`{needed} | {} | {} |\n", kind(member), about.trim());
+        rows +=
+            &format!("| `{name}`{needed} | {} | {} |\n", type_description(member), about.trim());
     }
     if rows.is_empty() {
         return rows;
@@ -111,7 +114,7 @@ fn table(schema: &Value) -> String {
 }
 
 /// Short description of a type; a named schema links to its own section.
-fn kind(schema: &Value) -> String {
+fn type_description(schema: &Value) -> String {
     let choices = schema.get("anyOf").or(schema.get("oneOf"));
     if let Some(place) = schema.get("$ref").and_then(Value::as_str) {
         let name = place.rsplit('/').next().unwrap();
@@ -122,9 +125,9 @@ fn kind(schema: &Value) -> String {
         let words = list(words).map(|word| format!("`{word}`").replace('"', ""));
         words.collect::<Vec<_>>().join(", ")
     } else if let Some(items) = schema.get("items") {
-        format!("list of {}", kind(items))
+        format!("list of {}", type_description(items))
     } else if let Some(choices) = choices {
-        list(choices).map(kind).collect::<Vec<_>>().join(" or ")
+        list(choices).map(type_description).collect::<Vec<_>>().join(" or ")
     } else {
         match schema.get("type") {
             Some(Value::String(one)) => one.clone(),
@@ -137,7 +140,7 @@ fn kind(schema: &Value) -> String {
 }
 
 /// False for defaults that a reader expects anyway: null, false, and empty values.
-fn says_something(usual: &Value) -> bool {
+fn is_notable_default(usual: &Value) -> bool {
     match usual {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
@@ -164,7 +167,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter).map(|(name, value)| (name.as_str(), value))
 }
 
-fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+fn resolve_reference<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let place = value.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
     place.and_then(|place| document.pointer(place)).unwrap_or(value)
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::issuer::{ISSUER, inline, signed, subject, trusting, trusting_on};
+use super::issuer::{
+    ISSUER, config_with_inline_key, server_trusting, server_trusting_on, signed_token, subject,
+};
 use super::server::{Ask, Server};
 use crate::signer::Signer;
 use crate::support::Folder;
@@ -10,15 +12,18 @@ use crate::support::Folder;
 const ROOT: &str = "/.well-known/oauth-protected-resource";
 const MCP: &str = "/.well-known/oauth-protected-resource/mcp";
 
-fn look(server: &Server, path: &str) -> Value {
+fn get_anonymously(server: &Server, path: &str) -> Value {
     server.send(&Ask::new("GET", path)).ok()
 }
 
 #[test]
 fn both_documents_contain_the_exact_public_url() {
-    let issuers =
-        [inline(&Signer::p256(), json!({})), inline(&Signer::p256(), json!({"issuer": "ours"}))];
-    let server = trusting_on(Folder::empty(), &issuers, "--public-url https://crib.example.com");
+    let issuers = [
+        config_with_inline_key(&Signer::p256(), json!({})),
+        config_with_inline_key(&Signer::p256(), json!({"issuer": "ours"})),
+    ];
+    let server =
+        server_trusting_on(Folder::empty(), &issuers, "--public-url https://crib.example.com");
     let expected = |resource: &str| {
         json!({
             "resource": resource,
@@ -27,21 +32,21 @@ fn both_documents_contain_the_exact_public_url() {
             "resource_name": "toolcrib",
         })
     };
-    assert_eq!(look(&server, ROOT), expected("https://crib.example.com"));
-    assert_eq!(look(&server, MCP), expected("https://crib.example.com/mcp"));
-    let server = trusting(&issuers);
-    assert_eq!(look(&server, MCP)["resource"], server.url("/mcp"));
+    assert_eq!(get_anonymously(&server, ROOT), expected("https://crib.example.com"));
+    assert_eq!(get_anonymously(&server, MCP), expected("https://crib.example.com/mcp"));
+    let server = server_trusting(&issuers);
+    assert_eq!(get_anonymously(&server, MCP)["resource"], server.url("/mcp"));
 }
 
 #[test]
 fn every_401_names_the_metadata_url_and_the_scopes() {
     let folder = Folder::empty();
-    let issuer = inline(&Signer::p256(), json!({}));
+    let issuer = config_with_inline_key(&Signer::p256(), json!({}));
     let config =
         json!({"public_url": "https://crib.example.com", "scopes": ["tools"], "issuers": [issuer]});
     folder.write("config.json", config.to_string());
-    let server = Server::on(folder, "--config config.json");
-    assert_eq!(look(&server, ROOT)["scopes_supported"], json!(["tools"]));
+    let server = Server::on_folder(folder, "--config config.json");
+    assert_eq!(get_anonymously(&server, ROOT)["scopes_supported"], json!(["tools"]));
     let place = format!("resource_metadata=\"https://crib.example.com{ROOT}\", scope=\"tools\"");
     for path in ["/api/whoami", "/api/groups", "/api/agents/tools"] {
         let nothing = server.send(&Ask::new("GET", path));
@@ -56,13 +61,13 @@ fn every_401_names_the_metadata_url_and_the_scopes() {
 #[test]
 fn an_issuer_without_an_audience_uses_the_public_url() {
     let signer = Signer::p256();
-    let issuer = inline(&signer, json!({"audience": null}));
-    let server = trusting_on(
+    let issuer = config_with_inline_key(&signer, json!({"audience": null}));
+    let server = server_trusting_on(
         Folder::empty(),
         std::slice::from_ref(&issuer),
         "--public-url https://crib.example.com",
     );
-    let token = |audience: &str| signed(&signer, json!({}), json!({"aud": audience}));
+    let token = |audience: &str| signed_token(&signer, json!({}), json!({"aud": audience}));
     for audience in ["https://crib.example.com", "https://crib.example.com/mcp"] {
         assert_eq!(subject(&server, &token(audience)), "alice");
     }

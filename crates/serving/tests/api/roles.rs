@@ -24,7 +24,7 @@ fn routes(server: &Server) -> Vec<(String, String, String)> {
 }
 
 /// Requests every route; `expected` decides whether a status is right for the role of the route.
-pub(super) fn try_all(
+pub(super) fn assert_every_route(
     server: &Server,
     credential: Option<&str>,
     expected: impl Fn(&str, u16) -> bool,
@@ -58,18 +58,18 @@ fn every_route_admits_exactly_its_role() {
     let nobody = |role: &str, status: u16| (status == 401) == (role == "admins") && status != 403;
     let all = |_: &str, status: u16| status != 401 && status != 403;
     // From this machine, a request without a credential is anonymous.
-    try_all(&server, None, nobody);
-    try_all(&server, Some("tcrib_nobody_secret"), only_open);
-    try_all(&server, Some(&changed(&server.key)), only_open);
-    try_all(&server, Some("eyJhbGciOiJub25lIn0.e30."), only_open);
-    try_all(&server, Some(&agent), not_admins);
-    try_all(&server, Some(&server.key), all);
+    assert_every_route(&server, None, nobody);
+    assert_every_route(&server, Some("tcrib_nobody_secret"), only_open);
+    assert_every_route(&server, Some(&changed(&server.key)), only_open);
+    assert_every_route(&server, Some("eyJhbGciOiJub25lIn0.e30."), only_open);
+    assert_every_route(&server, Some(&agent), not_admins);
+    assert_every_route(&server, Some(&server.key), all);
     // From elsewhere, a request without a credential is rejected.
-    let server = server.again("--listen 0.0.0.0:0");
-    try_all(&server, None, only_open);
-    try_all(&server, Some(&agent), not_admins);
-    let server = server.again("--listen 0.0.0.0:0 --allow-anonymous");
-    try_all(&server, None, nobody);
+    let server = server.restart("--listen 0.0.0.0:0");
+    assert_every_route(&server, None, only_open);
+    assert_every_route(&server, Some(&agent), not_admins);
+    let server = server.restart("--listen 0.0.0.0:0 --allow-anonymous");
+    assert_every_route(&server, None, nobody);
 }
 
 #[test]

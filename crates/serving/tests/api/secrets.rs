@@ -9,17 +9,17 @@ use super::server::{Answer, Ask, Server};
 use crate::support::{KEY, ok};
 use crate::upstream::Upstream;
 
-fn sealing() -> Server {
-    Server::start_in(&[("TOOLCRIB_SEALING_KEY", KEY)])
+fn server_with_sealing_key() -> Server {
+    Server::start_with_environment(&[("TOOLCRIB_SEALING_KEY", KEY)])
 }
 
-pub(super) fn set(server: &Server, value: &str) {
+pub(super) fn set_secret(server: &Server, value: &str) {
     let answer = server.put("/api/secrets/pets%2Ftoken", &json!({"value": value}));
     assert_eq!((answer.status, &*answer.body), (204, ""), "{answer:?}");
 }
 
 /// API whose credential is the secret, and the key of an agent that may call it.
-pub(super) fn pets(server: &Server, upstream: &Upstream) -> String {
+pub(super) fn add_pets(server: &Server, upstream: &Upstream) -> String {
     let text = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
         "paths": {"/pets": {"get": {"operationId": "look", "responses": {"200": {"description": "ok"}}}}}});
     let source = json!({"name": "pets", "url": upstream.url(""), "allow": ["127.0.0.1"],
@@ -42,11 +42,12 @@ pub(super) fn call(server: &Server, agent: &str) -> Answer {
 
 #[test]
 fn a_replaced_secret_is_used_by_the_next_call() {
-    let (server, upstream) = (sealing(), Upstream::replying(|_| ok("application/json", "{}")));
-    set(&server, "first");
-    let agent = pets(&server, &upstream);
+    let (server, upstream) =
+        (server_with_sealing_key(), Upstream::replying(|_| ok("application/json", "{}")));
+    set_secret(&server, "first");
+    let agent = add_pets(&server, &upstream);
     for value in ["first", "second", "third"] {
-        set(&server, value);
+        set_secret(&server, value);
         let answer = call(&server, &agent);
         assert_eq!(answer.status, 200, "{answer:?}");
         let last = upstream.requests().pop().unwrap();
@@ -56,7 +57,7 @@ fn a_replaced_secret_is_used_by_the_next_call() {
     let answer = call(&server, &agent);
     assert!(answer.body.contains("the credential of the source cannot be used"), "{answer:?}");
     assert_eq!(upstream.requests().len(), 3);
-    set(&server, "fourth");
+    set_secret(&server, "fourth");
     call(&server, &agent);
     assert!(upstream.requests().pop().unwrap().contains("Bearer fourth\r\n"));
 }
@@ -64,10 +65,10 @@ fn a_replaced_secret_is_used_by_the_next_call() {
 #[test]
 fn calls_use_the_last_known_secret_while_the_store_fails() {
     let upstream = Upstream::replying(|_| ok("application/json", "{}"));
-    let mut server = sealing();
+    let mut server = server_with_sealing_key();
     let log = server.log();
-    set(&server, "first");
-    let agent = pets(&server, &upstream);
+    set_secret(&server, "first");
+    let agent = add_pets(&server, &upstream);
     assert_eq!(call(&server, &agent).status, 200);
     let path = server.folder.path("toolcrib.db");
     let rename = |from: &str, to: &str| {
@@ -85,7 +86,7 @@ fn calls_use_the_last_known_secret_while_the_store_fails() {
     }
     assert!(upstream.requests().pop().unwrap().contains("Bearer first\r\n"));
     rename("away", "sealed");
-    set(&server, "second");
+    set_secret(&server, "second");
     call(&server, &agent);
     assert!(upstream.requests().pop().unwrap().contains("Bearer second\r\n"));
     server.stop();
@@ -95,10 +96,11 @@ fn calls_use_the_last_known_secret_while_the_store_fails() {
 
 #[test]
 fn secrets_are_listed_with_the_time_they_were_set_and_their_sources() {
-    let (server, upstream) = (sealing(), Upstream::replying(|_| ok("application/json", "{}")));
-    set(&server, "canary-value");
+    let (server, upstream) =
+        (server_with_sealing_key(), Upstream::replying(|_| ok("application/json", "{}")));
+    set_secret(&server, "canary-value");
     server.put("/api/secrets/unused", &json!({"value": "canary-value"}));
-    pets(&server, &upstream);
+    add_pets(&server, &upstream);
     let answer = server.get("/api/secrets");
     assert!(!answer.body.contains("canary-value"), "{answer:?}");
     let mut list = answer.ok();
@@ -115,7 +117,7 @@ fn secrets_are_listed_with_the_time_they_were_set_and_their_sources() {
 
 #[test]
 fn invalid_secrets_are_rejected() {
-    let server = sealing();
+    let server = server_with_sealing_key();
     let put = |name: &str, body: Value| server.put(&format!("/api/secrets/{name}"), &body);
     let value = json!({"value": "v"});
     insta::assert_snapshot!(put("x", json!({})).errors(), @"value: is missing");
@@ -142,7 +144,7 @@ fn a_server_without_the_sealing_key_explains_how_to_set_it() {
     let other = [("TOOLCRIB_SEALING_KEY", "another key of thirty-two letters")];
     let folder = crate::support::Folder::empty();
     folder.run_with("secret set x", "v", &[("TOOLCRIB_SEALING_KEY", KEY)]).output();
-    let server = Server::on_in(folder, "", &other);
+    let server = Server::on_folder_with_environment(folder, "", &other);
     insta::assert_snapshot!(put(&server, "y").problem(), @"409 other_sealing_key: the secret `x` was sealed with another key than the server has: start it with that key, or remove the secret");
     assert_eq!(put(&server, "x").status, 204, "the only one may be replaced");
 }

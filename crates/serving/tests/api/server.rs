@@ -17,7 +17,7 @@ pub(crate) struct Server {
     child: Option<Child>,
     port: u16,
     /// Port of the metrics listener.
-    aside: u16,
+    metrics_port: u16,
     /// API key of the first admin.
     pub(crate) key: String,
 }
@@ -43,12 +43,12 @@ impl Server {
     }
 
     pub(crate) fn start_with(options: &str) -> Self {
-        Self::on(Folder::empty(), options)
+        Self::on_folder(Folder::empty(), options)
     }
 
     /// Starts in this folder, on a journal that has no admin yet.
-    pub(crate) fn on(folder: Folder, options: &str) -> Self {
-        let server = Self { folder, child: None, port: 0, aside: 0, key: String::new() };
+    pub(crate) fn on_folder(folder: Folder, options: &str) -> Self {
+        let server = Self { folder, child: None, port: 0, metrics_port: 0, key: String::new() };
         let listen = if options.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
         server.run(&format!("serve {listen} {options}"), "curl")
     }
@@ -56,32 +56,36 @@ impl Server {
     /// Starts with the demo data (`--demo`).
     pub(crate) fn demo() -> Self {
         let (folder, key) = (Folder::empty(), String::new());
-        let server = Self { folder, child: None, port: 0, aside: 0, key };
+        let server = Self { folder, child: None, port: 0, metrics_port: 0, key };
         server.run("serve --listen 127.0.0.1:0 --demo", "# Done")
     }
 
     /// Starts on an empty journal, with these environment variables.
-    pub(crate) fn start_in(environment: &[(&str, &str)]) -> Self {
-        Self::on_in(Folder::empty(), "", environment)
+    pub(crate) fn start_with_environment(environment: &[(&str, &str)]) -> Self {
+        Self::on_folder_with_environment(Folder::empty(), "", environment)
     }
 
     /// Starts in this folder, on a journal without an admin, with these environment variables.
-    pub(crate) fn on_in(folder: Folder, options: &str, environment: &[(&str, &str)]) -> Self {
-        let server = Self { folder, child: None, port: 0, aside: 0, key: String::new() };
+    pub(crate) fn on_folder_with_environment(
+        folder: Folder,
+        options: &str,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let server = Self { folder, child: None, port: 0, metrics_port: 0, key: String::new() };
         let arguments = format!("serve --listen 127.0.0.1:0 {options}");
         let child = server.folder.start(&arguments, environment);
-        server.greeted(child, "curl")
+        server.wait_until_started(child, "curl")
     }
 
     /// Starts another node on the same journal.
-    pub(crate) fn beside(other: &Self, options: &str) -> Self {
+    pub(crate) fn second_node(other: &Self, options: &str) -> Self {
         let (folder, key) = (Folder::empty(), other.key.clone());
-        let server = Self { folder, child: None, port: 0, aside: 0, key };
+        let server = Self { folder, child: None, port: 0, metrics_port: 0, key };
         server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "API docs")
     }
 
     /// Stops the server and starts it again with other options.
-    pub(crate) fn again(mut self, options: &str) -> Self {
+    pub(crate) fn restart(mut self, options: &str) -> Self {
         self.stop();
         self.run(&format!("serve {options}"), "API docs")
     }
@@ -89,10 +93,10 @@ impl Server {
     /// Starts the program and reads its output up to a line that contains `last`.
     fn run(self, arguments: &str, last: &str) -> Self {
         let child = self.folder.start(arguments, &[]);
-        self.greeted(child, last)
+        self.wait_until_started(child, last)
     }
 
-    fn greeted(mut self, mut child: Child, last: &str) -> Self {
+    fn wait_until_started(mut self, mut child: Child, last: &str) -> Self {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         loop {
             let Some(Ok(line)) = lines.next() else {
@@ -106,7 +110,7 @@ impl Server {
             }
             if let Some(place) = line.trim().strip_prefix("Metrics ") {
                 let (place, _) = place.rsplit_once("/metrics").unwrap();
-                self.aside = place.rsplit_once(':').unwrap().1.parse().unwrap();
+                self.metrics_port = place.rsplit_once(':').unwrap().1.parse().unwrap();
             }
             if line.trim().starts_with("tcrib_") {
                 self.key = line.trim().to_owned();
@@ -124,21 +128,21 @@ impl Server {
 
     /// Stops the server; returns the exit code and its stderr.
     pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
-        self.tell_to_stop();
-        self.ended()
+        self.request_stop();
+        self.wait_for_exit()
     }
 
-    pub(crate) fn tell_to_stop(&self) {
-        self.tell("TERM");
+    pub(crate) fn request_stop(&self) {
+        self.send_signal("TERM");
     }
 
     /// Sends a signal.
-    pub(crate) fn tell(&self, name: &str) {
+    pub(crate) fn send_signal(&self, name: &str) {
         self.child.iter().for_each(|child| signal(child, name));
     }
 
     /// Waits until the server has exited; returns the exit code and its stderr.
-    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
+    pub(crate) fn wait_for_exit(&mut self) -> (Option<i32>, String) {
         let Some(child) = self.child.take() else { return (None, String::new()) };
         let output = child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -168,12 +172,12 @@ impl Server {
     }
 
     /// Sends a request to the metrics listener.
-    pub(crate) fn send_aside(&self, ask: &Ask) -> Answer {
-        send(connect(self.aside), ask)
+    pub(crate) fn send_to_metrics_port(&self, ask: &Ask) -> Answer {
+        send(connect(self.metrics_port), ask)
     }
 
     /// Opens an event stream.
-    pub(crate) fn open(&self, ask: &Ask) -> Events {
+    pub(crate) fn open_events(&self, ask: &Ask) -> Events {
         let mut stream = self.connect();
         // HTTP/1.0, because there the body ends with the connection and has no chunks.
         let (head, body) = (ask.head.replacen("HTTP/1.1", "HTTP/1.0", 1), &ask.body);
@@ -198,7 +202,7 @@ impl Server {
     }
 
     /// Sends a `POST` without a body as the first admin.
-    pub(crate) fn act(&self, path: &str) -> Answer {
+    pub(crate) fn post_empty(&self, path: &str) -> Answer {
         self.send(&self.ask("POST", path))
     }
 

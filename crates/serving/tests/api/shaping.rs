@@ -161,7 +161,7 @@ pub(super) fn many_orders() -> Value {
 }
 
 /// Result id and offset in the note of a truncated result.
-pub(super) fn told(note: &Value) -> (String, usize) {
+pub(super) fn truncation_note(note: &Value) -> (String, usize) {
     let note = note.as_str().unwrap();
     let (_, rest) = note.split_once("GET /api/agents/results/").unwrap();
     let (id, offset) = rest.trim_end_matches(']').split_once("?offset=").unwrap();
@@ -181,7 +181,7 @@ fn a_long_result_is_truncated_and_its_caller_can_read_the_rest() {
         let note = content[1]["text"].as_str().unwrap();
         let total = many_orders().to_string().len();
         assert!(note.contains(&format!("of {total} bytes")), "{note}");
-        let (id, offset) = told(&content[1]["text"]);
+        let (id, offset) = truncation_note(&content[1]["text"]);
         let mut whole = content[0]["text"].as_str().unwrap().to_owned();
         assert_eq!((whole.len(), whole.len() <= 1024), (offset, true));
         let mut next = Some(offset);
@@ -207,7 +207,7 @@ fn a_long_result_is_truncated_and_its_caller_can_read_the_rest() {
 fn only_the_caller_can_read_the_rest_and_only_with_the_grant() {
     let shop = Shop::answering(&many_orders());
     shop.patch(&json!({"max_result_bytes": 1024})).ok();
-    let (id, _) = told(&shop.call()["content"][1]["text"]);
+    let (id, _) = truncation_note(&shop.call()["content"][1]["text"]);
     let path = format!("/api/agents/results/{id}");
     let status = |key: &str| shop.server.get_as(key, &path).status;
     assert_eq!(status(&shop.key), 200);
@@ -226,7 +226,7 @@ fn only_the_caller_can_read_the_rest_and_only_with_the_grant() {
 }
 
 /// Whether the TypeScript and Python SDKs accept this result of a tool with an output schema.
-fn is_taken_by_strict_clients(result: &Value) -> bool {
+fn is_accepted_by_strict_clients(result: &Value) -> bool {
     result["structuredContent"].is_object() || result["isError"] == true
 }
 
@@ -241,7 +241,7 @@ fn a_result_that_violates_its_schema_still_reaches_strict_clients() {
     {
         assert!(shop.listed()["outputSchema"].is_object());
         let result = shop.call_over_mcp("orders", &json!({}));
-        assert!(is_taken_by_strict_clients(&result), "{result}");
+        assert!(is_accepted_by_strict_clients(&result), "{result}");
         let content = result["content"].as_array().unwrap();
         assert!(content[0]["text"].as_str().unwrap().starts_with(text), "{result}");
         let note = content.last().unwrap()["text"].as_str().unwrap();
@@ -268,7 +268,7 @@ fn a_result_that_matches_its_schema_is_no_error() {
 }
 
 /// Result of the tool for a client of this MCP version.
-fn called_by(shop: &Shop, version: &str) -> Value {
+fn call_with_version(shop: &Shop, version: &str) -> Value {
     let post = || {
         let ask = Ask::new("POST", "/mcp").bearer(&shop.key);
         ask.header("Accept", "application/json, text/event-stream")
@@ -289,14 +289,14 @@ fn the_rest_of_a_result_is_linked_for_clients_that_support_links() {
     shop.patch(&json!({"max_result_bytes": 1024})).ok();
     for (result, is_linked) in [
         (shop.call_over_mcp("orders", &json!({})), true),
-        (called_by(&shop, "2025-11-25"), true),
-        (called_by(&shop, "2025-06-18"), true),
-        (called_by(&shop, "2025-03-26"), false),
-        (called_by(&shop, "2024-11-05"), false),
+        (call_with_version(&shop, "2025-11-25"), true),
+        (call_with_version(&shop, "2025-06-18"), true),
+        (call_with_version(&shop, "2025-03-26"), false),
+        (call_with_version(&shop, "2024-11-05"), false),
         (shop.call_for_model(), false),
         (shop.call(), false),
     ] {
-        let (id, offset) = told(&result["content"][1]["text"]);
+        let (id, offset) = truncation_note(&result["content"][1]["text"]);
         let links = result["content"].as_array().unwrap().iter();
         let links: Vec<_> = links.filter(|part| part["type"] == "resource_link").collect();
         let uri = format!("toolcrib://results/{id}?offset={offset}");

@@ -44,10 +44,10 @@ fn only_the_socket_of_a_dead_server_is_replaced() {
     let beside = server.folder.run("--journal other.db serve --listen unix:crib.sock");
     assert_eq!(beside.code, Some(1));
     assert!(beside.stderr.contains("cannot listen on unix:crib.sock"), "{}", beside.stderr);
-    server.tell("KILL");
-    server.ended();
+    server.send_signal("KILL");
+    server.wait_for_exit();
     assert!(server.folder.path("crib.sock").exists());
-    let server = server.again(&format!("{LISTEN} --socket-mode 660"));
+    let server = server.restart(&format!("{LISTEN} --socket-mode 660"));
     assert_eq!((mode(&server), ask(&server, "Host: a\r\n").as_str()), (0o660, "200"));
     let folder = Folder::empty();
     folder.write("crib.sock", "mine");
@@ -70,10 +70,10 @@ fn a_socket_created_by_another_process_is_not_deleted() {
 fn connections_accepted_before_shutdown_are_answered() {
     let folder = Folder::empty();
     folder.write("config.json", r#"{"limits": {"connections": 1}}"#);
-    let mut server = Server::on(folder, &format!("{LISTEN} --config config.json"));
+    let mut server = Server::on_folder(folder, &format!("{LISTEN} --config config.json"));
     let connect = || UnixStream::connect(server.folder.path("crib.sock")).unwrap();
     let streams: Vec<_> = (0..5).map(|_| connect()).collect();
-    server.tell_to_stop();
+    server.request_stop();
     let deadline = Instant::now() + Duration::from_secs(30);
     while server.folder.path("crib.sock").exists() {
         assert!(Instant::now() < deadline, "the socket is still there");
@@ -85,5 +85,5 @@ fn connections_accepted_before_shutdown_are_answered() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    assert_eq!(server.ended().0, Some(0));
+    assert_eq!(server.wait_for_exit().0, Some(0));
 }

@@ -21,13 +21,13 @@ pub(super) fn specification(names: &[&str]) -> String {
 }
 
 /// Upstream whose specification can be replaced.
-pub(super) fn changing(first: String) -> (Upstream, Arc<Mutex<String>>) {
+pub(super) fn changeable_upstream(first: String) -> (Upstream, Arc<Mutex<String>>) {
     let text = Arc::new(Mutex::new(first));
     let now = Arc::clone(&text);
     (Upstream::replying(move |_| ok("application/json", &now.lock().unwrap())), text)
 }
 
-pub(super) fn body(upstream: &Upstream) -> Value {
+pub(super) fn source_body(upstream: &Upstream) -> Value {
     json!({"name": "Pets", "url": upstream.url("/openapi.json"), "settings": {"kind": "openapi"}, "allow": ["127.0.0.1"]})
 }
 
@@ -35,7 +35,7 @@ pub(super) fn body(upstream: &Upstream) -> Value {
 fn a_registered_source_is_refreshed_automatically() {
     let server = Server::start();
     let upstream = answering(ok("application/json", &specification(&["cats", "dogs"])));
-    let made = server.post("/api/sources", &body(&upstream));
+    let made = server.post("/api/sources", &source_body(&upstream));
     assert_eq!((made.status, made.header("location")), (201, "/api/sources/pets"));
     let seen = server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
     assert_eq!((&seen["health"], &seen["is_enabled"]), (&json!("healthy"), &json!(true)));
@@ -55,8 +55,8 @@ fn a_registered_source_is_refreshed_automatically() {
 #[test]
 fn a_source_is_refreshed_on_request_changed_disabled_and_removed() {
     let server = Server::start();
-    let (upstream, text) = changing(specification(&["cats", "dogs"]));
-    server.post("/api/sources", &body(&upstream)).ok();
+    let (upstream, text) = changeable_upstream(specification(&["cats", "dogs"]));
+    server.post("/api/sources", &source_body(&upstream)).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
     *text.lock().unwrap() = specification(&["cats", "dogs", "fish"]);
     let result = server.send(&server.ask("POST", "/api/sources/pets/refresh")).ok();
@@ -65,7 +65,7 @@ fn a_source_is_refreshed_on_request_changed_disabled_and_removed() {
         (&json!(1), &json!(2), &json!(true))
     );
     assert_eq!(result["tools"].as_array().unwrap().len(), 3);
-    let mut changed = body(&upstream);
+    let mut changed = source_body(&upstream);
     changed["description"] = json!("now with fish");
     assert_eq!(server.put("/api/sources/pets", &changed).ok()["description"], "now with fish");
     changed["settings"] = json!({"kind": "http_manifest"});
@@ -84,8 +84,8 @@ fn a_source_is_refreshed_on_request_changed_disabled_and_removed() {
 #[test]
 fn a_failed_refresh_reports_the_reason_and_changes_no_tool() {
     let server = Server::start();
-    let (upstream, text) = changing(specification(&["a", "b", "c", "d"]));
-    server.post("/api/sources", &body(&upstream)).ok();
+    let (upstream, text) = changeable_upstream(specification(&["a", "b", "c", "d"]));
+    server.post("/api/sources", &source_body(&upstream)).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
     let refresh = || server.send(&server.ask("POST", "/api/sources/pets/refresh"));
     *text.lock().unwrap() = "<html>".to_owned();
@@ -115,11 +115,11 @@ fn a_source_with_a_new_url_is_refreshed_automatically() {
     let (one, two) = (specification(&["cats"]), specification(&["cats", "dogs"]));
     let one = answering(ok("application/json", &one));
     let two = answering(ok("application/json", &two));
-    server.post("/api/sources", &body(&one)).ok();
+    server.post("/api/sources", &source_body(&one)).ok();
     let seen = server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
     assert!(seen["last_sync_ended_at"].is_string());
     assert_eq!(seen["next_refresh_at"], Value::Null);
-    let mut hourly = body(&two);
+    let mut hourly = source_body(&two);
     hourly["refresh_every"] = json!(3600);
     server.put("/api/sources/pets", &hourly).ok();
     let seen = server.wait_for("/api/sources/pets", |source| source["inventory"]["count"] == 2);
@@ -130,15 +130,15 @@ fn a_source_with_a_new_url_is_refreshed_automatically() {
 fn a_dead_upstream_delays_neither_start_nor_shutdown() {
     let server = Server::start();
     let upstream = answering(ok("application/json", &specification(&["cats", "dogs"])));
-    server.post("/api/sources", &body(&upstream)).ok();
+    server.post("/api/sources", &source_body(&upstream)).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
     // Accepts connections and never answers.
     let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut dead = body(&upstream);
+    let mut dead = source_body(&upstream);
     dead["url"] = json!(format!("http://{}/openapi.json", hanging.local_addr().unwrap()));
     server.put("/api/sources/pets", &dead).ok();
     let begun = Instant::now();
-    let mut server = server.again("--listen 127.0.0.1:0");
+    let mut server = server.restart("--listen 127.0.0.1:0");
     let seen = server.get("/api/sources/pets").ok();
     assert_eq!((&seen["inventory"]["count"], &seen["tools"]["served"]), (&json!(2), &json!(2)));
     server.wait_for("/api/sources/pets", |source| source["last_sync_ended_at"].is_null());
@@ -151,7 +151,7 @@ fn a_dead_upstream_delays_neither_start_nor_shutdown() {
 fn a_registration_does_not_fail_with_its_first_refresh() {
     let server = Server::start();
     let upstream = answering(answer("404 Not Found", "", b""));
-    assert_eq!(server.post("/api/sources", &body(&upstream)).status, 201);
+    assert_eq!(server.post("/api/sources", &source_body(&upstream)).status, 201);
     let seen = server.wait_for("/api/sources/pets", |source| !source["last_sync_error"].is_null());
     assert_eq!(
         (&seen["last_sync_error"]["code"], &seen["health"]),
@@ -160,7 +160,7 @@ fn a_registration_does_not_fail_with_its_first_refresh() {
     let failed = server.send(&server.ask("POST", "/api/sources/pets/refresh"));
     assert!(failed.problem().starts_with("502 spec_fetch_failed"), "{failed:?}");
     // A private address is unreachable unless the source allows it.
-    let mut closed = body(&upstream);
+    let mut closed = source_body(&upstream);
     (closed["name"], closed["allow"]) = (json!("closed"), json!([]));
     server.post("/api/sources", &closed).ok();
     let seen =
@@ -194,7 +194,7 @@ fn a_program_can_be_registered_only_with_allow_stdio() {
     assert!(
         server.put("/api/sources/remote", &changed).problem().starts_with("403 stdio_not_allowed")
     );
-    let server = server.again("--listen 127.0.0.1:0 --allow-stdio");
+    let server = server.restart("--listen 127.0.0.1:0 --allow-stdio");
     assert_eq!(server.post("/api/sources", &body).status, 201);
     // Only admins may register programs, whatever the request looks like (STD-02).
     let agent = json!({"name": "agent", "claims": {"role": "admin"}});
@@ -233,7 +233,7 @@ fn commands_that_are_invalid_or_can_inject_code_are_rejected() {
     assert_eq!(server.post("/api/sources", &body(good)).status, 201);
     assert_eq!(server.put("/api/sources/files", &body(command)).status, 422);
     // The error is about the MCP connection, not about a specification.
-    let failed = server.act("/api/sources/files/refresh");
+    let failed = server.post_empty("/api/sources/files/refresh");
     assert!(failed.problem().starts_with("502 mcp_connect_failed"), "{failed:?}");
     let nowhere = json!({"name": "nowhere", "settings": {"kind": "mcp"}});
     insta::assert_snapshot!(server.post("/api/sources", &nowhere).errors(), @"url: give the `url` of the MCP server, or a `command` in `settings`");
@@ -291,7 +291,7 @@ fn errors_in_a_source_name_the_field_and_repeat_no_secret() {
 
 #[test]
 fn secret_references_are_shown_without_their_values() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let seen = server.get("/api/sources/petstore").ok();
     assert_eq!(seen["auth"], json!({"kind": "bearer", "token": "sealed:petstore-token"}));
 }

@@ -15,7 +15,7 @@ fn only_the_first_start_prints_an_admin_key() {
     let server = Server::start();
     let me = server.get("/api/whoami").ok();
     assert_eq!((&me["subject"], &me["is_admin"]), (&json!("key:first-admin"), &json!(true)));
-    let server = server.again("--listen 127.0.0.1:0");
+    let server = server.restart("--listen 127.0.0.1:0");
     assert_eq!(server.get("/api/whoami").ok(), me);
 }
 

@@ -14,24 +14,24 @@ fn world() -> World {
 
 fn open(world: &World, query: &str) -> Events {
     let token = world.token(json!({"role": "staff"}));
-    world.server.open(&Ask::new("GET", &format!("/api/agents/stream{query}")).bearer(&token))
+    world.server.open_events(&Ask::new("GET", &format!("/api/agents/stream{query}")).bearer(&token))
 }
 
 /// Resumes a stream after this event.
-fn back(server: &Server, token: &str, id: &str) -> Events {
+fn resume(server: &Server, token: &str, id: &str) -> Events {
     let ask = Ask::new("GET", "/api/agents/stream").bearer(token);
-    server.open(&ask.header("Last-Event-ID", id))
+    server.open_events(&ask.header("Last-Event-ID", id))
 }
 
 /// An event as text, for example `tool_added listPets`.
-fn line(event: &Event) -> String {
+fn describe_event(event: &Event) -> String {
     let name = event.body["name"].as_str().map(|name| format!(" {name}"));
     format!("{}{}", event.name, name.unwrap_or_default())
 }
 
-fn told(events: &mut Events) -> (String, String) {
+fn next_event(events: &mut Events) -> (String, String) {
     let event = events.next().unwrap();
-    (line(&event), event.id)
+    (describe_event(&event), event.id)
 }
 
 #[test]
@@ -45,13 +45,13 @@ fn a_stream_begins_with_all_tools_and_continues_with_changes() {
     assert_eq!(first.body, server.get_as(&token, "/api/agents/tools").ok());
     // Changes that do not affect this agent: an unused label, and a group that it is not granted.
     server.post("/api/labels", &json!({"name": "l"})).ok();
-    server.act("/api/groups/pets-all/activate").ok();
-    server.act("/api/tools/petstore:getOwner/disable").ok();
+    server.post_empty("/api/groups/pets-all/activate").ok();
+    server.post_empty("/api/tools/petstore:getOwner/disable").ok();
     let gone = events.next().unwrap();
     assert_eq!(gone.name, "tool_removed");
     assert_eq!(gone.body, json!({"name": "getOwner", "tool_id": "petstore:getOwner"}));
     assert!(!gone.id.is_empty() && gone.id != first.id);
-    server.act("/api/tools/petstore:getOwner/enable").ok();
+    server.post_empty("/api/tools/petstore:getOwner/enable").ok();
     let back = events.next().unwrap();
     assert_eq!(
         (back.name.as_str(), &back.body["tool_id"]),
@@ -66,9 +66,9 @@ fn a_stream_begins_with_all_tools_and_continues_with_changes() {
         ("tool_updated", &json!("All pets"))
     );
     // The events of one change are sent together, and only the last one has an id.
-    server.act("/api/policies/staff-read/deactivate").ok();
-    assert_eq!(told(&mut events), ("tool_removed getOwner".into(), String::new()));
-    let (last, id) = told(&mut events);
+    server.post_empty("/api/policies/staff-read/deactivate").ok();
+    assert_eq!(next_event(&mut events), ("tool_removed getOwner".into(), String::new()));
+    let (last, id) = next_event(&mut events);
     assert_eq!(last, "tool_removed listPets");
     assert!(!id.is_empty());
 }
@@ -92,17 +92,17 @@ fn a_stream_uses_the_requested_format() {
     // This format does not show labels, and a renamed tool counts as removed and added.
     world.server.put("/api/tools/petstore:listPets/labels", &json!({"labels": ["pii"]})).ok();
     patch(json!({"name": "pets"}));
-    assert_eq!(told(&mut events).0, "tool_removed listPets");
+    assert_eq!(next_event(&mut events).0, "tool_removed listPets");
     let added = events.next().unwrap();
     assert_eq!(
-        (line(&added), added.body["input_schema"].is_object()),
+        (describe_event(&added), added.body["input_schema"].is_object()),
         ("tool_added pets".into(), true)
     );
     let mut searching = open(&world, "?format=mcp&mode=search");
     assert_eq!(searching.next().unwrap().body["tools"][0]["name"], "tool_search");
     let mut narrow = open(&world, "?group=pets-read");
     assert_eq!(narrow.next().unwrap().body["data"].as_array().unwrap().len(), 2);
-    world.server.act("/api/groups/pets-read/deactivate").ok();
+    world.server.post_empty("/api/groups/pets-read/deactivate").ok();
     let bye = narrow.next().unwrap();
     assert_eq!((bye.name.as_str(), &bye.body["reason"]), ("bye", &json!("not_found")));
     assert!(narrow.next().is_none());
@@ -118,22 +118,22 @@ fn a_resumed_stream_sends_the_changes_since() {
     let id = open(&world, "").next().unwrap().id;
     // Nothing changed for this agent, so no event is sent until something does.
     server.post("/api/labels", &json!({"name": "l"})).ok();
-    let mut events = back(server, &token, &id);
-    server.act("/api/tools/petstore:getOwner/disable").ok();
-    let (gone, later) = told(&mut events);
+    let mut events = resume(server, &token, &id);
+    server.post_empty("/api/tools/petstore:getOwner/disable").ok();
+    let (gone, later) = next_event(&mut events);
     assert_eq!(gone, "tool_removed getOwner");
     drop(events);
-    server.act("/api/tools/petstore:deletePet/enable").ok();
+    server.post_empty("/api/tools/petstore:deletePet/enable").ok();
     server.put("/api/groups/pets-read/tools", &json!({"tools": ["petstore:deletePet"]})).ok();
-    let mut events = back(server, &token, &id);
-    assert_eq!(told(&mut events), ("tool_removed getOwner".into(), String::new()));
-    let (added, newest) = told(&mut events);
+    let mut events = resume(server, &token, &id);
+    assert_eq!(next_event(&mut events), ("tool_removed getOwner".into(), String::new()));
+    let (added, newest) = next_event(&mut events);
     assert_eq!(added, "tool_added deletePet");
-    assert_eq!(told(&mut back(server, &token, &later)), (added, newest.clone()));
+    assert_eq!(next_event(&mut resume(server, &token, &later)), (added, newest.clone()));
     // The id can be a query parameter for clients that cannot set headers.
-    server.act("/api/tools/petstore:deletePet/disable").ok();
+    server.post_empty("/api/tools/petstore:deletePet/disable").ok();
     assert_eq!(
-        told(&mut open(&world, &format!("?last_event_id={newest}"))).0,
+        next_event(&mut open(&world, &format!("?last_event_id={newest}"))).0,
         "tool_removed deletePet"
     );
     // An id that is foreign, from the future, or from an agent with other claims is ignored.
@@ -141,24 +141,24 @@ fn a_resumed_stream_sends_the_changes_since() {
     let strange =
         ["7", "x", "0-0", &format!("999999-{digest}"), &format!("{position}-{}", "0".repeat(64))];
     for id in strange {
-        assert_eq!(told(&mut back(server, &token, id)).0, "snapshot", "{id}");
+        assert_eq!(next_event(&mut resume(server, &token, id)).0, "snapshot", "{id}");
     }
     let guest = world.token(json!({"role": "guest"}));
-    assert_eq!(told(&mut back(server, &guest, &id)).0, "snapshot");
+    assert_eq!(next_event(&mut resume(server, &guest, &id)).0, "snapshot");
 }
 
 #[test]
 fn a_stream_ends_when_its_credential_is_revoked() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let made = server.post("/api/keys", &json!({"name": "bot", "claims": {"role": "staff"}})).ok();
     let key = made["key"].as_str().unwrap();
-    let mut events = server.open(&Ask::new("GET", "/api/agents/stream").bearer(key));
-    assert_eq!(told(&mut events).0, "snapshot");
+    let mut events = server.open_events(&Ask::new("GET", "/api/agents/stream").bearer(key));
+    assert_eq!(next_event(&mut events).0, "snapshot");
     // A change of the key's claims takes effect on open streams too.
     server.put("/api/keys/bot", &json!({"name": "bot", "claims": {"role": "guest"}})).ok();
-    assert_eq!(told(&mut events).0, "tool_removed getOwner");
-    assert_eq!(told(&mut events).0, "tool_removed listPets");
-    server.act("/api/keys/bot/revoke").ok();
+    assert_eq!(next_event(&mut events).0, "tool_removed getOwner");
+    assert_eq!(next_event(&mut events).0, "tool_removed listPets");
+    server.post_empty("/api/keys/bot/revoke").ok();
     let bye = events.next().unwrap();
     assert_eq!((bye.name.as_str(), &bye.body["reason"]), ("bye", &json!("unauthorized")));
     assert!(events.next().is_none());
@@ -172,7 +172,8 @@ fn many_changes_at_once_cause_a_resync_with_a_snapshot() {
     server
         .post("/api/policies", &json!({"name": "p", "matchers": matchers, "groups": ["all"]}))
         .ok();
-    let mut events = server.open(&Ask::new("GET", "/api/agents/stream?mode=auto&format=mcp"));
+    let mut events =
+        server.open_events(&Ask::new("GET", "/api/agents/stream?mode=auto&format=mcp"));
     assert_eq!(events.next().unwrap().body, json!({"tools": []}));
     let names: Vec<String> = (0..300).map(|number| format!("tool{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -180,7 +181,7 @@ fn many_changes_at_once_cause_a_resync_with_a_snapshot() {
     let source =
         json!({"name": "s", "settings": {"kind": "openapi", "specification": {"text": text}}});
     server.post("/api/sources", &source).ok();
-    assert_eq!(told(&mut events).0, "resync");
+    assert_eq!(next_event(&mut events).0, "resync");
     let all = events.next().unwrap();
     assert_eq!((all.name.as_str(), all.body["tools"].as_array().unwrap().len()), ("snapshot", 300));
     assert!(!all.id.is_empty());
@@ -190,8 +191,8 @@ fn many_changes_at_once_cause_a_resync_with_a_snapshot() {
 fn a_stream_is_notified_that_the_server_stops() {
     let mut server = Server::start();
     let ask = Ask::new("GET", "/api/agents/stream");
-    let mut streams = [(); 3].map(|()| server.open(&ask));
-    streams.iter_mut().for_each(|events| assert_eq!(told(events).0, "snapshot"));
+    let mut streams = [(); 3].map(|()| server.open_events(&ask));
+    streams.iter_mut().for_each(|events| assert_eq!(next_event(events).0, "snapshot"));
     let (code, said) = server.stop();
     assert_eq!(code, Some(0), "{said}");
     for events in &mut streams {

@@ -12,14 +12,14 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::json;
 
 use self::certificate::Certificate;
-use super::issuer::{inline, trusting_on};
+use super::issuer::{config_with_inline_key, server_trusting_on};
 use super::server::Server;
 use crate::signer::Signer;
 use crate::support::Folder;
 
 const OPTIONS: &str = "--tls-cert crib.pem --tls-key crib.key";
 
-fn write(folder: &Folder, certificate: &Certificate) {
+fn write_pair(folder: &Folder, certificate: &Certificate) {
     folder.write("crib.pem", &certificate.pem);
     folder.write("crib.key", &certificate.key);
 }
@@ -27,8 +27,8 @@ fn write(folder: &Folder, certificate: &Certificate) {
 /// Server with this certificate.
 fn server(certificate: &Certificate, options: &str) -> Server {
     let folder = Folder::empty();
-    write(&folder, certificate);
-    Server::on(folder, &format!("{OPTIONS} {options}"))
+    write_pair(&folder, certificate);
+    Server::on_folder(folder, &format!("{OPTIONS} {options}"))
 }
 
 /// Request by a client that trusts only this certificate; returns the negotiated protocol and the answer.
@@ -78,8 +78,9 @@ fn a_tls_port_accepts_only_tls() {
 #[test]
 fn resource_metadata_contains_https_urls() {
     let (certificate, folder) = (Certificate::new(), Folder::empty());
-    write(&folder, &certificate);
-    let server = trusting_on(folder, &[inline(&Signer::p256(), json!({}))], OPTIONS);
+    write_pair(&folder, &certificate);
+    let server =
+        server_trusting_on(folder, &[config_with_inline_key(&Signer::p256(), json!({}))], OPTIONS);
     let path = "/.well-known/oauth-protected-resource/mcp";
     let (_, answer) = ask(&server, &certificate, "http/1.1", path).unwrap();
     let resource = server.url("/mcp").replace("http://", "https://");
@@ -89,9 +90,9 @@ fn resource_metadata_contains_https_urls() {
 #[test]
 fn an_unfinished_handshake_is_closed() {
     let (certificate, folder) = (Certificate::new(), Folder::empty());
-    write(&folder, &certificate);
+    write_pair(&folder, &certificate);
     folder.write("config.json", r#"{"limits": {"head_within": 1, "idle": 3600}}"#);
-    let server = Server::on(folder, &format!("{OPTIONS} --config config.json"));
+    let server = Server::on_folder(folder, &format!("{OPTIONS} --config config.json"));
     for beginning in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00"] {
         let mut stream = server.connect();
         stream.write_all(beginning).unwrap();
@@ -107,7 +108,7 @@ fn a_new_certificate_is_loaded_without_a_restart_unless_it_is_invalid() {
     // An invalid file is ignored: the previous certificate stays until a complete pair is there.
     std::thread::sleep(Duration::from_millis(2500));
     assert!(ask(&server, &first, "http/1.1", "/").is_ok());
-    write(&server.folder, &second);
+    write_pair(&server.folder, &second);
     let deadline = Instant::now() + Duration::from_secs(30);
     while ask(&server, &second, "http/1.1", "/").is_err() {
         assert!(Instant::now() < deadline, "the new certificate is not taken");
@@ -131,12 +132,12 @@ fn a_server_does_not_start_with_an_invalid_certificate_or_key() {
         assert!(run.stderr.contains(expected), "{}", run.stderr);
     };
     refused("`crib.pem` cannot be read");
-    write(&folder, &one);
+    write_pair(&folder, &one);
     folder.write("crib.key", &other.key);
     refused("`crib.key` is not the key of `crib.pem`");
     folder.write("crib.key", &one.pem);
     refused("`crib.key` has no PEM of the kind that is needed");
-    write(&folder, &one);
+    write_pair(&folder, &one);
     let run = folder.run(&format!("serve --listen unix:crib.sock {OPTIONS}"));
     assert!(run.stderr.contains("TLS is for a port"), "{}", run.stderr);
     let run = folder.run("serve --tls-cert crib.pem");

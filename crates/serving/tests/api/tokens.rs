@@ -8,7 +8,9 @@ mod start;
 
 use serde_json::json;
 
-use super::issuer::{AUDIENCE, ISSUER, World, inline, now, signed, subject, trusting};
+use super::issuer::{
+    AUDIENCE, ISSUER, World, config_with_inline_key, now, server_trusting, signed_token, subject,
+};
 use super::server::Ask;
 use crate::signer::{RSA, Signer};
 
@@ -38,11 +40,12 @@ fn every_common_algorithm_is_accepted() {
         ("ES384", &Signer::p384()),
         ("EdDSA", &Signer::ed25519()),
     ];
-    let named = |name: &str, signer: &Signer| inline(signer, json!({"issuer": name}));
+    let named =
+        |name: &str, signer: &Signer| config_with_inline_key(signer, json!({"issuer": name}));
     let issuers: Vec<_> = signers.iter().map(|(name, signer)| named(name, signer)).collect();
-    let server = trusting(&issuers);
+    let server = server_trusting(&issuers);
     for (name, signer) in signers {
-        let token = signed(signer, json!({"alg": name}), json!({"iss": name}));
+        let token = signed_token(signer, json!({"alg": name}), json!({"iss": name}));
         assert_eq!(subject(&server, &token), "alice", "{name}");
     }
 }
@@ -51,20 +54,23 @@ fn every_common_algorithm_is_accepted() {
 fn an_issuer_is_trusted_only_for_its_own_tokens() {
     let (one, two) = (Signer::p256(), Signer::p256());
     let other = "https://other.example";
-    let issuers =
-        [inline(&one, json!({})), inline(&two, json!({"issuer": other, "audience": ["a", "b"]}))];
-    let world = World { server: trusting(&issuers), signer: one };
-    assert_eq!(world.takes(&world.token(json!({}))), "alice");
-    let of_other = |audience: &str| signed(&two, json!({}), json!({"iss": other, "aud": audience}));
-    assert_eq!(world.takes(&of_other("b")), "alice");
-    world.refuses(&of_other(AUDIENCE));
-    world.refuses(&world.token(json!({"iss": other, "aud": "a"})));
-    world.refuses(&signed(&two, json!({}), json!({})));
+    let issuers = [
+        config_with_inline_key(&one, json!({})),
+        config_with_inline_key(&two, json!({"issuer": other, "audience": ["a", "b"]})),
+    ];
+    let world = World { server: server_trusting(&issuers), signer: one };
+    assert_eq!(world.assert_accepted(&world.token(json!({}))), "alice");
+    let of_other =
+        |audience: &str| signed_token(&two, json!({}), json!({"iss": other, "aud": audience}));
+    assert_eq!(world.assert_accepted(&of_other("b")), "alice");
+    world.assert_rejected(&of_other(AUDIENCE));
+    world.assert_rejected(&world.token(json!({"iss": other, "aud": "a"})));
+    world.assert_rejected(&signed_token(&two, json!({}), json!({})));
     for name in ["https://id.example/", "HTTPS://ID.EXAMPLE", "https://id.example.evil", ""] {
-        world.refuses(&world.token(json!({"iss": name})));
+        world.assert_rejected(&world.token(json!({"iss": name})));
     }
     for missing in [json!(null), json!(7), json!([ISSUER])] {
-        world.refuses(&world.token(json!({"iss": missing})));
+        world.assert_rejected(&world.token(json!({"iss": missing})));
     }
 }
 
@@ -82,7 +88,7 @@ fn a_credential_is_required_if_there_are_issuers() {
 fn a_subject_that_looks_like_an_api_key_gives_no_access() {
     let world = World::new();
     let token = world.token(json!({"sub": "key:first-admin", "admin": true, "is_admin": true}));
-    assert_eq!(world.takes(&token), "key:first-admin");
+    assert_eq!(world.assert_accepted(&token), "key:first-admin");
     let answer = world.server.get_as(&token, "/api/groups");
     assert!(answer.problem().starts_with("403 forbidden"), "{answer:?}");
 }
@@ -94,8 +100,12 @@ fn the_log_contains_no_part_of_a_token() {
     let tokens = [
         world.token(json!({"sub": "a-subject-like-no-other"})),
         world.token(claims.clone()),
-        signed(&world.signer, json!({"kid": "a-kid-like-no-other\r\nforged line"}), json!({})),
-        signed(&Signer::p256(), json!({"jku": "https://evil.example"}), claims),
+        signed_token(
+            &world.signer,
+            json!({"kid": "a-kid-like-no-other\r\nforged line"}),
+            json!({}),
+        ),
+        signed_token(&Signer::p256(), json!({"jku": "https://evil.example"}), claims),
     ];
     for token in &tokens {
         world.server.get_as(token, "/api/whoami");

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::server::Server;
-use super::sources::{body, changing, specification};
+use super::sources::{changeable_upstream, source_body, specification};
 use crate::support::Folder;
 
 #[test]
 fn tools_can_be_filtered() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let ids = |query: &str| {
         let page = server.get(&format!("/api/tools{query}")).ok();
         let id = |tool: &serde_json::Value| tool["id"].as_str().unwrap().replace("petstore:", "");
@@ -31,7 +31,7 @@ fn tools_can_be_filtered() {
 
 #[test]
 fn a_tool_can_be_overridden_labelled_and_disabled() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";
     let patch = |body| server.send(&server.ask("PATCH", path).json(&body));
     let seen = server.get(path).ok();
@@ -71,7 +71,7 @@ fn a_tool_can_be_overridden_labelled_and_disabled() {
 
 #[test]
 fn a_patch_with_a_stale_entity_tag_is_rejected() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";
     let tag = server.get(path).header("etag").to_owned();
     let patch = |name: &str| {
@@ -85,7 +85,7 @@ fn a_patch_with_a_stale_entity_tag_is_rejected() {
 
 #[test]
 fn a_repeated_patch_succeeds_and_undoes_no_later_change() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:listPets";
     let patch = |key: &str, body: serde_json::Value| {
         server.send(&server.ask("PATCH", path).header("Idempotency-Key", key).json(&body))
@@ -99,7 +99,7 @@ fn a_repeated_patch_succeeds_and_undoes_no_later_change() {
 
 #[test]
 fn concurrent_patches_of_different_fields_are_all_kept() {
-    let server = Server::on(Folder::with_catalog(), "");
+    let server = Server::on_folder(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";
     let patch = |member: &str| {
         for round in 0..20 {
@@ -139,8 +139,8 @@ fn an_id_with_a_slash_is_percent_encoded() {
 #[test]
 fn new_and_changed_tools_wait_for_review() {
     let server = Server::start();
-    let (upstream, text) = changing(specification(&["cats"]));
-    let mut source = body(&upstream);
+    let (upstream, text) = changeable_upstream(specification(&["cats"]));
+    let mut source = source_body(&upstream);
     source["trust"] = json!("review");
     server.post("/api/sources", &source).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
@@ -189,8 +189,8 @@ fn new_and_changed_tools_wait_for_review() {
 #[test]
 fn a_deprecated_tool_cannot_be_enabled() {
     let server = Server::start();
-    let (upstream, text) = changing(specification(&["cats", "dogs", "fish"]));
-    server.post("/api/sources", &body(&upstream)).ok();
+    let (upstream, text) = changeable_upstream(specification(&["cats", "dogs", "fish"]));
+    server.post("/api/sources", &source_body(&upstream)).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
     *text.lock().unwrap() = specification(&["cats", "dogs"]);
     server.send(&server.ask("POST", "/api/sources/pets/refresh")).ok();

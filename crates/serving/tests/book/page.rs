@@ -85,7 +85,7 @@ fn commands(heading: &str, block: &[(&str, usize)]) -> Vec<Command> {
     let mut commands: Vec<Command> = Vec::new();
     for (line, number) in block {
         match (line.strip_prefix("$ "), commands.last_mut()) {
-            (None, Some(command)) if command.output.is_empty() && !is_whole(&command.text) => {
+            (None, Some(command)) if command.output.is_empty() && !is_complete(&command.text) => {
                 command.text += &format!("\n{line}");
             }
             (Some(text), _) => commands.push(Command {
@@ -102,7 +102,7 @@ fn commands(heading: &str, block: &[(&str, usize)]) -> Vec<Command> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "only a shell knows its language")]
-fn is_whole(command: &str) -> bool {
+fn is_complete(command: &str) -> bool {
     let mut shell = Process::new("/bin/bash");
     let read = shell.args(["-n", "-c", command]).env_clear().output().unwrap();
     !command.ends_with('\\') && read.status.success()

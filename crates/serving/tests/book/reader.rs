@@ -24,14 +24,14 @@ pub(crate) struct Reader {
     shell: Shell,
     folder: tempfile::TempDir,
     /// Commands that still run, as in other terminals.
-    lasting: Vec<Lasting>,
+    lasting: Vec<BackgroundCommand>,
     /// Everything printed so far.
     heard: String,
     number: usize,
     mistakes: Vec<String>,
 }
 
-struct Lasting {
+struct BackgroundCommand {
     group: String,
     command: String,
     is_server: bool,
@@ -58,8 +58,8 @@ impl Reader {
     pub(crate) fn read(&mut self, page: &str, command: &Command) {
         self.number += 1;
         let place = format!("{page}:{}", command.line);
-        let result = match completed(&command.text, &self.heard) {
-            Ok(text) if is_lasting(&text) => self.start(&text, command),
+        let result = match with_placeholders_filled(&command.text, &self.heard) {
+            Ok(text) if runs_in_background(&text) => self.start(&text, command),
             Ok(text) => self.run(&text, command, Instant::now() + A_MOMENT),
             Err(mistake) => Err(mistake),
         };
@@ -69,7 +69,7 @@ impl Reader {
     }
 
     /// Stops all running commands and returns the errors.
-    pub(crate) fn end(mut self, page: &str) -> Vec<String> {
+    pub(crate) fn finish(mut self, page: &str) -> Vec<String> {
         while let Some(lasting) = self.lasting.pop() {
             let stopped = self.stop(&lasting);
             self.mistakes.extend(stopped.err().map(|mistake| format!("{page}: {mistake}")));
@@ -79,17 +79,17 @@ impl Reader {
 
     /// Runs a command. A read-only one is repeated until its output matches: tools of a new source appear later.
     fn run(&mut self, text: &str, command: &Command, deadline: Instant) -> Result<(), String> {
-        self.write_what_is_shown(text, command);
+        self.write_shown_file(text, command);
         let code = self.shell.run(text, &self.output_file());
-        let said = self.hear();
-        let wanted = wanted_code(text);
+        let said = self.read_output();
+        let wanted = expected_exit_code(text);
         if code != Some(wanted) {
             return Err(format!("ended with {code:?}, not with {wanted}, and said:\n{said}"));
         }
         if command.output.is_empty() || is_like(&command.output, &said) {
             return Ok(());
         }
-        if only_looks(text) && Instant::now() < deadline {
+        if is_read_only(text) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(50));
             return self.run(text, command, deadline);
         }
@@ -97,7 +97,7 @@ impl Reader {
     }
 
     /// If a page shows a file with `cat`, the reader writes that file first.
-    fn write_what_is_shown(&self, text: &str, command: &Command) {
+    fn write_shown_file(&self, text: &str, command: &Command) {
         let Some(name) = text.strip_prefix("cat ") else {
             return;
         };
@@ -111,20 +111,20 @@ impl Reader {
     fn start(&mut self, text: &str, command: &Command) -> Result<(), String> {
         let is_server = is_server(text);
         let stopped = if is_server { self.stop_servers() } else { Ok(()) };
-        let group = self.shell.start_lasting(text, &self.output_file());
+        let group = self.shell.start_in_background(text, &self.output_file());
         let group = group.ok_or("could not be started")?;
-        self.lasting.push(Lasting { group, command: text.to_owned(), is_server });
+        self.lasting.push(BackgroundCommand { group, command: text.to_owned(), is_server });
         let deadline = Instant::now() + PATIENCE / 2;
         while Instant::now() < deadline {
             let said = fs::read_to_string(self.output_file()).unwrap_or_default();
             let is_there = if is_server { said.contains(GREETING) } else { !said.is_empty() };
             if is_there && begins_like(&command.output, &said) {
-                self.hear();
+                self.read_output();
                 return stopped;
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Err(format!("said:\n{}", self.hear()))
+        Err(format!("said:\n{}", self.read_output()))
     }
 
     /// Stops running servers before the next one starts, because all use the same port.
@@ -136,7 +136,7 @@ impl Reader {
         Ok(())
     }
 
-    fn stop(&mut self, lasting: &Lasting) -> Result<(), String> {
+    fn stop(&mut self, lasting: &BackgroundCommand) -> Result<(), String> {
         let code = self.shell.stop(&lasting.group);
         if code == Some(0) || code.is_some() && !lasting.is_server {
             return Ok(());
@@ -148,7 +148,7 @@ impl Reader {
         format!("{}/said/{}", self.folder.path().display(), self.number)
     }
 
-    fn hear(&mut self) -> String {
+    fn read_output(&mut self) -> String {
         let said = fs::read(self.output_file()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said).into_owned();
         self.heard += &said;
@@ -164,17 +164,17 @@ fn is_server(text: &str) -> bool {
 }
 
 /// Whether the command is a request that changes nothing, so that it can be repeated.
-fn only_looks(text: &str) -> bool {
+fn is_read_only(text: &str) -> bool {
     ["admin ", "agent ", "cook ", "curl "].iter().any(|asks| text.starts_with(asks))
         && ![" -d ", " -X "].iter().any(|option| text.contains(option))
 }
 
-fn is_lasting(text: &str) -> bool {
+fn runs_in_background(text: &str) -> bool {
     is_server(text) || text.contains(" --follow") || text.contains("curl -N")
 }
 
 /// Expected exit code: 0, or the one in a comment such as `# exit code 3: …`.
-fn wanted_code(text: &str) -> i32 {
+fn expected_exit_code(text: &str) -> i32 {
     let said = text.split_once('#').and_then(|(_, comment)| comment.split_once("exit code "));
     let digit = said.and_then(|(_, rest)| rest.chars().next()?.to_digit(10));
     digit.and_then(|digit| digit.try_into().ok()).unwrap_or(0)
@@ -182,7 +182,7 @@ fn wanted_code(text: &str) -> i32 {
 
 /// Replaces a placeholder by earlier output: `tcrib_cook_…` by the last word that begins with `tcrib_cook_`.
 /// A lone `…` stays.
-fn completed(text: &str, heard: &str) -> Result<String, String> {
+fn with_placeholders_filled(text: &str, heard: &str) -> Result<String, String> {
     let is_of_word = |character: char| character.is_alphanumeric() || "_-".contains(character);
     let mut parts = text.split('…').peekable();
     let mut whole = String::new();
@@ -214,15 +214,18 @@ mod tests {
     #[test]
     fn placeholders_are_filled_with_earlier_output() {
         let heard = "key: tcrib_a_old\nkey: tcrib_a_1Xy-z_9\nand tcrib_a_…";
-        assert_eq!(completed("A=tcrib_a_… b", heard).unwrap(), "A=tcrib_a_1Xy-z_9 b");
-        assert_eq!(completed("A=… b", heard).unwrap(), "A=… b");
-        assert!(completed("A=tcrib_b_…", heard).is_err());
+        assert_eq!(
+            with_placeholders_filled("A=tcrib_a_… b", heard).unwrap(),
+            "A=tcrib_a_1Xy-z_9 b"
+        );
+        assert_eq!(with_placeholders_filled("A=… b", heard).unwrap(), "A=… b");
+        assert!(with_placeholders_filled("A=tcrib_b_…", heard).is_err());
     }
 
     #[test]
     fn a_comment_states_the_exit_code() {
-        assert_eq!(wanted_code("a b  # nothing; exit code 2: something would change"), 2);
-        assert_eq!(wanted_code("a b  # what it does"), 0);
+        assert_eq!(expected_exit_code("a b  # nothing; exit code 2: something would change"), 2);
+        assert_eq!(expected_exit_code("a b  # what it does"), 0);
     }
 
     #[test]
@@ -242,6 +245,6 @@ mod tests {
         reader.read("page", &command("false | true", &[]));
         reader.read("page", &command("echo $A", &["hallo"]));
         reader.read("page", &command("curl -s http://127.0.0.1:8080/", &[]));
-        assert_eq!(reader.end("page").len(), 3);
+        assert_eq!(reader.finish("page").len(), 3);
     }
 }

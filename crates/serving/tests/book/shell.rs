@@ -48,7 +48,7 @@ impl Shell {
         let mut shell = Self { child, stdin, answers };
         // `-m` gives each background command a process group, to stop it as a whole; stderr would show job messages.
         assert_eq!(
-            shell.ask("set -m -o pipefail; exec 2> /dev/null; echo $?").as_deref(),
+            shell.send_line("set -m -o pipefail; exec 2> /dev/null; echo $?").as_deref(),
             Some("0")
         );
         shell
@@ -56,21 +56,25 @@ impl Shell {
 
     /// Runs a command; returns its exit code, or `None` if it hangs.
     pub(crate) fn run(&mut self, command: &str, output: &str) -> Option<i32> {
-        self.ask(&format!("{{ {command}\n}} < /dev/null > {output} 2>&1; echo $?"))?.parse().ok()
+        self.send_line(&format!("{{ {command}\n}} < /dev/null > {output} 2>&1; echo $?"))?
+            .parse()
+            .ok()
     }
 
     /// Starts a command that does not end by itself; returns the id of its process group.
-    pub(crate) fn start_lasting(&mut self, command: &str, output: &str) -> Option<String> {
+    pub(crate) fn start_in_background(&mut self, command: &str, output: &str) -> Option<String> {
         // The signal goes to the whole group. The shell around the command ignores it and reports the exit code.
-        self.ask(&format!("{{ trap : TERM; {command}\n}} < /dev/null > {output} 2>&1 & echo $!"))
+        self.send_line(&format!(
+            "{{ trap : TERM; {command}\n}} < /dev/null > {output} 2>&1 & echo $!"
+        ))
     }
 
     /// Ends a process group with SIGTERM; returns the exit code, or `None` if it hangs.
     pub(crate) fn stop(&mut self, group: &str) -> Option<i32> {
-        self.ask(&format!("kill -TERM -- -{group}; wait {group}; echo $?"))?.parse().ok()
+        self.send_line(&format!("kill -TERM -- -{group}; wait {group}; echo $?"))?.parse().ok()
     }
 
-    fn ask(&mut self, line: &str) -> Option<String> {
+    fn send_line(&mut self, line: &str) -> Option<String> {
         writeln!(self.stdin, "{line}").unwrap();
         self.answers.recv_timeout(PATIENCE).ok()
     }

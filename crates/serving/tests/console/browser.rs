@@ -76,23 +76,26 @@ impl Browser {
         said["value"].clone()
     }
 
-    fn told(&self, path: &str, body: &Value) -> Value {
+    fn post_value(&self, path: &str, body: &Value) -> Value {
         self.command("POST", &format!("{}{path}", self.session), Some(body))
     }
 
     pub(crate) fn go(&self, url: &str) {
-        self.told("/url", &json!({"url": url}));
+        self.post_value("/url", &json!({"url": url}));
     }
 
     /// Value of a JavaScript expression. For reading only: tests act through the keyboard.
-    pub(crate) fn look(&self, expression: &str) -> Value {
-        self.told("/execute/sync", &json!({"script": format!("return {expression}"), "args": []}))
+    pub(crate) fn evaluate(&self, expression: &str) -> Value {
+        self.post_value(
+            "/execute/sync",
+            &json!({"script": format!("return {expression}"), "args": []}),
+        )
     }
 
     /// Waits until a JavaScript expression is true.
     pub(crate) fn wait(&self, expression: &str) {
         let end = Instant::now() + PATIENCE;
-        while self.look(&format!("!!({expression})")) != json!(true) {
+        while self.evaluate(&format!("!!({expression})")) != json!(true) {
             if end < Instant::now() {
                 panic!("not true: {expression}\n{}", self.text("body"));
             }
@@ -111,7 +114,8 @@ impl Browser {
     }
 
     pub(crate) fn text(&self, selector: &str) -> String {
-        let found = self.look(&format!("document.querySelector({})?.innerText", json!(selector)));
+        let found =
+            self.evaluate(&format!("document.querySelector({})?.innerText", json!(selector)));
         found.as_str().unwrap_or_default().to_owned()
     }
 
@@ -121,13 +125,13 @@ impl Browser {
             .chars()
             .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key})))
             .collect();
-        self.act(&actions);
+        self.perform_actions(&actions);
     }
 
     /// Saves the open form.
     pub(crate) fn save(&self) {
         let key = |kind: &str, value: &str| json!({"type": kind, "value": value});
-        self.act(&[
+        self.perform_actions(&[
             key("keyDown", CONTROL),
             key("keyDown", ENTER),
             key("keyUp", ENTER),
@@ -135,16 +139,16 @@ impl Browser {
         ]);
     }
 
-    fn act(&self, actions: &[Value]) {
+    fn perform_actions(&self, actions: &[Value]) {
         let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
-        self.told("/actions", &json!({"actions": [keyboard]}));
+        self.post_value("/actions", &json!({"actions": [keyboard]}));
     }
 
     /// Presses Tab until the element with this label or text has the focus.
     pub(crate) fn tab_to(&self, label: &str) {
         for _ in 0..120 {
             self.keys(TAB);
-            let focused = self.look(
+            let focused = self.evaluate(
                 "(() => { const it = document.activeElement; \
                  return it.labels?.[0]?.innerText ?? it.getAttribute('aria-label') ?? it.innerText ?? ''; })()",
             );
@@ -163,7 +167,7 @@ impl Browser {
     }
 
     fn log(&self, kind: &str) -> Vec<Value> {
-        self.told("/se/log", &json!({"type": kind})).as_array().unwrap().clone()
+        self.post_value("/se/log", &json!({"type": kind})).as_array().unwrap().clone()
     }
 
     /// URLs of all requests of the page.
@@ -189,7 +193,7 @@ impl Browser {
     }
 
     pub(crate) fn reload(&self) {
-        self.told("/refresh", &json!({}));
+        self.post_value("/refresh", &json!({}));
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{Agent, openapi_and_custom, text};
 async fn app() -> Router {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let api = format!("http://{}/v1", listener.local_addr().unwrap());
-    tokio::spawn(axum::serve(listener, openapi_and_custom::pizzeria()).into_future());
-    openapi_and_custom::app(api.parse().unwrap()).await.unwrap()
+    tokio::spawn(axum::serve(listener, openapi_and_custom::pizzeria_api()).into_future());
+    openapi_and_custom::mcp_app(api.parse().unwrap()).await.unwrap()
 }
 
 async fn call(agent: &Agent<'_>, name: &str, arguments: Value) -> Value {

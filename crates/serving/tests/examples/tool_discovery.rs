@@ -6,7 +6,7 @@ use crate::{Agent, text, tool_discovery};
 
 #[tokio::test]
 async fn only_the_search_tools_are_listed_and_they_find_tools_of_three_domains() {
-    let app = tool_discovery::app().await.unwrap();
+    let app = tool_discovery::mcp_app().await.unwrap();
     let agent = Agent { app: &app, user: "" };
     assert_eq!(agent.list().await, ["tool_search", "execute_tool"]);
     let found = agent.search("database").await;
@@ -32,7 +32,7 @@ async fn only_the_search_tools_are_listed_and_they_find_tools_of_three_domains()
 
 #[tokio::test]
 async fn each_user_has_their_own_tools() {
-    let app = tool_discovery::app().await.unwrap();
+    let app = tool_discovery::mcp_app().await.unwrap();
     for (user, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
         let agent = Agent { app: &app, user };
         assert_eq!(agent.search("notes").await, ["my_notes"]);

@@ -10,19 +10,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use serving::Doors;
+use serving::EndpointRouter;
 use tokio::net::TcpListener;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Catalog, Command, Context, JournalPlace, Options, SystemClock, Toolcrib, group, policy, source,
+    Catalog, ChangeContext, Command, JournalLocation, SystemClock, Toolcrib, ToolcribOptions,
+    group, policy, source,
 };
 use tower::ServiceExt as _;
 
 /// Toolcrib server on its own port. Until it is started, it answers 503.
 pub(crate) struct Server {
     pub(crate) url: String,
-    up: Arc<OnceLock<Doors>>,
+    up: Arc<OnceLock<EndpointRouter>>,
     answered: Arc<Mutex<Vec<(String, u16)>>>,
 }
 
@@ -32,11 +33,12 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
 
 /// Grants the built-in tools to all callers.
 async fn crib() -> Toolcrib {
-    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+    let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-    let options = Options { anonymous: true, ..Options::default() };
-    let crib = Toolcrib::new(catalog, HttpClient::new(Egress::default()), SystemClock, options);
-    let admin = || Context::by("admin");
+    let options = ToolcribOptions { anonymous: true, ..ToolcribOptions::default() };
+    let crib =
+        Toolcrib::new(catalog, HttpClient::new(EgressPolicy::default()), SystemClock, options);
+    let admin = || ChangeContext::by_actor("admin");
     let own: model::SourceId = "own".parse().unwrap();
     let profile = from_json(json!({"name": "own", "settings": {"kind": "builtin"}}));
     let register = Command::Source(own.clone(), source::SourceCommand::Register(profile));
@@ -59,7 +61,7 @@ async fn crib() -> Toolcrib {
 impl Server {
     /// Server that has not been started.
     pub(crate) async fn down() -> Self {
-        let (up, answered) = (Arc::new(OnceLock::<Doors>::new()), Arc::default());
+        let (up, answered) = (Arc::new(OnceLock::<EndpointRouter>::new()), Arc::default());
         let (doors, record) = (Arc::clone(&up), Arc::clone(&answered));
         let app = Router::new().fallback(move |request: Request| {
             let (doors, record) = (Arc::clone(&doors), Arc::clone(&record));
@@ -86,7 +88,7 @@ impl Server {
     /// Starts answering requests.
     pub(crate) async fn start(&self) -> Toolcrib {
         let crib = crib().await;
-        let (doors, _) = serving::doors(crib.clone(), serving::Options::local());
+        let (doors, _) = serving::build_endpoints(crib.clone(), serving::ServerOptions::local());
         assert!(self.up.set(doors).is_ok(), "it is up already");
         crib
     }
@@ -105,7 +107,7 @@ pub(crate) struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    pub(crate) async fn saying(script: Vec<(u16, Value)>) -> Self {
+    pub(crate) async fn with_script(script: Vec<(u16, Value)>) -> Self {
         let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
         let (script, hears) = (Arc::new(Mutex::new(VecDeque::from(script))), Arc::clone(&heard));
         let app = Router::new().route(
@@ -129,19 +131,19 @@ impl ScriptedModel {
     }
 
     /// Requests so far.
-    pub(crate) fn heard(&self) -> Vec<Value> {
+    pub(crate) fn requests(&self) -> Vec<Value> {
         self.heard.lock().unwrap().clone()
     }
 }
 
 /// Answer in text.
-pub(crate) fn says(content: &str) -> (u16, Value) {
+pub(crate) fn text_answer(content: &str) -> (u16, Value) {
     let message = json!({"role": "assistant", "content": content});
     (200, json!({"choices": [{"message": message}]}))
 }
 
 /// Answer with tool calls.
-pub(crate) fn wants(calls: &[(&str, Value)]) -> (u16, Value) {
+pub(crate) fn tool_call_answer(calls: &[(&str, Value)]) -> (u16, Value) {
     let calls = calls.iter().enumerate().map(|(number, (name, arguments))| {
         let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
         let function = json!({"name": name, "arguments": arguments});

@@ -13,13 +13,13 @@ const WRITING: [&str; 3] = ["journal collect", "journal import export.jsonl", "s
 fn folder() -> (tempfile::TempDir, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     make_journal(&folder.path().join("toolcrib.db"), 200);
-    run(&mut toolcrib(folder.path(), "journal export export.jsonl")).assert_fine("export");
+    run(&mut toolcrib(folder.path(), "journal export export.jsonl")).assert_succeeded("export");
     let whole = fs::read(folder.path().join("toolcrib.db")).unwrap();
     (folder, whole)
 }
 
 /// Replaces the journal by these bytes, without its side files.
-fn put(folder: &Path, bytes: &[u8]) {
+fn replace_journal(folder: &Path, bytes: &[u8]) {
     for beside in ["-wal", "-shm", ".lock"] {
         fs::remove_file(folder.join(format!("toolcrib.db{beside}"))).ok();
     }
@@ -27,8 +27,8 @@ fn put(folder: &Path, bytes: &[u8]) {
 }
 
 /// Every verb reports the error in one line and leaves the file unchanged.
-fn assert_refused_and_untouched(folder: &Path, bytes: &[u8], what: &str) {
-    put(folder, bytes);
+fn assert_rejected_and_unchanged(folder: &Path, bytes: &[u8], what: &str) {
+    replace_journal(folder, bytes);
     for verb in READING.into_iter().chain(WRITING) {
         let what = format!("{verb} with {what}");
         let ended = run(&mut toolcrib(folder, verb));
@@ -36,7 +36,7 @@ fn assert_refused_and_untouched(folder: &Path, bytes: &[u8], what: &str) {
         if verb == "journal verify" && ended.code == Some(3) {
             assert!(ended.stdout.contains("problem"), "{what}: {}", ended.stdout);
         } else {
-            ended.assert_refused(&what);
+            ended.assert_rejected(&what);
         }
         assert!(fs::read(folder.join("toolcrib.db")).unwrap() == bytes, "{what}: it was changed");
     }
@@ -61,10 +61,10 @@ fn a_truncated_journal_is_rejected_at_any_length() {
     let lengths = [2, 15, 16, 99, 100, 512, 4095, 4096, 4097, 8192, pages / 2 * 4096];
     for length in lengths.into_iter().chain([whole.len() - 4096, whole.len() - 1]) {
         let what = format!("{length} of {} bytes", whole.len());
-        assert_refused_and_untouched(folder.path(), &whole[..length], &what);
+        assert_rejected_and_unchanged(folder.path(), &whole[..length], &what);
     }
-    put(folder.path(), &whole);
-    run(&mut toolcrib(folder.path(), "journal verify")).assert_fine("the whole file");
+    replace_journal(folder.path(), &whole);
+    run(&mut toolcrib(folder.path(), "journal verify")).assert_succeeded("the whole file");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn random_bytes_are_no_journal() {
     let (folder, _) = folder();
     for length in [2, 100, 4096, 50_000] {
         let what = format!("{length} random bytes");
-        assert_refused_and_untouched(folder.path(), &random(length), &what);
+        assert_rejected_and_unchanged(folder.path(), &random(length), &what);
     }
 }
 
@@ -83,7 +83,7 @@ fn a_journal_overwritten_behind_its_header_is_rejected() {
         let mut bytes = whole.clone();
         bytes.truncate(kept);
         bytes.extend(random(whole.len() - kept));
-        put(folder.path(), &bytes);
+        replace_journal(folder.path(), &bytes);
         for verb in READING {
             let ended = run(&mut toolcrib(folder.path(), verb));
             let what = format!("{verb} with {kept} bytes left:\n{}{}", ended.stdout, ended.stderr);
@@ -101,7 +101,7 @@ fn a_journal_of_a_newer_version_is_rejected_by_every_verb() {
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
     let newer = fs::read(&path).unwrap();
-    assert_refused_and_untouched(folder.path(), &newer, "format 99");
+    assert_rejected_and_unchanged(folder.path(), &newer, "format 99");
     let ended = run(&mut toolcrib(folder.path(), "journal show"));
     assert!(
         ended.stderr.contains("has format 99 and this toolcrib knows up to"),

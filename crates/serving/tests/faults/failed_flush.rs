@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::journal::{Append, Journal, JournalError, SqliteJournal};
+use catalog::journal::{AppendRequest, Journal, JournalError, SqliteJournal};
 use toolcrib::SystemClock;
 
-use crate::program::{again, command, inside, run};
+use crate::program::{command, inner_folder, rerun_test, run};
 use crate::world::{assert_sound, event, open, runtime, texts};
 
 /// Child process whose flush fails; prints the outcome of each append, one per line.
@@ -23,7 +23,7 @@ async fn write(path: &Path) {
         Ok(journal) => journal,
         Err(error) => return say(format!("not-opened {error}")),
     };
-    let (mut version, mut refused) = (journal.head().await.unwrap().0, 0);
+    let (mut version, mut refused) = (journal.head_position().await.unwrap().0, 0);
     while version < 40 && refused < 5 {
         match journal.append(event("diary", version, &version.to_string())).await {
             Ok(_) => {
@@ -33,7 +33,7 @@ async fn write(path: &Path) {
             Err(JournalError::Stopped { cause, .. }) => {
                 say(format!("stopped {cause}"));
                 // Checking whether the journal is writable fails too.
-                assert!(journal.append(Append::default()).await.is_err());
+                assert!(journal.append(AppendRequest::default()).await.is_err());
                 refused += 1;
             }
             Err(error) => {
@@ -48,7 +48,7 @@ async fn write(path: &Path) {
 }
 
 /// Runs the child with its n-th flush failing, then reopens the journal. Returns the number of acknowledged appends.
-fn fail(when: &str, test: &str) -> Option<usize> {
+fn run_with_failing_flush(when: &str, test: &str) -> Option<usize> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("toolcrib.db");
     // Create the tables and the first event beforehand, so that opening needs few flushes.
@@ -56,8 +56,8 @@ fn fail(when: &str, test: &str) -> Option<usize> {
     crate::world::wait_until_closed(&path);
     let inject = format!("inject=fdatasync,fsync:error=EIO:when={when}");
     let around = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", &inject];
-    let ended = run(&mut again(&around, test, folder.path()));
-    ended.assert_fine("a process under strace");
+    let ended = run(&mut rerun_test(&around, test, folder.path()));
+    ended.assert_succeeded("a process under strace");
     let lines: Vec<_> = ended.stdout.lines().collect();
     let said = |word: &str| lines.iter().filter(|line| line.starts_with(word)).count();
     assert_eq!(said("other "), 0, "{when}: {}", ended.stdout);
@@ -86,12 +86,13 @@ fn fail(when: &str, test: &str) -> Option<usize> {
 }
 
 fn check(test: &str, sticky: &str) {
-    if let Some(folder) = inside() {
+    if let Some(folder) = inner_folder() {
         return runtime().block_on(write(&folder.join("toolcrib.db")));
     }
     let strace = run(command("strace").arg("-V"));
-    strace.assert_fine("strace (the system package `strace`)");
-    let runs: Vec<_> = (1..=8).map(|n| fail(&format!("{n}{sticky}"), test)).collect();
+    strace.assert_succeeded("strace (the system package `strace`)");
+    let runs: Vec<_> =
+        (1..=8).map(|n| run_with_failing_flush(&format!("{n}{sticky}"), test)).collect();
     let hit: Vec<_> = runs.iter().flatten().collect();
     assert!(4 <= hit.len(), "too few runs got as far as an append: {runs:?}");
     assert!(hit.iter().any(|acknowledged| 0 < **acknowledged), "{runs:?}");

@@ -5,29 +5,29 @@ use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::journal::{Context, JournalError, Position, PostgresJournal};
+use catalog::journal::{ChangeContext, JournalError, Position, PostgresJournal};
 use catalog::{Catalog, CommandError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::program::{Running, run, toolcrib};
-use crate::proxy::{Proxy, Way};
+use crate::proxy::{Proxy, ProxyMode};
 use crate::server::{client, connect, database};
 use crate::world::{Deadline, assert_sound, create_group, event};
 
 /// Longest time until an impossible write fails.
-const SOON: Duration = Duration::from_secs(8);
+const FAILURE_DEADLINE: Duration = Duration::from_secs(8);
 
 async fn converge(one: &Catalog, two: &Catalog) {
     let deadline = Deadline::after(Duration::from_secs(10));
     while one.snapshot().position() != two.snapshot().position() {
-        deadline.not_over("converging").await;
+        deadline.wait_or_panic("converging").await;
     }
     assert_eq!(one.snapshot().digest(), two.snapshot().digest());
 }
 
 /// Status and whole response of the readiness endpoint.
-async fn ready(address: &str) -> (String, String) {
+async fn readiness(address: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let ask = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(ask.as_bytes()).await.unwrap();
@@ -41,28 +41,28 @@ async fn a_node_without_its_journal_is_not_ready_until_it_reconnects() {
     let url = database("faults_ready").await;
     let proxy = Proxy::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let arguments = format!("serve --listen 127.0.0.1:0 --journal {}", proxy.by_way(&url));
+    let arguments = format!("serve --listen 127.0.0.1:0 --journal {}", proxy.proxied_url(&url));
     let mut child = Running(toolcrib(folder.path(), &arguments).spawn().unwrap());
     let mut greeting = String::new();
     BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
     let address = greeting.trim().rsplit_once("http://").unwrap().1.to_owned();
-    assert_eq!(ready(&address).await.0, "200");
-    proxy.set(Way::Cut);
+    assert_eq!(readiness(&address).await.0, "200");
+    proxy.set(ProxyMode::Cut);
     let deadline = Deadline::after(Duration::from_secs(20));
     // First writing fails; after some seconds the catalog also counts as behind.
     loop {
-        let (status, answer) = ready(&address).await;
+        let (status, answer) = readiness(&address).await;
         if answer.contains("[\"journal_unavailable\",\"catalog_behind\"]") {
             assert_eq!(status, "503");
             assert!(!answer.contains("postgres"), "{answer}");
             break;
         }
-        deadline.not_over("noticing").await;
+        deadline.wait_or_panic("noticing").await;
     }
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     let deadline = Deadline::after(Duration::from_secs(20));
-    while ready(&address).await.0 != "200" {
-        deadline.not_over("recovering").await;
+    while readiness(&address).await.0 != "200" {
+        deadline.wait_or_panic("recovering").await;
     }
 }
 
@@ -70,14 +70,14 @@ async fn a_node_without_its_journal_is_not_ready_until_it_reconnects() {
 async fn reads_continue_while_the_server_is_lost_and_writes_resume_afterwards() {
     let url = database("faults_lost").await;
     let proxy = Proxy::start().await;
-    let journal = connect(&proxy.by_way(&url)).await;
+    let journal = connect(&proxy.proxied_url(&url)).await;
     let cut_off = Catalog::open(Arc::clone(&journal)).await.unwrap();
     let other = Catalog::open(connect(&url).await).await.unwrap();
     for round in 0..3 {
         let create = |who: &str| create_group(&format!("{who}-{round}"));
-        cut_off.execute(create("before"), Context::by("ada"), None).await.unwrap();
+        cut_off.execute(create("before"), ChangeContext::by_actor("ada"), None).await.unwrap();
         converge(&cut_off, &other).await;
-        proxy.set(Way::Cut);
+        proxy.set(ProxyMode::Cut);
         let known = cut_off.snapshot().digest();
         for attempt in 0..3 {
             let start = Instant::now();
@@ -88,23 +88,24 @@ async fn reads_continue_while_the_server_is_lost_and_writes_resume_afterwards() 
                 }
                 result => panic!("{result:?}"),
             }
-            match cut_off.execute(create("during"), Context::by("ada"), None).await {
+            match cut_off.execute(create("during"), ChangeContext::by_actor("ada"), None).await {
                 Err(CommandError::Journal(JournalError::Unavailable { .. })) => {}
                 result => panic!("{result:?}"),
             }
             let read = journal.read_after(Position(0), 10).await;
             assert!(matches!(read, Err(JournalError::Unavailable { .. })), "{read:?}");
-            assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
+            assert!(start.elapsed() < FAILURE_DEADLINE, "it took {:?}", start.elapsed());
             assert_eq!(cut_off.snapshot().digest(), known, "the last snapshot stays in service");
         }
         // Another node still writes.
-        other.execute(create("elsewhere"), Context::by("ada"), None).await.unwrap();
+        other.execute(create("elsewhere"), ChangeContext::by_actor("ada"), None).await.unwrap();
         assert_eq!(cut_off.snapshot().digest(), known);
-        proxy.set(Way::Open);
+        proxy.set(ProxyMode::Open);
         converge(&cut_off, &other).await;
         let deadline = Deadline::after(Duration::from_secs(5));
-        while cut_off.execute(create("after"), Context::by("ada"), None).await.is_err() {
-            deadline.not_over("resuming").await;
+        while cut_off.execute(create("after"), ChangeContext::by_actor("ada"), None).await.is_err()
+        {
+            deadline.wait_or_panic("resuming").await;
         }
         converge(&cut_off, &other).await;
     }
@@ -134,13 +135,13 @@ async fn nodes_with_terminated_sessions_lose_and_duplicate_nothing() {
                 let id = format!("node-{number}-{command}");
                 let deadline = Deadline::after(Duration::from_secs(10));
                 loop {
-                    let context = Context::by("ada");
+                    let context = ChangeContext::by_actor("ada");
                     match node.execute(create_group(&id), context, Some(&id)).await {
                         Ok(done) => break assert_eq!(done.answer["id"], id),
                         Err(CommandError::Journal(error)) if error.is_retryable() => {}
                         Err(error) => panic!("{id}: {error}"),
                     }
-                    deadline.not_over("writing").await;
+                    deadline.wait_or_panic("writing").await;
                 }
             }
         });
@@ -168,11 +169,11 @@ async fn nodes_with_terminated_sessions_lose_and_duplicate_nothing() {
 async fn a_node_that_missed_a_notification_catches_up() {
     let url = database("faults_deaf").await;
     let proxy = Proxy::start().await;
-    let deaf = Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap();
+    let deaf = Catalog::open(connect(&proxy.proxied_url(&url)).await).await.unwrap();
     let other = Catalog::open(connect(&url).await).await.unwrap();
-    proxy.set(Way::Cut);
-    other.execute(create_group("unheard"), Context::by("ada"), None).await.unwrap();
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Cut);
+    other.execute(create_group("unheard"), ChangeContext::by_actor("ada"), None).await.unwrap();
+    proxy.set(ProxyMode::Open);
     converge(&deaf, &other).await;
 }
 
@@ -183,9 +184,9 @@ async fn an_unresponsive_server_times_out_and_is_reconnected() {
     const LONG: Duration = Duration::from_secs(300);
     let url = database("faults_silent").await;
     let proxy = Proxy::start().await;
-    let journal = connect(&proxy.by_way(&url)).await;
+    let journal = connect(&proxy.proxied_url(&url)).await;
     journal.append(event("diary", 0, "before")).await.unwrap();
-    proxy.set(Way::Silent);
+    proxy.set(ProxyMode::Silent);
     tokio::time::pause();
     let append = tokio::time::timeout(LONG, journal.append(event("diary", 1, "during"))).await;
     let append = append.expect("a writer waits for ever");
@@ -195,13 +196,13 @@ async fn an_unresponsive_server_times_out_and_is_reconnected() {
     let read = read.expect("a reader waits for ever");
     assert!(matches!(read, Err(JournalError::Unavailable { .. })), "{read:?}");
     tokio::time::resume();
-    proxy.set(Way::Open);
+    proxy.set(ProxyMode::Open);
     let deadline = Deadline::after(Duration::from_secs(10));
     while journal.append(event("after", 0, "x")).await.is_err() {
-        deadline.not_over("resuming").await;
+        deadline.wait_or_panic("resuming").await;
     }
     while journal.read_after(Position(0), 10).await.is_err() {
-        deadline.not_over("reading again").await;
+        deadline.wait_or_panic("reading again").await;
     }
     assert_sound(&journal).await;
 }
@@ -210,16 +211,16 @@ async fn an_unresponsive_server_times_out_and_is_reconnected() {
 async fn an_unreachable_server_at_startup_is_reported_quickly() {
     let url = database("faults_start").await;
     let proxy = Proxy::start().await;
-    let by_way = proxy.by_way(&url);
+    let by_way = proxy.proxied_url(&url);
     drop(connect(&by_way).await);
-    proxy.set(Way::Cut);
+    proxy.set(ProxyMode::Cut);
     let start = Instant::now();
     let result = PostgresJournal::connect(by_way.parse().unwrap()).await;
     let error = result.err().expect("the way is cut");
     let is_said =
         matches!(error, JournalError::CannotOpen { .. } | JournalError::Unavailable { .. });
     assert!(is_said, "{error}");
-    assert!(start.elapsed() < SOON);
+    assert!(start.elapsed() < FAILURE_DEADLINE);
     let folder = tempfile::tempdir().unwrap();
     for verb in ["journal show", "journal collect"] {
         let path = folder.path().to_owned();
@@ -228,7 +229,7 @@ async fn an_unreachable_server_at_startup_is_reported_quickly() {
             run(toolcrib(&path, verb).env("TOOLCRIB_JOURNAL", journal))
         });
         let refused = verb_run.await.unwrap();
-        refused.assert_refused(verb);
+        refused.assert_rejected(verb);
         assert!(refused.stderr.contains("cannot be"), "{}", refused.stderr);
     }
 }
@@ -254,7 +255,7 @@ async fn a_database_of_a_newer_version_is_rejected_by_every_verb() {
             run(toolcrib(&path, verb).env("TOOLCRIB_JOURNAL", journal))
         });
         let refused = verb_run.await.unwrap();
-        refused.assert_refused(verb);
+        refused.assert_rejected(verb);
         assert!(refused.stderr.contains("has format 99"), "{}", refused.stderr);
     }
 }

@@ -54,14 +54,14 @@ pub(crate) fn run(command: &mut Command) -> Run {
 
 impl Run {
     /// Checks for one line with an error message, and no panic.
-    pub(crate) fn assert_refused(&self, what: &str) {
+    pub(crate) fn assert_rejected(&self, what: &str) {
         let whole = format!("{what}: {:?}\n{}{}", self.code, self.stdout, self.stderr);
         assert_eq!(self.code, Some(1), "{whole}");
         assert_eq!(self.stderr.lines().count(), 1, "{whole}");
         assert!(self.stderr.starts_with("error: "), "{whole}");
     }
 
-    pub(crate) fn assert_fine(&self, what: &str) {
+    pub(crate) fn assert_succeeded(&self, what: &str) {
         assert_eq!(self.code, Some(0), "{what}:\n{}{}", self.stdout, self.stderr);
     }
 }
@@ -70,12 +70,12 @@ impl Run {
 const INSIDE: &str = "TOOLCRIB_FAULTS_INSIDE";
 
 /// The folder to work in, if this program was started by a test.
-pub(crate) fn inside() -> Option<PathBuf> {
+pub(crate) fn inner_folder() -> Option<PathBuf> {
     variable(INSIDE).map(PathBuf::from)
 }
 
 /// Command that runs one test of this binary in a folder, wrapped in `around`: a program and its arguments.
-pub(crate) fn again(around: &[&str], test: &str, folder: &Path) -> Command {
+pub(crate) fn rerun_test(around: &[&str], test: &str, folder: &Path) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut command = match around {
         [] => command(&this),

@@ -12,7 +12,7 @@ use crate::server;
 
 /// Treatment of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ProxyMode {
     Open,
     /// Connections are closed, including new ones.
     Cut,
@@ -24,14 +24,14 @@ pub(crate) enum Way {
 
 pub(crate) struct Proxy {
     port: u16,
-    way: watch::Sender<Stretch>,
+    way: watch::Sender<ProxyPhase>,
     lost: Arc<AtomicUsize>,
 }
 
 /// Mode and the number of changes before it: a connection made during a fault works until the next fault.
 #[derive(Clone, Copy)]
-struct Stretch {
-    way: Way,
+struct ProxyPhase {
+    way: ProxyMode,
     number: usize,
 }
 
@@ -39,44 +39,44 @@ impl Proxy {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (way, watched) = watch::channel(Stretch { way: Way::Open, number: 0 });
+        let (way, watched) = watch::channel(ProxyPhase { way: ProxyMode::Open, number: 0 });
         let lost = Arc::new(AtomicUsize::new(0));
         tokio::spawn(accept(listener, watched, Arc::clone(&lost)));
         Self { port, way, lost }
     }
 
-    pub(crate) fn set(&self, way: Way) {
-        self.way.send_modify(|now| *now = Stretch { way, number: now.number + 1 });
+    pub(crate) fn set(&self, way: ProxyMode) {
+        self.way.send_modify(|now| *now = ProxyPhase { way, number: now.number + 1 });
     }
 
     /// Number of connections closed because their response had to be lost.
-    pub(crate) fn lost(&self) -> usize {
+    pub(crate) fn lost_count(&self) -> usize {
         self.lost.load(Ordering::SeqCst)
     }
 
     /// URL of the same database through this proxy.
-    pub(crate) fn by_way(&self, url: &str) -> String {
+    pub(crate) fn proxied_url(&self, url: &str) -> String {
         url.replace(&server::address(), &format!("127.0.0.1:{}", self.port))
     }
 }
 
-async fn accept(listener: TcpListener, way: watch::Receiver<Stretch>, lost: Arc<AtomicUsize>) {
+async fn accept(listener: TcpListener, way: watch::Receiver<ProxyPhase>, lost: Arc<AtomicUsize>) {
     loop {
         let (near, _) = listener.accept().await.unwrap();
-        if way.borrow().way != Way::Cut {
-            tokio::spawn(carry(near, way.clone(), Arc::clone(&lost)));
+        if way.borrow().way != ProxyMode::Cut {
+            tokio::spawn(forward(near, way.clone(), Arc::clone(&lost)));
         }
     }
 }
 
 /// Forwards until one side closes or the proxy is cut.
-async fn carry(near: TcpStream, mut way: watch::Receiver<Stretch>, lost: Arc<AtomicUsize>) {
+async fn forward(near: TcpStream, mut way: watch::Receiver<ProxyPhase>, lost: Arc<AtomicUsize>) {
     let Ok(far) = TcpStream::connect(server::address()).await else { return };
     let (near_read, near_write) = near.into_split();
     let (far_read, far_write) = far.into_split();
     let bad = way.clone();
     tokio::select! {
-        _ = way.wait_for(|now| now.way == Way::Cut) => {}
+        _ = way.wait_for(|now| now.way == ProxyMode::Cut) => {}
         () = requests(near_read, far_write) => {}
         () = answers(far_read, near_write, bad, lost) => {}
     }
@@ -89,16 +89,16 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
 async fn answers(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut way: watch::Receiver<Stretch>,
+    mut way: watch::Receiver<ProxyPhase>,
     lost: Arc<AtomicUsize>,
 ) {
     let made_in = way.borrow().number;
     let mut buffer = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        let Ok(now) = way.wait_for(|now| now.way != Way::Silent).await.map(|now| *now) else {
+        let Ok(now) = way.wait_for(|now| now.way != ProxyMode::Silent).await.map(|now| *now) else {
             return;
         };
-        if now.way == Way::LosesAnswers && made_in < now.number {
+        if now.way == ProxyMode::LosesAnswers && made_in < now.number {
             lost.fetch_add(1, Ordering::SeqCst);
             return;
         }

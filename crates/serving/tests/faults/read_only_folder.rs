@@ -20,12 +20,12 @@ fn toolcrib(folder: &Path, arguments: &str) -> Run {
     let program = folder.join("toolcrib");
     let mut command = match is_root() {
         false => command(&program),
-        true => as_nobody(&program),
+        true => run_as_nobody(&program),
     };
     run(command.args(arguments.split_whitespace()).current_dir(folder).env_clear())
 }
 
-fn as_nobody(program: &Path) -> Command {
+fn run_as_nobody(program: &Path) -> Command {
     let mut setpriv = command("/usr/bin/setpriv");
     setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
     setpriv
@@ -50,21 +50,21 @@ fn folder(files: impl FnOnce(&Path)) -> tempfile::TempDir {
 }
 
 /// Makes the folder writable again, so that it can be removed.
-fn give_back(folder: tempfile::TempDir) {
+fn remove_folder(folder: tempfile::TempDir) {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     folder.close().unwrap();
 }
 
-fn assert_look_but_not_change(folder: &Path) {
+fn assert_readable_but_not_writable(folder: &Path) {
     for verb in ["journal show", "journal tail", "journal verify", "journal export", "secret list"]
     {
-        toolcrib(folder, verb).assert_fine(verb);
+        toolcrib(folder, verb).assert_succeeded(verb);
     }
     let shown = toolcrib(folder, "journal tail");
     assert!(shown.stdout.contains("tool_group-group-2"), "{}", shown.stdout);
     for verb in ["journal collect", "secret remove x"] {
         let refused = toolcrib(folder, verb);
-        refused.assert_refused(verb);
+        refused.assert_rejected(verb);
         assert!(refused.stderr.contains("cannot be written"), "{verb}: {}", refused.stderr);
         assert!(refused.stderr.contains("writable for this user"), "{verb}: {}", refused.stderr);
     }
@@ -73,15 +73,15 @@ fn assert_look_but_not_change(folder: &Path) {
 #[test]
 fn a_journal_in_a_read_only_folder_can_only_be_read() {
     let folder = folder(|_| {});
-    assert_look_but_not_change(folder.path());
-    give_back(folder);
+    assert_readable_but_not_writable(folder.path());
+    remove_folder(folder);
 }
 
 #[test]
 fn a_journal_in_a_read_only_folder_without_a_lock_file_can_only_be_read() {
     let folder = folder(|folder| fs::remove_file(folder.join("toolcrib.db.lock")).unwrap());
-    assert_look_but_not_change(folder.path());
-    give_back(folder);
+    assert_readable_but_not_writable(folder.path());
+    remove_folder(folder);
 }
 
 /// The write-ahead log of a killed process cannot be merged here, and reading without it would omit events.
@@ -107,7 +107,7 @@ fn a_log_that_cannot_be_merged_is_read_or_reported() {
     if tail.code == Some(0) {
         assert!(tail.stdout.contains("late"), "the last event was left out:\n{}", tail.stdout);
     } else {
-        tail.assert_refused("journal tail");
+        tail.assert_rejected("journal tail");
     }
-    give_back(folder);
+    remove_folder(folder);
 }

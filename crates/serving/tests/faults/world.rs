@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use catalog::group::GroupCommand;
 use catalog::journal::{
-    Append, Context, Journal, NewEvent, Position, Recorded, SqliteJournal, StreamAppend,
-    StreamName, Version,
+    AppendRequest, ChangeContext, Journal, NewEvent, Position, RecordedEvent, SqliteJournal,
+    StreamAppend, StreamName, StreamVersion,
 };
-use catalog::{Catalog, Command, verify};
+use catalog::{Catalog, Command, verify_journal};
 use serde_json::json;
 use toolcrib::SystemClock;
 
@@ -30,7 +30,7 @@ pub(crate) fn make_journal(path: &Path, groups: usize) {
         let catalog = Catalog::open(Arc::clone(&journal)).await.unwrap();
         for number in 0..groups {
             let command = create_group(&format!("group-{number}"));
-            catalog.execute(command, Context::by("ada"), None).await.unwrap();
+            catalog.execute(command, ChangeContext::by_actor("ada"), None).await.unwrap();
         }
         catalog.close().await;
     });
@@ -47,14 +47,17 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Append of one event to a stream; the event's data is the text.
-pub(crate) fn event(stream: &str, expected: u64, text: &str) -> Append {
+pub(crate) fn event(stream: &str, expected: u64, text: &str) -> AppendRequest {
     let data = json!({ "text": text }).to_string().into();
     let events = vec![NewEvent { kind: "Tested".into(), data }];
-    let (stream, expected) = (StreamName::new(stream), Version(expected));
-    Append { streams: vec![StreamAppend { stream, expected, events }], ..Append::default() }
+    let (stream, expected) = (StreamName::new(stream), StreamVersion(expected));
+    AppendRequest {
+        streams: vec![StreamAppend { stream, expected, events }],
+        ..AppendRequest::default()
+    }
 }
 
-pub(crate) async fn events(journal: &dyn Journal) -> Vec<Recorded> {
+pub(crate) async fn events(journal: &dyn Journal) -> Vec<RecordedEvent> {
     journal.read_after(Position(0), 100_000).await.unwrap()
 }
 
@@ -62,7 +65,7 @@ pub(crate) async fn events(journal: &dyn Journal) -> Vec<Recorded> {
 pub(crate) async fn texts(journal: &dyn Journal, stream: &str) -> Vec<String> {
     let events = events(journal).await;
     let of_stream = events.iter().filter(|event| event.stream.as_str() == stream);
-    let text = |event: &Recorded| {
+    let text = |event: &RecordedEvent| {
         let data: serde_json::Value = serde_json::from_str(&event.data).unwrap();
         data["text"].as_str().unwrap().to_owned()
     };
@@ -72,7 +75,7 @@ pub(crate) async fn texts(journal: &dyn Journal, stream: &str) -> Vec<String> {
 /// Checks that the journal can be loaded and passes verification.
 pub(crate) async fn assert_sound(journal: &Arc<dyn Journal>) {
     let catalog = Catalog::open(Arc::clone(journal)).await.unwrap();
-    let verified = verify(&**journal, &catalog.snapshot(), |_| {}).await.unwrap();
+    let verified = verify_journal(&**journal, &catalog.snapshot(), |_| {}).await.unwrap();
     // The temporary test server may run with flushing turned off, which `verify` reports.
     let problems: Vec<_> =
         verified.problems.iter().filter(|problem| !problem.contains("= off")).collect();
@@ -88,7 +91,7 @@ impl Deadline {
     }
 
     /// Call this in a loop: panics after the deadline, otherwise waits a moment.
-    pub(crate) async fn not_over(&self, what: &str) {
+    pub(crate) async fn wait_or_panic(&self, what: &str) {
         assert!(self.0.elapsed() < self.1, "{what}: not within {:?}", self.1);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,6 +1,6 @@
 //! `toolcrib serve --demo`: every command that it prints works as announced.
 
-use super::running::{Running, pasted};
+use super::running::{Running, run_in_shell};
 use crate::support::Folder;
 
 /// For each printed command: a word in it, parts of its output, and its exit code.
@@ -29,7 +29,7 @@ fn every_command_of_the_demo_works_as_announced() {
     assert_eq!(commands.len(), EXPECTED.len(), "{}", running.said);
     for (command, (word, said, code)) in commands.iter().zip(EXPECTED) {
         assert!(command.contains(word), "{command}");
-        let (ended, heard) = pasted(&folder, &format!("{export}\n{command}"));
+        let (ended, heard) = run_in_shell(&folder, &format!("{export}\n{command}"));
         assert_eq!(ended, Some(code), "{command}: {heard}");
         assert!(said.iter().all(|said| heard.contains(said)), "{command}: {heard}");
     }

@@ -42,13 +42,13 @@ impl Running {
     }
 
     /// Indented lines below a title.
-    pub(super) fn below(&self, title: &str) -> Vec<&str> {
+    pub(super) fn lines_below(&self, title: &str) -> Vec<&str> {
         let lines = self.said.lines().skip_while(|line| !line.starts_with(title)).skip(1);
         lines.take_while(|line| line.starts_with("  ")).map(str::trim).collect()
     }
 
     /// Startup message without values that differ between runs.
-    pub(super) fn greeting(&self) -> String {
+    pub(super) fn startup_message(&self) -> String {
         let said = self.said.replace(self.url(), "URL");
         let said = said.replace(env!("CARGO_BIN_EXE_toolcrib"), "toolcrib");
         let secret = |line: &str| match line.split_once("tcrib_first-admin_") {
@@ -68,7 +68,7 @@ impl Drop for Running {
 
 /// Runs lines in a shell with an empty environment.
 #[expect(clippy::disallowed_methods, reason = "people paste commands into a shell")]
-pub(super) fn pasted(folder: &Folder, lines: &str) -> (Option<i32>, String) {
+pub(super) fn run_in_shell(folder: &Folder, lines: &str) -> (Option<i32>, String) {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", lines]).current_dir(folder.path("")).env_clear();
     let output = shell.output().unwrap();

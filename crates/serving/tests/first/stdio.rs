@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stdio::{Spoken, modern, names};
+use crate::stdio::{StdioClient, modern, names};
 use crate::support::{Folder, ok};
 use crate::upstream::Upstream;
 
@@ -15,12 +15,13 @@ fn all_tools_of_the_targets_are_served_without_a_journal() {
         false => ok("application/json", specification),
     });
     let folder = Folder::empty();
-    let mut spoken = Spoken::start(&folder, &format!("stdio {}", upstream.url("/openapi.json")));
+    let mut spoken =
+        StdioClient::start(&folder, &format!("stdio {}", upstream.url("/openapi.json")));
     assert_eq!(names(&spoken.ask(&modern(1, "tools/list", json!({})))), ["now"]);
     let call = json!({"name": "now", "arguments": {}});
     let answer = spoken.ask(&modern(2, "tools/call", call));
     assert_eq!(answer["result"]["content"][0]["text"], "noon");
-    assert_eq!(spoken.end(), (String::new(), Some(0)));
+    assert_eq!(spoken.close(), (String::new(), Some(0)));
     assert_eq!(folder.files(), [""; 0]);
     let run = folder.run("stdio missing.yaml");
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));

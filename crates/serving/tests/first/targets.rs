@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::running::{Running, pasted};
+use super::running::{Running, run_in_shell};
 use crate::support::{Folder, ok};
 use crate::upstream::{Upstream, answer};
 
 /// Beginning of the last line of the startup message.
-const LAST: &str = "Nothing is kept";
+const LAST_LINE: &str = "Nothing is kept";
 
 const PETS: &str = r#"
 openapi: 3.1.0
@@ -39,8 +39,8 @@ fn pets() -> Upstream {
 #[test]
 fn two_commands_are_enough_for_the_first_call() {
     let (folder, pets) = (Folder::empty(), pets());
-    let running = Running::start(&folder, &pets.url("/openapi.yaml"), LAST);
-    insta::assert_snapshot!(running.greeting().replace(&pets.url(""), "PETS"), @r#"
+    let running = Running::start(&folder, &pets.url("/openapi.yaml"), LAST_LINE);
+    insta::assert_snapshot!(running.startup_message().replace(&pets.url(""), "PETS"), @r#"
     toolcrib serves on URL
       MCP       URL/mcp
       API       URL/api
@@ -66,8 +66,8 @@ fn two_commands_are_enough_for_the_first_call() {
 
     Nothing is kept when the server stops: give --journal FILE for that.
     "#);
-    let call = running.below("Call one:")[0].to_owned();
-    let (code, said) = pasted(&folder, &call);
+    let call = running.lines_below("Call one:")[0].to_owned();
+    let (code, said) = run_in_shell(&folder, &call);
     assert_eq!((code, said.contains(r#""name": "Rex""#)), (Some(0), true), "{said}");
     assert_eq!(folder.files(), [""; 0], "it keeps nothing");
 }
@@ -76,17 +76,17 @@ fn two_commands_are_enough_for_the_first_call() {
 fn a_server_url_in_a_specification_must_be_public_or_allowed() {
     let (folder, pets) = (Folder::empty(), pets());
     folder.write("pets.yaml", PETS.replace("SERVER", &pets.url("")));
-    let running = Running::start(&folder, "pets.yaml", LAST);
-    assert_eq!(running.below("Call one:"), [""; 0], "no call is offered that fails");
+    let running = Running::start(&folder, "pets.yaml", LAST_LINE);
+    assert_eq!(running.lines_below("Call one:"), [""; 0], "no call is offered that fails");
     let url = running.url();
     let called = folder.run(&format!("call {url}/mcp get_pet id=7"));
     assert!(called.stderr.contains("an address that is not public"), "{}", called.stderr);
     assert_eq!(pets.requests(), [""; 0]);
     let host = pets.url("").replace("http://", "");
     let hint = format!("calls of pets.yaml are shut, as {host} is not public: give --allow {host}");
-    assert_eq!(running.below("2 tools")[2], hint);
-    let running = Running::start(&folder, &format!("pets.yaml --allow {host}"), LAST);
-    let (code, said) = pasted(&folder, running.below("Call one:")[0]);
+    assert_eq!(running.lines_below("2 tools")[2], hint);
+    let running = Running::start(&folder, &format!("pets.yaml --allow {host}"), LAST_LINE);
+    let (code, said) = run_in_shell(&folder, running.lines_below("Call one:")[0]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(pets.requests().len(), 1);
 }
@@ -122,11 +122,11 @@ for line in sys.stdin:
 fn only_a_program_named_on_the_command_line_can_be_started() {
     let folder = Folder::empty();
     folder.write("echo.py", ECHO);
-    let running = Running::start(&folder, "--allow-anonymous -- python3 echo.py", LAST);
-    assert_eq!(running.below("1 tool")[1], "echo        1  -- python3 echo.py");
-    let (code, said) = pasted(&folder, running.below("Call one:")[0]);
+    let running = Running::start(&folder, "--allow-anonymous -- python3 echo.py", LAST_LINE);
+    assert_eq!(running.lines_below("1 tool")[1], "echo        1  -- python3 echo.py");
+    let (code, said) = run_in_shell(&folder, running.lines_below("Call one:")[0]);
     assert_eq!((code, said.as_str()), (Some(0), "heard {'word': 'hello'}\n"));
-    let (key, url) = (running.below("A key for an admin")[0], running.url());
+    let (key, url) = (running.lines_below("A key for an admin")[0], running.url());
     let body = r#"{"name":"x","settings":{"kind":"mcp","command":{"program":"python3","arguments":["echo.py"]}}}"#;
     let asked = crate::api::server::Ask::new("POST", "/api/sources").bearer(key);
     let answer = asked.text("application/json", body).send_to(url);
@@ -144,12 +144,12 @@ fn a_second_start_with_a_journal_changes_nothing() {
         ["sources", "tools", "groups", "policies", "keys"].map(|kind| shown[kind].clone())
     };
     let running = Running::start(&folder, &arguments, "  tcrib_");
-    assert_eq!(running.below("4 tools").len(), 3);
+    assert_eq!(running.lines_below("4 tools").len(), 3);
     drop(running);
     let before = known();
     assert_eq!(before[1], 4);
     let running = Running::start(&folder, &arguments, "  Claude Desktop");
-    assert_eq!(running.below("4 tools").len(), 3);
+    assert_eq!(running.lines_below("4 tools").len(), 3);
     drop(running);
     assert_eq!(known(), before);
 }
@@ -162,8 +162,8 @@ fn an_unreadable_target_is_reported_and_the_others_are_served() {
     std::fs::create_dir(folder.path("more")).unwrap();
     folder.write("more/pets.yaml", PETS);
     let targets = format!("notes.txt pets.yaml more/pets.yaml {}", pets.url("/nothing"));
-    let running = Running::start(&folder, &targets, LAST);
-    let rows = running.below("4 tools").join("\n").replace(&pets.url(""), "PETS");
+    let running = Running::start(&folder, &targets, LAST_LINE);
+    let rows = running.lines_below("4 tools").join("\n").replace(&pets.url(""), "PETS");
     insta::assert_snapshot!(rows, @"
     SOURCE  TOOLS  FROM
     –           0  notes.txt

@@ -10,7 +10,7 @@ mod tool;
 use super::help;
 
 /// Help of a resource and all of its verbs, without the options that are the same everywhere.
-fn all_of(thing: &str) -> String {
+fn help_with_verbs(thing: &str) -> String {
     let whole = help(thing);
     let (_, verbs) = whole.split_once("Commands:\n").unwrap_or_default();
     let verbs = verbs.lines().take_while(|line| !line.is_empty());

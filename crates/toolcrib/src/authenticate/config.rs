@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use access::{Algorithm, InvalidIssuer, InvalidKeys, Issuer, TokenType};
+use access::{InvalidIssuer, InvalidKeySet, Issuer, JwsAlgorithm, TokenType};
 use jiff::SignedDuration;
 use model::{SecretRef, is_scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use upstream::egress::Allowed;
+use upstream::egress::AllowedDestination;
 use upstream::http::Url;
 
 use crate::SecretError;
@@ -21,13 +21,13 @@ pub struct IssuerConfig {
     /// Exactly as in the `iss` of its tokens.
     pub issuer: Box<str>,
     /// What its tokens for this server have in `aud`.
-    #[schemars(with = "Option<Audience>")]
-    pub audience: Audience,
+    #[schemars(with = "Option<IssuerAudience>")]
+    pub audience: IssuerAudience,
     /// Where its keys are.
     #[serde(default)]
     pub keys: KeySource,
     /// What it may sign with: `RS256`, `PS256`, `ES256`, `ES384` and `EdDSA`, or `HS256` with a secret.
-    pub algorithms: Option<Vec<Algorithm>>,
+    pub algorithms: Option<Vec<JwsAlgorithm>>,
     /// How its access tokens are told from others.
     #[serde(default)]
     pub token_type: TokenType,
@@ -40,7 +40,7 @@ pub struct IssuerConfig {
     /// What may be reached for its keys although it is not public: addresses, networks, host names.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
-    pub allow: Vec<Allowed>,
+    pub allow: Vec<AllowedDestination>,
 }
 
 /// The scopes that each scope includes, by its name.
@@ -49,7 +49,8 @@ pub(super) type ScopeIncludes = BTreeMap<Box<str>, BTreeSet<Box<str>>>;
 /// One or several: any of them will do.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Audience {
+#[schemars(rename = "Audience")]
+pub enum IssuerAudience {
     /// One.
     One(Box<str>),
     /// Several.
@@ -86,7 +87,7 @@ pub enum IssuerError {
     Rule(#[from] InvalidIssuer),
     /// Two entries for one issuer are ambiguous.
     #[error("issuer `{issuer}` is there twice: name all audiences in one place")]
-    Twice {
+    DuplicateIssuer {
         /// The issuer.
         issuer: String,
     },
@@ -128,7 +129,7 @@ pub enum IssuerError {
         /// The issuer.
         issuer: String,
         /// The cause.
-        source: InvalidKeys,
+        source: InvalidKeySet,
     },
     /// No key suits the algorithms, so no token could be verified.
     #[error(
@@ -158,10 +159,10 @@ pub enum IssuerError {
 
 impl IssuerConfig {
     /// The rules that its tokens must satisfy.
-    pub(super) fn rules(&self) -> Result<Issuer, IssuerError> {
+    pub(super) fn token_rules(&self) -> Result<Issuer, IssuerError> {
         let audiences = match &self.audience {
-            Audience::One(audience) => vec![audience.clone()],
-            Audience::Several(audiences) => audiences.clone(),
+            IssuerAudience::One(audience) => vec![audience.clone()],
+            IssuerAudience::Several(audiences) => audiences.clone(),
         };
         let scopes =
             self.scope_includes.iter().flat_map(|(scope, all)| [scope].into_iter().chain(all));
@@ -177,7 +178,7 @@ impl IssuerConfig {
         }
         match &self.algorithms {
             Some(algorithms) => rules = rules.with_algorithms(algorithms.clone())?,
-            None if has_secret => rules = rules.with_algorithms(vec![Algorithm::HS256])?,
+            None if has_secret => rules = rules.with_algorithms(vec![JwsAlgorithm::HS256])?,
             None => {}
         }
         if rules.algorithms().iter().any(|algorithm| algorithm.needs_secret() != has_secret) {

@@ -1,12 +1,12 @@
 //! Capabilities of a caller, parsed from MCP's client capabilities.
 
-use model::strict_json::{Members, Object};
+use model::strict_json::{KnownFields, KnownFieldsSeed};
 use serde::de::{DeserializeSeed as _, MapAccess};
 use serde_json::{Value, json};
 
 /// What a caller supports when a tool needs input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct CallerCapabilities {
     /// The user can fill in a form.
     pub elicitation: bool,
     /// The user can open a URL.
@@ -22,7 +22,7 @@ pub struct Abilities {
 /// One capability of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the words are the documentation")]
-pub enum Ability {
+pub enum CallerCapability {
     Elicitation,
     ElicitationByUrl,
     Sampling,
@@ -30,30 +30,35 @@ pub enum Ability {
     Tasks,
 }
 
-impl Abilities {
+impl CallerCapabilities {
     /// Parses the `capabilities` of an MCP client; `None` if they are not an object.
-    pub fn of(capabilities: &Value) -> Option<Self> {
-        Object::default().deserialize(capabilities).ok()?
+    pub fn from_client(capabilities: &Value) -> Option<Self> {
+        KnownFieldsSeed::default().deserialize(capabilities).ok()?
     }
 
     /// Whether the caller has this capability.
-    pub fn have(self, ability: Ability) -> bool {
+    pub fn supports(self, ability: CallerCapability) -> bool {
         match ability {
-            Ability::Elicitation => self.elicitation,
-            Ability::ElicitationByUrl => self.elicitation_by_url,
-            Ability::Sampling => self.sampling,
-            Ability::Roots => self.roots,
-            Ability::Tasks => self.tasks,
+            CallerCapability::Elicitation => self.elicitation,
+            CallerCapability::ElicitationByUrl => self.elicitation_by_url,
+            CallerCapability::Sampling => self.sampling,
+            CallerCapability::Roots => self.roots,
+            CallerCapability::Tasks => self.tasks,
         }
     }
 }
 
 /// Reads the `capabilities` object of MCP.
-impl<'de> Members<'de> for Abilities {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, said: &mut A) -> Result<bool, A::Error> {
+impl<'de> KnownFields<'de> for CallerCapabilities {
+    fn take_field<A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        said: &mut A,
+    ) -> Result<bool, A::Error> {
         match name {
             "elicitation" => {
-                let modes: Option<Modes> = said.next_value_seed(Object::default())?;
+                let modes: Option<ElicitationModes> =
+                    said.next_value_seed(KnownFieldsSeed::default())?;
                 // An empty object means forms: the only mode before others were introduced.
                 self.elicitation = modes.as_ref().is_some_and(|modes| modes.form || !modes.any);
                 self.elicitation_by_url = modes.is_some_and(|modes| modes.url);
@@ -61,7 +66,8 @@ impl<'de> Members<'de> for Abilities {
             "sampling" => self.sampling = is_object(said)?,
             "roots" => self.roots = is_object(said)?,
             "extensions" => {
-                let known: Option<Extensions> = said.next_value_seed(Object::default())?;
+                let known: Option<ClientExtensions> =
+                    said.next_value_seed(KnownFieldsSeed::default())?;
                 self.tasks = known.is_some_and(|known| known.tasks);
             }
             _ => return Ok(false),
@@ -71,19 +77,19 @@ impl<'de> Members<'de> for Abilities {
 }
 
 fn is_object<'de, A: MapAccess<'de>>(said: &mut A) -> Result<bool, A::Error> {
-    said.next_value_seed(Object::<()>::default()).map(|object| object.is_some())
+    said.next_value_seed(KnownFieldsSeed::<()>::default()).map(|object| object.is_some())
 }
 
 /// The elicitation modes of a client.
 #[derive(Default)]
-struct Modes {
+struct ElicitationModes {
     any: bool,
     form: bool,
     url: bool,
 }
 
-impl<'de> Members<'de> for Modes {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, _: &mut A) -> Result<bool, A::Error> {
+impl<'de> KnownFields<'de> for ElicitationModes {
+    fn take_field<A: MapAccess<'de>>(&mut self, name: &str, _: &mut A) -> Result<bool, A::Error> {
         self.any = true;
         self.form |= name == "form";
         self.url |= name == "url";
@@ -93,13 +99,17 @@ impl<'de> Members<'de> for Modes {
 
 /// The MCP extensions of a client.
 #[derive(Default)]
-struct Extensions {
+struct ClientExtensions {
     tasks: bool,
 }
 
-impl<'de> Members<'de> for Extensions {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, known: &mut A) -> Result<bool, A::Error> {
-        if name != TASKS {
+impl<'de> KnownFields<'de> for ClientExtensions {
+    fn take_field<A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        known: &mut A,
+    ) -> Result<bool, A::Error> {
+        if name != TASKS_EXTENSION {
             return Ok(false);
         }
         self.tasks = is_object(known)?;
@@ -108,9 +118,9 @@ impl<'de> Members<'de> for Extensions {
 }
 
 /// The MCP extension for tasks: calls that continue after the response.
-pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-impl Ability {
+impl CallerCapability {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Elicitation => "elicitation",
@@ -128,7 +138,7 @@ impl Ability {
             Self::ElicitationByUrl => json!({"elicitation": {"url": {}}}),
             Self::Sampling => json!({"sampling": {}}),
             Self::Roots => json!({"roots": {}}),
-            Self::Tasks => json!({"extensions": {TASKS: {}}}),
+            Self::Tasks => json!({"extensions": {TASKS_EXTENSION: {}}}),
         }
     }
 }

@@ -6,70 +6,75 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::{Abilities, CallContext, Inner, Level, Memory, Said};
+use super::{CallContext, CallContextInner, CallUpdate, CallerCapabilities, LogLevel, ResumeState};
 
 /// Capacity of the update channel; when it is full, progress and log lines are dropped.
-const UNHEARD: usize = 64;
+const UPDATE_CAPACITY: usize = 64;
 
 /// A call before it starts: what its caller supports, subscribes to and has answered.
 ///
 /// ```
-/// use toolcrib::{Abilities, NewCall};
+/// use toolcrib::{CallBuilder, CallerCapabilities};
 ///
-/// let asks_people = Abilities { elicitation: true, ..Abilities::default() };
-/// let (call, heard) = NewCall::by(asks_people).wanting_progress().heard();
-/// # let _ = (call, heard);
+/// let asks_people = CallerCapabilities { elicitation: true, ..CallerCapabilities::default() };
+/// let (call, updates) = CallBuilder::by_caller(asks_people).with_progress().start_with_updates();
+/// # let _ = (call, updates);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct NewCall {
-    pub(super) abilities: Abilities,
+pub struct CallBuilder {
+    pub(super) capabilities: CallerCapabilities,
     pub(super) wants_progress: bool,
-    pub(super) log_from: Option<Level>,
+    pub(super) log_from: Option<LogLevel>,
     /// Set for a caller that answers by repeating the call.
     pub(super) answers: Option<Map<String, Value>>,
-    pub(super) remembered: Memory,
+    pub(super) resume_state: ResumeState,
 }
 
-impl NewCall {
+impl CallBuilder {
     /// A call by a caller with these capabilities.
-    pub fn by(abilities: Abilities) -> Self {
-        Self { abilities, ..Self::default() }
+    pub fn by_caller(abilities: CallerCapabilities) -> Self {
+        Self { capabilities: abilities, ..Self::default() }
     }
 
     /// The caller wants progress.
-    pub fn wanting_progress(self) -> Self {
+    pub fn with_progress(self) -> Self {
         Self { wants_progress: true, ..self }
     }
 
     /// The caller wants log lines of this level and above.
-    pub fn logging(self, from: Option<Level>) -> Self {
+    pub fn with_log_level(self, from: Option<LogLevel>) -> Self {
         Self { log_from: from, ..self }
     }
 
     /// The caller answers by repeating the call; these are the answers so far.
-    pub fn answering(self, answers: Map<String, Value>) -> Self {
+    pub fn with_answers(self, answers: Map<String, Value>) -> Self {
         Self { answers: Some(answers), ..self }
     }
 
-    /// The state that the previous round of this call left ([`CallContext::take_memory`]).
-    pub fn remembering(self, remembered: Option<String>) -> Self {
+    /// The state that the previous round of this call left ([`CallContext::take_resume_state`]).
+    pub fn with_resume_state(self, remembered: Option<String>) -> Self {
         let remembered = remembered.and_then(|text| serde_json::from_str(&text).ok());
-        Self { remembered: remembered.unwrap_or_default(), ..self }
+        Self { resume_state: remembered.unwrap_or_default(), ..self }
     }
 
     /// Starts the call and returns its update channel.
-    pub fn heard(self) -> (CallContext, mpsc::Receiver<Said>) {
-        let (said, heard) = mpsc::channel(UNHEARD);
-        (self.begins(Some(said)), heard)
+    pub fn start_with_updates(self) -> (CallContext, mpsc::Receiver<CallUpdate>) {
+        let (said, heard) = mpsc::channel(UPDATE_CAPACITY);
+        (self.start_with(Some(said)), heard)
     }
 
     /// Starts the call without an update channel.
-    pub fn unheard(self) -> CallContext {
-        self.begins(None)
+    pub fn start_without_updates(self) -> CallContext {
+        self.start_with(None)
     }
 
-    fn begins(self, said: Option<mpsc::Sender<Said>>) -> CallContext {
+    fn start_with(self, said: Option<mpsc::Sender<CallUpdate>>) -> CallContext {
         let asks_later = AtomicBool::new(self.answers.is_some());
-        CallContext(Arc::new(Inner { begun_as: self, said, asks_later, ..Inner::default() }))
+        CallContext(Arc::new(CallContextInner {
+            options: self,
+            updates: said,
+            defers_input: asks_later,
+            ..CallContextInner::default()
+        }))
     }
 }

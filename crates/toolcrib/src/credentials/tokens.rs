@@ -5,84 +5,86 @@ use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
-use model::{Cache, Digest};
+use model::{Digest, LruCache};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
 use upstream::http::Url;
-use upstream::mcp::oauth::{Granted, Grants, OAuthError, Protected, TokenPlace};
+use upstream::mcp::oauth::{
+    GrantClient, IssuedToken, OAuthError, TokenEndpoint, TokenRequirements,
+};
 
 /// The most tokens to keep, and how long to keep an unused one.
-const KEPT: u64 = 100_000;
-const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+const MAX_CACHED_TOKENS: u64 = 100_000;
+const TOKEN_IDLE_TIME: Duration = Duration::from_secs(60 * 60);
 /// How long before its expiry a token is no longer used.
-const EARLY: SignedDuration = SignedDuration::from_secs(60);
+const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 /// How long to use a token without a stated lifetime.
-const UNSAID: SignedDuration = SignedDuration::from_mins(5);
+const DEFAULT_LIFETIME: SignedDuration = SignedDuration::from_mins(5);
 /// The backoff after a failed request, so that waiting callers do not repeat it one after the other.
-const REST: SignedDuration = SignedDuration::from_secs(1);
+const FAILURE_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 /// How long to keep a new token although an upstream rejects it. The rejection may be about the call, and an agent that
 /// repeats the call would otherwise force a new token on all agents each time.
-const PROVEN: SignedDuration = SignedDuration::from_secs(30);
+const MIN_REJECTED_AGE: SignedDuration = SignedDuration::from_secs(30);
 /// The most issuers, and clients bound to an issuer, to remember; and how long to trust an issuer's token endpoint.
-const PLACES: u64 = 1_000;
-const BOUND: u64 = 10_000;
-const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
+const MAX_ISSUERS: u64 = 1_000;
+const MAX_BOUND_CLIENTS: u64 = 10_000;
+const ISSUER_TTL: Duration = Duration::from_secs(10 * 60);
 
-pub(super) struct Tokens {
-    kept: Cache<Digest, KnownAt>,
+pub(super) struct TokenCache {
+    entries: LruCache<Digest, TokenSlot>,
     /// Token endpoints; the key says whether they were discovered over plain HTTP.
-    places: Cache<(bool, Box<str>), TokenPlace>,
+    endpoints: LruCache<(bool, Box<str>), TokenEndpoint>,
     /// Protected-resource metadata of MCP servers, by their URLs.
-    servers: Cache<Box<str>, Protected>,
+    servers: LruCache<Box<str>, TokenRequirements>,
     /// The issuer that a client was first used with, where none is configured: no other issuer gets to see its secret.
-    bound: Cache<Digest, Box<str>>,
+    bound_issuers: LruCache<Digest, Box<str>>,
     clock: Arc<dyn Clock>,
 }
 
 /// The slot of one token. The request for the token holds the lock.
-type KnownAt = Arc<Mutex<Option<Known>>>;
+type TokenSlot = Arc<Mutex<Option<TokenEntry>>>;
 
 /// A token or the error of its request, and how long the entry is valid.
-struct Known {
-    what: Result<SecretString, OAuthError>,
+struct TokenEntry {
+    outcome: Result<SecretString, OAuthError>,
     since: Timestamp,
     until: Timestamp,
     /// When the token expires.
-    end: Timestamp,
+    expires_at: Timestamp,
     /// When the answer arrived. A caller that waited for it may use the token, however short its lifetime is.
     answered: Instant,
 }
 
-impl Known {
-    fn is_for(&self, came: Instant, now: Timestamp) -> bool {
-        now < self.until || (came < self.answered && now < self.end)
+impl TokenEntry {
+    fn is_usable(&self, came: Instant, now: Timestamp) -> bool {
+        now < self.until || (came < self.answered && now < self.expires_at)
     }
 }
 
 /// A token for one use.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct CachedToken {
     key: Digest,
     token: SecretString,
     is_new: bool,
     /// The client secret that was used to request it.
-    proof: Option<SecretString>,
+    client_secret: Option<SecretString>,
     /// The URL of the MCP server that named the issuer.
     server: Option<Box<str>>,
 }
 
-impl Held {
-    pub(super) fn got_with(self, proof: Option<SecretString>, server: Option<&Url>) -> Self {
-        Self { proof, server: server.map(|url| url.as_str().into()), ..self }
+impl CachedToken {
+    pub(super) fn with_origin(self, proof: Option<SecretString>, server: Option<&Url>) -> Self {
+        Self { client_secret: proof, server: server.map(|url| url.as_str().into()), ..self }
     }
 
-    pub(super) fn proof(&self) -> Option<&SecretString> {
-        self.proof.as_ref()
+    pub(super) fn client_secret(&self) -> Option<&SecretString> {
+        self.client_secret.as_ref()
     }
 
     /// The values that must not be disclosed.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &SecretString> {
-        [&self.token].into_iter().chain(&self.proof)
+        [&self.token].into_iter().chain(&self.client_secret)
     }
 
     pub(crate) fn token(&self) -> &SecretString {
@@ -90,13 +92,13 @@ impl Held {
     }
 }
 
-impl Tokens {
+impl TokenCache {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            kept: Cache::new(KEPT).lasting_unused(KEPT_FOR),
-            places: Cache::new(PLACES).lasting(PLACES_FOR),
-            servers: Cache::new(PLACES).lasting(PLACES_FOR),
-            bound: Cache::new(BOUND),
+            entries: LruCache::new(MAX_CACHED_TOKENS).with_idle_timeout(TOKEN_IDLE_TIME),
+            endpoints: LruCache::new(MAX_ISSUERS).with_time_to_live(ISSUER_TTL),
+            servers: LruCache::new(MAX_ISSUERS).with_time_to_live(ISSUER_TTL),
+            bound_issuers: LruCache::new(MAX_BOUND_CLIENTS),
             clock,
         }
     }
@@ -105,46 +107,49 @@ impl Tokens {
     pub(super) async fn get(
         &self,
         key: Digest,
-        ask: impl Future<Output = Result<Granted, OAuthError>>,
-    ) -> Result<Held, OAuthError> {
+        ask: impl Future<Output = Result<IssuedToken, OAuthError>>,
+    ) -> Result<CachedToken, OAuthError> {
         let came = Instant::now();
-        let place = self.kept.get_with(key, Arc::default);
+        let place = self.entries.get_with(key, Arc::default);
         let mut known = place.lock().await;
-        let held = |token, is_new| Held { key, token, is_new, proof: None, server: None };
-        if let Some(known) = known.as_ref().filter(|it| it.is_for(came, self.clock.now())) {
-            return known.what.clone().map(|token| held(token, false));
+        let held =
+            |token, is_new| CachedToken { key, token, is_new, client_secret: None, server: None };
+        if let Some(known) = known.as_ref().filter(|it| it.is_usable(came, self.clock.now())) {
+            return known.outcome.clone().map(|token| held(token, false));
         }
         let since = self.clock.now();
         let after = |holds| since.checked_add(holds).unwrap_or(Timestamp::MAX);
         let (what, until, end) = match ask.await {
             Ok(granted) => {
                 let seconds = granted.expires_in.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
-                let holds = seconds.map_or(UNSAID + EARLY, SignedDuration::from_secs);
+                let holds =
+                    seconds.map_or(DEFAULT_LIFETIME + EXPIRY_MARGIN, SignedDuration::from_secs);
                 // For a short-lived token this is already in the past.
-                (Ok(SecretString::from(granted.token)), after(holds - EARLY), after(holds))
+                (Ok(SecretString::from(granted.token)), after(holds - EXPIRY_MARGIN), after(holds))
             }
-            Err(error) => (Err(error), after(REST), Timestamp::MAX),
+            Err(error) => (Err(error), after(FAILURE_BACKOFF), Timestamp::MAX),
         };
         let answered = Instant::now();
-        *known = Some(Known { what: what.clone(), since, until, end, answered });
+        *known =
+            Some(TokenEntry { outcome: what.clone(), since, until, expires_at: end, answered });
         what.map(|token| held(token, true))
     }
 
     /// Removes a token that an upstream rejected; returns whether another token may be obtained. A new token stays, and
     /// so does one that replaced it meanwhile. The MCP server may name another issuer by now, so its metadata is
     /// removed too.
-    pub(super) async fn forget(&self, held: &Held) -> bool {
+    pub(super) async fn invalidate_token(&self, held: &CachedToken) -> bool {
         if held.is_new {
             return false;
         }
-        let Some(place) = self.kept.get(&held.key) else { return true };
+        let Some(place) = self.entries.get(&held.key) else { return true };
         let mut known = place.lock().await;
-        let is_it = |known: &&Known| {
-            let token = known.what.as_ref().ok();
+        let is_it = |known: &&TokenEntry| {
+            let token = known.outcome.as_ref().ok();
             token.is_some_and(|token| token.expose_secret() == held.token.expose_secret())
         };
         if let Some(refused) = known.as_ref().filter(is_it) {
-            if self.clock.now().duration_since(refused.since) < PROVEN {
+            if self.clock.now().duration_since(refused.since) < MIN_REJECTED_AGE {
                 return false;
             }
             *known = None;
@@ -156,54 +161,54 @@ impl Tokens {
     }
 
     /// The token endpoint of an issuer.
-    pub(super) async fn place(
+    pub(super) async fn token_endpoint(
         &self,
         issuer: &str,
-        grants: &Grants,
-    ) -> Result<TokenPlace, OAuthError> {
+        grants: &GrantClient,
+    ) -> Result<TokenEndpoint, OAuthError> {
         let key = (grants.trusts_plain_http, issuer.into());
-        if let Some(place) = self.places.get(&key) {
+        if let Some(place) = self.endpoints.get(&key) {
             return Ok(place);
         }
-        let place = grants.find(issuer).await?;
-        self.places.insert(key, place.clone());
+        let place = grants.discover_endpoint(issuer).await?;
+        self.endpoints.insert(key, place.clone());
         Ok(place)
     }
 
     /// Forgets the token endpoint of an issuer, which may have moved.
-    pub(super) fn look_again(&self, issuer: &str) {
+    pub(super) fn forget_issuer(&self, issuer: &str) {
         for trusts in [false, true] {
-            self.places.remove(&(trusts, issuer.into()));
+            self.endpoints.remove(&(trusts, issuer.into()));
         }
     }
 
     /// The protected-resource metadata of an MCP server: which tokens it accepts.
-    pub(super) async fn protected(
+    pub(super) async fn protected_resource(
         &self,
         url: &Url,
-        grants: &Grants,
-    ) -> Result<Protected, OAuthError> {
+        grants: &GrantClient,
+    ) -> Result<TokenRequirements, OAuthError> {
         if let Some(known) = self.servers.get(url.as_str()) {
             return Ok(known);
         }
-        let protected = grants.protected(url).await?;
+        let protected = grants.discover_requirements(url).await?;
         self.servers.insert(url.as_str().into(), protected.clone());
         Ok(protected)
     }
 
     /// Forgets the metadata of an MCP server, which may have changed.
-    pub(super) fn look_at_server_again(&self, url: &Url) {
+    pub(super) fn forget_server(&self, url: &Url) {
         self.servers.remove(url.as_str());
     }
 
     /// The issuer that a client was used with before.
-    pub(super) fn bound(&self, client: &Digest) -> Option<Box<str>> {
-        self.bound.get(client)
+    pub(super) fn bound_issuer(&self, client: &Digest) -> Option<Box<str>> {
+        self.bound_issuers.get(client)
     }
 
     /// Binds a client to the issuer that is about to see its secret.
-    pub(super) fn bind(&self, client: Digest, issuer: &str) {
-        self.bound.insert(client, issuer.into());
+    pub(super) fn bind_issuer(&self, client: Digest, issuer: &str) {
+        self.bound_issuers.insert(client, issuer.into());
     }
 }
 
@@ -217,29 +222,30 @@ mod tests {
     use super::*;
 
     struct World {
-        tokens: Tokens,
+        tokens: TokenCache,
         clock: Arc<ManualClock>,
         asked: AtomicU32,
     }
 
     impl World {
         fn new() -> Self {
-            let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_000_000).unwrap()));
-            let tokens = Tokens::new(Arc::clone(&clock) as Arc<dyn Clock>);
+            let clock =
+                Arc::new(ManualClock::starting_at(Timestamp::from_second(1_000_000).unwrap()));
+            let tokens = TokenCache::new(Arc::clone(&clock) as Arc<dyn Clock>);
             Self { tokens, clock, asked: AtomicU32::new(0) }
         }
 
-        async fn get(&self, key: &str, holds: Option<u64>) -> Held {
+        async fn get(&self, key: &str, holds: Option<u64>) -> CachedToken {
             let ask = async {
                 tokio::task::yield_now().await;
                 let token = format!("token-{}", self.asked.fetch_add(1, Ordering::Relaxed));
-                Ok(Granted { token, expires_in: holds })
+                Ok(IssuedToken { token, expires_in: holds })
             };
-            self.tokens.get(Digest::of(key), ask).await.unwrap()
+            self.tokens.get(Digest::of_bytes(key), ask).await.unwrap()
         }
     }
 
-    fn text(held: &Held) -> &str {
+    fn text(held: &CachedToken) -> &str {
         held.token().expose_secret()
     }
 
@@ -255,7 +261,7 @@ mod tests {
         assert_eq!(text(&world.get("b", Some(60)).await), "token-2");
         assert_eq!(text(&world.get("b", Some(60)).await), "token-3", "a short one is used once");
         assert_eq!(text(&world.get("c", None).await), "token-4");
-        world.clock.advance(UNSAID);
+        world.clock.advance(DEFAULT_LIFETIME);
         assert_eq!(text(&world.get("c", Some(u64::MAX)).await), "token-5");
         assert_eq!(text(&world.get("c", None).await), "token-5");
     }
@@ -287,10 +293,10 @@ mod tests {
         let ask = async || {
             world.asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
-            world.clock.advance(REST);
+            world.clock.advance(FAILURE_BACKOFF);
             Err(OAuthError::NoConsent)
         };
-        let all = join_all((0..50).map(|_| world.tokens.get(Digest::of("a"), ask()))).await;
+        let all = join_all((0..50).map(|_| world.tokens.get(Digest::of_bytes("a"), ask()))).await;
         assert!(all.iter().all(Result::is_err));
         assert_eq!(world.asked.load(Ordering::Relaxed), 1);
         assert_eq!(text(&world.get("a", None).await), "token-1");
@@ -301,11 +307,11 @@ mod tests {
         let world = World::new();
         world.get("a", Some(300)).await;
         let first = world.get("a", Some(300)).await;
-        world.clock.advance(PROVEN);
-        assert!(world.tokens.forget(&first).await);
+        world.clock.advance(MIN_REJECTED_AGE);
+        assert!(world.tokens.invalidate_token(&first).await);
         assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
-        world.clock.advance(PROVEN);
-        assert!(world.tokens.forget(&first).await, "there is another");
+        world.clock.advance(MIN_REJECTED_AGE);
+        assert!(world.tokens.invalidate_token(&first).await, "there is another");
         assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
     }
 
@@ -314,7 +320,10 @@ mod tests {
         let world = World::new();
         for _ in 0..10 {
             let held = world.get("a", Some(300)).await;
-            assert_eq!((text(&held), world.tokens.forget(&held).await), ("token-0", false));
+            assert_eq!(
+                (text(&held), world.tokens.invalidate_token(&held).await),
+                ("token-0", false)
+            );
             world.clock.advance(SignedDuration::from_secs(2));
         }
     }
@@ -323,14 +332,14 @@ mod tests {
     async fn after_a_failure_requests_back_off() {
         let world = World::new();
         let fail = || async { Err(OAuthError::NoConsent) };
-        assert!(world.tokens.get(Digest::of("a"), fail()).await.is_err());
+        assert!(world.tokens.get(Digest::of_bytes("a"), fail()).await.is_err());
         let asked = async {
             world.asked.fetch_add(1, Ordering::Relaxed);
             Err(OAuthError::NoConsent)
         };
-        assert!(world.tokens.get(Digest::of("a"), asked).await.is_err());
+        assert!(world.tokens.get(Digest::of_bytes("a"), asked).await.is_err());
         assert_eq!(world.asked.load(Ordering::Relaxed), 0);
-        world.clock.advance(REST);
+        world.clock.advance(FAILURE_BACKOFF);
         assert_eq!(text(&world.get("a", None).await), "token-0");
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::group::{DecidedBy, Membership};
-use catalog::tool::{Review, Status};
+use catalog::group::{DecidedBy, GroupMembership};
+use catalog::tool::{ReviewState, ToolStatus};
 use catalog::{CataloguedTool, Snapshot};
 use model::{GroupId, PolicyId, ToolId, Visibility};
 use schemars::JsonSchema;
@@ -29,16 +29,17 @@ pub struct ToolExplanation {
     /// In words.
     pub why: String,
     /// Everything that stops it.
-    pub stopped_by: Vec<Stop>,
+    pub stopped_by: Vec<ToolBlocker>,
     /// Every group it is in, is kept out of, or could be granted by.
     pub groups: Vec<GroupOfTool>,
 }
 
 /// Something that stops a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Stop {
+#[schemars(rename = "Stop")]
+pub struct ToolBlocker {
     /// For programs.
-    pub code: StopCode,
+    pub code: BlockerCode,
     /// For people.
     pub message: String,
 }
@@ -46,7 +47,8 @@ pub struct Stop {
 /// What stops a tool, in one stable word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum StopCode {
+#[schemars(rename = "StopCode")]
+pub enum BlockerCode {
     /// It does not exist.
     NoSuchTool,
     /// Its source is not there.
@@ -84,11 +86,11 @@ pub struct GroupOfTool {
     pub granted_by: Vec<PolicyId>,
     /// Whether the tool is in it, and what decided.
     #[serde(flatten)]
-    pub membership: Membership,
+    pub membership: GroupMembership,
 }
 
 /// Explains the tool with this id, or else every tool that has this text as a form of its name.
-pub(super) fn explain(
+pub(super) fn explain_tool(
     snapshot: &Snapshot,
     toolset: &Toolset,
     policies: &[PolicyExplanation],
@@ -97,17 +99,20 @@ pub(super) fn explain(
     let by_id = text.parse::<ToolId>().ok().and_then(|id| snapshot.tool(&id));
     let mut meant: Vec<&Arc<CataloguedTool>> = by_id.into_iter().collect();
     if meant.is_empty() {
-        meant = snapshot.tools_called(text).collect();
+        meant = snapshot.tools_named(text).collect();
         meant.sort_by(|one, two| one.tool.id.cmp(&two.tool.id));
     }
     if meant.is_empty() {
-        return vec![nothing(text)];
+        return vec![unknown_tool(text)];
     }
-    meant.into_iter().map(|entry| one(snapshot, toolset, policies, entry)).collect()
+    meant
+        .into_iter()
+        .map(|entry| explain_catalogued_tool(snapshot, toolset, policies, entry))
+        .collect()
 }
 
-fn nothing(text: &str) -> ToolExplanation {
-    let stop = stop(StopCode::NoSuchTool, "there is no such tool".to_owned());
+fn unknown_tool(text: &str) -> ToolExplanation {
+    let stop = new_blocker(BlockerCode::NoSuchTool, "there is no such tool".to_owned());
     ToolExplanation {
         tool: text.to_owned(),
         granted: false,
@@ -119,7 +124,7 @@ fn nothing(text: &str) -> ToolExplanation {
     }
 }
 
-fn one(
+fn explain_catalogued_tool(
     snapshot: &Snapshot,
     toolset: &Toolset,
     policies: &[PolicyExplanation],
@@ -127,18 +132,18 @@ fn one(
 ) -> ToolExplanation {
     let visibility = toolset.visibility(entry.slot);
     let granted = visibility.is_some();
-    let groups = groups(snapshot, policies, entry);
-    let mut stopped_by = switches(snapshot, entry);
-    stopped_by.extend(access_stop(policies, &groups));
+    let groups = explain_tool_groups(snapshot, policies, entry);
+    let mut stopped_by = find_general_blockers(snapshot, entry);
+    stopped_by.extend(find_access_blocker(policies, &groups));
     let why = match (granted, stopped_by.first()) {
         (true, _) => {
-            let giving = groups.iter().find(|group| gives(group));
+            let giving = groups.iter().find(|group| grants_tool(group));
             giving.map_or_else(String::new, |group| {
                 format!(
                     "policy {} grants group `{}`, {}",
-                    quoted(&group.granted_by),
+                    quote_ids(&group.granted_by),
                     group.id,
-                    by(group)
+                    selection_phrase(group)
                 )
             })
         }
@@ -148,7 +153,7 @@ fn one(
     ToolExplanation {
         tool: entry.tool.id.to_string(),
         granted,
-        name: granted.then(|| toolset.name(snapshot, entry)),
+        name: granted.then(|| toolset.name_for_agent(snapshot, entry)),
         visibility,
         why,
         stopped_by: if granted { Vec::new() } else { stopped_by },
@@ -157,11 +162,11 @@ fn one(
 }
 
 /// Whether the agent has the tool through this group.
-fn gives(group: &GroupOfTool) -> bool {
+fn grants_tool(group: &GroupOfTool) -> bool {
     group.membership.member && group.is_active && !group.granted_by.is_empty()
 }
 
-fn by(group: &GroupOfTool) -> &'static str {
+fn selection_phrase(group: &GroupOfTool) -> &'static str {
     match group.membership.decided_by {
         DecidedBy::ExplicitEntry => "which names the tool",
         DecidedBy::Exclusion | DecidedBy::NoSelectors | DecidedBy::Selectors => "which selects it",
@@ -169,30 +174,32 @@ fn by(group: &GroupOfTool) -> &'static str {
 }
 
 /// Blockers that apply to every agent.
-fn switches(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<Stop> {
+fn find_general_blockers(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<ToolBlocker> {
     let tool = &entry.tool;
     let source = snapshot.source(&tool.source).map(|entry| &entry.source);
     let mut stops = Vec::new();
-    let mut add = |code, message: String| stops.push(stop(code, message));
+    let mut add = |code, message: String| stops.push(new_blocker(code, message));
     match source {
-        None => add(StopCode::NoSource, format!("source `{}` is not there", tool.source)),
+        None => add(BlockerCode::NoSource, format!("source `{}` is not there", tool.source)),
         Some(source) if !source.enabled => {
-            add(StopCode::SourceDisabled, format!("source `{}` is disabled", tool.source));
+            add(BlockerCode::SourceDisabled, format!("source `{}` is disabled", tool.source));
         }
         Some(_) => {}
     }
     if !tool.enabled {
-        add(StopCode::ToolDisabled, "the tool is disabled".to_owned());
+        add(BlockerCode::ToolDisabled, "the tool is disabled".to_owned());
     }
-    if tool.status == Status::Deprecated {
+    if tool.status == ToolStatus::Deprecated {
         let message = format!("source `{}` no longer offers the tool", tool.source);
-        add(StopCode::ToolDeprecated, message);
+        add(BlockerCode::ToolDeprecated, message);
     }
     match (tool.served_manifest(), tool.review) {
-        (None, Review::Rejected) => add(StopCode::Rejected, "its version was rejected".to_owned()),
-        (None, _) => add(StopCode::AwaitsReview, "it waits for an admin's approval".to_owned()),
+        (None, ReviewState::Rejected) => {
+            add(BlockerCode::Rejected, "its version was rejected".to_owned())
+        }
+        (None, _) => add(BlockerCode::AwaitsReview, "it waits for an admin's approval".to_owned()),
         (Some(_), _) if !entry.is_complete() => {
-            add(StopCode::Incomplete, "a schema of it is missing from the journal".to_owned());
+            add(BlockerCode::Incomplete, "a schema of it is missing from the journal".to_owned());
         }
         (Some(_), _) => {}
     }
@@ -200,17 +207,20 @@ fn switches(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<Stop> {
 }
 
 /// The group or policy rule that withholds the tool from this agent.
-fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option<Stop> {
-    if groups.iter().any(gives) {
+fn find_access_blocker(
+    policies: &[PolicyExplanation],
+    groups: &[GroupOfTool],
+) -> Option<ToolBlocker> {
+    if groups.iter().any(grants_tool) {
         return None;
     }
     let having: Vec<&GroupOfTool> = groups.iter().filter(|group| group.membership.member).collect();
     let off = having.iter().filter(|group| !group.granted_by.is_empty()).map(|group| &group.id);
     let off: Vec<&GroupId> = off.collect();
     if !off.is_empty() {
-        return Some(stop(
-            StopCode::GroupInactive,
-            format!("group {} is not active", quoted(&off)),
+        return Some(new_blocker(
+            BlockerCode::GroupInactive,
+            format!("group {} is not active", quote_ids(&off)),
         ));
     }
     let excluding = groups.iter().find(|group| {
@@ -220,10 +230,10 @@ fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option
         let reason = group.membership.reason.as_deref().filter(|reason| !reason.is_empty());
         let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         let message = format!("group `{}` excludes it{reason}", group.id);
-        return Some(stop(StopCode::Excluded, message));
+        return Some(new_blocker(BlockerCode::Excluded, message));
     }
     if having.is_empty() {
-        return Some(stop(StopCode::InNoGroup, "no group has it".to_owned()));
+        return Some(new_blocker(BlockerCode::InNoGroup, "no group has it".to_owned()));
     }
     let ids: Vec<&GroupId> = having.iter().map(|group| &group.id).collect();
     let wanted: BTreeSet<&PolicyId> = policies
@@ -232,28 +242,28 @@ fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option
         .map(|policy| &policy.id)
         .collect();
     let message = match wanted.is_empty() {
-        true => format!("no policy grants group {}", quoted(&ids)),
+        true => format!("no policy grants group {}", quote_ids(&ids)),
         false => {
             let wanted: Vec<_> = wanted.into_iter().collect();
-            let who = format!("policy {}, which would grant it,", quoted(&wanted));
-            format!("it is in group {}, but {who} is not active or does not match", quoted(&ids))
+            let who = format!("policy {}, which would grant it,", quote_ids(&wanted));
+            format!("it is in group {}, but {who} is not active or does not match", quote_ids(&ids))
         }
     };
-    Some(stop(StopCode::NoPolicyMatches, message))
+    Some(new_blocker(BlockerCode::NoPolicyMatches, message))
 }
 
 /// Every group that contains the tool, excludes it, or is granted to the agent.
-fn groups(
+fn explain_tool_groups(
     snapshot: &Snapshot,
     policies: &[PolicyExplanation],
     entry: &CataloguedTool,
 ) -> Vec<GroupOfTool> {
-    let facts = snapshot.facts(&entry.tool);
+    let facts = snapshot.selector_facts(&entry.tool);
     let explained = snapshot.groups().map(|group| GroupOfTool {
         id: group.group.id.clone(),
         is_active: group.group.active,
         granted_by: granted_by(policies, &group.group.id),
-        membership: group.group.explain(&entry.tool.id, &facts),
+        membership: group.group.explain_membership(&entry.tool.id, &facts),
     });
     let says_something = |group: &GroupOfTool| {
         let membership = &group.membership;
@@ -263,11 +273,11 @@ fn groups(
     explained.filter(says_something).collect()
 }
 
-fn quoted<T: ToString>(ids: &[T]) -> String {
+fn quote_ids<T: ToString>(ids: &[T]) -> String {
     let quoted: Vec<_> = ids.iter().map(|id| format!("`{}`", id.to_string())).collect();
     quoted.join(", ")
 }
 
-fn stop(code: StopCode, message: String) -> Stop {
-    Stop { code, message }
+fn new_blocker(code: BlockerCode, message: String) -> ToolBlocker {
+    ToolBlocker { code, message }
 }

@@ -4,40 +4,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::search::Vector;
+use catalog::search::EmbeddingVector;
 use model::SecretRef;
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
 use upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use upstream::http::{HttpClient, Limits, Method, Request, Url};
+use upstream::http::{ExchangeLimits, HttpClient, Method, UpstreamRequest, Url};
 
-use super::maker::NoVectors;
-use crate::secrets::Secrets;
+use super::maker::EmbeddingError;
+use crate::secrets::SecretStore;
 
 /// Maximum response size per text, in bytes: more than any vector takes.
-const ANSWER: u64 = 128 << 10;
+const MAX_RESPONSE_BYTES: u64 = 128 << 10;
 
-pub(super) struct Endpoint {
+pub(super) struct EmbeddingEndpoint {
     url: Url,
     model: Box<str>,
     key: Option<SecretRef>,
     client: HttpClient,
-    secrets: Option<Arc<Secrets>>,
+    secrets: Option<Arc<SecretStore>>,
 }
 
 #[derive(Deserialize)]
-struct Answered {
-    data: Vec<Embedding>,
+struct EmbeddingsResponse {
+    data: Vec<EmbeddingItem>,
 }
 
 #[derive(Deserialize)]
-struct Embedding {
+struct EmbeddingItem {
     index: usize,
     embedding: Vec<f32>,
 }
 
-impl Endpoint {
+impl EmbeddingEndpoint {
     /// The endpoint may be at a non-public address, because an operator configured it. Redirects elsewhere stay
     /// forbidden.
     pub(super) fn new(
@@ -45,11 +45,11 @@ impl Endpoint {
         model: Box<str>,
         key: Option<SecretRef>,
         client: &HttpClient,
-        secrets: Option<Arc<Secrets>>,
+        secrets: Option<Arc<SecretStore>>,
     ) -> Self {
         let port = url.port_or_known_default();
         let place = url.host_str().zip(port).map(|(host, port)| format!("{host}:{port}").into());
-        let allowing = place.and_then(|place| client.allowing_texts(&[place]).ok());
+        let allowing = place.and_then(|place| client.with_allowed_texts(&[place]).ok());
         Self { client: allowing.unwrap_or_else(|| client.clone()), url, model, key, secrets }
     }
 
@@ -58,40 +58,41 @@ impl Endpoint {
     }
 
     /// Requests one vector for each text, in their order.
-    pub(super) async fn vectors(
+    pub(super) async fn request_vectors(
         &self,
         texts: &[String],
         deadline: Duration,
-    ) -> Result<Vec<Vector>, NoVectors> {
+    ) -> Result<Vec<EmbeddingVector>, EmbeddingError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(key) = &self.key {
-            let secrets = self.secrets.as_ref().ok_or(NoVectors::NoSecrets)?;
-            let key = secrets.read(key).await?;
+            let secrets = self.secrets.as_ref().ok_or(EmbeddingError::NoSecretStore)?;
+            let key = secrets.read_secret(key).await?;
             let value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()));
-            let mut value = value.map_err(|_| NoVectors::NoHeader)?;
+            let mut value = value.map_err(|_| EmbeddingError::InvalidKey)?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
         let body = json!({"model": self.model, "input": texts, "encoding_format": "float"});
         let body = Some(body.to_string().into_bytes());
-        let request = Request { method: Method::POST, url: self.url.clone(), headers, body };
-        let max_bytes = ANSWER * texts.len() as u64;
-        let answer = self.client.send(request, Limits { deadline, max_bytes }).await?;
+        let request =
+            UpstreamRequest { method: Method::POST, url: self.url.clone(), headers, body };
+        let max_bytes = MAX_RESPONSE_BYTES * texts.len() as u64;
+        let answer = self.client.send(request, ExchangeLimits { deadline, max_bytes }).await?;
         if answer.status != 200 {
-            return Err(NoVectors::Status { status: answer.status });
+            return Err(EmbeddingError::Status { status: answer.status });
         }
-        read(&answer.body, texts.len()).ok_or(NoVectors::Answer)
+        parse_vectors(&answer.body, texts.len()).ok_or(EmbeddingError::InvalidAnswer)
     }
 }
 
-fn read(body: &[u8], count: usize) -> Option<Vec<Vector>> {
-    let mut answered: Answered = serde_json::from_slice(body).ok()?;
+fn parse_vectors(body: &[u8], count: usize) -> Option<Vec<EmbeddingVector>> {
+    let mut answered: EmbeddingsResponse = serde_json::from_slice(body).ok()?;
     answered.data.sort_by_key(|it| it.index);
     let is_whole = answered.data.len() == count
         && answered.data.iter().enumerate().all(|(place, it)| it.index == place);
-    let vectors = answered.data.iter().map(|it| Vector::new(&it.embedding));
-    vectors.collect::<Option<Vec<Vector>>>().filter(|_| is_whole)
+    let vectors = answered.data.iter().map(|it| EmbeddingVector::new(&it.embedding));
+    vectors.collect::<Option<Vec<EmbeddingVector>>>().filter(|_| is_whole)
 }
 
 #[cfg(test)]
@@ -102,9 +103,9 @@ mod tests {
     fn an_answer_has_one_vector_for_each_text_in_their_order() {
         let two =
             br#"{"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]}"#;
-        let vectors = read(two, 2).unwrap();
-        assert_eq!(vectors[0], Vector::new(&[1.0, 0.0]).unwrap());
-        assert!(read(two, 1).is_none() && read(two, 3).is_none());
+        let vectors = parse_vectors(two, 2).unwrap();
+        assert_eq!(vectors[0], EmbeddingVector::new(&[1.0, 0.0]).unwrap());
+        assert!(parse_vectors(two, 1).is_none() && parse_vectors(two, 3).is_none());
         for bad in [
             "",
             "{}",
@@ -115,7 +116,7 @@ mod tests {
             r#"{"data": [{"index": 7, "embedding": [1, 0]}]}"#,
             r#"{"data": [{"index": 0, "embedding": ["a"]}]}"#,
         ] {
-            assert!(read(bad.as_bytes(), 1).is_none(), "{bad}");
+            assert!(parse_vectors(bad.as_bytes(), 1).is_none(), "{bad}");
         }
     }
 }

@@ -5,20 +5,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::search::Vector;
+use catalog::search::EmbeddingVector;
 use embedding::SentenceModel;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Semaphore;
 
-use super::maker::NoVectors;
+use super::maker::EmbeddingError;
 
-pub(super) struct Local {
+pub(super) struct LocalEmbedder {
     model: Arc<SentenceModel>,
     turns: Arc<Semaphore>,
     threads: usize,
 }
 
-impl Local {
+impl LocalEmbedder {
     pub(super) fn new(model: Arc<SentenceModel>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (cores / 2).max(1);
@@ -30,30 +30,30 @@ impl Local {
     }
 
     /// Computes one vector for each text. The deadline applies to each text.
-    pub(super) async fn vectors(
+    pub(super) async fn compute_vectors(
         &self,
         texts: &[String],
         deadline: Duration,
-    ) -> Result<Vec<Vector>, NoVectors> {
+    ) -> Result<Vec<EmbeddingVector>, EmbeddingError> {
         let in_time = async |text: &String| {
-            let vector = tokio::time::timeout(deadline, self.vector(text)).await;
-            vector.unwrap_or(Err(NoVectors::Late { deadline }))
+            let vector = tokio::time::timeout(deadline, self.compute_vector(text)).await;
+            vector.unwrap_or(Err(EmbeddingError::TimedOut { deadline }))
         };
         stream::iter(texts).map(in_time).buffered(self.threads).try_collect().await
     }
 
     /// The work holds the permit, and not the waiter, which may be dropped.
-    async fn vector(&self, text: &str) -> Result<Vector, NoVectors> {
+    async fn compute_vector(&self, text: &str) -> Result<EmbeddingVector, EmbeddingError> {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.expect("nobody closes it");
         let (model, text) = (Arc::clone(&self.model), text.to_owned());
         let work = move || {
-            let numbers = model.vector(&text);
+            let numbers = model.embed_text(&text);
             drop(turn);
             numbers
         };
         let numbers = tokio::task::spawn_blocking(work).await;
         let numbers = numbers.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        Vector::new(&numbers).ok_or(NoVectors::NoDirection)
+        EmbeddingVector::new(&numbers).ok_or(EmbeddingError::ZeroVector)
     }
 }

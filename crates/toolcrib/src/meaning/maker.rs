@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::search::Vector;
+use catalog::search::EmbeddingVector;
 use embedding::SentenceModel;
 use model::SecretRef;
 use upstream::http::{HttpClient, HttpError, Url};
 
-use super::endpoint::Endpoint;
-use super::local::Local;
-use crate::secrets::{SecretError, Secrets};
+use super::endpoint::EmbeddingEndpoint;
+use super::local::LocalEmbedder;
+use crate::secrets::{SecretError, SecretStore};
 
 /// What computes vectors.
 #[derive(Clone, Debug)]
-pub enum VectorMaker {
+pub enum EmbeddingBackend {
     /// An endpoint that is compatible with `/v1/embeddings` of `OpenAI`.
     Endpoint {
         /// URL of the endpoint.
@@ -30,7 +30,7 @@ pub enum VectorMaker {
 
 /// Why no vectors were computed.
 #[derive(Debug, thiserror::Error)]
-pub enum NoVectors {
+pub enum EmbeddingError {
     /// The endpoint cannot be reached, or must not be.
     #[error(transparent)]
     Http(#[from] HttpError),
@@ -42,54 +42,56 @@ pub enum NoVectors {
     },
     /// The response is not one vector for each text.
     #[error("the answer of the endpoint for embeddings has not one vector for each text")]
-    Answer,
+    InvalidAnswer,
     /// The API key cannot be read.
     #[error("the key for embeddings cannot be read")]
-    Key(#[from] SecretError),
+    UnreadableKey(#[from] SecretError),
     /// The API key is not valid in a header.
     #[error("the key for embeddings cannot be sent: it has characters that no header may have")]
-    NoHeader,
+    InvalidKey,
     /// This process has no secret store.
     #[error("the key for embeddings cannot be read: there are no secrets here")]
-    NoSecrets,
+    NoSecretStore,
     /// The local model is overloaded.
     #[error("the model for embeddings took longer than {} ms: it has too much to do", deadline.as_millis())]
-    Late {
+    TimedOut {
         /// The deadline of the text.
         deadline: Duration,
     },
     /// The local model returned a zero vector.
     #[error("the model for embeddings gave no vector for a text")]
-    NoDirection,
+    ZeroVector,
 }
 
-impl NoVectors {
+impl EmbeddingError {
     /// Whether another text may succeed. Some endpoints report an overlong text with status 500.
-    pub(super) fn may_be_the_text(&self) -> bool {
+    pub(super) fn may_depend_on_text(&self) -> bool {
         match self {
             Self::Status { status } => matches!(status, 400 | 413 | 422 | 500),
-            Self::Answer | Self::Late { .. } | Self::NoDirection => true,
-            Self::Http(_) | Self::Key(_) | Self::NoHeader | Self::NoSecrets => false,
+            Self::InvalidAnswer | Self::TimedOut { .. } | Self::ZeroVector => true,
+            Self::Http(_) | Self::UnreadableKey(_) | Self::InvalidKey | Self::NoSecretStore => {
+                false
+            }
         }
     }
 }
 
-pub(super) enum Maker {
-    Endpoint(Box<Endpoint>),
-    Local(Local),
+pub(super) enum TextEmbedder {
+    Endpoint(Box<EmbeddingEndpoint>),
+    Local(LocalEmbedder),
 }
 
-impl Maker {
+impl TextEmbedder {
     pub(super) fn new(
-        maker: VectorMaker,
+        maker: EmbeddingBackend,
         client: &HttpClient,
-        secrets: Option<Arc<Secrets>>,
+        secrets: Option<Arc<SecretStore>>,
     ) -> Self {
         match maker {
-            VectorMaker::Endpoint { url, model, key } => {
-                Self::Endpoint(Box::new(Endpoint::new(url, model, key, client, secrets)))
+            EmbeddingBackend::Endpoint { url, model, key } => {
+                Self::Endpoint(Box::new(EmbeddingEndpoint::new(url, model, key, client, secrets)))
             }
-            VectorMaker::Model(model) => Self::Local(Local::new(model)),
+            EmbeddingBackend::Model(model) => Self::Local(LocalEmbedder::new(model)),
         }
     }
 
@@ -102,14 +104,14 @@ impl Maker {
     }
 
     /// Computes one vector for each text, in their order.
-    pub(super) async fn vectors(
+    pub(super) async fn embed_batch(
         &self,
         texts: &[String],
         deadline: Duration,
-    ) -> Result<Vec<Vector>, NoVectors> {
+    ) -> Result<Vec<EmbeddingVector>, EmbeddingError> {
         match self {
-            Self::Endpoint(endpoint) => endpoint.vectors(texts, deadline).await,
-            Self::Local(local) => local.vectors(texts, deadline).await,
+            Self::Endpoint(endpoint) => endpoint.request_vectors(texts, deadline).await,
+            Self::Local(local) => local.compute_vectors(texts, deadline).await,
         }
     }
 }

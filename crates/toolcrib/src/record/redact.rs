@@ -1,78 +1,81 @@
 //! Arguments for the call log: with likely secrets redacted, and of bounded length.
 
-use model::secret::is_for_secret;
+use model::secret::is_secret_name;
 use serde_json::{Map, Value};
 
-use crate::secrets::Secrets;
+use crate::secrets::SecretStore;
 
 /// The most bytes to record of the arguments of a call.
-const LIMIT: usize = 4 << 10;
+const MAX_ARGUMENT_BYTES: usize = 4 << 10;
 
 /// The arguments as JSON, truncated if they are too long.
-pub(super) fn arguments(arguments: &Map<String, Value>, secrets: Option<&Secrets>) -> Box<str> {
+pub(super) fn redact_arguments(
+    arguments: &Map<String, Value>,
+    secrets: Option<&SecretStore>,
+) -> Box<str> {
     let mut text = String::new();
-    object(arguments, secrets, &mut text);
-    if LIMIT < text.len() {
-        text.truncate(text.floor_char_boundary(LIMIT - "…".len()));
+    write_object(arguments, secrets, &mut text);
+    if MAX_ARGUMENT_BYTES < text.len() {
+        text.truncate(text.floor_char_boundary(MAX_ARGUMENT_BYTES - "…".len()));
         text.push('…');
     }
     text.into()
 }
 
-fn object(members: &Map<String, Value>, secrets: Option<&Secrets>, to: &mut String) {
+fn write_object(members: &Map<String, Value>, secrets: Option<&SecretStore>, to: &mut String) {
     to.push('{');
     for (index, (name, value)) in members.iter().enumerate() {
-        if LIMIT < to.len() {
+        if MAX_ARGUMENT_BYTES < to.len() {
             return;
         }
         if 0 < index {
             to.push(',');
         }
-        scalar(&Value::from(cut(name)), to);
+        write_scalar(&Value::from(truncate_text(name)), to);
         to.push(':');
-        match is_for_secret(name) {
+        match is_secret_name(name) {
             true => to.push_str("\"[redacted]\""),
-            false => any(value, secrets, to),
+            false => write_value(value, secrets, to),
         }
     }
     to.push('}');
 }
 
-fn any(value: &Value, secrets: Option<&Secrets>, to: &mut String) {
+fn write_value(value: &Value, secrets: Option<&SecretStore>, to: &mut String) {
     match value {
-        Value::Object(members) => object(members, secrets, to),
+        Value::Object(members) => write_object(members, secrets, to),
         Value::Array(items) => {
             to.push('[');
             for (index, item) in items.iter().enumerate() {
-                if LIMIT < to.len() {
+                if MAX_ARGUMENT_BYTES < to.len() {
                     return;
                 }
                 if 0 < index {
                     to.push(',');
                 }
-                any(item, secrets, to);
+                write_value(item, secrets, to);
             }
             to.push(']');
         }
         Value::String(text) => {
             // Redact before truncating: half a secret would not be recognised.
             let text = match secrets {
-                Some(secrets) if text.len() <= 16 * LIMIT => secrets.redact(text),
+                Some(secrets) if text.len() <= 16 * MAX_ARGUMENT_BYTES => secrets.redact(text),
                 Some(_) => format!("[{} bytes]", text.len()),
-                None => cut(text).to_owned(),
+                None => truncate_text(text).to_owned(),
             };
-            scalar(&Value::from(cut(&text)), to);
+            write_scalar(&Value::from(truncate_text(&text)), to);
         }
-        plain => scalar(plain, to),
+        plain => write_scalar(plain, to),
     }
 }
 
-fn scalar(value: &Value, to: &mut String) {
+fn write_scalar(value: &Value, to: &mut String) {
     to.push_str(&value.to_string());
 }
 
-fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LIMIT)).unwrap_or_default()
+fn truncate_text(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_ARGUMENT_BYTES)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -83,7 +86,7 @@ mod tests {
 
     fn shown(value: Value) -> String {
         let Value::Object(members) = value else { panic!("an object") };
-        arguments(&members, None).into()
+        redact_arguments(&members, None).into()
     }
 
     #[test]
@@ -106,7 +109,7 @@ mod tests {
             json!({"a".repeat(100_000): 1, "b": {"c": "d".repeat(9_000)}}),
         ] {
             let text = shown(value);
-            assert!(text.len() <= LIMIT && text.ends_with('…'), "{}", text.len());
+            assert!(text.len() <= MAX_ARGUMENT_BYTES && text.ends_with('…'), "{}", text.len());
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::sync::Mutex;
 
-use catalog::journal::Answering;
-use catalog::record::{CallEnd, CallFilter, Chain, MemoryRecords, Row, Usage, UsageOf, UsagePage};
+use catalog::journal::JournalFuture;
+use catalog::record::{
+    CallFilter, CallLogRow, ChainBounds, FinalCallStatus, MemoryCallLog, UsageKind, UsagePage,
+    UsageTotals,
+};
 use jiff::Timestamp;
-use model::{Agent, Claims, Primitive};
+use model::{Agent, Claims, McpPrimitive};
 use serde_json::Map;
 
 use super::*;
@@ -13,63 +16,67 @@ use super::*;
 /// A store that can be made to fail, and counts its commits.
 #[derive(Default)]
 struct Moody {
-    inner: MemoryRecords,
+    inner: MemoryCallLog,
     fails: AtomicBool,
     steps: AtomicU64,
     held: tokio::sync::Mutex<()>,
 }
 
-impl Records for Moody {
-    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
+impl CallLog for Moody {
+    fn store_calls(&self, calls: Arc<[CallRecord]>) -> JournalFuture<'_, ()> {
         Box::pin(async move {
             let _turn = self.held.lock().await;
             self.steps.fetch_add(1, Ordering::Relaxed);
             if self.fails.load(Ordering::Relaxed) {
                 return Err(JournalError::Full { place: "here".to_owned() });
             }
-            self.inner.store(calls).await
+            self.inner.store_calls(calls).await
         })
     }
 
-    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
-        self.inner.read(filter)
+    fn read_rows(&self, filter: CallFilter) -> JournalFuture<'_, Vec<CallLogRow>> {
+        self.inner.read_rows(filter)
     }
 
-    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
-        self.inner.usage(of, names)
+    fn usage_totals(
+        &self,
+        of: UsageKind,
+        names: Vec<String>,
+    ) -> JournalFuture<'_, Vec<(String, UsageTotals)>> {
+        self.inner.usage_totals(of, names)
     }
 
-    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
+    fn most_used(&self, page: UsagePage) -> JournalFuture<'_, Vec<(String, UsageTotals)>> {
         self.inner.most_used(page)
     }
 
-    fn chain(&self) -> Answering<'_, Chain> {
-        self.inner.chain()
+    fn chain_bounds(&self) -> JournalFuture<'_, ChainBounds> {
+        self.inner.chain_bounds()
     }
 
-    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
-        self.inner.forget_before(time)
+    fn remove_before(&self, time: Timestamp) -> JournalFuture<'_, u64> {
+        self.inner.remove_before(time)
     }
 }
 
-fn started(strict: bool) -> (Arc<Moody>, Arc<Recorder>) {
+fn started(strict: bool) -> (Arc<Moody>, Arc<CallRecorder>) {
     let records = Arc::new(Moody::default());
-    let options = RecordOptions { strict, ..RecordOptions::default() };
-    (Arc::clone(&records), Recorder::start(records, options))
+    let options = CallLogOptions { strict, ..CallLogOptions::default() };
+    (Arc::clone(&records), CallRecorder::start(records, options))
 }
 
-fn begun(recorder: &Arc<Recorder>) -> Recording {
+fn begun(recorder: &Arc<CallRecorder>) -> CallRecording {
     let claims = Arc::new(Claims::from(Map::new()));
     let agent = Agent::new("ada", claims);
-    let what = Subject { kind: Primitive::Tool, tool_id: Some("a:x"), source_id: Some("a") };
+    let what = CallSubject { kind: McpPrimitive::Tool, tool_id: Some("a:x"), source_id: Some("a") };
     let time = "2026-05-01T09:00:00Z".parse().unwrap();
-    Recording::begin(recorder, time, &agent, &Via::default(), &what, None)
+    CallRecording::begin(recorder, time, &agent, &CallOrigin::default(), &what, None)
 }
 
 async fn rows(records: &Moody) -> Vec<CallRecord> {
     let filter = CallFilter { limit: 100_000, oldest_first: true, ..CallFilter::default() };
-    let rows = records.read(filter).await.unwrap();
-    rows.iter().map(|row| row.call().unwrap().call).collect()
+    let rows = records.read_rows(filter).await.unwrap();
+    rows.iter().map(|row| row.parse_call().unwrap().call).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +84,7 @@ async fn many_calls_share_a_commit_and_none_waits_for_it() {
     let (records, recorder) = started(false);
     let held = records.held.lock().await;
     for _ in 0..1_000 {
-        begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+        begun(&recorder).finish(RecordedOutcome::completed(1), None).await.unwrap();
     }
     drop(held);
     recorder.flush().await;
@@ -89,7 +96,7 @@ async fn many_calls_share_a_commit_and_none_waits_for_it() {
 async fn in_strict_mode_an_answer_waits_for_the_disk() {
     let (records, recorder) = started(true);
     let held = records.held.lock().await;
-    let ending = begun(&recorder).end(Fate::completed(1), None);
+    let ending = begun(&recorder).finish(RecordedOutcome::completed(1), None);
     let mut ending = std::pin::pin!(ending);
     let soon = Duration::from_secs(1);
     assert!(tokio::time::timeout(soon, ending.as_mut()).await.is_err());
@@ -102,23 +109,26 @@ async fn in_strict_mode_an_answer_waits_for_the_disk() {
 async fn a_strict_recorder_refuses_calls_while_it_cannot_store_and_recovers_by_itself() {
     let (records, recorder) = started(true);
     records.fails.store(true, Ordering::Relaxed);
-    assert!(!recorder.refuses());
-    assert_eq!(begun(&recorder).end(Fate::completed(1), None).await, Err(NotRecorded));
-    assert!(recorder.refuses());
+    assert!(!recorder.refuses_calls());
+    assert_eq!(
+        begun(&recorder).finish(RecordedOutcome::completed(1), None).await,
+        Err(RecordingFailed)
+    );
+    assert!(recorder.refuses_calls());
     records.fails.store(false, Ordering::Relaxed);
     recorder.flush().await;
-    assert!(!recorder.refuses());
-    assert_eq!((rows(&records).await.len(), recorder.lost()), (1, 0));
+    assert!(!recorder.refuses_calls());
+    assert_eq!((rows(&records).await.len(), recorder.lost_rows()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_recording_is_cancelled_and_a_discarded_one_is_not_recorded() {
     let (records, recorder) = started(false);
     drop(begun(&recorder));
-    begun(&recorder).forget();
+    begun(&recorder).discard();
     recorder.flush().await;
     let rows = rows(&records).await;
-    assert_eq!(rows.iter().map(|row| row.status).collect::<Vec<_>>(), [CallEnd::Cancelled]);
+    assert_eq!(rows.iter().map(|row| row.status).collect::<Vec<_>>(), [FinalCallStatus::Cancelled]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,46 +136,47 @@ async fn rows_without_space_are_counted_and_calls_do_not_wait_indefinitely() {
     let (records, recorder) = started(false);
     records.fails.store(true, Ordering::Relaxed);
     let mut given_up = 0;
-    for _ in 0..QUEUE + GROUP + 3 {
-        given_up += u64::from(begun(&recorder).end(Fate::completed(1), None).await.is_err());
+    for _ in 0..QUEUE_LENGTH + BATCH_ROWS + 3 {
+        given_up +=
+            u64::from(begun(&recorder).finish(RecordedOutcome::completed(1), None).await.is_err());
         if given_up == 2 {
             break;
         }
     }
-    assert_eq!((given_up, recorder.lost()), (2, 2));
+    assert_eq!((given_up, recorder.lost_rows()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_stores_the_remaining_rows_and_does_not_wait_for_a_broken_disk() {
     let (records, recorder) = started(false);
-    begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+    begun(&recorder).finish(RecordedOutcome::completed(1), None).await.unwrap();
     recorder.close().await;
     assert_eq!(rows(&records).await.len(), 1);
     records.fails.store(true, Ordering::Relaxed);
-    begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+    begun(&recorder).finish(RecordedOutcome::completed(1), None).await.unwrap();
     recorder.close().await;
-    assert_eq!(recorder.lost(), 1);
+    assert_eq!(recorder.lost_rows(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn old_rows_are_removed_automatically() {
     let records = Arc::new(Moody::default());
     let keep = Some(SignedDuration::from_hours(24));
-    let options = RecordOptions { keep, ..RecordOptions::default() };
-    let recorder = Recorder::start(records.clone(), options);
+    let options = CallLogOptions { keep, ..CallLogOptions::default() };
+    let recorder = CallRecorder::start(records.clone(), options);
     for _ in 0..3 {
-        begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+        begun(&recorder).finish(RecordedOutcome::completed(1), None).await.unwrap();
     }
     recorder.flush().await;
     let now = Mutex::new("2026-05-02T08:59:00Z".parse::<Timestamp>().unwrap());
     let clock = At(&now);
-    let tidy = recorder.keep_tidy(&clock);
+    let tidy = recorder.keep_pruned(&clock);
     let mut tidy = std::pin::pin!(tidy);
     let soon = Duration::from_secs(60);
     assert!(tokio::time::timeout(soon, tidy.as_mut()).await.is_err());
     assert_eq!(rows(&records).await.len(), 3);
     *now.lock().unwrap() = "2026-05-02T09:00:01Z".parse().unwrap();
-    assert!(tokio::time::timeout(TIDY, tidy.as_mut()).await.is_err());
+    assert!(tokio::time::timeout(PRUNE_INTERVAL, tidy.as_mut()).await.is_err());
     // The newest row remains: it shows how old the others were.
     assert_eq!(rows(&records).await.len(), 1);
 }
@@ -181,14 +192,15 @@ impl Clock for At<'_> {
 #[tokio::test(start_paused = true)]
 async fn long_subjects_stay_different_and_messages_are_short() {
     let (records, recorder) = started(false);
-    let what = Subject { kind: Primitive::Tool, tool_id: None, source_id: None };
+    let what = CallSubject { kind: McpPrimitive::Tool, tool_id: None, source_id: None };
     for end in ["a", "b"] {
         let claims = Arc::new(Claims::from(Map::new()));
         let agent = Agent::new(format!("{}{end}", "x".repeat(9_000)), claims);
         let time = "2026-05-01T09:00:00Z".parse().unwrap();
-        let begun = Recording::begin(&recorder, time, &agent, &Via::default(), &what, None);
-        let fate = Fate::failed(model::ErrorCode::UpstreamError, &"no\0\n".repeat(500));
-        begun.end(fate, None).await.unwrap();
+        let begun =
+            CallRecording::begin(&recorder, time, &agent, &CallOrigin::default(), &what, None);
+        let fate = RecordedOutcome::failed(model::ErrorCode::UpstreamError, &"no\0\n".repeat(500));
+        begun.finish(fate, None).await.unwrap();
     }
     recorder.flush().await;
     let rows = rows(&records).await;

@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard};
 
 use catalog::Snapshot;
 use catalog::source::SyncError;
-use catalog::tool::Status;
+use catalog::tool::ToolStatus;
 use jiff::{SignedDuration, Timestamp};
 use model::{Inventory, SourceId};
 
-use model::json_size::size;
+use model::json_size::serialized_size;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// The most tools that may change in an hour, and the most bytes for them, after the first change.
@@ -35,58 +35,62 @@ pub struct SourceChanges {
 
 /// The size of the changes of one refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct InventoryChange {
     tools: usize,
     bytes: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Changes(Mutex<HashMap<SourceId, SourceChanges>>);
+pub(super) struct ChangeLimits(Mutex<HashMap<SourceId, SourceChanges>>);
 
-impl Changes {
+impl ChangeLimits {
     /// Counts a change, or rejects it if the source has changed too much.
-    pub(super) fn allow(
+    pub(super) fn count_change(
         &self,
         source: &SourceId,
-        change: Change,
+        change: InventoryChange,
         force: bool,
         now: Timestamp,
     ) -> Result<(), SyncError> {
-        if change == Change::default() {
+        if change == InventoryChange::default() {
             return Ok(());
         }
-        let mut all = self.all();
-        all.retain(|_, known| !is_over(known, now));
+        let mut all = self.lock_counts();
+        all.retain(|_, known| !has_ended(known, now));
         let unchanged = SourceChanges { since: now, tools: 0, bytes: 0, held_back: 0 };
         let known = all.entry(source.clone()).or_insert(unchanged);
         let (tools, bytes) = (known.tools + change.tools, known.bytes + change.bytes);
         let is_first = (known.tools, known.bytes) == (0, 0);
         if !(force || is_first || (tools <= TOOLS && bytes <= BYTES)) {
             known.held_back += 1;
-            return Err(too_much(known, change));
+            return Err(too_many_changes(known, change));
         }
         (known.tools, known.bytes) = (tools, bytes);
         Ok(())
     }
 
     /// The changes of a source within its current hour.
-    pub(super) fn of(&self, source: &SourceId, now: Timestamp) -> Option<SourceChanges> {
-        self.all().get(source).filter(|known| !is_over(known, now)).copied()
+    pub(super) fn changes_of_source(
+        &self,
+        source: &SourceId,
+        now: Timestamp,
+    ) -> Option<SourceChanges> {
+        self.lock_counts().get(source).filter(|known| !has_ended(known, now)).copied()
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<SourceId, SourceChanges>> {
+    fn lock_counts(&self) -> MutexGuard<'_, HashMap<SourceId, SourceChanges>> {
         self.0.lock().expect("no one panics while counting")
     }
 }
 
-impl Change {
+impl InventoryChange {
     /// The size of ingesting an inventory; zero for the first one of a source.
-    pub(super) fn of(snapshot: &Snapshot, inventory: &Inventory) -> Self {
+    pub(super) fn from_inventory(snapshot: &Snapshot, inventory: &Inventory) -> Self {
         let Some(entry) = snapshot.source(&inventory.source) else { return Self::default() };
         let Some(known) = &entry.source.inventory else { return Self::default() };
         let mut change = Self::default();
         if known.warnings != inventory.warnings {
-            change.bytes += size(&inventory.warnings);
+            change.bytes += serialized_size(&inventory.warnings);
         }
         if known.fingerprint == inventory.fingerprint {
             return change;
@@ -96,13 +100,13 @@ impl Change {
         for (id, found) in &inventory.tools {
             let known = snapshot.tool(id).map(|entry| &entry.tool);
             let is_same = |tool: &catalog::tool::Tool| {
-                tool.fingerprint == found.fingerprint && tool.status == Status::Active
+                tool.fingerprint == found.fingerprint && tool.status == ToolStatus::Active
             };
             if known.is_some_and(is_same) {
                 continue;
             }
             change.tools += 1;
-            change.bytes += size(&*found.manifest);
+            change.bytes += serialized_size(&*found.manifest);
             for document in &found.documents {
                 if documents.insert(document.digest) {
                     change.bytes += document.text.as_str().len() as u64;
@@ -111,18 +115,18 @@ impl Change {
         }
         let known = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot));
         let is_gone = |tool: &catalog::tool::Tool| {
-            tool.status == Status::Active && !inventory.tools.contains_key(&tool.id)
+            tool.status == ToolStatus::Active && !inventory.tools.contains_key(&tool.id)
         };
         change.tools += known.filter(|entry| is_gone(&entry.tool)).count();
         change
     }
 }
 
-fn is_over(known: &SourceChanges, now: Timestamp) -> bool {
+fn has_ended(known: &SourceChanges, now: Timestamp) -> bool {
     HOUR <= now.duration_since(known.since)
 }
 
-fn too_much(known: &SourceChanges, change: Change) -> SyncError {
+fn too_many_changes(known: &SourceChanges, change: InventoryChange) -> SyncError {
     let (SourceChanges { tools, bytes, .. }, more) = (known, change);
     let message = format!(
         "the source changes too much: {tools} tools ({bytes} bytes) within an hour, and now {} more ({} bytes), where \
@@ -139,19 +143,19 @@ mod tests {
 
     #[test]
     fn the_first_change_of_an_hour_may_be_large_and_later_ones_are_counted() {
-        let (changes, source) = (Changes::default(), "pets".parse().unwrap());
+        let (changes, source) = (ChangeLimits::default(), "pets".parse().unwrap());
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         let allow = |tools, bytes, force, minutes| {
             let now = start + SignedDuration::from_mins(minutes);
-            changes.allow(&source, Change { tools, bytes }, force, now).is_ok()
+            changes.count_change(&source, InventoryChange { tools, bytes }, force, now).is_ok()
         };
-        assert!(allow(0, 0, false, 0) && changes.of(&source, start).is_none());
+        assert!(allow(0, 0, false, 0) && changes.changes_of_source(&source, start).is_none());
         assert!(allow(9_000, 1, false, 0), "a new version of an API");
         assert!(!allow(1, 1, false, 59));
         assert!(allow(1, 1, true, 59), "whoever forces it has looked");
         assert!(allow(TOOLS, 1, false, 60) && !allow(1, 1, false, 61));
-        assert_eq!(changes.of(&source, start + HOUR).unwrap().held_back, 1);
+        assert_eq!(changes.changes_of_source(&source, start + HOUR).unwrap().held_back, 1);
         assert!(allow(1, BYTES, false, 120) && !allow(0, 1, false, 121));
-        assert_eq!(changes.of(&source, start + HOUR * 4), None);
+        assert_eq!(changes.changes_of_source(&source, start + HOUR * 4), None);
     }
 }

@@ -10,69 +10,81 @@ use model::SourceId;
 use tokio::time::Instant;
 
 /// The least time between two refreshes that this node starts for one source.
-const SPACING: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The delay before checking again whether another refresh is still running.
-const LATER: Duration = Duration::from_secs(5);
+const BUSY_DELAY: Duration = Duration::from_secs(5);
 /// The longest interval between two requested refreshes of a source that requests them all the time.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_REQUEST_INTERVAL: Duration = Duration::from_secs(60);
 /// The cooldown of a requested refresh, as a multiple of its duration: however expensive the source's list is, it takes
 /// only a small share of our time.
-const SHARE: u32 = 50;
+const COOLDOWN_FACTOR: u32 = 50;
 
 #[derive(Default)]
-pub(super) struct Rests(HashMap<SourceId, Rest>);
+pub(super) struct Cooldowns(HashMap<SourceId, SourceCooldown>);
 
-struct Rest {
-    begun: Instant,
+struct SourceCooldown {
+    started_at: Instant,
     until: Instant,
     /// When the last requested refresh started or ended, and how long the next one must wait after that.
-    woken: Option<(Instant, Duration)>,
+    requested: Option<(Instant, Duration)>,
 }
 
-impl Rests {
+impl Cooldowns {
     /// The remaining cooldown of the source: for any refresh, and for a requested one.
-    pub(super) fn left(&self, source: &SourceId, now: Instant) -> (Duration, Duration) {
+    pub(super) fn remaining_cooldown(
+        &self,
+        source: &SourceId,
+        now: Instant,
+    ) -> (Duration, Duration) {
         let Some(rest) = self.0.get(source) else { return (Duration::ZERO, Duration::ZERO) };
         let left = rest.until.saturating_duration_since(now);
-        let woken = rest.woken.map(|(at, pause)| (at + pause).saturating_duration_since(now));
+        let woken = rest.requested.map(|(at, pause)| (at + pause).saturating_duration_since(now));
         (left, woken.unwrap_or_default().max(left))
     }
 
     /// A refresh starts.
-    pub(super) fn begin(&mut self, source: &SourceId, is_woken: bool, now: Instant) {
-        let before = self.0.get(source).and_then(|rest| rest.woken);
-        let woken = if is_woken { Some((now, pause(before, now))) } else { before };
-        self.0.insert(source.clone(), Rest { begun: now, until: now + SPACING, woken });
+    pub(super) fn start_refresh(&mut self, source: &SourceId, is_woken: bool, now: Instant) {
+        let before = self.0.get(source).and_then(|rest| rest.requested);
+        let woken = if is_woken { Some((now, next_pause(before, now))) } else { before };
+        self.0.insert(
+            source.clone(),
+            SourceCooldown { started_at: now, until: now + MIN_INTERVAL, requested: woken },
+        );
     }
 
     /// A refresh has ended. A slow source gets a longer cooldown.
-    pub(super) fn end(&mut self, source: &SourceId, now: Instant) {
-        if let Some(Rest { begun, woken: Some((at, pause)), .. }) = self.0.get_mut(source) {
+    pub(super) fn finish_refresh(&mut self, source: &SourceId, now: Instant) {
+        if let Some(SourceCooldown { started_at: begun, requested: Some((at, pause)), .. }) =
+            self.0.get_mut(source)
+        {
             let took = now.duration_since(*begun);
-            (*at, *pause) = (now, (took * SHARE).clamp(*pause, LONGEST));
+            (*at, *pause) = (now, (took * COOLDOWN_FACTOR).clamp(*pause, MAX_REQUEST_INTERVAL));
         }
     }
 
     /// The refresh could not be carried out.
-    pub(super) fn put_off(&mut self, source: &SourceId, now: Instant) {
-        let woken = self.0.get(source).and_then(|rest| rest.woken);
-        self.0.insert(source.clone(), Rest { begun: now, until: now + LATER, woken });
+    pub(super) fn postpone(&mut self, source: &SourceId, now: Instant) {
+        let woken = self.0.get(source).and_then(|rest| rest.requested);
+        self.0.insert(
+            source.clone(),
+            SourceCooldown { started_at: now, until: now + BUSY_DELAY, requested: woken },
+        );
     }
 
     /// Removes expired cooldowns, so that removed sources are forgotten.
-    pub(super) fn forget(&mut self, now: Instant, is_going: impl Fn(&SourceId) -> bool) {
+    pub(super) fn remove_expired(&mut self, now: Instant, is_going: impl Fn(&SourceId) -> bool) {
         self.0.retain(|source, rest| {
-            let woken = rest.woken.is_some_and(|(at, pause)| now < at + 2 * pause);
+            let woken = rest.requested.is_some_and(|(at, pause)| now < at + 2 * pause);
             woken || now < rest.until || is_going(source)
         });
     }
 }
 
 /// Doubles the cooldown if the last request was recent, so that a flood of requests becomes a trickle.
-fn pause(before: Option<(Instant, Duration)>, now: Instant) -> Duration {
+fn next_pause(before: Option<(Instant, Duration)>, now: Instant) -> Duration {
     match before {
-        Some((at, pause)) if now < at + 2 * pause => (2 * pause).min(LONGEST),
-        Some(_) | None => SPACING,
+        Some((at, pause)) if now < at + 2 * pause => (2 * pause).min(MAX_REQUEST_INTERVAL),
+        Some(_) | None => MIN_INTERVAL,
     }
 }
 
@@ -90,29 +102,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_source_that_keeps_requesting_refreshes_is_refreshed_less_and_less_often() {
-        let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
+        let (mut rests, mut now, mut pauses) = (Cooldowns::default(), Instant::now(), Vec::new());
         for _ in 0..9 {
-            rests.begin(&pets(), true, now);
-            let (_, left) = rests.left(&pets(), now);
+            rests.start_refresh(&pets(), true, now);
+            let (_, left) = rests.remaining_cooldown(&pets(), now);
             pauses.push(left.as_secs());
             now += left;
-            rests.forget(now, |_| false);
+            rests.remove_expired(now, |_| false);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         // It was quiet for a while.
-        rests.begin(&pets(), true, now + seconds(121));
-        assert_eq!(rests.left(&pets(), now + seconds(121)).1, SPACING);
+        rests.start_refresh(&pets(), true, now + seconds(121));
+        assert_eq!(rests.remaining_cooldown(&pets(), now + seconds(121)).1, MIN_INTERVAL);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_source_is_refreshed_less_often() {
-        let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
+        let (mut rests, mut now, mut pauses) = (Cooldowns::default(), Instant::now(), Vec::new());
         for took in [0, 1, 2, 100] {
-            rests.begin(&pets(), true, now);
-            rests.forget(now + seconds(took), |_| true);
+            rests.start_refresh(&pets(), true, now);
+            rests.remove_expired(now + seconds(took), |_| true);
             now += seconds(took);
-            rests.end(&pets(), now);
-            let (_, left) = rests.left(&pets(), now);
+            rests.finish_refresh(&pets(), now);
+            let (_, left) = rests.remaining_cooldown(&pets(), now);
             pauses.push(left.as_secs());
             now += left;
         }
@@ -121,14 +133,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_schedule_does_not_wait_for_the_cooldown_of_requests() {
-        let (mut rests, now) = (Rests::default(), Instant::now());
-        rests.begin(&pets(), true, now);
-        rests.begin(&pets(), true, now + seconds(1));
-        assert_eq!(rests.left(&pets(), now + seconds(2)), (seconds(0), seconds(1)));
-        rests.begin(&pets(), false, now + seconds(2));
-        rests.put_off(&pets(), now + seconds(2));
-        assert_eq!(rests.left(&pets(), now + seconds(2)), (LATER, LATER));
-        rests.forget(now + seconds(8), |_| false);
+        let (mut rests, now) = (Cooldowns::default(), Instant::now());
+        rests.start_refresh(&pets(), true, now);
+        rests.start_refresh(&pets(), true, now + seconds(1));
+        assert_eq!(rests.remaining_cooldown(&pets(), now + seconds(2)), (seconds(0), seconds(1)));
+        rests.start_refresh(&pets(), false, now + seconds(2));
+        rests.postpone(&pets(), now + seconds(2));
+        assert_eq!(rests.remaining_cooldown(&pets(), now + seconds(2)), (BUSY_DELAY, BUSY_DELAY));
+        rests.remove_expired(now + seconds(8), |_| false);
         assert!(rests.0.is_empty());
     }
 }

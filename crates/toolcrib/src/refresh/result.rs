@@ -2,8 +2,8 @@
 
 use catalog::Snapshot;
 use catalog::source::{IngestedInventory, SyncError};
-use catalog::tool::Review;
-use model::{Discovered, Finding, Inventory, Severity, SourceId, ToolId, Warning};
+use catalog::tool::ReviewState;
+use model::{DiscoveredTool, DiscoveryWarning, Finding, Inventory, Severity, SourceId, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct RefreshResult {
     pub source_version: Option<String>,
     /// What could not be converted.
     #[serde(default)]
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<DiscoveryWarning>,
     /// How much was found in the texts of its tools that a person cannot see or should not trust.
     #[serde(default)]
     pub findings: FindingCounts,
@@ -87,7 +87,7 @@ pub struct FindingCounts {
 
 impl FindingCounts {
     /// Counts findings by severity.
-    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
+    pub fn count_findings<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
         let mut counts = Self::default();
         for finding in findings {
             *match finding.severity {
@@ -129,49 +129,58 @@ impl RefreshResult {
     }
 
     /// Adds the rejected inventory, with a warning that it was not ingested (requirement S6).
-    pub(super) fn held_back(self, tools: Vec<RefreshedTool>, mut warnings: Vec<Warning>) -> Self {
+    pub(super) fn with_rejected_inventory(
+        self,
+        tools: Vec<RefreshedTool>,
+        mut warnings: Vec<DiscoveryWarning>,
+    ) -> Self {
         if let Some(SyncError { code, message }) = &self.error {
             let message = format!("what was found is held back: {message}");
-            warnings.push(Warning { code: code.clone(), at: "".into(), message: message.into() });
+            warnings.push(DiscoveryWarning {
+                code: code.clone(),
+                at: "".into(),
+                message: message.into(),
+            });
         }
-        Self { discovered: tools.len(), tools, warnings, ..self }.counted()
+        Self { discovered: tools.len(), tools, warnings, ..self }.with_finding_counts()
     }
 
     /// Adds the findings that compare tools with those of other sources, once they are all in the catalog.
-    pub(super) fn in_view_of(mut self, snapshot: &Snapshot) -> Self {
+    pub(super) fn with_catalog_findings(mut self, snapshot: &Snapshot) -> Self {
         for found in &mut self.tools {
             if let Some(entry) = snapshot.tool(&found.tool_id) {
-                found.findings = crate::findings(snapshot, &entry.tool);
-                self.kept_back += usize::from(entry.tool.review == Review::Waiting);
+                found.findings = crate::tool_findings(snapshot, &entry.tool);
+                self.kept_back += usize::from(entry.tool.review == ReviewState::Waiting);
             }
         }
-        self.counted()
+        self.with_finding_counts()
     }
 
-    fn counted(self) -> Self {
-        let findings = FindingCounts::of(self.tools.iter().flat_map(|tool| &tool.findings));
+    fn with_finding_counts(self) -> Self {
+        let findings =
+            FindingCounts::count_findings(self.tools.iter().flat_map(|tool| &tool.findings));
         Self { findings, ..self }
     }
 }
 
 /// The most warnings of a refresh to keep: a source that does everything wrong repeats the same warning, and all
 /// warnings are part of one event.
-const WARNINGS: usize = 1000;
+const MAX_WARNINGS: usize = 1000;
 
 /// Truncates the warnings of an inventory so that they can be stored.
-pub(super) fn shortened(mut inventory: Inventory) -> Inventory {
-    let more = inventory.warnings.len().saturating_sub(WARNINGS);
+pub(super) fn truncate_warnings(mut inventory: Inventory) -> Inventory {
+    let more = inventory.warnings.len().saturating_sub(MAX_WARNINGS);
     if 0 < more {
-        inventory.warnings.truncate(WARNINGS);
+        inventory.warnings.truncate(MAX_WARNINGS);
         let message = format!("there are {more} more warnings, which are not kept");
         let code = "more_warnings".into();
-        inventory.warnings.push(Warning { code, at: "".into(), message: message.into() });
+        inventory.warnings.push(DiscoveryWarning { code, at: "".into(), message: message.into() });
     }
     inventory
 }
 
-pub(super) fn tools(inventory: &Inventory) -> Vec<RefreshedTool> {
-    let tool = |(id, tool): (&ToolId, &Discovered)| RefreshedTool {
+pub(super) fn refreshed_tools(inventory: &Inventory) -> Vec<RefreshedTool> {
+    let tool = |(id, tool): (&ToolId, &DiscoveredTool)| RefreshedTool {
         tool_id: id.clone(),
         name: tool.manifest.name.clone(),
         method: tool.manifest.method.clone(),

@@ -20,10 +20,10 @@ pub enum RegisterError {
     Reserved(Box<str>),
     /// The name of a tool is empty, too long, or has characters that MCP does not allow.
     #[error("a tool cannot be called '{0}': use 1 to 128 of A-Z, a-z, 0-9, `_`, `-` and `.`")]
-    Name(Box<str>),
+    InvalidName(Box<str>),
     /// The arguments of a tool are not an object.
     #[error("the arguments of tool '{0}' must be an object: take a struct")]
-    Arguments(Box<str>),
+    NonObjectArguments(Box<str>),
     /// A prompt, resource or template is incomplete or invalid.
     #[error("'{key}' cannot be registered: {why}")]
     Malformed {

@@ -5,12 +5,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::result::IntoResult;
-use crate::call::{CallContext, NoAnswer};
-use crate::provider::{Calling, ProviderError};
+use crate::call::{CallContext, InputError};
+use crate::provider::{ProviderError, ToolCallFuture};
 
 /// A function or a closure that answers calls. It takes nothing, the arguments, or the arguments and the
 /// [`CallContext`], and returns an [`IntoResult`].
-pub trait Handler<Takes>: Send + Sync + 'static {
+pub trait ToolHandler<Takes>: Send + Sync + 'static {
     /// The JSON Schema of the arguments.
     fn input_schema() -> Value;
 
@@ -18,10 +18,14 @@ pub trait Handler<Takes>: Send + Sync + 'static {
     fn output_schema() -> Option<Value>;
 
     /// Answers a call.
-    fn handle(&self, arguments: Map<String, Value>, call: CallContext) -> Calling<'static>;
+    fn handle_call(
+        &self,
+        arguments: Map<String, Value>,
+        call: CallContext,
+    ) -> ToolCallFuture<'static>;
 }
 
-impl<F, Answering> Handler<()> for F
+impl<F, Answering> ToolHandler<()> for F
 where
     F: Fn() -> Answering + Send + Sync + 'static,
     Answering: Future<Output: IntoResult> + Send + 'static,
@@ -34,79 +38,89 @@ where
         Answering::Output::output_schema()
     }
 
-    fn handle(&self, _: Map<String, Value>, call: CallContext) -> Calling<'static> {
-        answered(self(), call)
+    fn handle_call(&self, _: Map<String, Value>, call: CallContext) -> ToolCallFuture<'static> {
+        await_answer(self(), call)
     }
 }
 
-impl<F, Arguments, Answering> Handler<(Arguments,)> for F
+impl<F, Arguments, Answering> ToolHandler<(Arguments,)> for F
 where
     F: Fn(Arguments) -> Answering + Send + Sync + 'static,
     Arguments: DeserializeOwned + JsonSchema,
     Answering: Future<Output: IntoResult> + Send + 'static,
 {
     fn input_schema() -> Value {
-        schema_of::<Arguments>()
+        json_schema_of::<Arguments>()
     }
 
     fn output_schema() -> Option<Value> {
         Answering::Output::output_schema()
     }
 
-    fn handle(&self, arguments: Map<String, Value>, call: CallContext) -> Calling<'static> {
-        match typed(arguments) {
-            Ok(arguments) => answered(self(arguments), call),
+    fn handle_call(
+        &self,
+        arguments: Map<String, Value>,
+        call: CallContext,
+    ) -> ToolCallFuture<'static> {
+        match parse_arguments(arguments) {
+            Ok(arguments) => await_answer(self(arguments), call),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 }
 
-impl<F, Arguments, Answering> Handler<(Arguments, CallContext)> for F
+impl<F, Arguments, Answering> ToolHandler<(Arguments, CallContext)> for F
 where
     F: Fn(Arguments, CallContext) -> Answering + Send + Sync + 'static,
     Arguments: DeserializeOwned + JsonSchema,
     Answering: Future<Output: IntoResult> + Send + 'static,
 {
     fn input_schema() -> Value {
-        schema_of::<Arguments>()
+        json_schema_of::<Arguments>()
     }
 
     fn output_schema() -> Option<Value> {
         Answering::Output::output_schema()
     }
 
-    fn handle(&self, arguments: Map<String, Value>, call: CallContext) -> Calling<'static> {
-        match typed(arguments) {
-            Ok(arguments) => answered(self(arguments, call.clone()), call),
+    fn handle_call(
+        &self,
+        arguments: Map<String, Value>,
+        call: CallContext,
+    ) -> ToolCallFuture<'static> {
+        match parse_arguments(arguments) {
+            Ok(arguments) => await_answer(self(arguments, call.clone()), call),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 }
 
-fn typed<Arguments: DeserializeOwned>(
+fn parse_arguments<Arguments: DeserializeOwned>(
     arguments: Map<String, Value>,
 ) -> Result<Arguments, ProviderError> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| ProviderError::Invalid(format!("the arguments do not fit: {error}")))
 }
 
-fn answered<Answer: IntoResult>(
+fn await_answer<Answer: IntoResult>(
     answering: impl Future<Output = Answer> + Send + 'static,
     call: CallContext,
-) -> Calling<'static> {
-    Box::pin(async move { answering.await.into_result().map_err(|error| later(error, &call)) })
+) -> ToolCallFuture<'static> {
+    Box::pin(
+        async move { answering.await.into_result().map_err(|error| restore_pending(error, &call)) },
+    )
 }
 
 /// Restores the pending error: a handler may have wrapped it in an error of its own.
-pub(super) fn later(error: ProviderError, call: &CallContext) -> ProviderError {
+pub(super) fn restore_pending(error: ProviderError, call: &CallContext) -> ProviderError {
     match error {
-        ProviderError::Failed(_) if call.has_open() => NoAnswer::Later.into(),
+        ProviderError::Failed(_) if call.has_pending_input() => InputError::Pending.into(),
         error => error,
     }
 }
 
 /// The JSON Schema of a type, without fields that are useless to a model.
-pub(super) fn schema_of<T: JsonSchema>() -> Value {
+pub(super) fn json_schema_of<T: JsonSchema>() -> Value {
     let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     schema.remove("$schema");
     schema.remove("title");

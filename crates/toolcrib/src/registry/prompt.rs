@@ -5,18 +5,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::Content;
-use model::placeholder::all_filled;
+use model::placeholder::fill_all;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::handler::later;
-use super::proposals::Proposals;
+use super::handler::restore_pending;
+use super::proposals::CompletionValues;
 use super::result::BoxError;
 use crate::call::CallContext;
-use crate::provider::{Listed, ProviderError};
+use crate::provider::{OfferListing, ProviderError};
 
 /// Maximum length of an unknown argument name that an error repeats, in characters.
-const SHOWN: usize = 100;
+const MAX_ECHOED_NAME: usize = 100;
 
 /// A prompt. `{{name}}` in its texts is replaced by an argument. There is no other syntax, and inserted text is not
 /// expanded again.
@@ -33,14 +33,14 @@ const SHOWN: usize = 100;
 /// # Ok::<(), toolcrib::RegisterError>(())
 /// ```
 pub struct Prompt {
-    listed: Arc<Listed>,
-    arguments: Vec<Argument>,
-    texts: Vec<(Role, Box<str>)>,
-    handler: Option<Messages>,
-    proposals: Proposals,
+    listing: Arc<OfferListing>,
+    arguments: Vec<DeclaredArgument>,
+    texts: Vec<(PromptRole, Box<str>)>,
+    handler: Option<MessagesHandler>,
+    completions: CompletionValues,
 }
 
-struct Argument {
+struct DeclaredArgument {
     name: Box<str>,
     description: Box<str>,
     is_required: bool,
@@ -50,7 +50,7 @@ struct Argument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PromptMessage {
     /// The speaker.
-    pub role: Role,
+    pub role: PromptRole,
     /// The content.
     pub content: Content,
 }
@@ -58,25 +58,26 @@ pub struct PromptMessage {
 /// The speaker of a prompt message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum PromptRole {
     /// The user.
     User,
     /// The model.
     Assistant,
 }
 
-type Giving = Pin<Box<dyn Future<Output = Result<Vec<PromptMessage>, ProviderError>> + Send>>;
-type Messages = Box<dyn Fn(Map<String, Value>, CallContext) -> Giving + Send + Sync>;
+type MessagesFuture =
+    Pin<Box<dyn Future<Output = Result<Vec<PromptMessage>, ProviderError>> + Send>>;
+type MessagesHandler = Box<dyn Fn(Map<String, Value>, CallContext) -> MessagesFuture + Send + Sync>;
 
 impl PromptMessage {
     /// A text message of the user.
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, content: Content::Text { text: text.into() } }
+        Self { role: PromptRole::User, content: Content::Text { text: text.into() } }
     }
 
     /// A text message of the model.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self { role: Role::Assistant, content: Content::Text { text: text.into() } }
+        Self { role: PromptRole::Assistant, content: Content::Text { text: text.into() } }
     }
 }
 
@@ -86,26 +87,26 @@ impl Prompt {
         let key = name.into();
         let shown = [("name", json!(key)), ("description", json!(description))];
         let shown = shown.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
-        let listed = Arc::new(Listed { key, shown });
-        let (arguments, texts, proposals) = (Vec::new(), Vec::new(), Proposals::default());
-        Self { listed, arguments, texts, handler: None, proposals }
+        let listed = Arc::new(OfferListing { key, fields: shown });
+        let (arguments, texts, proposals) = (Vec::new(), Vec::new(), CompletionValues::default());
+        Self { listing: listed, arguments, texts, handler: None, completions: proposals }
     }
 
     /// Sets the title.
     pub fn title(self, title: &str) -> Self {
-        self.showing("title", title.into())
+        self.set_field("title", title.into())
     }
 
     /// Adds a required argument.
     pub fn required(self, name: &str, description: &str) -> Self {
         let (name, description) = (name.into(), description.into());
-        self.argument(Argument { name, description, is_required: true })
+        self.add_argument(DeclaredArgument { name, description, is_required: true })
     }
 
     /// Adds an optional argument; its placeholder becomes empty text if it is missing.
     pub fn optional(self, name: &str, description: &str) -> Self {
         let (name, description) = (name.into(), description.into());
-        self.argument(Argument { name, description, is_required: false })
+        self.add_argument(DeclaredArgument { name, description, is_required: false })
     }
 
     /// Sets the values that completion proposes for an argument.
@@ -114,23 +115,23 @@ impl Prompt {
         argument: &str,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
-        self.proposals.put(argument, values);
+        self.completions.set_values(argument, values);
         self
     }
 
-    pub(super) fn proposals(&self) -> &Proposals {
-        &self.proposals
+    pub(super) fn completions(&self) -> &CompletionValues {
+        &self.completions
     }
 
     /// Appends a message of the user.
     pub fn user(mut self, text: &str) -> Self {
-        self.texts.push((Role::User, text.into()));
+        self.texts.push((PromptRole::User, text.into()));
         self
     }
 
     /// Appends a message of the model.
     pub fn assistant(mut self, text: &str) -> Self {
-        self.texts.push((Role::Assistant, text.into()));
+        self.texts.push((PromptRole::Assistant, text.into()));
         self
     }
 
@@ -142,38 +143,40 @@ impl Prompt {
         Answering: Future<Output = Result<Vec<PromptMessage>, E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let handler: Messages = Box::new(move |arguments, call| {
+        let handler: MessagesHandler = Box::new(move |arguments, call| {
             let giving = handler(arguments, call.clone());
-            let failed = move |error: E| later(ProviderError::of(error.into()), &call);
+            let failed = move |error: E| {
+                restore_pending(ProviderError::from_handler_error(error.into()), &call)
+            };
             Box::pin(async move { giving.await.map_err(failed) })
         });
         Self { handler: Some(handler), ..self }
     }
 
-    fn argument(mut self, argument: Argument) -> Self {
+    fn add_argument(mut self, argument: DeclaredArgument) -> Self {
         self.arguments.push(argument);
         let all = self.arguments.iter().map(|argument| {
-            let Argument { name, description, is_required } = argument;
+            let DeclaredArgument { name, description, is_required } = argument;
             json!({"name": name, "description": description, "required": is_required})
         });
         let all = all.collect();
-        self.showing("arguments", Value::Array(all))
+        self.set_field("arguments", Value::Array(all))
     }
 
-    fn showing(mut self, member: &str, value: Value) -> Self {
-        let mut listed = Arc::unwrap_or_clone(self.listed);
-        listed.shown.insert(member.to_owned(), value);
-        self.listed = Arc::new(listed);
+    fn set_field(mut self, member: &str, value: Value) -> Self {
+        let mut listed = Arc::unwrap_or_clone(self.listing);
+        listed.fields.insert(member.to_owned(), value);
+        self.listing = Arc::new(listed);
         self
     }
 
-    pub(super) fn listed(&self) -> &Arc<Listed> {
-        &self.listed
+    pub(super) fn listing(&self) -> &Arc<OfferListing> {
+        &self.listing
     }
 
     /// Checks that the prompt has a valid name, valid arguments and messages.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
-        if self.listed.key.trim().is_empty() || self.listed.key.chars().any(char::is_control) {
+    pub(super) fn validate(&self) -> Result<(), &'static str> {
+        if self.listing.key.trim().is_empty() || self.listing.key.chars().any(char::is_control) {
             return Err("give it a name, without control characters");
         }
         let names: HashSet<&str> = self.arguments.iter().map(|it| &*it.name).collect();
@@ -185,31 +188,31 @@ impl Prompt {
             () if self.texts.is_empty() && self.handler.is_none() => {
                 Err("it has nothing to say: add `user`, `assistant` or `answered_by`")
             }
-            () => self.proposals.check(|name| names.contains(name)),
+            () => self.completions.check_names(|name| names.contains(name)),
         }
     }
 
     /// Renders the result of `prompts/get`.
-    pub(super) async fn get(
+    pub(super) async fn render(
         &self,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Result<Map<String, Value>, ProviderError> {
-        self.check_given(&arguments)?;
+        self.check_given_arguments(&arguments)?;
         let messages = match &self.handler {
             Some(handler) => handler(arguments, call.clone()).await?,
-            None => self.filled_in(&arguments)?,
+            None => self.fill_messages(&arguments)?,
         };
-        let description = self.listed.shown.get("description").cloned().unwrap_or_default();
+        let description = self.listing.fields.get("description").cloned().unwrap_or_default();
         Ok(Map::from_iter([
             ("description".to_owned(), description),
             ("messages".to_owned(), json!(messages)),
         ]))
     }
 
-    fn check_given(&self, arguments: &Map<String, Value>) -> Result<(), ProviderError> {
-        let name = &self.listed.key;
-        for Argument { name: argument, is_required, .. } in &self.arguments {
+    fn check_given_arguments(&self, arguments: &Map<String, Value>) -> Result<(), ProviderError> {
+        let name = &self.listing.key;
+        for DeclaredArgument { name: argument, is_required, .. } in &self.arguments {
             let why = match arguments.get(&**argument) {
                 None if *is_required => "needs the argument",
                 Some(given) if !given.is_string() => "takes only a text as",
@@ -220,20 +223,20 @@ impl Prompt {
         match arguments.iter().find(|(_, given)| !given.is_string()) {
             Some((other, _)) => Err(ProviderError::Invalid(format!(
                 "the prompt `{name}` takes only texts, and `{}` is none",
-                other.chars().take(SHOWN).collect::<String>()
+                other.chars().take(MAX_ECHOED_NAME).collect::<String>()
             ))),
             None => Ok(()),
         }
     }
 
-    fn filled_in(
+    fn fill_messages(
         &self,
         arguments: &Map<String, Value>,
     ) -> Result<Vec<PromptMessage>, ProviderError> {
         let is_name = |name: &str| self.arguments.iter().any(|it| *it.name == *name);
         let value = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or("");
         let texts = self.texts.iter().map(|(_, text)| &**text);
-        let texts = all_filled(texts, is_name, value)
+        let texts = fill_all(texts, is_name, value)
             .map_err(|error| ProviderError::Invalid(error.to_string()))?;
         let roles = self.texts.iter().map(|(role, _)| *role);
         let messages = roles.zip(texts);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::provider::Unfinished;
+use crate::provider::CompletionRequest;
 
 /// Proposed values by argument name.
 #[derive(Default)]
-pub(super) struct Proposals(BTreeMap<Box<str>, Vec<Box<str>>>);
+pub(super) struct CompletionValues(BTreeMap<Box<str>, Vec<Box<str>>>);
 
-impl Proposals {
-    pub(super) fn put<V: Into<Box<str>>>(
+impl CompletionValues {
+    pub(super) fn set_values<V: Into<Box<str>>>(
         &mut self,
         name: &str,
         values: impl IntoIterator<Item = V>,
@@ -18,7 +18,7 @@ impl Proposals {
     }
 
     /// Checks that each entry belongs to a known argument.
-    pub(super) fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), &'static str> {
+    pub(super) fn check_names(&self, is_known: impl Fn(&str) -> bool) -> Result<(), &'static str> {
         match self.0.keys().all(|name| is_known(name)) {
             true => Ok(()),
             false => Err("it proposes values for something that it does not take"),
@@ -26,8 +26,8 @@ impl Proposals {
     }
 
     /// The values that start with the typed text.
-    pub(super) fn of(&self, unfinished: &Unfinished) -> Vec<String> {
+    pub(super) fn values_for(&self, unfinished: &CompletionRequest) -> Vec<String> {
         let values = self.0.get(&unfinished.argument).into_iter().flatten();
-        unfinished.among(values.map(|value| &**value))
+        unfinished.matching_values(values.map(|value| &**value))
     }
 }

@@ -10,38 +10,38 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::handler::later;
-use super::proposals::Proposals;
+use super::handler::restore_pending;
+use super::proposals::CompletionValues;
 use super::result::BoxError;
 use crate::call::CallContext;
-use crate::provider::{Listed, ProviderError};
-use crate::uri_template::{UriTemplate, check_address};
+use crate::provider::{OfferListing, ProviderError};
+use crate::uri_template::{UriTemplate, check_resource_uri};
 
 /// Maximum size of a file, in bytes: base64 makes it a third larger.
 const FILE_LIMIT: u64 = 16 << 20;
 
 /// The content of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub enum ResourceContents {
     /// A string.
     Text(String),
     /// Bytes, sent as base64.
     Bytes(Vec<u8>),
 }
 
-impl From<String> for Contents {
+impl From<String> for ResourceContents {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<&str> for Contents {
+impl From<&str> for ResourceContents {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<Vec<u8>> for Contents {
+impl From<Vec<u8>> for ResourceContents {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Bytes(bytes)
     }
@@ -50,7 +50,7 @@ impl From<Vec<u8>> for Contents {
 /// A resource: readable content at one address.
 ///
 /// ```
-/// use toolcrib::{Contents, Registry, Resource};
+/// use toolcrib::{Registry, Resource};
 ///
 /// let registry = Registry::new();
 /// registry.register_resource(Resource::new("docs://hello", "hello", "text/plain", "Hello!"))?;
@@ -59,9 +59,9 @@ impl From<Vec<u8>> for Contents {
 /// # Ok::<(), toolcrib::RegisterError>(())
 /// ```
 pub struct Resource {
-    listed: Arc<Listed>,
+    listing: Arc<OfferListing>,
     mime_type: Box<str>,
-    holds: Holds,
+    body: ResourceBody,
 }
 
 /// Resources whose addresses match a template: `files:///{path}` (RFC 6570).
@@ -75,27 +75,36 @@ pub struct Resource {
 /// # Ok::<(), toolcrib::RegisterError>(())
 /// ```
 pub struct ResourceTemplate {
-    listed: Arc<Listed>,
+    listing: Arc<OfferListing>,
     /// The template, or its error, which registration returns.
     template: Result<UriTemplate, &'static str>,
     mime_type: Box<str>,
-    reader: Reader,
-    proposals: Proposals,
+    reader: ContentsReader,
+    completions: CompletionValues,
 }
 
-enum Holds {
-    Contents(Contents),
-    Reader(Reader),
+enum ResourceBody {
+    Contents(ResourceContents),
+    Reader(ContentsReader),
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<Contents, ProviderError>> + Send>>;
-type Reader = Box<dyn Fn(String, CallContext) -> Reading + Send + Sync>;
+type ContentsFuture = Pin<Box<dyn Future<Output = Result<ResourceContents, ProviderError>> + Send>>;
+type ContentsReader = Box<dyn Fn(String, CallContext) -> ContentsFuture + Send + Sync>;
 
 impl Resource {
     /// A resource with fixed content.
-    pub fn new(uri: &str, name: &str, mime_type: &str, contents: impl Into<Contents>) -> Self {
-        let holds = Holds::Contents(contents.into());
-        Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
+    pub fn new(
+        uri: &str,
+        name: &str,
+        mime_type: &str,
+        contents: impl Into<ResourceContents>,
+    ) -> Self {
+        let holds = ResourceBody::Contents(contents.into());
+        Self {
+            listing: build_listing("uri", uri, name, mime_type),
+            mime_type: mime_type.into(),
+            body: holds,
+        }
     }
 
     /// A resource that a function reads on each request. The function receives the address.
@@ -103,15 +112,19 @@ impl Resource {
     where
         F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
         Answering: Future<Output = Result<C, E>> + Send + 'static,
-        C: Into<Contents>,
+        C: Into<ResourceContents>,
         E: Into<BoxError>,
     {
-        let holds = Holds::Reader(boxed(reader));
-        Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
+        let holds = ResourceBody::Reader(box_reader(reader));
+        Self {
+            listing: build_listing("uri", uri, name, mime_type),
+            mime_type: mime_type.into(),
+            body: holds,
+        }
     }
 
     /// A resource that is read from a file on each request: a string if it is UTF-8, otherwise bytes; at most 16 MiB.
-    pub fn of_file(uri: &str, name: &str, mime_type: &str, path: impl Into<PathBuf>) -> Self {
+    pub fn from_file(uri: &str, name: &str, mime_type: &str, path: impl Into<PathBuf>) -> Self {
         let path: Arc<Path> = path.into().into();
         Self::read_by(uri, name, mime_type, move |_, _| {
             let path = Arc::clone(&path);
@@ -125,35 +138,37 @@ impl Resource {
 
     /// Sets the description.
     pub fn description(self, description: &str) -> Self {
-        Self { listed: described(self.listed, description), ..self }
+        Self { listing: with_description(self.listing, description), ..self }
     }
 
-    pub(super) fn listed(&self) -> &Arc<Listed> {
-        &self.listed
+    pub(super) fn listing(&self) -> &Arc<OfferListing> {
+        &self.listing
     }
 
     /// Checks that the resource has a valid address and a name.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
-        check_address(&self.listed.key)?;
-        check_name(&self.listed)
+    pub(super) fn validate(&self) -> Result<(), &'static str> {
+        check_resource_uri(&self.listing.key)?;
+        check_name(&self.listing)
     }
 
-    pub(super) async fn read(
+    pub(super) async fn read_contents(
         &self,
         call: &CallContext,
     ) -> Result<Map<String, Value>, ProviderError> {
-        let uri = &self.listed.key;
-        match &self.holds {
-            Holds::Contents(contents) => Ok(written(uri, &self.mime_type, contents)),
-            Holds::Reader(reader) => {
+        let uri = &self.listing.key;
+        match &self.body {
+            ResourceBody::Contents(contents) => {
+                Ok(build_read_result(uri, &self.mime_type, contents))
+            }
+            ResourceBody::Reader(reader) => {
                 let contents = reader(uri.to_string(), call.clone()).await?;
-                Ok(written(uri, &self.mime_type, &contents))
+                Ok(build_read_result(uri, &self.mime_type, &contents))
             }
         }
     }
 }
 
-fn read_file(path: &Path) -> io::Result<Contents> {
+fn read_file(path: &Path) -> io::Result<ResourceContents> {
     // Reading a pipe could block.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is no file"));
@@ -164,8 +179,8 @@ fn read_file(path: &Path) -> io::Result<Contents> {
         return Err(io::Error::other("it has more than 16 MiB"));
     }
     Ok(match String::from_utf8(bytes) {
-        Ok(text) => Contents::Text(text),
-        Err(other) => Contents::Bytes(other.into_bytes()),
+        Ok(text) => ResourceContents::Text(text),
+        Err(other) => ResourceContents::Bytes(other.into_bytes()),
     })
 }
 
@@ -182,13 +197,19 @@ impl ResourceTemplate {
     where
         F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
         Answering: Future<Output = Result<C, E>> + Send + 'static,
-        C: Into<Contents>,
+        C: Into<ResourceContents>,
         E: Into<BoxError>,
     {
-        let listed = listed("uriTemplate", uri_template, name, mime_type);
-        let (reader, proposals) = (boxed(reader), Proposals::default());
-        let template = UriTemplate::read(uri_template);
-        Self { listed, template, mime_type: mime_type.into(), reader, proposals }
+        let listed = build_listing("uriTemplate", uri_template, name, mime_type);
+        let (reader, proposals) = (box_reader(reader), CompletionValues::default());
+        let template = UriTemplate::parse(uri_template);
+        Self {
+            listing: listed,
+            template,
+            mime_type: mime_type.into(),
+            reader,
+            completions: proposals,
+        }
     }
 
     /// Sets the values that completion proposes for a name of the template.
@@ -197,82 +218,88 @@ impl ResourceTemplate {
         name: &str,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
-        self.proposals.put(name, values);
+        self.completions.set_values(name, values);
         self
     }
 
-    pub(super) fn proposals(&self) -> &Proposals {
-        &self.proposals
+    pub(super) fn completions(&self) -> &CompletionValues {
+        &self.completions
     }
 
     /// Sets the description.
     pub fn description(self, description: &str) -> Self {
-        Self { listed: described(self.listed, description), ..self }
+        Self { listing: with_description(self.listing, description), ..self }
     }
 
-    pub(super) fn listed(&self) -> &Arc<Listed> {
-        &self.listed
+    pub(super) fn listing(&self) -> &Arc<OfferListing> {
+        &self.listing
     }
 
-    pub(super) fn has(&self, uri: &str) -> bool {
-        self.template.as_ref().is_ok_and(|template| template.has(uri))
+    pub(super) fn matches_uri(&self, uri: &str) -> bool {
+        self.template.as_ref().is_ok_and(|template| template.matches(uri))
     }
 
     /// Checks that the template is valid and has a name.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn validate(&self) -> Result<(), &'static str> {
         let template = self.template.as_ref().map_err(|why| *why)?;
-        check_name(&self.listed)?;
-        self.proposals.check(|name| template.names().iter().any(|known| **known == *name))
+        check_name(&self.listing)?;
+        self.completions.check_names(|name| template.names().iter().any(|known| **known == *name))
     }
 
-    pub(super) async fn read(
+    pub(super) async fn read_uri(
         &self,
         uri: &str,
         call: &CallContext,
     ) -> Result<Map<String, Value>, ProviderError> {
         let contents = (self.reader)(uri.to_owned(), call.clone()).await?;
-        Ok(written(uri, &self.mime_type, &contents))
+        Ok(build_read_result(uri, &self.mime_type, &contents))
     }
 }
 
-fn boxed<F, Answering, C, E>(reader: F) -> Reader
+fn box_reader<F, Answering, C, E>(reader: F) -> ContentsReader
 where
     F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
     Answering: Future<Output = Result<C, E>> + Send + 'static,
-    C: Into<Contents>,
+    C: Into<ResourceContents>,
     E: Into<BoxError>,
 {
     Box::new(move |uri, call| {
         let reading = reader(uri, call.clone());
         Box::pin(async move {
             let read = reading.await.map(Into::into);
-            read.map_err(|error| later(ProviderError::of(error.into()), &call))
+            read.map_err(|error| {
+                restore_pending(ProviderError::from_handler_error(error.into()), &call)
+            })
         })
     })
 }
 
-fn listed(member: &str, key: &str, name: &str, mime_type: &str) -> Arc<Listed> {
+fn build_listing(member: &str, key: &str, name: &str, mime_type: &str) -> Arc<OfferListing> {
     let shown = [(member, key), ("name", name), ("mimeType", mime_type)];
     let shown = shown.map(|(member, value)| (member.to_owned(), Value::from(value)));
-    Arc::new(Listed { key: key.into(), shown: Map::from_iter(shown) })
+    Arc::new(OfferListing { key: key.into(), fields: Map::from_iter(shown) })
 }
 
-fn check_name(listed: &Listed) -> Result<(), &'static str> {
-    let name = listed.shown.get("name").and_then(Value::as_str).unwrap_or_default();
+fn check_name(listed: &OfferListing) -> Result<(), &'static str> {
+    let name = listed.fields.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.trim().is_empty() { Err("give it a name") } else { Ok(()) }
 }
 
-fn described(listed: Arc<Listed>, description: &str) -> Arc<Listed> {
+fn with_description(listed: Arc<OfferListing>, description: &str) -> Arc<OfferListing> {
     let mut listed = Arc::unwrap_or_clone(listed);
-    listed.shown.insert("description".to_owned(), description.into());
+    listed.fields.insert("description".to_owned(), description.into());
     Arc::new(listed)
 }
 
 /// Builds the result of `resources/read`.
-fn written(uri: &str, mime_type: &str, contents: &Contents) -> Map<String, Value> {
+fn build_read_result(
+    uri: &str,
+    mime_type: &str,
+    contents: &ResourceContents,
+) -> Map<String, Value> {
     let (member, value) = match contents {
-        Contents::Text(text) => ("text", text.clone()),
-        Contents::Bytes(bytes) => ("blob", STANDARD.encode(bytes)),
+        ResourceContents::Text(text) => ("text", text.clone()),
+        ResourceContents::Bytes(bytes) => ("blob", STANDARD.encode(bytes)),
     };
     let contents = json!([{"uri": uri, "mimeType": mime_type, member: value}]);
     Map::from_iter([("contents".to_owned(), contents)])

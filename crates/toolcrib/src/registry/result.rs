@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::handler::schema_of;
-use crate::call::NoAnswer;
+use super::handler::json_schema_of;
+use crate::call::InputError;
 use crate::provider::ProviderError;
 
 /// Any error, for `?` in a handler.
@@ -45,7 +45,7 @@ pub trait IntoResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
-pub(super) fn text(text: impl Into<String>) -> ToolResult {
+pub(super) fn text_result(text: impl Into<String>) -> ToolResult {
     let content = vec![Content::Text { text: text.into() }];
     ToolResult { content, structured_content: None, is_error: false, meta: Map::new() }
 }
@@ -58,19 +58,19 @@ impl IntoResult for ToolResult {
 
 impl IntoResult for String {
     fn into_result(self) -> Result<ToolResult, ProviderError> {
-        Ok(text(self))
+        Ok(text_result(self))
     }
 }
 
 impl IntoResult for &str {
     fn into_result(self) -> Result<ToolResult, ProviderError> {
-        Ok(text(self))
+        Ok(text_result(self))
     }
 }
 
 impl IntoResult for () {
     fn into_result(self) -> Result<ToolResult, ProviderError> {
-        Ok(ToolResult { content: Vec::new(), ..text("") })
+        Ok(ToolResult { content: Vec::new(), ..text_result("") })
     }
 }
 
@@ -78,7 +78,7 @@ impl<T: Serialize + JsonSchema> IntoResult for Json<T> {
     fn into_result(self) -> Result<ToolResult, ProviderError> {
         let unwritten = |error| ProviderError::Failed(format!("the answer is no JSON: {error}"));
         let answer = serde_json::to_value(self.0).map_err(unwritten)?;
-        let told = text(answer.to_string());
+        let told = text_result(answer.to_string());
         Ok(match answer {
             Value::Object(object) => ToolResult { structured_content: Some(object), ..told },
             _ => told,
@@ -87,13 +87,14 @@ impl<T: Serialize + JsonSchema> IntoResult for Json<T> {
 
     fn output_schema() -> Option<Value> {
         // Structured content must be an object.
-        Some(schema_of::<T>()).filter(|schema| schema.get("type").is_some_and(|it| it == "object"))
+        Some(json_schema_of::<T>())
+            .filter(|schema| schema.get("type").is_some_and(|it| it == "object"))
     }
 }
 
 impl<T: IntoResult, E: Into<BoxError>> IntoResult for Result<T, E> {
     fn into_result(self) -> Result<ToolResult, ProviderError> {
-        self.map_err(|error| ProviderError::of(error.into()))?.into_result()
+        self.map_err(|error| ProviderError::from_handler_error(error.into()))?.into_result()
     }
 
     fn output_schema() -> Option<Value> {
@@ -103,11 +104,11 @@ impl<T: IntoResult, E: Into<BoxError>> IntoResult for Result<T, E> {
 
 impl ProviderError {
     /// Converts an error of a handler; a `ProviderError` or `InputError` inside keeps its meaning.
-    pub(super) fn of(error: BoxError) -> Self {
+    pub(super) fn from_handler_error(error: BoxError) -> Self {
         match error.downcast::<Self>() {
             Ok(ours) => *ours,
-            Err(error) => match error.downcast::<NoAnswer>() {
-                Ok(unanswered) => Self::NoAnswer(*unanswered),
+            Err(error) => match error.downcast::<InputError>() {
+                Ok(unanswered) => Self::Input(*unanswered),
                 Err(error) => Self::Failed(error.to_string()),
             },
         }

@@ -3,33 +3,33 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(super) struct Shelf<T> {
-    places: HashMap<Box<str>, usize>,
-    all: Vec<Arc<T>>,
+pub(super) struct OrderedMap<T> {
+    positions: HashMap<Box<str>, usize>,
+    items: Vec<Arc<T>>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for OrderedMap<T> {
     fn default() -> Self {
-        Self { places: HashMap::new(), all: Vec::new() }
+        Self { positions: HashMap::new(), items: Vec::new() }
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> OrderedMap<T> {
     /// Appends an item unless the key exists; returns whether it was appended.
-    pub(super) fn add(&mut self, key: &str, thing: T) -> bool {
-        if self.places.contains_key(key) {
+    pub(super) fn insert_new(&mut self, key: &str, thing: T) -> bool {
+        if self.positions.contains_key(key) {
             return false;
         }
-        self.places.insert(key.into(), self.all.len());
-        self.all.push(Arc::new(thing));
+        self.positions.insert(key.into(), self.items.len());
+        self.items.push(Arc::new(thing));
         true
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Arc<T>> {
-        self.all.get(*self.places.get(key)?)
+        self.items.get(*self.positions.get(key)?)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.all.iter()
+        self.items.iter()
     }
 }

@@ -9,57 +9,57 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 /// The most values of one reference to remember. An answer on its way may repeat a value that was just replaced, but
 /// not one from long ago; secrets that are rotated for years have many values.
-const OF_ONE: usize = 4;
+const MAX_VALUES_PER_REFERENCE: usize = 4;
 /// The most references. The least recently read one is evicted: most likely its source is gone.
-const REFERENCES: usize = 10_000;
+const MAX_REFERENCES: usize = 10_000;
 
 #[derive(Default)]
-pub(super) struct HandedOut(Mutex<Known>);
+pub(super) struct DisclosedSecrets(Mutex<DisclosedState>);
 
 #[derive(Default)]
-struct Known {
+struct DisclosedState {
     /// How many reads there were.
     reads: u64,
     /// The number of the last read of each reference.
-    last: HashMap<SecretRef, u64>,
+    last_reads: HashMap<SecretRef, u64>,
     /// Shared, so that a long text is searched without the lock: calls need it to read secrets.
-    values: Arc<Values>,
+    values: Arc<DisclosedValues>,
 }
 
 /// The values of each reference, the newest first.
-type Values = HashMap<SecretRef, VecDeque<SecretString>>;
+type DisclosedValues = HashMap<SecretRef, VecDeque<SecretString>>;
 
-impl HandedOut {
-    pub(super) fn note(&self, secret: &SecretRef, value: &SecretString) {
-        let mut known = self.known();
+impl DisclosedSecrets {
+    pub(super) fn note_value(&self, secret: &SecretRef, value: &SecretString) {
+        let mut known = self.lock_state();
         known.reads += 1;
         let read = known.reads;
-        if let Some(last) = known.last.get_mut(secret) {
+        if let Some(last) = known.last_reads.get_mut(secret) {
             *last = read;
         } else {
-            known.make_room();
-            known.last.insert(secret.clone(), read);
+            known.evict_oldest();
+            known.last_reads.insert(secret.clone(), read);
         }
         let newest = known.values.get(secret).and_then(VecDeque::front);
         if newest.is_none_or(|newest| newest.expose_secret() != value.expose_secret()) {
             let values = Arc::make_mut(&mut known.values);
-            note_of_one(values.entry(secret.clone()).or_default(), value);
+            note_newest(values.entry(secret.clone()).or_default(), value);
         }
     }
 
     /// Replaces each value in the text by its reference.
     pub(super) fn redact(&self, text: &str) -> String {
-        redacted(&self.values(), text)
+        redact_values(&self.current_values(), text)
     }
 
     /// Redacts about the first `bytes` of a text. A value that continues after them is removed completely.
     pub(super) fn redact_beginning(&self, text: &str, bytes: usize) -> String {
-        let values = self.values();
+        let values = self.current_values();
         let lengths = values.values().flatten().map(|value| value.expose_secret().len());
         let longest = lengths.max().unwrap_or_default();
         let looked_at = text.floor_char_boundary(bytes.saturating_add(longest));
         let (looked_at, rest) = text.split_at(looked_at);
-        let mut redacted = redacted(&values, looked_at);
+        let mut redacted = redact_values(&values, looked_at);
         if !rest.is_empty() {
             let end = redacted.len().saturating_sub(longest);
             redacted.truncate(redacted.floor_char_boundary(end));
@@ -67,36 +67,36 @@ impl HandedOut {
         redacted
     }
 
-    fn values(&self) -> Arc<Values> {
-        Arc::clone(&self.known().values)
+    fn current_values(&self) -> Arc<DisclosedValues> {
+        Arc::clone(&self.lock_state().values)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock_state(&self) -> MutexGuard<'_, DisclosedState> {
         self.0.lock().expect("no one panics while holding the secrets")
     }
 }
 
-impl Known {
-    fn make_room(&mut self) {
-        if self.last.len() < REFERENCES {
+impl DisclosedState {
+    fn evict_oldest(&mut self) {
+        if self.last_reads.len() < MAX_REFERENCES {
             return;
         }
-        let oldest = self.last.iter().min_by_key(|(_, read)| **read);
+        let oldest = self.last_reads.iter().min_by_key(|(_, read)| **read);
         if let Some(oldest) = oldest.map(|(oldest, _)| oldest.clone()) {
-            self.last.remove(&oldest);
+            self.last_reads.remove(&oldest);
             Arc::make_mut(&mut self.values).remove(&oldest);
         }
     }
 }
 
-fn note_of_one(values: &mut VecDeque<SecretString>, value: &SecretString) {
+fn note_newest(values: &mut VecDeque<SecretString>, value: &SecretString) {
     // An earlier value may be in use again.
     values.retain(|known| known.expose_secret() != value.expose_secret());
     values.push_front(value.clone());
-    values.truncate(OF_ONE);
+    values.truncate(MAX_VALUES_PER_REFERENCE);
 }
 
-fn redacted(values: &Values, text: &str) -> String {
+fn redact_values(values: &DisclosedValues, text: &str) -> String {
     let mut found = Vec::new();
     for (secret, of_one) in values {
         let values = of_one.iter().map(|value| value.expose_secret());
@@ -114,13 +114,13 @@ fn redacted(values: &Values, text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn note(known: &HandedOut, secret: &str, value: &str) {
-        known.note(&secret.parse().unwrap(), &value.into());
+    fn note(known: &DisclosedSecrets, secret: &str, value: &str) {
+        known.note_value(&secret.parse().unwrap(), &value.into());
     }
 
     #[test]
     fn a_rotated_secret_leaves_only_its_last_values_behind() {
-        let known = HandedOut::default();
+        let known = DisclosedSecrets::default();
         note(&known, "env:OTHER", "the other");
         for number in 0..1_000 {
             note(&known, "sealed:token", &format!("value-{number}."));
@@ -128,7 +128,7 @@ mod tests {
         }
         let text = "value-995. value-996. value-999. the other";
         assert_eq!(known.redact(text), "value-995. [sealed:token] [sealed:token] [env:OTHER]");
-        assert_eq!(known.values().values().map(VecDeque::len).sum::<usize>(), 5);
+        assert_eq!(known.current_values().values().map(VecDeque::len).sum::<usize>(), 5);
         // A value that is used again counts as new.
         note(&known, "sealed:token", "value-996.");
         note(&known, "sealed:token", "next");
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn no_part_of_a_secret_is_left_in_the_beginning_of_a_text() {
-        let known = HandedOut::default();
+        let known = DisclosedSecrets::default();
         let secret = "S3cr\u{e9}t-".repeat(20);
         note(&known, "env:LONG", &secret);
         assert_eq!(known.redact_beginning("all of it", 100), "all of it");
@@ -151,13 +151,16 @@ mod tests {
 
     #[test]
     fn references_that_are_no_longer_read_are_evicted() {
-        let known = HandedOut::default();
+        let known = DisclosedSecrets::default();
         note(&known, "env:KEPT", "kept");
-        for number in 0..REFERENCES {
+        for number in 0..MAX_REFERENCES {
             note(&known, &format!("env:N{number}"), &format!("value-{number}."));
             note(&known, "env:KEPT", "kept");
         }
-        assert_eq!((known.values().len(), known.known().last.len()), (REFERENCES, REFERENCES));
+        assert_eq!(
+            (known.current_values().len(), known.lock_state().last_reads.len()),
+            (MAX_REFERENCES, MAX_REFERENCES)
+        );
         assert_eq!(known.redact("value-0. value-1. kept"), "value-0. [env:N1] [env:KEPT]");
     }
 }

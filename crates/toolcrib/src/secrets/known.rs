@@ -13,89 +13,89 @@ use super::SecretError;
 
 /// How long a value is used without another query: a value that any node replaced or removed is used no longer than
 /// that.
-const FRESH: SignedDuration = SignedDuration::from_secs(1);
+const FRESH_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// How long the last known value is used while the store fails: a database usually recovers sooner.
-const DESPITE: SignedDuration = SignedDuration::from_mins(10);
+const STALE_FOR: SignedDuration = SignedDuration::from_mins(10);
 /// How long the store may take if a cached value can be used instead.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Values that were read from the store.
-pub(super) struct Known {
+pub(super) struct UnsealedCache {
     clock: Arc<dyn Clock>,
-    values: Mutex<HashMap<Box<str>, Value>>,
+    values: Mutex<HashMap<Box<str>, UnsealedValue>>,
     /// Counts local changes: the result of a query that began before a change is not cached.
     changes: AtomicU64,
     is_failing: AtomicBool,
 }
 
-struct Value {
+struct UnsealedValue {
     value: SecretString,
     /// When the store was queried for it.
-    seen: Timestamp,
+    queried_at: Timestamp,
     /// When the store is queried again.
-    due: Timestamp,
+    query_again_at: Timestamp,
 }
 
-impl Known {
+impl UnsealedCache {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let (changes, is_failing) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { clock, values: Mutex::default(), changes, is_failing }
     }
 
     /// The value under a name: the cached one, or the result of `look`, which queries the store.
-    pub(super) async fn get(
+    pub(super) async fn get_value(
         &self,
         name: &str,
         look: impl Future<Output = Result<SecretString, SecretError>>,
     ) -> Result<SecretString, SecretError> {
         let (now, changes) = (self.clock.now(), self.changes.load(SeqCst));
-        let Some((last, is_due)) = self.last(name, now) else {
-            return self.learn(name, (now, changes), look.await);
+        let Some((last, is_due)) = self.last_known(name, now) else {
+            return self.cache_result(name, (now, changes), look.await);
         };
         if !is_due {
             return Ok(last);
         }
         let why = match tokio::time::timeout(PATIENCE, look).await {
             Ok(Err(SecretError::Journal(error))) => error.to_string(),
-            Ok(looked) => return self.learn(name, (now, changes), looked),
+            Ok(looked) => return self.cache_result(name, (now, changes), looked),
             Err(_) => format!("no answer within {PATIENCE:?}"),
         };
-        self.put_off(name, &why);
+        self.postpone_query(name, &why);
         Ok(last)
     }
 
     /// Caches a value that was set on this node.
-    pub(super) fn set(&self, name: &str, value: &SecretString) {
-        let mut values = self.values();
+    pub(super) fn set_value(&self, name: &str, value: &SecretString) {
+        let mut values = self.lock_values();
         self.changes.fetch_add(1, SeqCst);
-        values.insert(name.into(), Value::seen(value, self.clock.now()));
+        values.insert(name.into(), UnsealedValue::queried(value, self.clock.now()));
     }
 
     /// Forgets a value that was removed on this node.
-    pub(super) fn remove(&self, name: &str) {
-        let mut values = self.values();
+    pub(super) fn remove_value(&self, name: &str) {
+        let mut values = self.lock_values();
         self.changes.fetch_add(1, SeqCst);
         values.remove(name);
     }
 
     /// The last known value, unless it is too old, and whether the store must be queried.
-    fn last(&self, name: &str, now: Timestamp) -> Option<(SecretString, bool)> {
-        let mut values = self.values();
-        if values.get(name).is_some_and(|known| DESPITE < known.seen.duration_until(now)) {
+    fn last_known(&self, name: &str, now: Timestamp) -> Option<(SecretString, bool)> {
+        let mut values = self.lock_values();
+        if values.get(name).is_some_and(|known| STALE_FOR < known.queried_at.duration_until(now)) {
             values.remove(name);
         }
         let known = values.get_mut(name)?;
-        let left = now.duration_until(known.due);
+        let left = now.duration_until(known.query_again_at);
         // After the clock was set back, the age of the value is unknown.
-        let is_due = left <= SignedDuration::ZERO || FRESH < left;
+        let is_due = left <= SignedDuration::ZERO || FRESH_FOR < left;
         if is_due && self.is_failing.load(SeqCst) {
             // One caller that waits for a failing store is enough; the others use the cached value.
-            known.due = now + FRESH;
+            known.query_again_at = now + FRESH_FOR;
         }
         Some((known.value.clone(), is_due))
     }
 
-    fn learn(
+    fn cache_result(
         &self,
         name: &str,
         (asked, changes): (Timestamp, u64),
@@ -108,22 +108,22 @@ impl Known {
         if self.is_failing.swap(false, SeqCst) {
             tracing::info!("sealed secrets can be read again");
         }
-        let mut values = self.values();
+        let mut values = self.lock_values();
         if changes == self.changes.load(SeqCst) {
             match &looked {
-                Ok(value) => values.insert(name.into(), Value::seen(value, asked)),
+                Ok(value) => values.insert(name.into(), UnsealedValue::queried(value, asked)),
                 Err(_) => values.remove(name),
             };
         }
         looked
     }
 
-    fn put_off(&self, name: &str, why: &str) {
-        if let Some(known) = self.values().get_mut(name) {
-            known.due = self.clock.now() + FRESH;
+    fn postpone_query(&self, name: &str, why: &str) {
+        if let Some(known) = self.lock_values().get_mut(name) {
+            known.query_again_at = self.clock.now() + FRESH_FOR;
         }
         if !self.is_failing.swap(true, SeqCst) {
-            let minutes = DESPITE.as_mins();
+            let minutes = STALE_FOR.as_mins();
             tracing::warn!(
                 cause = why,
                 "sealed secrets cannot be read, and those that are known are used for {minutes} minutes: {why}"
@@ -131,14 +131,14 @@ impl Known {
         }
     }
 
-    fn values(&self) -> MutexGuard<'_, HashMap<Box<str>, Value>> {
+    fn lock_values(&self) -> MutexGuard<'_, HashMap<Box<str>, UnsealedValue>> {
         self.values.lock().expect("no one panics while holding the values")
     }
 }
 
-impl Value {
-    fn seen(value: &SecretString, at: Timestamp) -> Self {
-        Self { value: value.clone(), seen: at, due: at + FRESH }
+impl UnsealedValue {
+    fn queried(value: &SecretString, at: Timestamp) -> Self {
+        Self { value: value.clone(), queried_at: at, query_again_at: at + FRESH_FOR }
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     struct World {
         clock: Arc<ManualClock>,
-        known: Known,
+        known: UnsealedCache,
         /// How often the store was queried.
         asked: RefCell<usize>,
     }
@@ -171,8 +171,8 @@ mod tests {
     impl World {
         fn new() -> Self {
             let start = Timestamp::from_second(1_800_000_000).unwrap();
-            let clock = Arc::new(ManualClock::at(start));
-            let known = Known::new(Arc::clone(&clock) as Arc<dyn Clock>);
+            let clock = Arc::new(ManualClock::starting_at(start));
+            let known = UnsealedCache::new(Arc::clone(&clock) as Arc<dyn Clock>);
             Self { clock, known, asked: RefCell::new(0) }
         }
 
@@ -195,7 +195,7 @@ mod tests {
 
         /// The value, or the reason for its absence, if the store answers like this.
         async fn get(&self, store: Store) -> String {
-            match self.known.get("x", self.look(store)).await {
+            match self.known.get_value("x", self.look(store)).await {
                 Ok(value) => value.expose_secret().to_owned(),
                 Err(SecretError::Journal(_)) => "failed".to_owned(),
                 Err(error) => {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(world.get(Store::HasNone).await, "none");
         assert_eq!(world.get(Store::Fails).await, "failed");
         world.get(Store::Has("two")).await;
-        world.known.remove("x");
+        world.known.remove_value("x");
         assert_eq!(world.get(Store::Fails).await, "failed");
     }
 
@@ -271,17 +271,17 @@ mod tests {
     async fn a_query_from_before_a_change_is_not_cached() {
         let world = World::new();
         let look = async {
-            world.known.set("x", &"new".into());
+            world.known.set_value("x", &"new".into());
             Ok("old".into())
         };
-        assert_eq!(world.known.get("x", look).await.unwrap().expose_secret(), "old");
+        assert_eq!(world.known.get_value("x", look).await.unwrap().expose_secret(), "old");
         assert_eq!(world.get(Store::Fails).await, "new");
         world.wait(1_000);
         let look = async {
-            world.known.remove("x");
+            world.known.remove_value("x");
             Ok("old".into())
         };
-        world.known.get("x", look).await.unwrap();
+        world.known.get_value("x", look).await.unwrap();
         assert_eq!(world.get(Store::HasNone).await, "none");
     }
 }

@@ -7,18 +7,18 @@ use super::*;
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-fn secrets(journal: &Arc<dyn Journal>, key: Option<&str>) -> Secrets {
+fn secrets(journal: &Arc<dyn Journal>, key: Option<&str>) -> SecretStore {
     let key = key.map(|key| SealingKey::new(&SecretString::from(key)).unwrap());
     let environment = |name: &str| (name == "TOKEN").then(|| "from the environment".to_owned());
-    Secrets::new(Arc::clone(journal), key, SystemClock, environment)
+    SecretStore::new(Arc::clone(journal), key, SystemClock, environment)
 }
 
 fn journal() -> Arc<dyn Journal> {
     Arc::new(MemoryJournal::new(Arc::new(SystemClock)))
 }
 
-async fn value(secrets: &Secrets, reference: &str) -> Result<String, String> {
-    let found = secrets.read(&reference.parse().unwrap()).await;
+async fn value(secrets: &SecretStore, reference: &str) -> Result<String, String> {
+    let found = secrets.read_secret(&reference.parse().unwrap()).await;
     found.map(|value| value.expose_secret().to_owned()).map_err(|error| error.to_string())
 }
 
@@ -39,7 +39,7 @@ async fn a_secret_is_read_from_the_environment_a_file_or_the_sealed_store() {
     let secrets = secrets(&journal, Some(KEY));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, "from a file\n").unwrap();
-    secrets.seal("billing", &SecretString::from("from the seal")).await.unwrap();
+    secrets.seal_secret("billing", &SecretString::from("from the seal")).await.unwrap();
 
     assert_eq!(value(&secrets, "env:TOKEN").await.unwrap(), "from the environment");
     assert_eq!(
@@ -53,8 +53,8 @@ async fn a_secret_is_read_from_the_environment_a_file_or_the_sealed_store() {
 async fn a_sealed_secret_is_unreadable_without_the_key_and_under_another_name() {
     let journal = journal();
     let sealer = secrets(&journal, Some(KEY));
-    sealer.seal("one", &SecretString::from("hunter2-hunter2")).await.unwrap();
-    let sealed = journal.sealed("one".to_owned()).await.unwrap().unwrap();
+    sealer.seal_secret("one", &SecretString::from("hunter2-hunter2")).await.unwrap();
+    let sealed = journal.encrypted_secret("one".to_owned()).await.unwrap().unwrap();
     assert!(!sealed.windows(7).any(|part| part == b"hunter2"));
 
     let other = secrets(&journal, Some("another key of thirty-two letters"));
@@ -66,11 +66,11 @@ async fn a_sealed_secret_is_unreadable_without_the_key_and_under_another_name() 
         value(&secrets(&journal, None), "sealed:one").await.unwrap_err().contains("need a key")
     );
 
-    journal.seal("two".to_owned(), Some(sealed.clone())).await.unwrap();
+    journal.store_encrypted_secret("two".to_owned(), Some(sealed.clone())).await.unwrap();
     assert!(value(&sealer, "sealed:two").await.is_err());
     let mut bent = sealed;
     *bent.last_mut().unwrap() ^= 1;
-    journal.seal("one".to_owned(), Some(bent)).await.unwrap();
+    journal.store_encrypted_secret("one".to_owned(), Some(bent)).await.unwrap();
     assert!(value(&secrets(&journal, Some(KEY)), "sealed:one").await.is_err());
 }
 
@@ -90,7 +90,7 @@ async fn a_missing_secret_is_an_error_that_says_what_to_do() {
     );
     assert!(value(&secrets, "sealed:x").await.unwrap_err().contains("toolcrib secret set x"));
     assert!(SealingKey::new(&SecretString::from("short")).is_err());
-    assert!(secrets.seal("x", &SecretString::from("")).await.is_err());
+    assert!(secrets.seal_secret("x", &SecretString::from("")).await.is_err());
 }
 
 #[tokio::test]
@@ -113,11 +113,11 @@ async fn a_secret_file_is_text_of_a_bounded_size() {
 async fn a_removed_secret_is_gone() {
     let journal = journal();
     let secrets = secrets(&journal, Some(KEY));
-    secrets.seal("x", &SecretString::from("value")).await.unwrap();
-    assert_eq!(secrets.names().await.unwrap(), ["x"]);
-    secrets.remove("x").await.unwrap();
-    assert!(secrets.names().await.unwrap().is_empty());
-    assert!(secrets.remove("x").await.is_err());
+    secrets.seal_secret("x", &SecretString::from("value")).await.unwrap();
+    assert_eq!(secrets.sealed_names().await.unwrap(), ["x"]);
+    secrets.remove_secret("x").await.unwrap();
+    assert!(secrets.sealed_names().await.unwrap().is_empty());
+    assert!(secrets.remove_secret("x").await.is_err());
 }
 
 #[tokio::test]

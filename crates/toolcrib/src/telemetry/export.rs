@@ -9,29 +9,31 @@ use catalog::clock::Clock;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 use upstream::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use upstream::http::{HttpClient, HttpError, Limits, Method, Request, Url, retry_after};
+use upstream::http::{
+    ExchangeLimits, HttpClient, HttpError, Method, UpstreamRequest, Url, retry_after,
+};
 
-use super::otlp::{Message, Protocol, Teller};
-use super::reading::{Metric, MetricKind, Reading};
-use super::span::{Span, Tracer, nanos};
+use super::otlp::{OtlpEncoder, OtlpMessage, OtlpProtocol};
+use super::reading::{MetricDefinition, MetricKind, MetricsSnapshot};
+use super::span::{SpanTracer, TraceSpan, unix_nanos};
 use model::meter::Counter;
 
 /// How many spans are pushed at once, and how long they are collected.
-const GROUP: usize = 512;
-const COLLECTED: Duration = Duration::from_secs(2);
+const SPAN_BATCH: usize = 512;
+const SPAN_BATCH_DELAY: Duration = Duration::from_secs(2);
 /// How long spans are retried, and the first retry delay, which doubles.
-const KEPT: Duration = Duration::from_secs(60);
-const REST: Duration = Duration::from_secs(1);
+const SPAN_RETRY_TIME: Duration = Duration::from_secs(60);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The most bytes to read of an answer: more than any collector sends.
-const ANSWER: u64 = 64 << 10;
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-static EXPORTS: Metric = Metric {
+static EXPORTS: MetricDefinition = MetricDefinition {
     name: "toolcrib_telemetry_exports_total",
     kind: MetricKind::Counter,
     labels: &["signal", "outcome"],
     help: "Pushes to a collector.",
 };
-static DROPPED: Metric = Metric {
+static DROPPED: MetricDefinition = MetricDefinition {
     name: "toolcrib_telemetry_spans_dropped_total",
     kind: MetricKind::Counter,
     labels: &[],
@@ -39,15 +41,15 @@ static DROPPED: Metric = Metric {
 };
 
 /// The metrics of the exporter itself.
-pub static EXPORT_METRICS: [&Metric; 2] = [&EXPORTS, &DROPPED];
+pub static EXPORT_METRICS: [&MetricDefinition; 2] = [&EXPORTS, &DROPPED];
 
 /// The collector of one signal. Not printable, because its headers contain secrets.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Collector {
+pub struct OtlpCollector {
     /// The full URL, including its path.
     pub url: Url,
     /// The encoding of pushes.
-    pub protocol: Protocol,
+    pub protocol: OtlpProtocol,
     /// Headers of every push, including credentials.
     pub headers: HeaderMap,
     /// How long a push may take.
@@ -56,11 +58,11 @@ pub struct Collector {
 
 /// Where telemetry is pushed, and how.
 #[derive(Clone)]
-pub struct Otlp {
+pub struct OtlpOptions {
     /// The collector of metrics; none if they are not pushed.
-    pub metrics: Option<Collector>,
+    pub metrics: Option<OtlpCollector>,
     /// The collector of spans; none if they are not pushed.
-    pub traces: Option<Collector>,
+    pub traces: Option<OtlpCollector>,
     /// How often metrics are pushed.
     pub every: Duration,
     /// Attributes of the resource, `service.name` among them.
@@ -68,41 +70,49 @@ pub struct Otlp {
 }
 
 /// Pushes metrics and spans to collectors.
-pub struct Exporter {
-    otlp: Otlp,
+pub struct OtlpExporter {
+    otlp: OtlpOptions,
     client: HttpClient,
     clock: Arc<dyn Clock>,
-    teller: Teller,
-    tracer: Arc<Tracer>,
-    spans: Mutex<Spans>,
+    encoder: OtlpEncoder,
+    tracer: Arc<SpanTracer>,
+    spans: Mutex<PendingSpans>,
     /// For metrics and for spans: successful and failed pushes.
     exports: [[Counter; 2]; 2],
 }
 
 /// Spans on their way. Spans of an interrupted push stay for the next one; a collector detects duplicates by their ids.
-struct Spans {
-    coming: mpsc::Receiver<Span>,
-    group: Vec<Span>,
+struct PendingSpans {
+    queue: mpsc::Receiver<TraceSpan>,
+    batch: Vec<TraceSpan>,
 }
 
-impl Exporter {
+impl OtlpExporter {
     /// Pushes through this client, which may reach the collectors that the operator configured.
-    pub fn new(otlp: Otlp, client: HttpClient, clock: impl Clock + 'static) -> Arc<Self> {
+    pub fn new(otlp: OtlpOptions, client: HttpClient, clock: impl Clock + 'static) -> Arc<Self> {
         let now = clock.now();
-        let (tracer, coming) = Tracer::new(now);
-        let spans = Spans { coming, group: Vec::new() };
-        let teller = Teller { resource: otlp.resource.clone(), since: nanos(now) };
+        let (tracer, coming) = SpanTracer::new(now);
+        let spans = PendingSpans { queue: coming, batch: Vec::new() };
+        let teller = OtlpEncoder { resource: otlp.resource.clone(), since: unix_nanos(now) };
         let (spans, exports) = (Mutex::new(spans), Default::default());
-        Arc::new(Self { otlp, client, clock: Arc::new(clock), teller, tracer, spans, exports })
+        Arc::new(Self {
+            otlp,
+            client,
+            clock: Arc::new(clock),
+            encoder: teller,
+            tracer,
+            spans,
+            exports,
+        })
     }
 
     /// The tracer, if spans are pushed.
-    pub fn tracer(&self) -> Option<Arc<Tracer>> {
+    pub fn tracer(&self) -> Option<Arc<SpanTracer>> {
         self.otlp.traces.as_ref().map(|_| Arc::clone(&self.tracer))
     }
 
     /// Pushes for as long as it is polled.
-    pub async fn push(&self, read: impl Fn() -> Reading) {
+    pub async fn run_pushes(&self, read: impl Fn() -> MetricsSnapshot) {
         let metrics = async {
             loop {
                 tokio::time::sleep(self.otlp.every).await;
@@ -118,7 +128,7 @@ impl Exporter {
     }
 
     /// Pushes the remaining telemetry, once. Spans that still remain are counted as dropped.
-    pub async fn push_last(&self, reading: &Reading) {
+    pub async fn push_remaining(&self, reading: &MetricsSnapshot) {
         let spans = async { while self.push_spans(false).await {} };
         let all = async {
             tokio::join!(self.push_metrics(reading), spans);
@@ -127,8 +137,8 @@ impl Exporter {
         let longest = collectors.into_iter().flatten().map(|it| it.timeout).max();
         if tokio::time::timeout(longest.unwrap_or_default(), all).await.is_err() {
             let spans = self.spans.try_lock();
-            let left = spans.map_or(0, |spans| spans.group.len() + spans.coming.len());
-            self.lost(left);
+            let left = spans.map_or(0, |spans| spans.batch.len() + spans.queue.len());
+            self.count_dropped(left);
             tracing::warn!(
                 left,
                 "the last of what was measured was not taken in time, nor were {left} spans"
@@ -137,35 +147,35 @@ impl Exporter {
     }
 
     /// Adds the metrics of the exporter itself.
-    pub fn read(&self, into: &mut Reading) {
+    pub fn add_metrics(&self, into: &mut MetricsSnapshot) {
         for (signal, counters) in ["metrics", "traces"].iter().zip(&self.exports) {
             for (word, counter) in ["taken", "failed"].into_iter().zip(counters) {
-                into.count_of(&EXPORTS, &[signal, word], counter);
+                into.add_labelled_counter(&EXPORTS, &[signal, word], counter);
             }
         }
-        into.count(&DROPPED, &self.tracer.dropped);
+        into.add_counter(&DROPPED, &self.tracer.dropped);
     }
 
-    async fn push_metrics(&self, reading: &Reading) {
+    async fn push_metrics(&self, reading: &MetricsSnapshot) {
         let Some(collector) = &self.otlp.metrics else { return };
-        let message = self.teller.metrics(reading, nanos(self.clock.now()));
+        let message = self.encoder.metrics_message(reading, unix_nanos(self.clock.now()));
         let [metrics, _] = &self.exports;
-        drop(self.send(collector, &message, metrics).await);
+        drop(self.send_message(collector, &message, metrics).await);
     }
 
     /// Pushes one batch of spans; waits for one if `waits`. Returns whether there were any spans.
     async fn push_spans(&self, waits: bool) -> bool {
         let mut spans = self.spans.lock().await;
-        let Spans { coming, group } = &mut *spans;
+        let PendingSpans { queue: coming, batch: group } = &mut *spans;
         if waits && group.is_empty() {
-            if coming.recv_many(group, GROUP).await == 0 {
+            if coming.recv_many(group, SPAN_BATCH).await == 0 {
                 return std::future::pending().await;
             }
-            if group.len() < GROUP {
-                tokio::time::sleep(COLLECTED).await;
+            if group.len() < SPAN_BATCH {
+                tokio::time::sleep(SPAN_BATCH_DELAY).await;
             }
         }
-        while group.len() < GROUP
+        while group.len() < SPAN_BATCH
             && let Ok(span) = coming.try_recv()
         {
             group.push(span);
@@ -174,12 +184,14 @@ impl Exporter {
             return false;
         };
         let [_, traces] = &self.exports;
-        let (until, mut rest) = (Instant::now() + KEPT, REST);
-        while let Err(not_taken) = self.send(collector, &self.teller.spans(group), traces).await {
-            let wished = not_taken.again_in.map(|wished| wished.max(rest));
+        let (until, mut rest) = (Instant::now() + SPAN_RETRY_TIME, FIRST_RETRY_DELAY);
+        while let Err(not_taken) =
+            self.send_message(collector, &self.encoder.spans_message(group), traces).await
+        {
+            let wished = not_taken.retry_in.map(|wished| wished.max(rest));
             let at = wished.and_then(|wished| Instant::now().checked_add(wished));
             let Some(at) = at.filter(|at| *at < until) else {
-                self.lost(group.len());
+                self.count_dropped(group.len());
                 break;
             };
             tokio::time::sleep_until(at).await;
@@ -189,25 +201,25 @@ impl Exporter {
         true
     }
 
-    fn lost(&self, spans: usize) {
+    fn count_dropped(&self, spans: usize) {
         self.tracer.dropped.add(u64::try_from(spans).unwrap_or(u64::MAX));
     }
 
-    async fn send(
+    async fn send_message(
         &self,
-        Collector { url, protocol, headers, timeout }: &Collector,
-        message: &Message<'_>,
+        OtlpCollector { url, protocol, headers, timeout }: &OtlpCollector,
+        message: &OtlpMessage<'_>,
         counters: &[Counter; 2],
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), PushRejected> {
         let mut headers = headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(protocol.media_type()));
-        let (url, body) = (url.clone(), Some(protocol.write(message)));
-        let request = Request { method: Method::POST, url, headers, body };
-        let limits = Limits { deadline: *timeout, max_bytes: ANSWER };
+        let (url, body) = (url.clone(), Some(protocol.encode_message(message)));
+        let request = UpstreamRequest { method: Method::POST, url, headers, body };
+        let limits = ExchangeLimits { deadline: *timeout, max_bytes: MAX_ANSWER_BYTES };
         let [taken, failed] = counters;
         let (problem, again_in) = match self.client.send(request, limits).await {
             Ok(answer) if (200..300).contains(&answer.status) => {
-                taken.one();
+                taken.increment();
                 return Ok(());
             }
             Ok(answer) => {
@@ -223,25 +235,25 @@ impl Exporter {
                 let may_pass = matches!(
                     error,
                     HttpError::Connect { .. }
-                        | HttpError::Broken { .. }
+                        | HttpError::ResponseLost { .. }
                         | HttpError::Timeout { .. }
                 );
-                (model::sentence(&error), may_pass.then_some(Duration::ZERO))
+                (model::format_error_chain(&error), may_pass.then_some(Duration::ZERO))
             }
         };
         // One log line is enough; the metric counts the rest.
         if failed.read() == 0 {
             tracing::warn!("a collector does not take what was measured: {problem}");
         }
-        failed.one();
-        Err(NotTaken { again_in })
+        failed.increment();
+        Err(PushRejected { retry_in: again_in })
     }
 }
 
 /// The collector did not accept a push.
-struct NotTaken {
+struct PushRejected {
     /// When to retry, if a retry may help.
-    again_in: Option<Duration>,
+    retry_in: Option<Duration>,
 }
 
 #[cfg(test)]
@@ -251,7 +263,7 @@ mod tests {
     use catalog::clock::SystemClock;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
-    use upstream::egress::Egress;
+    use upstream::egress::EgressPolicy;
 
     use super::super::span::SpanKind;
     use super::*;
@@ -296,25 +308,25 @@ mod tests {
         length.unwrap().parse::<usize>().unwrap() <= body.len()
     }
 
-    fn exporter(traces: Url, timeout: Duration) -> Arc<Exporter> {
-        let otlp = Otlp {
+    fn exporter(traces: Url, timeout: Duration) -> Arc<OtlpExporter> {
+        let otlp = OtlpOptions {
             metrics: None,
-            traces: Some(Collector {
+            traces: Some(OtlpCollector {
                 url: traces,
-                protocol: Protocol::Json,
+                protocol: OtlpProtocol::Json,
                 headers: HeaderMap::new(),
                 timeout,
             }),
             every: Duration::from_secs(60),
             resource: Vec::new(),
         };
-        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        Exporter::new(otlp, client, SystemClock)
+        let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+        OtlpExporter::new(otlp, client, SystemClock)
     }
 
-    fn done(exporter: &Exporter, spans: usize) {
+    fn done(exporter: &OtlpExporter, spans: usize) {
         for _ in 0..spans {
-            drop(exporter.tracer.begin(None, SpanKind::Server, || "name".to_owned()));
+            drop(exporter.tracer.begin_span(None, SpanKind::Server, || "name".to_owned()));
         }
     }
 
@@ -323,11 +335,11 @@ mod tests {
         let (url, told) = collector(Some(200)).await;
         let exporter = exporter(url, Duration::from_secs(20));
         done(&exporter, 3);
-        let push = exporter.push(Reading::default);
+        let push = exporter.run_pushes(MetricsSnapshot::default);
         assert!(tokio::time::timeout(Duration::from_millis(100), push).await.is_err());
-        done(&exporter, 2 * GROUP);
-        exporter.push_last(&Reading::default()).await;
-        assert_eq!(told.load(Ordering::Relaxed), 3 + 2 * GROUP);
+        done(&exporter, 2 * SPAN_BATCH);
+        exporter.push_remaining(&MetricsSnapshot::default()).await;
+        assert_eq!(told.load(Ordering::Relaxed), 3 + 2 * SPAN_BATCH);
         assert_eq!(exporter.tracer.dropped.read(), 0);
     }
 
@@ -356,9 +368,9 @@ mod tests {
         for status in [Some(503), None] {
             let (url, _) = collector(status).await;
             let exporter = exporter(url, Duration::from_millis(500));
-            done(&exporter, GROUP + 10);
-            exporter.push_last(&Reading::default()).await;
-            assert_eq!(exporter.tracer.dropped.read(), GROUP as u64 + 10, "{status:?}");
+            done(&exporter, SPAN_BATCH + 10);
+            exporter.push_remaining(&MetricsSnapshot::default()).await;
+            assert_eq!(exporter.tracer.dropped.read(), SPAN_BATCH as u64 + 10, "{status:?}");
         }
     }
 }

@@ -6,23 +6,25 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-use self::message::Field::{
+use self::message::OtlpField::{
     Choice, Double, Doubles, Fixed, Fixeds, Flag, Id, Message as One, Messages, Text,
 };
-pub(super) use self::message::Message;
-use super::reading::{Family, Metric, MetricKind, Point, Reading, Value};
-use super::span::{Span, SpanKind};
+pub(super) use self::message::OtlpMessage;
+use super::reading::{
+    MetricDefinition, MetricFamily, MetricKind, MetricPoint, MetricValue, MetricsSnapshot,
+};
+use super::span::{SpanKind, TraceSpan};
 
 /// The OTLP encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum OtlpProtocol {
     /// `http/protobuf`, which every collector supports.
     Protobuf,
     /// `http/json`, which people can read.
     Json,
 }
 
-impl Protocol {
+impl OtlpProtocol {
     pub(super) fn media_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/x-protobuf",
@@ -30,7 +32,7 @@ impl Protocol {
         }
     }
 
-    pub(super) fn write(self, message: &Message<'_>) -> Vec<u8> {
+    pub(super) fn encode_message(self, message: &OtlpMessage<'_>) -> Vec<u8> {
         match self {
             Self::Protobuf => message.to_protobuf(),
             Self::Json => message.to_json().to_string().into_bytes(),
@@ -40,7 +42,7 @@ impl Protocol {
 
 /// Builds messages about one resource.
 #[derive(Clone, Debug)]
-pub(super) struct Teller {
+pub(super) struct OtlpEncoder {
     /// Attributes of the resource, `service.name` among them.
     pub(super) resource: Vec<(String, String)>,
     /// When counting began, in nanoseconds since 1970.
@@ -50,63 +52,73 @@ pub(super) struct Teller {
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`: all numbers are sums since the start.
 const CUMULATIVE: u8 = 2;
 
-impl Teller {
-    pub(super) fn metrics<'a>(&'a self, reading: &'a Reading, now: u64) -> Message<'a> {
+impl OtlpEncoder {
+    pub(super) fn metrics_message<'a>(
+        &'a self,
+        reading: &'a MetricsSnapshot,
+        now: u64,
+    ) -> OtlpMessage<'a> {
         let told = reading.families.iter().filter(|family| !family.points.is_empty());
-        let metrics = told.map(|family| self.metric(family, now)).collect();
-        let all = [(1, "scope", One(scope())), (2, "metrics", Messages(metrics))];
-        self.request("resourceMetrics", "scopeMetrics", Message::of(all))
+        let metrics = told.map(|family| self.encode_metric(family, now)).collect();
+        let all = [(1, "scope", One(instrumentation_scope())), (2, "metrics", Messages(metrics))];
+        self.export_request("resourceMetrics", "scopeMetrics", OtlpMessage::from_fields(all))
     }
 
-    pub(super) fn spans<'a>(&'a self, spans: &'a [Span]) -> Message<'a> {
-        let spans = spans.iter().map(span).collect();
-        let all = [(1, "scope", One(scope())), (2, "spans", Messages(spans))];
-        self.request("resourceSpans", "scopeSpans", Message::of(all))
+    pub(super) fn spans_message<'a>(&'a self, spans: &'a [TraceSpan]) -> OtlpMessage<'a> {
+        let spans = spans.iter().map(encode_span).collect();
+        let all = [(1, "scope", One(instrumentation_scope())), (2, "spans", Messages(spans))];
+        self.export_request("resourceSpans", "scopeSpans", OtlpMessage::from_fields(all))
     }
 
     /// Wraps a signal: both signals have one resource and one scope.
-    fn request<'a>(
+    fn export_request<'a>(
         &'a self,
         of_resource: &'static str,
         of_scope: &'static str,
-        all: Message<'a>,
-    ) -> Message<'a> {
-        let own = self.resource.iter().map(|(name, value)| attribute(name, value)).collect();
-        let resource = Message::of([(1, "attributes", Messages(own))]);
+        all: OtlpMessage<'a>,
+    ) -> OtlpMessage<'a> {
+        let own = self.resource.iter().map(|(name, value)| encode_attribute(name, value)).collect();
+        let resource = OtlpMessage::from_fields([(1, "attributes", Messages(own))]);
         let told = [(1, "resource", One(resource)), (2, of_scope, Messages(vec![all]))];
-        Message::of([(1, of_resource, Messages(vec![Message::of(told)]))])
+        OtlpMessage::from_fields([(1, of_resource, Messages(vec![OtlpMessage::from_fields(told)]))])
     }
 
-    fn metric<'a>(&'a self, Family { metric, points }: &'a Family, now: u64) -> Message<'a> {
-        let told = points.iter().map(|Point { labels, value }| {
+    fn encode_metric<'a>(
+        &'a self,
+        MetricFamily { metric, points }: &'a MetricFamily,
+        now: u64,
+    ) -> OtlpMessage<'a> {
+        let told = points.iter().map(|MetricPoint { labels, value }| {
             let labels = metric.labels.iter().zip(labels);
-            let attributes = labels.map(|(name, value)| attribute(name, value)).collect();
-            let mut point = value_of(value, metric.kind.nanos(), attributes);
-            point.add(2, "startTimeUnixNano", Fixed(self.since));
-            point.add(3, "timeUnixNano", Fixed(now));
+            let attributes = labels.map(|(name, value)| encode_attribute(name, value)).collect();
+            let mut point = encode_value(value, metric.kind.unit_nanos(), attributes);
+            point.push_field(2, "startTimeUnixNano", Fixed(self.since));
+            point.push_field(3, "timeUnixNano", Fixed(now));
             point
         });
         let points = (1, "dataPoints", Messages(told.collect()));
         let cumulative = (2, "aggregationTemporality", Choice(CUMULATIVE));
         let monotonic = (3, "isMonotonic", Flag(true));
         let (number, name, data) = match metric.kind {
-            MetricKind::Counter => (7, "sum", Message::of([points, cumulative, monotonic])),
-            MetricKind::Gauge => (5, "gauge", Message::of([points])),
+            MetricKind::Counter => {
+                (7, "sum", OtlpMessage::from_fields([points, cumulative, monotonic]))
+            }
+            MetricKind::Gauge => (5, "gauge", OtlpMessage::from_fields([points])),
             MetricKind::Milliseconds | MetricKind::Seconds => {
-                (9, "histogram", Message::of([points, cumulative]))
+                (9, "histogram", OtlpMessage::from_fields([points, cumulative]))
             }
         };
-        Message::of([
+        OtlpMessage::from_fields([
             (1, "name", Text(metric.name)),
             (2, "description", Text(metric.help)),
-            (3, "unit", Text(unit_of(metric))),
+            (3, "unit", Text(metric_unit(metric))),
             (number, name, One(data)),
         ])
     }
 }
 
 /// The unit of a metric. A gauge in seconds has the unit in its name, as Prometheus requires.
-fn unit_of(metric: &Metric) -> &'static str {
+fn metric_unit(metric: &MetricDefinition) -> &'static str {
     match metric.kind {
         MetricKind::Milliseconds => "ms",
         _ if metric.name.ends_with("_seconds") => "s",
@@ -115,18 +127,23 @@ fn unit_of(metric: &Metric) -> &'static str {
 }
 
 /// A data point without its times; `unit` is the number of nanoseconds in the metric's unit.
-fn value_of<'a>(value: &Value, unit: f64, attributes: Vec<Message<'a>>) -> Message<'a> {
+fn encode_value<'a>(
+    value: &MetricValue,
+    unit: f64,
+    attributes: Vec<OtlpMessage<'a>>,
+) -> OtlpMessage<'a> {
     let attributes = Messages(attributes);
     match value {
-        Value::Count(count) => {
-            Message::of([(7, "attributes", attributes), (6, "asInt", Fixed(*count))])
+        MetricValue::Count(count) => {
+            OtlpMessage::from_fields([(7, "attributes", attributes), (6, "asInt", Fixed(*count))])
         }
-        Value::Level(level) => {
-            Message::of([(7, "attributes", attributes), (4, "asDouble", Double(*level))])
-        }
-        Value::Spread(spread) => {
+        MetricValue::Gauge(level) => OtlpMessage::from_fields([
+            (7, "attributes", attributes),
+            (4, "asDouble", Double(*level)),
+        ]),
+        MetricValue::Histogram(spread) => {
             let bounds = spread.bounds.iter().map(|bound| *bound as f64 / unit);
-            Message::of([
+            OtlpMessage::from_fields([
                 (9, "attributes", attributes),
                 (4, "count", Fixed(spread.count())),
                 (5, "sum", Double(spread.sum as f64 / unit)),
@@ -137,14 +154,15 @@ fn value_of<'a>(value: &Value, unit: f64, attributes: Vec<Message<'a>>) -> Messa
     }
 }
 
-fn span(span: &Span) -> Message<'_> {
-    let attributes = span.attributes.iter().map(|(name, value)| attribute(name, value));
+fn encode_span(span: &TraceSpan) -> OtlpMessage<'_> {
+    let attributes = span.attributes.iter().map(|(name, value)| encode_attribute(name, value));
     let kind = match span.kind {
         SpanKind::Server => 2,
         SpanKind::Client => 3,
     };
-    let status = Message::of([(3, "code", Choice(if span.has_failed { 2 } else { 0 }))]);
-    let mut told = Message::of([
+    let status =
+        OtlpMessage::from_fields([(3, "code", Choice(if span.has_failed { 2 } else { 0 }))]);
+    let mut told = OtlpMessage::from_fields([
         (1, "traceId", Id(span.context.trace_bytes().to_vec())),
         (2, "spanId", Id(span.context.span_bytes().to_vec())),
         (5, "name", Text(&span.name)),
@@ -155,19 +173,22 @@ fn span(span: &Span) -> Message<'_> {
         (15, "status", One(status)),
     ]);
     if let Some(parent) = &span.parent {
-        told.add(4, "parentSpanId", Id(parent.to_vec()));
+        told.push_field(4, "parentSpanId", Id(parent.to_vec()));
     }
-    if let Some(state) = span.context.state() {
-        told.add(3, "traceState", Text(state));
+    if let Some(state) = span.context.tracestate() {
+        told.push_field(3, "traceState", Text(state));
     }
     told
 }
 
-fn scope() -> Message<'static> {
-    Message::of([(1, "name", Text("toolcrib")), (2, "version", Text(env!("CARGO_PKG_VERSION")))])
+fn instrumentation_scope() -> OtlpMessage<'static> {
+    OtlpMessage::from_fields([
+        (1, "name", Text("toolcrib")),
+        (2, "version", Text(env!("CARGO_PKG_VERSION"))),
+    ])
 }
 
-fn attribute<'a>(name: &'a str, value: &'a str) -> Message<'a> {
-    let value = Message::of([(1, "stringValue", Text(value))]);
-    Message::of([(1, "key", Text(name)), (2, "value", One(value))])
+fn encode_attribute<'a>(name: &'a str, value: &'a str) -> OtlpMessage<'a> {
+    let value = OtlpMessage::from_fields([(1, "stringValue", Text(value))]);
+    OtlpMessage::from_fields([(1, "key", Text(name)), (2, "value", One(value))])
 }

@@ -4,21 +4,21 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use model::{ErrorCode, Primitive};
+use model::{ErrorCode, McpPrimitive};
 
 use super::metrics;
-use super::reading::Reading;
-use model::meter::{Counter, Histogram, TIMES};
+use super::reading::MetricsSnapshot;
+use model::meter::{Counter, DURATION_BOUNDS, Histogram};
 
 /// The most sources with their own label, in the order of their first use.
-pub(super) const MOST: usize = 200;
+pub(super) const MAX_LABELLED_SOURCES: usize = 200;
 
 /// Labels of calls without a source, and of sources without their own label. A source with such an id shares the label.
-pub(crate) const OTHER: &str = "other";
-pub(crate) const PROVIDER: &str = "provider";
-pub(crate) const OURS: &str = "toolcrib";
-pub(crate) const NONE: &str = "none";
-const FIXED: [&str; 4] = [OTHER, PROVIDER, OURS, NONE];
+pub(crate) const LABEL_OTHER: &str = "other";
+pub(crate) const LABEL_PROVIDER: &str = "provider";
+pub(crate) const LABEL_TOOLCRIB: &str = "toolcrib";
+pub(crate) const LABEL_NONE: &str = "none";
+const FIXED_LABELS: [&str; 4] = [LABEL_OTHER, LABEL_PROVIDER, LABEL_TOOLCRIB, LABEL_NONE];
 
 /// The outcome of a call, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +34,12 @@ pub(crate) enum CallOutcome {
 impl CallOutcome {
     const COUNT: usize = 3 + ErrorCode::ALL.len();
 
-    fn all() -> impl Iterator<Item = Self> {
+    fn all_outcomes() -> impl Iterator<Item = Self> {
         let failed = ErrorCode::ALL.into_iter().map(Self::Failed);
         [Self::Completed, Self::Asked, Self::Cancelled].into_iter().chain(failed)
     }
 
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         match self {
             Self::Completed => 0,
             Self::Asked => 1,
@@ -58,11 +58,11 @@ impl CallOutcome {
     }
 }
 
-pub(super) fn kind_word(kind: Primitive) -> &'static str {
+pub(super) fn kind_label(kind: McpPrimitive) -> &'static str {
     match kind {
-        Primitive::Tool => "tool",
-        Primitive::Prompt => "prompt",
-        Primitive::Resource => "resource",
+        McpPrimitive::Tool => "tool",
+        McpPrimitive::Prompt => "prompt",
+        McpPrimitive::Resource => "resource",
     }
 }
 
@@ -86,7 +86,7 @@ impl SourceMeters {
         Arc::new(Self {
             label: label.into(),
             calls: Default::default(),
-            call_times: Histogram::new(&TIMES),
+            call_times: Histogram::new(&DURATION_BOUNDS),
             refreshes: Default::default(),
             tokens: Default::default(),
             refusals: Default::default(),
@@ -98,97 +98,100 @@ impl SourceMeters {
         &self.label
     }
 
-    pub(super) fn call(&self, kind: Primitive, outcome: CallOutcome) {
+    pub(super) fn record_call(&self, kind: McpPrimitive, outcome: CallOutcome) {
         let counter =
-            self.calls.get(kind as usize).and_then(|of_kind| of_kind.get(outcome.place()));
+            self.calls.get(kind as usize).and_then(|of_kind| of_kind.get(outcome.index()));
         if let Some(counter) = counter {
-            counter.one();
+            counter.increment();
         }
     }
 
-    pub(super) fn refreshed(&self, success: bool) {
+    pub(super) fn record_refresh(&self, success: bool) {
         let [done, failed] = &self.refreshes;
-        if success { done.one() } else { failed.one() }
+        if success { done.increment() } else { failed.increment() }
     }
 
-    pub(super) fn token(&self, is_exchange: bool, granted: bool) {
+    pub(super) fn record_token_request(&self, is_exchange: bool, granted: bool) {
         let [own, exchanged] = &self.tokens;
         let [good, bad] = if is_exchange { exchanged } else { own };
-        if granted { good.one() } else { bad.one() }
+        if granted { good.increment() } else { bad.increment() }
     }
 
     /// Counts a call that was not admitted.
-    pub(crate) fn refused(&self, code: ErrorCode) {
+    pub(crate) fn record_refusal(&self, code: ErrorCode) {
         let [limited, open] = &self.refusals;
-        if code == ErrorCode::CircuitOpen { open.one() } else { limited.one() }
+        if code == ErrorCode::CircuitOpen { open.increment() } else { limited.increment() }
     }
 
     /// Counts an opening of the source's circuit breaker.
-    pub(crate) fn broke(&self) {
-        self.breaks.one();
+    pub(crate) fn record_breaker_opened(&self) {
+        self.breaks.increment();
     }
 
-    fn read(&self, into: &mut Reading) {
+    fn add_metrics(&self, into: &mut MetricsSnapshot) {
         let label = &*self.label;
         for (word, counter) in ["completed", "failed"].into_iter().zip(&self.refreshes) {
-            into.count_of(&metrics::REFRESHES, &[label, word], counter);
+            into.add_labelled_counter(&metrics::REFRESHES, &[label, word], counter);
         }
         for (grant, counters) in ["client_credentials", "token_exchange"].iter().zip(&self.tokens) {
             for (word, counter) in ["granted", "refused"].into_iter().zip(counters) {
-                into.count_of(&metrics::TOKENS, &[label, grant, word], counter);
+                into.add_labelled_counter(&metrics::TOKENS, &[label, grant, word], counter);
             }
         }
         for (reason, counter) in ["rate_limited", "circuit_open"].into_iter().zip(&self.refusals) {
-            into.count_of(&metrics::REFUSALS, &[label, reason], counter);
+            into.add_labelled_counter(&metrics::REFUSALS, &[label, reason], counter);
         }
-        into.count_of(&metrics::BREAKS, &[label], &self.breaks);
+        into.add_labelled_counter(&metrics::BREAKS, &[label], &self.breaks);
         for (kind, counters) in KINDS.into_iter().zip(&self.calls) {
-            for (outcome, counter) in CallOutcome::all().zip(counters) {
-                let labels = [label, kind_word(kind), outcome.as_str()];
-                into.count_of(&metrics::CALLS, &labels, counter);
+            for (outcome, counter) in CallOutcome::all_outcomes().zip(counters) {
+                let labels = [label, kind_label(kind), outcome.as_str()];
+                into.add_labelled_counter(&metrics::CALLS, &labels, counter);
             }
         }
-        into.times(&metrics::CALL_DURATION, &[label], &self.call_times);
+        into.add_histogram(&metrics::CALL_DURATION, &[label], &self.call_times);
     }
 }
 
-const KINDS: [Primitive; 3] = [Primitive::Tool, Primitive::Prompt, Primitive::Resource];
+const KINDS: [McpPrimitive; 3] = [McpPrimitive::Tool, McpPrimitive::Prompt, McpPrimitive::Resource];
 
 /// The metrics of all sources.
-pub(crate) struct Sources {
+pub(crate) struct SourceTelemetry {
     known: ArcSwap<HashMap<Arc<str>, Arc<SourceMeters>>>,
     other: Arc<SourceMeters>,
     /// Serialises changes of `known`.
-    changing: Mutex<()>,
+    change_lock: Mutex<()>,
 }
 
-impl Default for Sources {
+impl Default for SourceTelemetry {
     fn default() -> Self {
-        let fixed = FIXED.map(|label| (label.into(), SourceMeters::new(label)));
+        let fixed = FIXED_LABELS.map(|label| (label.into(), SourceMeters::new(label)));
         let known: HashMap<_, _> = fixed.into_iter().collect();
-        let other = known.get(OTHER).map_or_else(|| SourceMeters::new(OTHER), Arc::clone);
-        Self { known: ArcSwap::from_pointee(known), other, changing: Mutex::default() }
+        let other =
+            known.get(LABEL_OTHER).map_or_else(|| SourceMeters::new(LABEL_OTHER), Arc::clone);
+        Self { known: ArcSwap::from_pointee(known), other, change_lock: Mutex::default() }
     }
 }
 
-impl Sources {
+impl SourceTelemetry {
     /// The metrics of this source, or those shared by sources without their own label.
-    pub(crate) fn of(&self, source: &str) -> Arc<SourceMeters> {
+    pub(crate) fn meters_of(&self, source: &str) -> Arc<SourceMeters> {
         let known = self.known.load();
         match known.get(source) {
             Some(meters) => Arc::clone(meters),
-            None if MOST + FIXED.len() <= known.len() => Arc::clone(&self.other),
-            None => self.begin(source),
+            None if MAX_LABELLED_SOURCES + FIXED_LABELS.len() <= known.len() => {
+                Arc::clone(&self.other)
+            }
+            None => self.add_label(source),
         }
     }
 
-    fn begin(&self, source: &str) -> Arc<SourceMeters> {
-        let _turn = self.changing.lock().expect("no one panics while holding it");
+    fn add_label(&self, source: &str) -> Arc<SourceMeters> {
+        let _turn = self.change_lock.lock().expect("no one panics while holding it");
         let known = self.known.load();
         if let Some(meters) = known.get(source) {
             return Arc::clone(meters);
         }
-        if MOST + FIXED.len() <= known.len() {
+        if MAX_LABELLED_SOURCES + FIXED_LABELS.len() <= known.len() {
             return Arc::clone(&self.other);
         }
         let meters = SourceMeters::new(source);
@@ -199,10 +202,10 @@ impl Sources {
     }
 
     /// Removes the metrics of removed sources, which frees their labels.
-    pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
-        let _turn = self.changing.lock().expect("no one panics while holding it");
+    pub(super) fn retain_labels(&self, is_there: impl Fn(&str) -> bool) {
+        let _turn = self.change_lock.lock().expect("no one panics while holding it");
         let known = self.known.load();
-        let stays = |label: &str| FIXED.contains(&label) || is_there(label);
+        let stays = |label: &str| FIXED_LABELS.contains(&label) || is_there(label);
         if known.keys().all(|label| stays(label)) {
             return;
         }
@@ -218,11 +221,11 @@ impl Sources {
         labels
     }
 
-    pub(super) fn read(&self, into: &mut Reading) {
+    pub(super) fn add_metrics(&self, into: &mut MetricsSnapshot) {
         let known = self.known.load();
         let mut all: Vec<&Arc<SourceMeters>> = known.values().collect();
         all.sort_unstable_by(|one, two| one.label.cmp(&two.label));
-        all.into_iter().for_each(|meters| meters.read(into));
+        all.into_iter().for_each(|meters| meters.add_metrics(into));
     }
 }
 
@@ -230,10 +233,10 @@ impl Sources {
 mod tests {
     use super::*;
 
-    fn lines(sources: &Sources) -> Vec<String> {
-        let mut reading = Reading::default();
-        sources.read(&mut reading);
-        let text = reading.to_text();
+    fn lines(sources: &SourceTelemetry) -> Vec<String> {
+        let mut reading = MetricsSnapshot::default();
+        sources.add_metrics(&mut reading);
+        let text = reading.to_prometheus_text();
         text.lines()
             .filter(|line| line.starts_with("toolcrib_calls_total"))
             .map(Into::into)
@@ -242,24 +245,24 @@ mod tests {
 
     #[test]
     fn ten_thousand_sources_have_a_bounded_number_of_labels() {
-        let sources = Sources::default();
+        let sources = SourceTelemetry::default();
         for source in 0..10_000 {
-            let meters = sources.of(&format!("source-{source}"));
-            meters.call(Primitive::Tool, CallOutcome::Completed);
+            let meters = sources.meters_of(&format!("source-{source}"));
+            meters.record_call(McpPrimitive::Tool, CallOutcome::Completed);
         }
         let lines = lines(&sources);
-        assert_eq!(lines.len(), MOST + 1);
+        assert_eq!(lines.len(), MAX_LABELLED_SOURCES + 1);
         let other = r#"toolcrib_calls_total{source="other",kind="tool",outcome="completed"} 9800"#;
         assert!(lines.iter().any(|line| line == other), "{lines:?}");
     }
 
     #[test]
     fn a_source_with_the_id_of_a_fixed_label_adds_no_duplicate_line() {
-        let sources = Sources::default();
-        for label in FIXED {
-            sources.of(label).call(Primitive::Prompt, CallOutcome::Cancelled);
+        let sources = SourceTelemetry::default();
+        for label in FIXED_LABELS {
+            sources.meters_of(label).record_call(McpPrimitive::Prompt, CallOutcome::Cancelled);
         }
-        sources.other.call(Primitive::Prompt, CallOutcome::Cancelled);
+        sources.other.record_call(McpPrimitive::Prompt, CallOutcome::Cancelled);
         assert_eq!(
             lines(&sources),
             [
@@ -273,13 +276,13 @@ mod tests {
 
     #[test]
     fn removed_sources_free_their_labels() {
-        let sources = Sources::default();
-        for source in 0..MOST {
-            sources.of(&format!("old-{source}"));
+        let sources = SourceTelemetry::default();
+        for source in 0..MAX_LABELLED_SOURCES {
+            sources.meters_of(&format!("old-{source}"));
         }
-        sources.of("new").call(Primitive::Tool, CallOutcome::Completed);
-        sources.keep(|label| !label.starts_with("old"));
-        sources.of("new").call(Primitive::Tool, CallOutcome::Completed);
+        sources.meters_of("new").record_call(McpPrimitive::Tool, CallOutcome::Completed);
+        sources.retain_labels(|label| !label.starts_with("old"));
+        sources.meters_of("new").record_call(McpPrimitive::Tool, CallOutcome::Completed);
         assert_eq!(
             lines(&sources),
             [
@@ -291,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_outcome_has_its_own_index() {
-        let places: Vec<usize> = CallOutcome::all().map(CallOutcome::place).collect();
+        let places: Vec<usize> = CallOutcome::all_outcomes().map(CallOutcome::index).collect();
         assert_eq!(places, (0..CallOutcome::COUNT).collect::<Vec<_>>());
         for (place, kind) in KINDS.into_iter().enumerate() {
             assert_eq!(kind as usize, place);

@@ -2,29 +2,35 @@
 
 use std::fmt::Write as _;
 
-use super::reading::{Family, Point, Reading, Value};
+use super::reading::{MetricFamily, MetricPoint, MetricValue, MetricsSnapshot};
 
 /// The `Content-Type` of the text.
-pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-impl Reading {
+impl MetricsSnapshot {
     /// The snapshot in the Prometheus text format.
-    pub fn to_text(&self) -> String {
+    pub fn to_prometheus_text(&self) -> String {
         let mut text = String::with_capacity(16 << 10);
-        for Family { metric, points } in &self.families {
+        for MetricFamily { metric, points } in &self.families {
             let (name, kind) = (metric.name, metric.kind);
-            line(&mut text, format_args!("# HELP {name} {}", metric.help));
-            line(&mut text, format_args!("# TYPE {name} {}", kind.as_str()));
-            for Point { labels, value } in points {
+            write_line(&mut text, format_args!("# HELP {name} {}", metric.help));
+            write_line(&mut text, format_args!("# TYPE {name} {}", kind.as_str()));
+            for MetricPoint { labels, value } in points {
                 let labels = metric.labels.iter().zip(labels);
-                let labels: Vec<String> =
-                    labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+                let labels: Vec<String> = labels
+                    .map(|(name, value)| format!("{name}=\"{}\"", escape_label(value)))
+                    .collect();
                 match value {
-                    Value::Count(count) => sample(&mut text, name, &labels, &count.to_string()),
-                    Value::Level(level) => sample(&mut text, name, &labels, &level.to_string()),
-                    Value::Spread(spread) => {
+                    MetricValue::Count(count) => {
+                        write_sample(&mut text, name, &labels, &count.to_string())
+                    }
+                    MetricValue::Gauge(level) => {
+                        write_sample(&mut text, name, &labels, &level.to_string())
+                    }
+                    MetricValue::Histogram(spread) => {
                         let mut so_far = 0;
-                        let bounds = spread.bounds.iter().map(|bound| *bound as f64 / kind.nanos());
+                        let bounds =
+                            spread.bounds.iter().map(|bound| *bound as f64 / kind.unit_nanos());
                         let bounds = bounds.map(|bound| bound.to_string());
                         let bounds = bounds.chain(["+Inf".to_owned()]);
                         for (bound, count) in bounds.zip(&spread.counts) {
@@ -32,12 +38,12 @@ impl Reading {
                             let mut labels = labels.clone();
                             labels.push(format!("le=\"{bound}\""));
                             let count = so_far.to_string();
-                            sample(&mut text, &format!("{name}_bucket"), &labels, &count);
+                            write_sample(&mut text, &format!("{name}_bucket"), &labels, &count);
                         }
-                        let sum = spread.sum as f64 / kind.nanos();
-                        sample(&mut text, &format!("{name}_sum"), &labels, &sum.to_string());
+                        let sum = spread.sum as f64 / kind.unit_nanos();
+                        write_sample(&mut text, &format!("{name}_sum"), &labels, &sum.to_string());
                         let count = so_far.to_string();
-                        sample(&mut text, &format!("{name}_count"), &labels, &count);
+                        write_sample(&mut text, &format!("{name}_count"), &labels, &count);
                     }
                 }
             }
@@ -46,18 +52,18 @@ impl Reading {
     }
 }
 
-fn sample(text: &mut String, name: &str, labels: &[String], value: &str) {
+fn write_sample(text: &mut String, name: &str, labels: &[String], value: &str) {
     match labels.is_empty() {
-        true => line(text, format_args!("{name} {value}")),
-        false => line(text, format_args!("{name}{{{}}} {value}", labels.join(","))),
+        true => write_line(text, format_args!("{name} {value}")),
+        false => write_line(text, format_args!("{name}{{{}}} {value}", labels.join(","))),
     }
 }
 
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+fn write_line(text: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(text, "{line}").expect("a text takes what is written");
 }
 
-fn escaped(value: &str) -> String {
+fn escape_label(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -66,28 +72,32 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::telemetry::reading::{Metric, MetricKind};
-    use model::meter::{Counter, Histogram, SHORT_TIMES};
+    use crate::telemetry::reading::{MetricDefinition, MetricKind};
+    use model::meter::{Counter, Histogram, SHORT_DURATION_BOUNDS};
 
     #[test]
     fn a_snapshot_is_written_in_the_prometheus_text_format() {
-        static CALLS: Metric = Metric {
+        static CALLS: MetricDefinition = MetricDefinition {
             name: "calls_total",
             kind: MetricKind::Counter,
             labels: &["source", "outcome"],
             help: "Calls.",
         };
-        static TIME: Metric =
-            Metric { name: "time", kind: MetricKind::Milliseconds, labels: &[], help: "Times." };
-        let (counter, histogram) = (Counter::default(), Histogram::new(&SHORT_TIMES));
+        static TIME: MetricDefinition = MetricDefinition {
+            name: "time",
+            kind: MetricKind::Milliseconds,
+            labels: &[],
+            help: "Times.",
+        };
+        let (counter, histogram) = (Counter::default(), Histogram::new(&SHORT_DURATION_BOUNDS));
         counter.add(3);
-        histogram.took(Duration::from_micros(7));
-        histogram.took(Duration::from_secs(2));
-        let mut reading = Reading::default();
-        reading.count_of(&CALLS, &["a\"\\\nb", "ok"], &counter);
-        reading.count_of(&CALLS, &["unused", "ok"], &Counter::default());
-        reading.times(&TIME, &[], &histogram);
-        insta::assert_snapshot!(reading.to_text(), @r#"
+        histogram.record_duration(Duration::from_micros(7));
+        histogram.record_duration(Duration::from_secs(2));
+        let mut reading = MetricsSnapshot::default();
+        reading.add_labelled_counter(&CALLS, &["a\"\\\nb", "ok"], &counter);
+        reading.add_labelled_counter(&CALLS, &["unused", "ok"], &Counter::default());
+        reading.add_histogram(&TIME, &[], &histogram);
+        insta::assert_snapshot!(reading.to_prometheus_text(), @r#"
         # HELP calls_total Calls.
         # TYPE calls_total counter
         calls_total{source="a\"\\\nb",outcome="ok"} 3

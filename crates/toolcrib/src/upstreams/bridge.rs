@@ -12,108 +12,117 @@ mod running;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::json_size::is_longer;
-use model::{Agent, ErrorCode, Failure, Name};
+use model::json_size::exceeds_size;
+use model::{Agent, CallFailure, DisplayName, ErrorCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use upstream::mcp::{Answer, McpError, RpcError};
+use upstream::mcp::{McpAnswer, McpError, RpcError};
 
-pub(crate) use self::failed::{Failed, Retry};
+pub(crate) use self::failed::{BridgeFailure, RetryAdvice};
 pub(crate) use self::running::trace_headers;
-use self::running::{Next, Running, question};
-use super::parking::Parking;
-use super::{Upstream, number, whose};
-use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::gates::{Stay, Verdict};
-use crate::seal::random;
+use self::running::{RunningRequest, RunningStep, parse_question};
+use super::parking::ParkingLot;
+use super::{UpstreamConnection, principal_hash, principal_key};
+use crate::call::{CallContext, CallerCapability, InputError, InputRequest};
+use crate::gates::{CallPermit, SourceVerdict};
+use crate::seal::random_id;
 
 /// The default time limit of a request.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 /// The most bytes to pass on of an error's message, and of its other data as JSON.
-const ERROR_MESSAGE: usize = 4 << 10;
-const ERROR_DATA: usize = 16 << 10;
+const MAX_ERROR_MESSAGE: usize = 4 << 10;
+const MAX_ERROR_DATA: usize = 16 << 10;
 /// The most parked requests of one caller: each may hold a connection or a program.
-const PARKED_OF_ONE: usize = 4;
+const MAX_PARKED_PER_CALLER: usize = 4;
 /// How often a server may end one request with questions while the caller waits.
-const ROUNDS: usize = 20;
+const MAX_ROUNDS: usize = 20;
 
 /// The outcome of a request.
-pub(crate) enum Bridged {
+pub(crate) enum BridgeOutcome {
     /// The server's result.
     Result(Map<String, Value>),
     /// The server's error.
     Error(RpcError),
     /// The caller must answer questions and return; the call context holds the state for that.
-    Asks,
+    NeedsAnswers,
     /// The caller lacks an ability that the server needs.
-    Unable(Ability),
-    Failed(Failed),
+    Unable(CallerCapability),
+    Failed(BridgeFailure),
 }
 
-impl Bridged {
+impl BridgeOutcome {
     /// The verdict on the server.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> SourceVerdict {
         match self {
             Self::Failed(failed) => failed.verdict,
-            Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => Verdict::Works,
+            Self::Result(_) | Self::Error(_) | Self::NeedsAnswers | Self::Unable(_) => {
+                SourceVerdict::Works
+            }
         }
     }
 
-    pub(crate) fn failure(&self) -> Option<&Failure> {
+    pub(crate) fn failure(&self) -> Option<&CallFailure> {
         match self {
             Self::Failed(failed) => Some(&failed.failure),
-            Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => None,
+            Self::Result(_) | Self::Error(_) | Self::NeedsAnswers | Self::Unable(_) => None,
         }
     }
 }
 
-impl From<Failed> for Bridged {
-    fn from(failed: Failed) -> Self {
+impl From<BridgeFailure> for BridgeOutcome {
+    fn from(failed: BridgeFailure) -> Self {
         Self::Failed(failed)
     }
 }
 
 /// A failure that is not the server's fault, as far as is known.
-impl From<Failure> for Bridged {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for BridgeOutcome {
+    fn from(failure: CallFailure) -> Self {
         Self::Failed(failure.into())
     }
 }
 
 /// A request to a server.
 #[derive(Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct BridgeRequest {
     pub(crate) params: Map<String, Value>,
-    pub(crate) what: Asking,
+    pub(crate) target: RequestTarget,
     /// Whether the request is idempotent.
-    pub(crate) is_repeatable: bool,
+    pub(crate) is_idempotent: bool,
     /// The audience of the token, if it differs from the source's.
-    pub(crate) audience: Option<Name>,
+    pub(crate) audience: Option<DisplayName>,
     /// When the caller stops waiting, if that is sooner than usual.
-    pub(crate) until: Option<Instant>,
+    pub(crate) caller_deadline: Option<Instant>,
     /// The request's own deadline. Time that people take to answer is added to it.
-    pub(crate) due: Option<Instant>,
+    pub(crate) own_deadline: Option<Instant>,
 }
 
-impl Wanted {
+impl BridgeRequest {
     /// A request other than a tool call.
-    pub(crate) fn other(params: Map<String, Value>, method: &'static str) -> Self {
-        let what = Asking::Other(method);
-        Self { params, what, is_repeatable: false, audience: None, until: None, due: None }
+    pub(crate) fn for_method(params: Map<String, Value>, method: &'static str) -> Self {
+        let what = RequestTarget::Other(method);
+        Self {
+            params,
+            target: what,
+            is_idempotent: false,
+            audience: None,
+            caller_deadline: None,
+            own_deadline: None,
+        }
     }
 }
 
 /// The requested operation of a server.
 #[derive(Clone)]
-pub(crate) enum Asking {
+pub(crate) enum RequestTarget {
     /// A tool call. The schema says which arguments are repeated in headers.
     Tool { schema: Arc<Value>, must_be_a_task: bool },
     /// Another operation, by its method.
     Other(&'static str),
 }
 
-impl Asking {
+impl RequestTarget {
     fn method(&self) -> &'static str {
         match self {
             Self::Tool { .. } => "tools/call",
@@ -124,7 +133,7 @@ impl Asking {
 
 /// The state that a call keeps until its caller returns.
 #[derive(Serialize, Deserialize)]
-enum Memory {
+enum ContinuationState {
     /// The request is open and parked on this node.
     Parked(Box<str>),
     /// The server has ended it with these questions, in this round, and needs `state` back.
@@ -132,192 +141,208 @@ enum Memory {
 }
 
 /// Requests that wait for their callers to return.
-pub(crate) struct ParkedRequests(Parking<Parked>);
+pub(crate) struct ParkedRequests(ParkingLot<ParkedRequest>);
 
-pub(crate) struct Parked {
+pub(crate) struct ParkedRequest {
     method: &'static str,
-    running: Running,
+    running: RunningRequest,
 }
 
 impl ParkedRequests {
     pub(crate) fn new() -> Self {
-        Self(Parking::new(PARKED_OF_ONE))
+        Self(ParkingLot::new(MAX_PARKED_PER_CALLER))
     }
 
-    fn put(&self, agent: &Agent, parked: Parked) -> Box<str> {
-        let id: Box<str> = random().into();
-        self.0.put(id.clone(), whose(agent), parked);
+    fn park_request(&self, agent: &Agent, parked: ParkedRequest) -> Box<str> {
+        let id: Box<str> = random_id().into();
+        self.0.park(id.clone(), principal_key(agent), parked);
         id
     }
 
     /// The parked request that a caller returns for, if there is one; it needs no other connection.
-    pub(crate) fn take(
+    pub(crate) fn take_parked(
         &self,
         agent: &Agent,
-        wanted: &Wanted,
+        wanted: &BridgeRequest,
         call: &CallContext,
-    ) -> Option<Result<Parked, Bridged>> {
-        let Some(Memory::Parked(id)) = memory(call) else { return None };
-        let method = wanted.what.method();
-        let parked = self.0.take(&id, &whose(agent), |it| it.method == method);
-        Some(parked.ok_or_else(|| gone().into()))
+    ) -> Option<Result<ParkedRequest, BridgeOutcome>> {
+        let Some(ContinuationState::Parked(id)) = continuation_state(call) else { return None };
+        let method = wanted.target.method();
+        let parked = self.0.take_parked(&id, &principal_key(agent), |it| it.method == method);
+        Some(parked.ok_or_else(|| request_gone_failure().into()))
     }
 }
 
-fn memory(call: &CallContext) -> Option<Memory> {
-    call.remembered().and_then(|text| serde_json::from_str(text).ok())
+fn continuation_state(call: &CallContext) -> Option<ContinuationState> {
+    call.upstream_state().and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// How a request starts.
-pub(crate) enum Begun {
+pub(crate) enum RequestStart {
     /// On a connection.
-    With(Box<Upstream>),
+    Connected(Box<UpstreamConnection>),
     /// From a parked request.
-    Before(Box<Parked>),
+    Resumed(Box<ParkedRequest>),
 }
 
 /// Makes a request for a caller, and repeats it with answers as often as the server asks.
-pub(crate) async fn bridge(
+pub(crate) async fn bridge_request(
     parked: &ParkedRequests,
-    begun: Begun,
+    begun: RequestStart,
     agent: &Agent,
-    wanted: Wanted,
+    wanted: BridgeRequest,
     call: &CallContext,
-    stay: &mut Stay<'_>,
-) -> Bridged {
-    let (method, memory) = (wanted.what.method(), memory(call));
+    stay: &mut CallPermit<'_>,
+) -> BridgeOutcome {
+    let (method, memory) = (wanted.target.method(), continuation_state(call));
     let is_new = memory.is_none();
     let (upstream, waited) = match begun {
-        Begun::With(upstream) => (Arc::from(upstream), None),
-        Begun::Before(parked) => (Arc::clone(&parked.running.upstream), Some(parked.running)),
+        RequestStart::Connected(upstream) => (Arc::from(upstream), None),
+        RequestStart::Resumed(parked) => {
+            (Arc::clone(&parked.running.upstream), Some(parked.running))
+        }
     };
-    let mut due = wanted.due;
-    let begin = |again, due| Running::begin(&upstream, (&wanted, due), again, call, number(agent));
+    let mut due = wanted.own_deadline;
+    let begin = |again, due| {
+        RunningRequest::begin_request(&upstream, (&wanted, due), again, call, principal_hash(agent))
+    };
     let (mut rounds, is_parked) = (0, waited.is_some());
     let mut running = match (waited, memory) {
         (Some(running), _) => running,
         (None, None) => begin(None, due),
-        (None, Some(Memory::Asked { round, keys, state })) => {
+        (None, Some(ContinuationState::Asked { round, keys, state })) => {
             rounds = round;
             let answers = keys.iter().filter_map(|key| {
-                Some((key.to_string(), call.answer(&asked_as(key, round))?.clone()))
+                Some((key.to_string(), call.answer_for(&question_key(key, round))?.clone()))
             });
-            begin(Some(again(answers.collect(), state)), due)
+            begin(Some(repeat_parameters(answers.collect(), state)), due)
         }
-        (None, Some(Memory::Parked(_))) => return gone().into(),
+        (None, Some(ContinuationState::Parked(_))) => return request_gone_failure().into(),
     };
-    for round in rounds + 1..=rounds + ROUNDS {
-        let answer = match running.next(call, stay).await {
-            Next::Answered(Ok(answer)) => answer,
-            Next::Answered(Err(error @ McpError::Unauthorized { status: 401, .. }))
+    for round in rounds + 1..=rounds + MAX_ROUNDS {
+        let answer = match running.next_step(call, stay).await {
+            RunningStep::Answered(Ok(answer)) => answer,
+            RunningStep::Answered(Err(error @ McpError::Unauthorized { status: 401, .. }))
                 if round == rounds + 1 && !is_parked && !running.has_begun() =>
             {
-                return Failed { retry: Retry::WithAnotherToken, ..Failed::after(&error) }.into();
+                return BridgeFailure {
+                    retry: RetryAdvice::WithNewToken,
+                    ..BridgeFailure::from_mcp_error(&error)
+                }
+                .into();
             }
-            Next::Answered(Err(error)) => {
+            RunningStep::Answered(Err(error)) => {
                 let has_begun = !is_new || 1 < round || running.has_begun();
-                let failed = Failed::after(&error);
+                let failed = BridgeFailure::from_mcp_error(&error);
                 if !has_begun {
                     return failed.into();
                 }
                 // Retrying could ask people the same question again, or do something twice.
-                let failure = Failure { retryable: false, retry_after: None, ..failed.failure };
-                return Failed { failure, retry: Retry::InVain, ..failed }.into();
+                let failure = CallFailure { retryable: false, retry_after: None, ..failed.failure };
+                return BridgeFailure { failure, retry: RetryAdvice::Never, ..failed }.into();
             }
-            Next::Later => {
-                let running = running.aside();
-                let id = parked.put(agent, Parked { method, running });
-                return asks(call, &Memory::Parked(id));
+            RunningStep::CallerMustReturn => {
+                let running = running.detach();
+                let id = parked.park_request(agent, ParkedRequest { method, running });
+                return ask_and_return(call, &ContinuationState::Parked(id));
             }
-            Next::TooLong(failure) => return failure.into(),
+            RunningStep::TooLong(failure) => return failure.into(),
         };
         let mut result = match answer {
-            Answer::Error(mut error) => {
-                running.mask.members(&mut error.raw);
-                cut(&mut error.raw);
-                return Bridged::Error(error);
+            McpAnswer::Error(mut error) => {
+                running.mask.mask_fields(&mut error.raw);
+                truncate_error(&mut error.raw);
+                return BridgeOutcome::Error(error);
             }
-            Answer::Result(result) => result,
+            McpAnswer::Result(result) => result,
         };
         if result.get("resultType").is_none_or(|kind| kind != "input_required") {
-            running.mask.members(&mut result);
-            return Bridged::Result(result);
+            running.mask.mask_fields(&mut result);
+            return BridgeOutcome::Result(result);
         }
         // It returns to the server unchanged; the caller carries it encrypted.
         let state = result.shift_remove("requestState");
-        running.mask.members(&mut result);
-        let Some(questions) = questions(result, upstream.may_see_roots()) else {
-            return Failed::broken(unreadable("it asks for something that is not known")).into();
+        running.mask.mask_fields(&mut result);
+        let Some(questions) = parse_questions(result, upstream.may_see_roots()) else {
+            return BridgeFailure::server_fault(unusable_answer_failure(
+                "it asks for something that is not known",
+            ))
+            .into();
         };
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
         let questions = questions.into_iter();
-        let questions = questions.map(|(key, question)| (asked_as(&key, round), question));
+        let questions = questions.map(|(key, question)| (question_key(&key, round), question));
         let questions: Vec<_> = questions.collect();
-        let reaches = |(_, question): &(_, Question)| call.cannot_ask(question).is_none();
+        let reaches = |(_, question): &(_, InputRequest)| call.input_error(question).is_none();
         let is_waited_for = call.waits_for_answers() && !questions.is_empty();
         if is_waited_for
             && questions.iter().all(reaches)
-            && let Err(failure) = stay.step_aside()
+            && let Err(failure) = stay.release()
         {
-            return of_upstream(failure.message, false).into();
+            return upstream_failure(failure.message, false).into();
         }
         let (asked_at, is_anybody_asked) = (Instant::now(), !questions.is_empty());
         match call.ask_all(questions).await {
             Ok(answers) => {
                 // Waiting for a permit counts as part of asking.
-                stay.come_back().await;
+                stay.reacquire().await;
                 let by_people = if is_anybody_asked { asked_at.elapsed() } else { Duration::ZERO };
-                due = due.map(|due| due + by_people + running.pauses.taken());
+                due = due.map(|due| due + by_people + running.pauses.total_paused());
                 let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
-                running = begin(Some(again(answers, state)), due);
+                running = begin(Some(repeat_parameters(answers, state)), due);
             }
-            Err(NoAnswer::Later) => return asks(call, &Memory::Asked { round, keys, state }),
-            Err(NoAnswer::Unable(ability)) => return Bridged::Unable(ability),
-            Err(NoAnswer::Refused(why)) => return of_upstream(why, false).into(),
+            Err(InputError::Pending) => {
+                return ask_and_return(call, &ContinuationState::Asked { round, keys, state });
+            }
+            Err(InputError::Unsupported(ability)) => return BridgeOutcome::Unable(ability),
+            Err(InputError::Refused(why)) => return upstream_failure(why, false).into(),
         }
     }
-    Failed::broken(unreadable("it asks again and again")).into()
+    BridgeFailure::server_fault(unusable_answer_failure("it asks again and again")).into()
 }
 
 /// Limits the size of an error: the size limit of results does not apply to errors.
-fn cut(error: &mut Map<String, Value>) {
+fn truncate_error(error: &mut Map<String, Value>) {
     if let Some(Value::String(message)) = error.get_mut("message")
-        && ERROR_MESSAGE < message.len()
+        && MAX_ERROR_MESSAGE < message.len()
     {
-        message.truncate(message.floor_char_boundary(ERROR_MESSAGE));
+        message.truncate(message.floor_char_boundary(MAX_ERROR_MESSAGE));
         message.push('…');
     }
-    if error.get("data").is_some_and(|data| is_longer(data, ERROR_DATA)) {
+    if error.get("data").is_some_and(|data| exceeds_size(data, MAX_ERROR_DATA)) {
         error.shift_remove("data");
     }
 }
 
 /// The remaining time, rounded up to tenths of a second: it is shown to people, and 30 s reads better than 29.999987 s.
-pub(crate) fn left_until(until: Instant) -> Duration {
+pub(crate) fn remaining_until(until: Instant) -> Duration {
     let left = until.saturating_duration_since(Instant::now());
     let tenths = left.as_millis().div_ceil(100).max(1);
     Duration::from_millis(u64::try_from(tenths * 100).unwrap_or(u64::MAX))
 }
 
 /// A key is unique only within its round, so the round is part of the question's key.
-fn asked_as(key: &str, round: usize) -> Box<str> {
+fn question_key(key: &str, round: usize) -> Box<str> {
     format!("{round}-{key}").into()
 }
 
-fn asks(call: &CallContext, memory: &Memory) -> Bridged {
-    call.remember(serde_json::to_string(memory).expect("a memory is JSON"));
-    Bridged::Asks
+fn ask_and_return(call: &CallContext, memory: &ContinuationState) -> BridgeOutcome {
+    call.save_upstream_state(serde_json::to_string(memory).expect("a memory is JSON"));
+    BridgeOutcome::NeedsAnswers
 }
 
 /// The parameters to add to a repeated request.
-fn again(answers: Map<String, Value>, state: Option<Value>) -> Map<String, Value> {
+fn repeat_parameters(answers: Map<String, Value>, state: Option<Value>) -> Map<String, Value> {
     let mut again = Map::from_iter([("inputResponses".to_owned(), Value::Object(answers))]);
     again.extend(state.map(|state| ("requestState".to_owned(), state)));
     again
 }
 
 /// The questions that a request ended with; `None` if one of them is of an unknown kind.
-fn questions(mut result: Map<String, Value>, roots: bool) -> Option<Vec<(Box<str>, Question)>> {
+fn parse_questions(
+    mut result: Map<String, Value>,
+    roots: bool,
+) -> Option<Vec<(Box<str>, InputRequest)>> {
     let Some(Value::Object(asked)) = result.shift_remove("inputRequests") else {
         // Only a state to return.
         return Some(Vec::new());
@@ -325,20 +350,20 @@ fn questions(mut result: Map<String, Value>, roots: bool) -> Option<Vec<(Box<str
     let questions = asked.into_iter().map(|(key, asked)| {
         let method = asked.get("method")?.as_str()?.to_owned();
         let params = asked.get("params").and_then(Value::as_object).cloned();
-        Some((key.into(), question(&method, params.unwrap_or_default(), roots)?))
+        Some((key.into(), parse_question(&method, params.unwrap_or_default(), roots)?))
     });
     questions.collect()
 }
 
-fn gone() -> Failure {
+fn request_gone_failure() -> CallFailure {
     let why = "the request that asked is gone: it was too long ago, or on another node; call again";
-    of_upstream(why.to_owned(), true)
+    upstream_failure(why.to_owned(), true)
 }
 
-fn unreadable(why: &str) -> Failure {
-    of_upstream(format!("the server's answer cannot be used: {why}"), false)
+fn unusable_answer_failure(why: &str) -> CallFailure {
+    upstream_failure(format!("the server's answer cannot be used: {why}"), false)
 }
 
-fn of_upstream(message: String, retryable: bool) -> Failure {
-    Failure::new(ErrorCode::UpstreamError, message, retryable)
+fn upstream_failure(message: String, retryable: bool) -> CallFailure {
+    CallFailure::new(ErrorCode::UpstreamError, message, retryable)
 }

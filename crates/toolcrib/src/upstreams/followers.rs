@@ -14,85 +14,87 @@ use std::time::Duration;
 use model::Agent;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
-use upstream::mcp::{Call, Changes};
+use upstream::mcp::{McpCallOptions, ServerChanges};
 
-pub use self::following::{Following, NotFollowed};
-use super::{Key, Upstream, whose};
-use crate::credentials::Carried;
-use crate::crib::{Toolcrib, WeakCrib};
+pub use self::following::{ResourceSubscriptions, SubscribeError};
+use super::{ConnectionKey, UpstreamConnection, principal_key};
+use crate::credentials::RequestAuth;
+use crate::crib::{Toolcrib, WeakToolcrib};
 
 /// The most subscriptions of an agent, and on one connection.
-const OF_AGENT: usize = 1_000;
-const OF_CONNECTION: usize = 5_000;
+const MAX_PER_AGENT: usize = 1_000;
+const MAX_PER_CONNECTION: usize = 5_000;
 /// How often to reconcile, and the delay after a failure.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-const AFTER_FAILURE: Duration = Duration::from_secs(5);
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(30);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// The time limit of one request to a server.
-const DEADLINE: Duration = Duration::from_secs(10);
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All subscriptions at servers.
 #[derive(Default)]
-pub(crate) struct Followers {
-    all: Mutex<HashMap<Key, Arc<Follower>>>,
-    of_agents: Mutex<HashMap<Box<str>, usize>>,
+pub(crate) struct UpstreamSubscriptions {
+    connections: Mutex<HashMap<ConnectionKey, Arc<ConnectionSubscriptions>>>,
+    agent_counts: Mutex<HashMap<Box<str>, usize>>,
 }
 
 /// The subscriptions on one connection.
-struct Follower {
-    key: Key,
-    next: AtomicU64,
-    wanted: Mutex<BTreeMap<Box<str>, Wanted>>,
+struct ConnectionSubscriptions {
+    key: ConnectionKey,
+    next_number: AtomicU64,
+    resources: Mutex<BTreeMap<Box<str>, SubscribedResource>>,
     changed: Notify,
 }
 
 /// `None` until the server was asked.
-type Outcome = Option<Result<(), String>>;
+type SubscribeOutcome = Option<Result<(), String>>;
 
 /// One resource, by the server's own URI.
 #[derive(Default)]
-struct Wanted {
-    hearers: Vec<Hearer>,
+struct SubscribedResource {
+    listeners: Vec<ResourceListener>,
     /// Whether the server accepted the subscription.
-    outcome: watch::Sender<Outcome>,
+    outcome: watch::Sender<SubscribeOutcome>,
 }
 
-struct Hearer {
+struct ResourceListener {
     number: u64,
     /// The key of its agent.
     agent: Box<str>,
     /// The URI under which the agent knows the resource.
     uri: Box<str>,
-    told: Arc<watch::Sender<crate::provider::Changes>>,
+    changes: Arc<watch::Sender<crate::provider::ProviderChanges>>,
 }
 
 /// A connection with its subscriptions.
-struct Asked {
-    upstream: Upstream,
+struct SubscribedConnection {
+    upstream: UpstreamConnection,
     session: u64,
-    changes: watch::Receiver<Changes>,
-    seen: u64,
+    changes: watch::Receiver<ServerChanges>,
+    last_seen: u64,
 }
 
-impl Followers {
-    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Follower>>> {
-        self.all.lock().expect("no one panics while holding it")
+impl UpstreamSubscriptions {
+    fn lock_connections(
+        &self,
+    ) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ConnectionSubscriptions>>> {
+        self.connections.lock().expect("no one panics while holding it")
     }
 
-    fn of_agents(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
-        self.of_agents.lock().expect("no one panics while holding it")
+    fn lock_agent_counts(&self) -> MutexGuard<'_, HashMap<Box<str>, usize>> {
+        self.agent_counts.lock().expect("no one panics while holding it")
     }
 
     /// Reserves one more subscription of an agent; `false` if the limit is reached.
-    fn enter(&self, agent: &str) -> bool {
-        let mut all = self.of_agents();
+    fn reserve(&self, agent: &str) -> bool {
+        let mut all = self.lock_agent_counts();
         let count = all.entry(agent.into()).or_default();
-        let has_room = *count < OF_AGENT;
+        let has_room = *count < MAX_PER_AGENT;
         *count += usize::from(has_room);
         has_room
     }
 
-    fn leave(&self, agent: &str) {
-        let mut all = self.of_agents();
+    fn release(&self, agent: &str) {
+        let mut all = self.lock_agent_counts();
         if let Some(count) = all.get_mut(agent) {
             *count -= 1;
             if *count == 0 {
@@ -102,39 +104,40 @@ impl Followers {
     }
 
     /// Adds a listener; returns the channel that reports the outcome.
-    fn add(
+    fn add_listener(
         &self,
         crib: &Toolcrib,
         agent: &Agent,
-        key: &Key,
+        key: &ConnectionKey,
         own: &str,
-        hearer: Hearer,
-    ) -> Option<(Arc<Follower>, u64, watch::Receiver<Outcome>)> {
-        let mut all = self.all();
+        hearer: ResourceListener,
+    ) -> Option<(Arc<ConnectionSubscriptions>, u64, watch::Receiver<SubscribeOutcome>)> {
+        let mut all = self.lock_connections();
         let is_new = !all.contains_key(key);
-        let follower = all.entry(key.clone()).or_insert_with(|| Arc::new(Follower::new(key)));
+        let follower =
+            all.entry(key.clone()).or_insert_with(|| Arc::new(ConnectionSubscriptions::new(key)));
         let follower = Arc::clone(follower);
-        let number = follower.next.fetch_add(1, Ordering::Relaxed);
+        let number = follower.next_number.fetch_add(1, Ordering::Relaxed);
         let outcome = {
-            let mut wanted = follower.wanted();
+            let mut wanted = follower.lock_resources();
             if !wanted.contains_key(own) && !has_room(&wanted, &hearer.agent) {
                 return None;
             }
             let one = wanted.entry(own.into()).or_default();
-            one.hearers.push(Hearer { number, ..hearer });
+            one.listeners.push(ResourceListener { number, ..hearer });
             one.outcome.subscribe()
         };
         follower.changed.notify_one();
         if is_new {
-            tokio::spawn(see_to(Arc::clone(&follower), crib.downgrade(), agent.clone()));
+            tokio::spawn(run_reconciler(Arc::clone(&follower), crib.downgrade(), agent.clone()));
         }
         Some((follower, number, outcome))
     }
 
     /// Removes the entry of a connection if it has no subscriptions left. Later ones create a new entry.
-    fn is_over(&self, follower: &Follower) -> bool {
-        let mut all = self.all();
-        let is_over = follower.wanted().is_empty();
+    fn remove_if_unused(&self, follower: &ConnectionSubscriptions) -> bool {
+        let mut all = self.lock_connections();
+        let is_over = follower.lock_resources().is_empty();
         if is_over {
             all.remove(&follower.key);
         }
@@ -143,41 +146,46 @@ impl Followers {
 }
 
 /// Whether an agent may add a subscription on a connection: it may have no more than remain for all other agents.
-fn has_room(wanted: &BTreeMap<Box<str>, Wanted>, agent: &str) -> bool {
-    let is_its = |one: &&Wanted| one.hearers.iter().any(|hearer| *hearer.agent == *agent);
-    wanted.values().filter(is_its).count() < OF_CONNECTION.saturating_sub(wanted.len())
+fn has_room(wanted: &BTreeMap<Box<str>, SubscribedResource>, agent: &str) -> bool {
+    let is_its =
+        |one: &&SubscribedResource| one.listeners.iter().any(|hearer| *hearer.agent == *agent);
+    wanted.values().filter(is_its).count() < MAX_PER_CONNECTION.saturating_sub(wanted.len())
 }
 
-impl Follower {
-    fn new(key: &Key) -> Self {
+impl ConnectionSubscriptions {
+    fn new(key: &ConnectionKey) -> Self {
         let (next, wanted, changed) = (AtomicU64::new(0), Mutex::default(), Notify::new());
-        Self { key: key.clone(), next, wanted, changed }
+        Self { key: key.clone(), next_number: next, resources: wanted, changed }
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Wanted>> {
-        self.wanted.lock().expect("no one panics while holding it")
+    fn lock_resources(&self) -> MutexGuard<'_, BTreeMap<Box<str>, SubscribedResource>> {
+        self.resources.lock().expect("no one panics while holding it")
     }
 
-    fn leave(&self, own: &str, number: u64) {
-        let mut wanted = self.wanted();
+    fn remove_listener(&self, own: &str, number: u64) {
+        let mut wanted = self.lock_resources();
         if let Some(one) = wanted.get_mut(own) {
-            one.hearers.retain(|hearer| hearer.number != number);
-            if one.hearers.is_empty() {
+            one.listeners.retain(|hearer| hearer.number != number);
+            if one.listeners.is_empty() {
                 wanted.remove(own);
                 self.changed.notify_one();
             }
         }
     }
 
-    fn tell(&self, own: &str) {
-        if let Some(one) = self.wanted().get(own) {
-            one.hearers.iter().for_each(Hearer::tell);
+    fn notify_listeners(&self, own: &str) {
+        if let Some(one) = self.lock_resources().get(own) {
+            one.listeners.iter().for_each(ResourceListener::notify);
         }
     }
 
     /// Publishes the outcome of a request once to every listener that waits for it.
-    fn settle(&self, asked: &BTreeSet<Box<str>>, outcome: impl Fn(&str) -> Result<(), String>) {
-        for (own, one) in self.wanted().iter().filter(|(own, _)| asked.contains(*own)) {
+    fn publish_outcome(
+        &self,
+        asked: &BTreeSet<Box<str>>,
+        outcome: impl Fn(&str) -> Result<(), String>,
+    ) {
+        for (own, one) in self.lock_resources().iter().filter(|(own, _)| asked.contains(*own)) {
             one.outcome.send_if_modified(|known| {
                 let is_new = known.is_none();
                 if is_new {
@@ -193,102 +201,110 @@ impl Follower {
         &self,
         crib: &Toolcrib,
         agent: &Agent,
-        asked: &mut Option<Asked>,
+        asked: &mut Option<SubscribedConnection>,
     ) -> Result<(), String> {
-        let uris: BTreeSet<Box<str>> = self.wanted().keys().cloned().collect();
-        let done = self.ask(crib, agent, asked, &uris).await;
+        let uris: BTreeSet<Box<str>> = self.lock_resources().keys().cloned().collect();
+        let done = self.subscribe_all(crib, agent, asked, &uris).await;
         match &done {
-            Ok(refused) => self.settle(&uris, |own| match refused.get(own) {
+            Ok(refused) => self.publish_outcome(&uris, |own| match refused.get(own) {
                 Some(why) => Err(why.clone()),
                 None => Ok(()),
             }),
-            Err(why) => self.settle(&uris, |_| Err(why.clone())),
+            Err(why) => self.publish_outcome(&uris, |_| Err(why.clone())),
         }
         done.map(drop)
     }
 
-    async fn ask(
+    async fn subscribe_all(
         &self,
         crib: &Toolcrib,
         agent: &Agent,
-        asked: &mut Option<Asked>,
+        asked: &mut Option<SubscribedConnection>,
         uris: &BTreeSet<Box<str>>,
     ) -> Result<HashMap<Box<str>, String>, String> {
         let mut is_lost = false;
         if !uris.is_empty() {
-            let now = self.connected(crib, agent, asked.take()).await?;
-            is_lost = now.session != now.upstream.connection.session() || now.seen == LOST;
+            let now = self.current_connection(crib, agent, asked.take()).await?;
+            is_lost = now.session != now.upstream.connection.session_generation()
+                || now.last_seen == MISSED_CHANGES;
             *asked = Some(now);
         }
         let Some(asked) = asked else { return Ok(HashMap::new()) };
         let connection = &asked.upstream.connection;
-        let call = Call { deadline: Some(DEADLINE), ..Call::default() };
-        let refused =
-            connection.follow(uris.clone(), &call).await.map_err(|error| error.to_string())?;
-        asked.session = connection.session();
+        let call =
+            McpCallOptions { deadline: Some(SUBSCRIBE_TIMEOUT), ..McpCallOptions::default() };
+        let refused = connection
+            .subscribe_resources(uris.clone(), &call)
+            .await
+            .map_err(|error| error.to_string())?;
+        asked.session = connection.session_generation();
         if is_lost {
             // Changes in between were missed, so report every resource as changed.
-            asked.seen = newest(&asked.changes.borrow());
-            uris.iter().for_each(|own| self.tell(own));
+            asked.last_seen = last_change(&asked.changes.borrow());
+            uris.iter().for_each(|own| self.notify_listeners(own));
         }
-        let mask = asked.upstream.mask();
+        let mask = asked.upstream.credential_mask();
         let told = refused.into_iter().map(|(own, error)| {
             let mut message = error.message().to_owned();
-            mask.text(&mut message);
+            mask.mask_text(&mut message);
             (own, message)
         });
         Ok(told.collect())
     }
 
     /// The connection with the subscriptions, or its replacement.
-    async fn connected(
+    async fn current_connection(
         &self,
         crib: &Toolcrib,
         agent: &Agent,
-        asked: Option<Asked>,
-    ) -> Result<Asked, String> {
+        asked: Option<SubscribedConnection>,
+    ) -> Result<SubscribedConnection, String> {
         let asked = match asked {
-            Some(asked) if !asked.upstream.is_kept() => match asked.upstream.connection.ended() {
-                None => return Ok(asked),
-                Some(_) => Some(asked),
-            },
+            Some(asked) if !asked.upstream.is_persistent() => {
+                match asked.upstream.connection.end_reason() {
+                    None => return Ok(asked),
+                    Some(_) => Some(asked),
+                }
+            }
             asked => asked,
         };
         let snapshot = crib.catalog().snapshot();
         let source = snapshot.source(&self.key.0).ok_or("the source is gone")?;
-        let (upstreams, carried) = (crib.upstreams(), Carried::default());
+        let (upstreams, carried) = (crib.upstreams(), RequestAuth::default());
         let opened = upstreams.for_agent(&source.source, agent, crib.secrets(), carried).await;
         let upstream = opened.map_err(|error| error.to_string())?;
         let was_there = asked.is_some();
         match asked {
-            Some(asked) if asked.upstream.connection.is(&upstream.connection) => {
-                Ok(Asked { upstream, ..asked })
+            Some(asked) if asked.upstream.connection.is_same_connection(&upstream.connection) => {
+                Ok(SubscribedConnection { upstream, ..asked })
             }
             _ => {
-                let (changes, session) =
-                    (upstream.connection.changes(), upstream.connection.session());
-                let seen = if was_there { LOST } else { newest(&changes.borrow()) };
-                Ok(Asked { upstream, session, changes, seen })
+                let (changes, session) = (
+                    upstream.connection.subscribe_changes(),
+                    upstream.connection.session_generation(),
+                );
+                let seen = if was_there { MISSED_CHANGES } else { last_change(&changes.borrow()) };
+                Ok(SubscribedConnection { upstream, session, changes, last_seen: seen })
             }
         }
     }
 }
 
 /// Stands for the last seen change of another connection.
-const LOST: u64 = u64::MAX;
+const MISSED_CHANGES: u64 = u64::MAX;
 
-fn newest(changes: &Changes) -> u64 {
-    changes.updated.last().map_or(0, |(number, _)| *number)
+fn last_change(changes: &ServerChanges) -> u64 {
+    changes.updated_resources.last().map_or(0, |(number, _)| *number)
 }
 
-impl Hearer {
-    fn tell(&self) {
-        self.told.send_modify(|changes| changes.update(&self.uri));
+impl ResourceListener {
+    fn notify(&self) {
+        self.changes.send_modify(|changes| changes.record_resource_update(&self.uri));
     }
 }
 
 /// Reconciles until no subscription is left. It does not keep a closed [`Toolcrib`](crate::Toolcrib) alive.
-async fn see_to(follower: Arc<Follower>, crib: WeakCrib, agent: Agent) {
+async fn run_reconciler(follower: Arc<ConnectionSubscriptions>, crib: WeakToolcrib, agent: Agent) {
     let mut asked = None;
     loop {
         let Some(crib) = crib.upgrade() else { return };
@@ -297,27 +313,27 @@ async fn see_to(follower: Arc<Follower>, crib: WeakCrib, agent: Agent) {
             let source = &follower.key.0;
             tracing::debug!(%source, "resources of `{source}` are not followed: {why}");
         }
-        if crib.upstreams().followers.is_over(&follower) {
+        if crib.upstreams().followers.remove_if_unused(&follower) {
             return;
         }
         drop(crib);
-        let pause = if done.is_ok() { LOOK_AGAIN } else { AFTER_FAILURE };
+        let pause = if done.is_ok() { RECONCILE_INTERVAL } else { RETRY_DELAY };
         tokio::select! {
             () = follower.changed.notified() => {}
             () = sleep(pause) => {}
-            () = changed(&mut asked) => {
+            () = wait_for_change(&mut asked) => {
                 let Some(asked) = &mut asked else { continue };
                 let changes = asked.changes.borrow_and_update().clone();
-                for (_, own) in changes.updated.iter().filter(|(number, _)| asked.seen < *number) {
-                    follower.tell(own);
+                for (_, own) in changes.updated_resources.iter().filter(|(number, _)| asked.last_seen < *number) {
+                    follower.notify_listeners(own);
                 }
-                asked.seen = newest(&changes);
+                asked.last_seen = last_change(&changes);
             }
         }
     }
 }
 
-async fn changed(asked: &mut Option<Asked>) {
+async fn wait_for_change(asked: &mut Option<SubscribedConnection>) {
     let is_gone = match asked {
         Some(asked) => asked.changes.changed().await.is_err(),
         None => true,
@@ -338,25 +354,32 @@ mod tests {
             let before = wanted.len();
             while wanted.len() - before < most && has_room(&wanted, agent) {
                 let told = Arc::default();
-                let hearer = Hearer { number: 0, agent: agent.into(), uri: "a".into(), told };
-                let one = Wanted { hearers: vec![hearer], ..Wanted::default() };
+                let hearer = ResourceListener {
+                    number: 0,
+                    agent: agent.into(),
+                    uri: "a".into(),
+                    changes: told,
+                };
+                let one =
+                    SubscribedResource { listeners: vec![hearer], ..SubscribedResource::default() };
                 wanted.insert(wanted.len().to_string().into(), one);
             }
             wanted.len() - before
         };
-        let taken = ["ada", "bob", "eve", "ida", "kim", "lea"].map(|agent| fill(agent, OF_AGENT));
+        let taken =
+            ["ada", "bob", "eve", "ida", "kim", "lea"].map(|agent| fill(agent, MAX_PER_AGENT));
         assert_eq!(taken, [1_000, 1_000, 1_000, 1_000, 500, 250]);
     }
 
     #[test]
     fn an_agent_has_a_limit_and_unsubscribing_frees_it() {
-        let followers = Followers::default();
-        assert!((0..OF_AGENT).all(|_| followers.enter("ada")));
-        assert!(!followers.enter("ada") && followers.enter("eve"));
-        followers.leave("ada");
-        assert!(followers.enter("ada") && !followers.enter("ada"));
-        (0..OF_AGENT).for_each(|_| followers.leave("ada"));
-        followers.leave("eve");
-        assert!(followers.of_agents().is_empty());
+        let followers = UpstreamSubscriptions::default();
+        assert!((0..MAX_PER_AGENT).all(|_| followers.reserve("ada")));
+        assert!(!followers.reserve("ada") && followers.reserve("eve"));
+        followers.release("ada");
+        assert!(followers.reserve("ada") && !followers.reserve("ada"));
+        (0..MAX_PER_AGENT).for_each(|_| followers.release("ada"));
+        followers.release("eve");
+        assert!(followers.lock_agent_counts().is_empty());
     }
 }

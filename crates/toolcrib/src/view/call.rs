@@ -19,38 +19,38 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use catalog::CataloguedTool;
-use execution::{Arguments, Given, Request};
-use model::{ErrorCode, Failure, Outcome, Primitive, ToolId, TraceContext};
+use execution::{ArgumentValidator, CallCredentials, RenderedRequest};
+use model::{CallFailure, ErrorCode, McpPrimitive, Outcome, ToolId, TraceContext};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::ready::{HttpReady, Ready};
-use super::tool::Origin;
-use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
-use crate::call::{CallContext, NoAnswer};
-use crate::gates::Counted;
-use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
+use super::ready::{CompiledHttpTool, CompiledTool};
+use super::tool::ToolOrigin;
+use super::{AgentView, MetaTool, ToolLookupError, ViewedTool, meta};
+use crate::call::{CallContext, InputError};
+use crate::gates::QuotaCharge;
+use crate::provider::{ProvidedTool, ProviderError, ToolProvider, catch_provider_panic};
 use crate::telemetry;
 use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::trace_headers;
-use crate::upstreams::number;
+use crate::upstreams::principal_hash;
 
-pub use self::budget::ReadsOn;
-pub use self::done::{Called, Done, ToolAnswer};
-use self::done::{DoneBy, failed};
-use self::server::result_of_server;
-pub(super) use self::shaped::{offer_of_server, without_our_words};
-pub(super) use self::workflow::Nested;
+pub use self::budget::ContinuationSupport;
+pub use self::done::{CallResult, CompletedCall, ToolAnswer};
+use self::done::{RawCallResult, failed_outcome};
+use self::server::into_mcp_result;
+pub(super) use self::shaped::{remove_reserved_fields, shape_mcp_offer};
+pub(super) use self::workflow::WorkflowNesting;
 
 /// Why a call ended before it had an outcome.
-enum Stopped {
-    By(Failure),
-    With(Called),
+enum CallStop {
+    Failed(CallFailure),
+    Ended(CallResult),
 }
 
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
-        Self::By(failure)
+impl From<CallFailure> for CallStop {
+    fn from(failure: CallFailure) -> Self {
+        Self::Failed(failure)
     }
 }
 
@@ -60,171 +60,192 @@ impl AgentView {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-    ) -> Result<Outcome, NotFound> {
-        let tool = self.find(name).inspect_err(|missing| self.record_missing(missing))?;
-        Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
+    ) -> Result<Outcome, ToolLookupError> {
+        let tool = self.find(name).inspect_err(|missing| self.record_missing_tool(missing))?;
+        Ok(self.call_for_outcome(&tool, arguments, &CallContext::silent()).await)
     }
 
     /// Calls a catalog tool by id, for a caller that receives no progress and cannot be asked.
-    pub async fn call_id(
+    pub async fn call_by_id(
         &self,
         id: &ToolId,
         arguments: Map<String, Value>,
-    ) -> Result<Outcome, NotFound> {
-        let tool = self.find_id(id).inspect_err(|missing| self.record_missing(missing))?;
-        Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
+    ) -> Result<Outcome, ToolLookupError> {
+        let tool = self.find_by_id(id).inspect_err(|missing| self.record_missing_tool(missing))?;
+        Ok(self.call_for_outcome(&tool, arguments, &CallContext::silent()).await)
     }
 
     /// Calls a tool that was found in this view.
-    pub async fn call_with(
+    pub async fn call_found_tool(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Called {
-        self.execute(tool, arguments, call).await
+    ) -> CallResult {
+        self.measure_call(tool, arguments, call).await
     }
 
     /// Calls a tool that was found in this view, for a caller that cannot be asked, and returns the outcome.
-    pub async fn outcome_of(
+    pub async fn call_for_outcome(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Outcome {
         let start = Instant::now();
-        let failure = match self.execute(tool, arguments, call).await {
-            Called::Done(done) => return done.into_outcome(),
-            Called::Unable(ability) => failure_of_tool(NoAnswer::Unable(ability).to_string()),
-            Called::Asks(_) => failure_of_tool(NoAnswer::Later.to_string()),
-            Called::Error { message, as_ours, .. } => Failure::new(as_ours, message, false),
+        let failure = match self.measure_call(tool, arguments, call).await {
+            CallResult::Completed(done) => return done.into_outcome(),
+            CallResult::MissingCapability(ability) => {
+                tool_failure(InputError::Unsupported(ability).to_string())
+            }
+            CallResult::InputRequired(_) => tool_failure(InputError::Pending.to_string()),
+            CallResult::ProtocolError { message, error_code: as_ours, .. } => {
+                CallFailure::new(as_ours, message, false)
+            }
         };
-        failed(tool.known_as(), start, failure)
+        failed_outcome(tool.reported_id(), start, failure)
     }
 
     /// The first HTTP request that a call would send, without credentials; `None` if the tool sends none. Nothing is
     /// sent, measured or recorded.
-    pub fn request_of(
+    pub fn preview_request(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
-    ) -> Result<Option<Request>, Failure> {
-        let Origin::Catalog(entry) = tool.origin() else { return Ok(None) };
+    ) -> Result<Option<RenderedRequest>, CallFailure> {
+        let ToolOrigin::Catalog(entry) = tool.origin() else { return Ok(None) };
         let Some(source) = self.snapshot.source(&entry.tool.source) else { return Ok(None) };
-        match &*self.crib.ready(entry, source)? {
-            Ready::Http(http) => request(http, &http.tool.checked(arguments)?).map(Some),
-            Ready::Builtin(_) | Ready::Custom(_) | Ready::Workflow(_) | Ready::Mcp(_) => Ok(None),
+        match &*self.crib.ready_tool(entry, source)? {
+            CompiledTool::Http(http) => {
+                render_request(http, &http.tool.validate_arguments(arguments)?).map(Some)
+            }
+            CompiledTool::Builtin(_)
+            | CompiledTool::Custom(_)
+            | CompiledTool::Workflow(_)
+            | CompiledTool::Mcp(_) => Ok(None),
         }
     }
 
     /// The id of the catalog tool that a call targets, also through `execute_tool`; `None` for tools of no source.
-    pub fn id_of_call(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ToolId> {
-        self.meant(tool, arguments).as_ref().unwrap_or(tool).id().cloned()
+    pub fn called_tool_id(
+        &self,
+        tool: &ViewedTool,
+        arguments: &Map<String, Value>,
+    ) -> Option<ToolId> {
+        self.resolve_execute_target(tool, arguments).as_ref().unwrap_or(tool).id().cloned()
     }
 
     /// Measures a call and runs it.
-    async fn execute(
+    async fn measure_call(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Called {
+    ) -> CallResult {
         // A call through `execute_tool` is recorded as a call of the inner tool only.
-        if let Some(inner) = self.meant(tool, &arguments) {
-            let (_, arguments) = meta::execution(arguments);
-            return Box::pin(self.execute(&inner, arguments, call)).await;
+        if let Some(inner) = self.resolve_execute_target(tool, &arguments) {
+            let (_, arguments) = meta::parse_execute_arguments(arguments);
+            return Box::pin(self.measure_call(&inner, arguments, call)).await;
         }
-        let (source, trace) = (source_of(tool), self.via.trace.as_ref());
-        let measured = self.crib.telemetry().call(source, Primitive::Tool, trace);
-        call.within(measured.trace().or_else(|| trace.cloned()));
-        let called = match self.counted() {
-            Ok(_counted) => self.execute_recorded(tool, arguments, call).await,
+        let (source, trace) = (source_label(tool), self.via.trace.as_ref());
+        let measured = self.crib.telemetry().start_call(source, McpPrimitive::Tool, trace);
+        call.set_trace(measured.trace_context().or_else(|| trace.cloned()));
+        let called = match self.count_call() {
+            Ok(_counted) => self.record_call(tool, arguments, call).await,
             // A caller over its limit may repeat this often, so it gets no row in the call log.
             Err(failure) => {
-                let (tool_id, start) = (tool.known_as(), Instant::now());
-                Called::Done(Box::new(Done { tool_id, start, by: DoneBy::Nobody(failure) }))
+                let (tool_id, start) = (tool.reported_id(), Instant::now());
+                CallResult::Completed(Box::new(CompletedCall {
+                    tool_id,
+                    start,
+                    raw: RawCallResult::Failed(failure),
+                }))
             }
         };
-        let outcome = recorded::outcome(&called);
+        let outcome = recorded::telemetry_outcome(&called);
         if let (Some(hints), CallOutcome::Completed) = (self.crib.hints(), outcome) {
-            hints.used(&self.agent, &tool.known_as());
+            hints.record_use(&self.agent, &tool.reported_id());
         }
-        measured.end(outcome);
+        measured.finish(outcome);
         called
     }
 
     /// Counts a call against the agent's overall limit. Steps of a workflow belong to the call of the workflow.
-    pub(super) fn counted(&self) -> Result<Option<Counted>, Failure> {
+    pub(super) fn count_call(&self) -> Result<Option<QuotaCharge>, CallFailure> {
         let gates = self.crib.gates();
-        match self.within.is_none() && gates.counts_agents() {
-            true => gates.count_agent(number(&self.agent)).map(Some),
+        match self.parent_workflow.is_none() && gates.has_agent_limit() {
+            true => gates.charge_agent(principal_hash(&self.agent)).map(Some),
             false => Ok(None),
         }
     }
 
-    async fn execute_recorded(
+    async fn record_call(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Called {
-        let Some(recording) = self.recording(tool, &arguments) else {
-            return self.carry_out(tool, arguments, call).await;
+    ) -> CallResult {
+        let Some(recording) = self.begin_tool_recording(tool, &arguments) else {
+            return self.dispatch_call(tool, arguments, call).await;
         };
         if self.crib.refuses_calls() {
-            recording.forget();
-            let (tool_id, start) = (tool.known_as(), Instant::now());
-            let by = DoneBy::Nobody(recorded::unrecordable());
-            return Called::Done(Box::new(Done { tool_id, start, by }));
+            recording.discard();
+            let (tool_id, start) = (tool.reported_id(), Instant::now());
+            let by = RawCallResult::Failed(recorded::recording_unavailable());
+            return CallResult::Completed(Box::new(CompletedCall { tool_id, start, raw: by }));
         }
-        self.made_again(call);
+        self.resume_recording(call);
         let start = Instant::now();
-        let called = self.carry_out(tool, arguments, call).await;
-        self.ended((tool, start), recording, called, call).await
+        let called = self.dispatch_call(tool, arguments, call).await;
+        self.finish_recording((tool, start), recording, called, call).await
     }
 
     /// The tool that `execute_tool` would call, if its arguments name one.
-    fn meant(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ViewedTool> {
-        let Origin::Meta(MetaTool::Execute) = tool.origin() else { return None };
-        check(MetaTool::Execute.arguments(), arguments).ok()?;
+    fn resolve_execute_target(
+        &self,
+        tool: &ViewedTool,
+        arguments: &Map<String, Value>,
+    ) -> Option<ViewedTool> {
+        let ToolOrigin::Meta(MetaTool::Execute) = tool.origin() else { return None };
+        check_arguments(MetaTool::Execute.argument_schema(), arguments).ok()?;
         let name = arguments.get("name").and_then(Value::as_str)?;
-        self.find(name).ok().filter(|tool| !matches!(tool.origin(), Origin::Meta(_)))
+        self.find(name).ok().filter(|tool| !matches!(tool.origin(), ToolOrigin::Meta(_)))
     }
 
-    async fn carry_out(
+    async fn dispatch_call(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Called {
-        let (start, tool_id) = (Instant::now(), tool.known_as());
+    ) -> CallResult {
+        let (start, tool_id) = (Instant::now(), tool.reported_id());
         let by = match tool.origin() {
             // Boxed: this future is large, and calls of other tools would carry its size.
-            Origin::Catalog(entry) => {
-                match Box::pin(self.execute_catalogued(entry, arguments, call)).await {
+            ToolOrigin::Catalog(entry) => {
+                match Box::pin(self.run_catalog_tool(entry, arguments, call)).await {
                     Ok(by) => by,
-                    Err(Stopped::By(failure)) => DoneBy::Nobody(failure),
-                    Err(Stopped::With(called)) => return called,
+                    Err(CallStop::Failed(failure)) => RawCallResult::Failed(failure),
+                    Err(CallStop::Ended(called)) => return called,
                 }
             }
-            Origin::Provider(tool, provider) => {
-                match self.provided_call(tool, provider.as_ref(), arguments, call).await {
+            ToolOrigin::Provider(tool, provider) => {
+                match self.run_provider_tool(tool, provider.as_ref(), arguments, call).await {
                     Ok(by) => by,
                     Err(called) => return called,
                 }
             }
-            Origin::Meta(tool) => {
-                if let Err(failure) = check(tool.arguments(), &arguments) {
-                    DoneBy::Nobody(failure)
+            ToolOrigin::Meta(tool) => {
+                if let Err(failure) = check_arguments(tool.argument_schema(), &arguments) {
+                    RawCallResult::Failed(failure)
                 } else if *tool == MetaTool::Search {
-                    DoneBy::Here(meta::search(self, &arguments).await)
+                    RawCallResult::Local(meta::run_tool_search(self, &arguments).await)
                 } else {
-                    let (name, _) = meta::execution(arguments);
+                    let (name, _) = meta::parse_execute_arguments(arguments);
                     match self.find(&name) {
-                        Ok(_) => DoneBy::Nobody(failure_of_tool(format!(
+                        Ok(_) => RawCallResult::Failed(tool_failure(format!(
                             "`{name}` is not called by way of execute_tool"
                         ))),
-                        Err(missing) => DoneBy::Nobody(Failure::new(
+                        Err(missing) => RawCallResult::Failed(CallFailure::new(
                             ErrorCode::NotGranted,
                             missing.to_string(),
                             false,
@@ -233,25 +254,25 @@ impl AgentView {
                 }
             }
         };
-        Called::Done(Box::new(Done { tool_id, start, by }))
+        CallResult::Completed(Box::new(CompletedCall { tool_id, start, raw: by }))
     }
 
-    async fn execute_catalogued(
+    async fn run_catalog_tool(
         &self,
         entry: &Arc<CataloguedTool>,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Result<DoneBy, Stopped> {
+    ) -> Result<RawCallResult, CallStop> {
         let source = self.snapshot.source(&entry.tool.source);
         let is_served = self.snapshot.served().contains(entry.slot);
         let Some(source) = source.filter(|_| is_served) else {
-            return Err(refused("the tool is not served").into());
+            return Err(internal_failure("the tool is not served").into());
         };
-        let ready = self.crib.ready(entry, source)?;
+        let ready = self.crib.ready_tool(entry, source)?;
         let may = || self.check_scopes(&source.source, Some(&entry.tool));
-        let arguments = match ready.arguments() {
+        let arguments = match ready.argument_schema() {
             Some(schema) => {
-                let arguments = checked(schema, arguments)?;
+                let arguments = prepare_arguments(schema, arguments)?;
                 may()?;
                 arguments
             }
@@ -260,132 +281,153 @@ impl AgentView {
         // Keeps the permits for long answers of this source until the answer is shortened.
         let mut large = None;
         let outcome = match &*ready {
-            Ready::Http(http) => {
-                let arguments = http.tool.checked(arguments)?;
+            CompiledTool::Http(http) => {
+                let arguments = http.tool.validate_arguments(arguments)?;
                 may()?;
                 if http.tool.is_job() {
-                    let (outcome, places) = self.do_job(source, http, &arguments, call).await?;
+                    let (outcome, places) = self.run_job(source, http, &arguments, call).await?;
                     large = places;
                     outcome
                 } else {
-                    let request = request(http, &arguments)?;
-                    let reply = self.send(&source.source, http, request, call.trace()).await?;
+                    let request = render_request(http, &arguments)?;
+                    let reply =
+                        self.send_tool_request(&source.source, http, request, call.trace()).await?;
                     large = reply.large;
                     reply.outcome
                 }
             }
-            Ready::Builtin(it) => self.do_builtin(source, entry, it, arguments).await?,
-            Ready::Custom(it) => self.do_custom(source, entry, it, arguments).await?,
-            Ready::Workflow(it) => {
+            CompiledTool::Builtin(it) => {
+                self.run_builtin_tool(source, entry, it, arguments).await?
+            }
+            CompiledTool::Custom(it) => self.run_custom_tool(source, entry, it, arguments).await?,
+            CompiledTool::Workflow(it) => {
                 self.run_workflow(&source.source, &entry.tool.id, it, arguments, call).await?
             }
-            Ready::Mcp(it) => {
-                let (id, wanted) = (&entry.tool.id, it.wanted(arguments));
-                let asked = self.ask_server(&source.source, id, wanted, call);
-                let bridged = self.while_it_has(id, asked).await?;
-                let result = result_of_server(bridged, call)?;
+            CompiledTool::Mcp(it) => {
+                let (id, wanted) = (&entry.tool.id, it.to_mcp_request(arguments));
+                let asked = self.call_mcp_server(&source.source, id, wanted, call);
+                let bridged = self.run_while_granted(id, asked).await?;
+                let result = into_mcp_result(bridged, call)?;
                 let result =
-                    shaped::of_server(&entry.tool.source, result, ready.projection()).await?;
-                let (result, is_cut) = self.result_within_budget(&entry.tool, result).await;
-                return Ok(DoneBy::Mcp { result, is_cut });
+                    shaped::shape_mcp_result(&entry.tool.source, result, ready.projection())
+                        .await?;
+                let (result, is_cut) = self.truncate_mcp_result(&entry.tool, result).await;
+                return Ok(RawCallResult::Mcp { result, is_cut });
             }
         };
-        let outcome = shaped::outcome(outcome, ready.projection()).await?;
-        let outcome = self.within_budget(&entry.tool, outcome).await;
+        let outcome = shaped::project_outcome(outcome, ready.projection()).await?;
+        let outcome = self.truncate_outcome(&entry.tool, outcome).await;
         drop(large);
-        let promised = ready.output().is_some().then(|| Arc::clone(&ready));
-        Ok(DoneBy::Upstream(outcome, promised))
+        let promised = ready.output_schema().is_some().then(|| Arc::clone(&ready));
+        Ok(RawCallResult::Upstream(outcome, promised))
     }
 
-    async fn provided_call(
+    async fn run_provider_tool(
         &self,
         tool: &Arc<ProvidedTool>,
         provider: &dyn ToolProvider,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Result<DoneBy, Called> {
-        let arguments = match checked(&self.crib.arguments_of_provided(tool), arguments) {
+    ) -> Result<RawCallResult, CallResult> {
+        let arguments = match prepare_arguments(&self.crib.provided_tool_arguments(tool), arguments)
+        {
             Ok(arguments) => arguments,
-            Err(failure) => return Ok(DoneBy::Nobody(failure)),
+            Err(failure) => return Ok(RawCallResult::Failed(failure)),
         };
-        let _awaited = call.awaited();
-        let called = caught(&tool.name, || provider.call_tool(&tool.name, arguments, call)).await;
+        let _awaited = call.guard();
+        let called =
+            catch_provider_panic(&tool.name, || provider.call_tool(&tool.name, arguments, call))
+                .await;
         let error = match called {
-            Ok(result) => return Ok(DoneBy::Here(result)),
+            Ok(result) => return Ok(RawCallResult::Local(result)),
             Err(error) => error,
         };
         match error {
-            ProviderError::NoAnswer(NoAnswer::Later) => Err(Called::Asks(call.take_open())),
-            ProviderError::NoAnswer(NoAnswer::Unable(ability)) => Err(Called::Unable(ability)),
+            ProviderError::Input(InputError::Pending) => {
+                Err(CallResult::InputRequired(call.take_pending_input()))
+            }
+            ProviderError::Input(InputError::Unsupported(ability)) => {
+                Err(CallResult::MissingCapability(ability))
+            }
             ProviderError::Protocol { code, message } => {
                 let as_ours = ErrorCode::BuiltinError;
-                Err(Called::Error { code, message, data: None, as_ours })
+                Err(CallResult::ProtocolError { code, message, data: None, error_code: as_ours })
             }
-            error @ (ProviderError::NoAnswer(NoAnswer::Refused(_))
+            error @ (ProviderError::Input(InputError::Refused(_))
             | ProviderError::Failed(_)
             | ProviderError::Invalid(_)
             | ProviderError::ToolNotFound { .. }) => {
-                Ok(DoneBy::Nobody(failure_of_tool(error.told())))
+                Ok(RawCallResult::Failed(tool_failure(error.agent_message())))
             }
         }
     }
 }
 
 /// Adds the headers of the trace that the call belongs to.
-fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
+fn with_trace_headers(mut given: CallCredentials, trace: Option<&TraceContext>) -> CallCredentials {
     let headers = trace.into_iter().flat_map(trace_headers);
     given.trace.extend(headers.map(|(name, value)| (name.to_owned(), value)));
     given
 }
 
-fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
-    schema.check(arguments).map_err(execution::wrong_arguments)
+fn check_arguments(
+    schema: &ArgumentValidator,
+    arguments: &Map<String, Value>,
+) -> Result<(), CallFailure> {
+    schema.check(arguments).map_err(execution::invalid_arguments_failure)
 }
 
 /// Checks the arguments and returns them in the form in which they are sent.
-fn checked(
-    schema: &Arguments,
+fn prepare_arguments(
+    schema: &ArgumentValidator,
     arguments: Map<String, Value>,
-) -> Result<Map<String, Value>, Failure> {
-    schema.checked(arguments).map_err(execution::wrong_arguments)
+) -> Result<Map<String, Value>, CallFailure> {
+    schema.validate(arguments).map_err(execution::invalid_arguments_failure)
 }
 
-fn request(http: &HttpReady, arguments: &Map<String, Value>) -> Result<Request, Failure> {
-    let request = http.tool.request(arguments);
-    request.map_err(|error| Failure::new(error.code(), error.to_string(), false))
+fn render_request(
+    http: &CompiledHttpTool,
+    arguments: &Map<String, Value>,
+) -> Result<RenderedRequest, CallFailure> {
+    let request = http.tool.render_request(arguments);
+    request.map_err(|error| CallFailure::new(error.code(), error.to_string(), false))
 }
 
 /// The source under which calls of a tool are recorded and counted.
-fn source_of(tool: &ViewedTool) -> &str {
+fn source_label(tool: &ViewedTool) -> &str {
     match tool.origin() {
-        Origin::Catalog(entry) => entry.tool.source.as_str(),
-        Origin::Provider(..) => telemetry::PROVIDER,
-        Origin::Meta(_) => telemetry::OURS,
+        ToolOrigin::Catalog(entry) => entry.tool.source.as_str(),
+        ToolOrigin::Provider(..) => telemetry::LABEL_PROVIDER,
+        ToolOrigin::Meta(_) => telemetry::LABEL_TOOLCRIB,
     }
 }
 
 impl ViewedTool {
     /// The id of the tool in outcomes and in the call log, also for tools outside the catalog.
-    pub fn known_as(&self) -> ToolId {
-        if let Origin::Catalog(entry) = self.origin() {
+    pub fn reported_id(&self) -> ToolId {
+        if let ToolOrigin::Catalog(entry) = self.origin() {
             return entry.tool.id.clone();
         }
-        let named = |name: &str| format!("{}:{name}", source_of(self)).parse();
+        let named = |name: &str| format!("{}:{name}", source_label(self)).parse();
         named(self.name()).unwrap_or_else(|_| named("unnamed").expect("it is an id"))
     }
 }
 
-pub(super) fn failure_of_tool(message: String) -> Failure {
-    Failure::new(ErrorCode::BuiltinError, message, false)
+pub(super) fn tool_failure(message: String) -> CallFailure {
+    CallFailure::new(ErrorCode::BuiltinError, message, false)
 }
 
-pub(super) fn refused(message: &str) -> Failure {
-    Failure::new(ErrorCode::InternalError, message.to_owned(), false)
+pub(super) fn internal_failure(message: &str) -> CallFailure {
+    CallFailure::new(ErrorCode::InternalError, message.to_owned(), false)
 }
 
 /// Logs the cause and returns a failure without it: the cause may name files, variables and addresses, which are for
 /// admins.
-pub(super) fn unusable(what: &impl Display, cause: &dyn Error, message: &str) -> Failure {
+pub(super) fn report_unusable(
+    what: &impl Display,
+    cause: &dyn Error,
+    message: &str,
+) -> CallFailure {
     tracing::error!(%what, %cause, "`{what}` cannot be used: {cause}");
-    refused(message).because(model::sentence(cause))
+    internal_failure(message).with_cause(model::format_error_chain(cause))
 }

@@ -2,94 +2,108 @@
 
 use std::sync::Arc;
 
-use model::{ErrorCode, Failure};
+use model::{CallFailure, ErrorCode};
 use serde_json::{Map, Value, json};
 
 use super::AgentView;
-use super::custom::work_of;
-use super::offers::{Offer, OfferKind};
-use super::primitives::{Got, got_of_server};
+use super::custom::custom_work;
+use super::offers::{CatalogOffer, OfferKind};
+use super::primitives::{OfferResult, mcp_offer_result};
 use crate::call::CallContext;
-use crate::provider::{Listed, Lists as _, ToolProvider, Unfinished, UnfinishedOf};
-use crate::upstreams::bridge::{self, Bridged, Wanted};
+use crate::provider::{
+    CompletionRequest, CompletionTarget, GuardedLists as _, OfferListing, ToolProvider,
+};
+use crate::upstreams::bridge::{self, BridgeOutcome, BridgeRequest};
 
 /// Maximum number of values in one result, as MCP specifies.
-const MOST: usize = 100;
+const MAX_COMPLETIONS: usize = 100;
 /// JSON-RPC error code "method not found".
-const NO_METHOD: i64 = -32601;
+const METHOD_NOT_FOUND: i64 = -32601;
 
 impl AgentView {
     /// Completes an argument; the result has the shape of `completion/complete`.
-    pub async fn complete(&self, unfinished: &Unfinished, call: &CallContext) -> Got {
-        if let Some(offer) = self.unfinished_offer(&unfinished.of) {
-            if let Some(work) = work_of(&offer) {
+    pub async fn complete(
+        &self,
+        unfinished: &CompletionRequest,
+        call: &CallContext,
+    ) -> OfferResult {
+        if let Some(offer) = self.find_completion_offer(&unfinished.target) {
+            if let Some(work) = custom_work(&offer) {
                 let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
-                    return Got::Missing;
+                    return OfferResult::Missing;
                 };
-                return match self.let_in(source, &offer.entry).await {
+                return match self.admit_local(source, &offer.entry).await {
                     Ok(()) => {
-                        let values = work.values(&unfinished.argument).iter();
-                        Got::Result(completion(unfinished.among(values.map(|value| &**value))))
+                        let values = work.suggested_values(&unfinished.argument).iter();
+                        OfferResult::Result(completion_result(
+                            unfinished.matching_values(values.map(|value| &**value)),
+                        ))
                     }
-                    Err(failure) => Got::Failed(failure),
+                    Err(failure) => OfferResult::Failed(failure),
                 };
             }
-            return self.complete_at_server(&offer, unfinished, call).await;
+            return self.complete_at_mcp_server(&offer, unfinished, call).await;
         }
         // If several providers offer the same prompt or template, the first completes it.
-        match self.providers().find(|provider| offers(&***provider, &unfinished.of)) {
-            Some(provider) => {
-                Got::Result(completion(provider.complete(unfinished).unwrap_or_default()))
-            }
-            None => Got::Missing,
+        match self
+            .tool_providers()
+            .find(|provider| has_completion_target(&***provider, &unfinished.target))
+        {
+            Some(provider) => OfferResult::Result(completion_result(
+                provider.complete(unfinished).unwrap_or_default(),
+            )),
+            None => OfferResult::Missing,
         }
     }
 
-    fn unfinished_offer(&self, of: &UnfinishedOf) -> Option<Offer> {
+    fn find_completion_offer(&self, of: &CompletionTarget) -> Option<CatalogOffer> {
         let (kind, key) = match of {
-            UnfinishedOf::Prompt(name) => (OfferKind::Prompt, name),
-            UnfinishedOf::Template(uri) => (OfferKind::Template, uri),
+            CompletionTarget::Prompt(name) => (OfferKind::Prompt, name),
+            CompletionTarget::Template(uri) => (OfferKind::Template, uri),
         };
-        self.offers(kind).into_iter().find(|offer| offer.key == *key)
+        self.catalog_offers(kind).into_iter().find(|offer| offer.key == *key)
     }
 
     /// Asks the MCP server. A server without the completion capability yields no values instead of an error.
-    async fn complete_at_server(
+    async fn complete_at_mcp_server(
         &self,
-        offer: &Offer,
-        unfinished: &Unfinished,
+        offer: &CatalogOffer,
+        unfinished: &CompletionRequest,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
-            return Got::Missing;
+            return OfferResult::Missing;
         };
         let tool = &offer.entry.tool;
         if let Err(failure) = self.check_scopes(&source.source, Some(tool)) {
-            return Got::Failed(failure);
+            return OfferResult::Failed(failure);
         }
-        let mut stay = match self.enter(&source.source, &tool.id, bridge::DEADLINE).await {
-            Ok(stay) => stay,
-            Err(failure) => return Got::Failed(failure),
-        };
-        let until = self.until_of_server(&source.source);
-        let upstream = match self.upstream(&source.source, offer.audience(), until).await {
+        let mut stay =
+            match self.admit_once(&source.source, &tool.id, bridge::DEFAULT_DEADLINE).await {
+                Ok(stay) => stay,
+                Err(failure) => return OfferResult::Failed(failure),
+            };
+        let until = self.mcp_deadline(&source.source);
+        let upstream = match self.connect_mcp(&source.source, offer.audience(), until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
-                stay.end(failed.verdict());
-                return got_of_server(call, failed);
+                stay.finish(failed.verdict());
+                return mcp_offer_result(call, failed);
             }
         };
-        if !upstream.connection.about().can("completions") {
-            return Got::Result(completion(Vec::new()));
+        if !upstream.connection.server_description().has_capability("completions") {
+            return OfferResult::Result(completion_result(Vec::new()));
         }
-        let params = params(offer, unfinished);
-        let wanted = Wanted::other(params, "completion/complete");
-        let bridged = self.ask(upstream, wanted, call, &mut stay).await;
-        stay.end(bridged.verdict());
+        let params = completion_params(offer, unfinished);
+        let wanted = BridgeRequest::for_method(params, "completion/complete");
+        let bridged = self.bridge_mcp_request(upstream, wanted, call, &mut stay).await;
+        stay.finish(bridged.verdict());
         match bridged {
-            Bridged::Error(error) if error.code == NO_METHOD => Got::Result(completion(Vec::new())),
-            bridged => match got_of_server(call, bridged) {
-                Got::Result(result) => within_bounds(result),
+            BridgeOutcome::Error(error) if error.code == METHOD_NOT_FOUND => {
+                OfferResult::Result(completion_result(Vec::new()))
+            }
+            bridged => match mcp_offer_result(call, bridged) {
+                OfferResult::Result(result) => limit_completion(result),
                 other => other,
             },
         }
@@ -97,77 +111,81 @@ impl AgentView {
 }
 
 /// Whether the provider offers this prompt or template; a resource with a fixed address has no arguments to complete.
-fn offers(provider: &dyn ToolProvider, of: &UnfinishedOf) -> bool {
-    let is_one = |all: Vec<Arc<Listed>>, key: &str| all.iter().any(|one| *one.key == *key);
+fn has_completion_target(provider: &dyn ToolProvider, of: &CompletionTarget) -> bool {
+    let is_one = |all: Vec<Arc<OfferListing>>, key: &str| all.iter().any(|one| *one.key == *key);
     match of {
-        UnfinishedOf::Prompt(name) => is_one(provider.prompts(), name),
-        UnfinishedOf::Template(uri) => {
-            is_one(provider.templates(), uri) || is_one(provider.resources(), uri)
+        CompletionTarget::Prompt(name) => is_one(provider.prompts_or_empty(), name),
+        CompletionTarget::Template(uri) => {
+            is_one(provider.templates_or_empty(), uri) || is_one(provider.resources_or_empty(), uri)
         }
     }
 }
 
 /// Parameters of the request, with the name or address that the server uses.
-fn params(offer: &Offer, unfinished: &Unfinished) -> Map<String, Value> {
-    let of = match unfinished.of {
-        UnfinishedOf::Prompt(_) => json!({"type": "ref/prompt", "name": offer.own}),
-        UnfinishedOf::Template(_) => json!({"type": "ref/resource", "uri": offer.own}),
+fn completion_params(offer: &CatalogOffer, unfinished: &CompletionRequest) -> Map<String, Value> {
+    let of = match unfinished.target {
+        CompletionTarget::Prompt(_) => json!({"type": "ref/prompt", "name": offer.source_key}),
+        CompletionTarget::Template(_) => json!({"type": "ref/resource", "uri": offer.source_key}),
     };
     let argument = json!({"name": unfinished.argument, "value": unfinished.value});
     let mut params = Map::from_iter([("ref".to_owned(), of), ("argument".to_owned(), argument)]);
-    if !unfinished.known.is_empty() {
-        params.insert("context".to_owned(), json!({"arguments": unfinished.known}));
+    if !unfinished.known_arguments.is_empty() {
+        params.insert("context".to_owned(), json!({"arguments": unfinished.known_arguments}));
     }
     params
 }
 
-fn completion(mut values: Vec<String>) -> Map<String, Value> {
+fn completion_result(mut values: Vec<String>) -> Map<String, Value> {
     let total = values.len();
-    values.truncate(MOST);
-    let completion = json!({"values": values, "total": total, "hasMore": MOST < total});
+    values.truncate(MAX_COMPLETIONS);
+    let completion = json!({"values": values, "total": total, "hasMore": MAX_COMPLETIONS < total});
     Map::from_iter([("completion".to_owned(), completion)])
 }
 
 /// Passes the server's result through, with at most as many values as MCP clients accept.
-fn within_bounds(mut result: Map<String, Value>) -> Got {
+fn limit_completion(mut result: Map<String, Value>) -> OfferResult {
     let completion = result.get_mut("completion").and_then(Value::as_object_mut);
     let values = completion.as_ref().and_then(|it| it.get("values")?.as_array());
-    let (Some(values), Some(completion)) = (values.cloned(), completion) else { return unusable() };
+    let (Some(values), Some(completion)) = (values.cloned(), completion) else {
+        return invalid_completion();
+    };
     if !values.iter().all(Value::is_string) {
-        return unusable();
+        return invalid_completion();
     }
-    if MOST < values.len() {
-        completion.insert("values".to_owned(), values.into_iter().take(MOST).collect());
+    if MAX_COMPLETIONS < values.len() {
+        completion.insert("values".to_owned(), values.into_iter().take(MAX_COMPLETIONS).collect());
         completion.insert("hasMore".to_owned(), true.into());
     }
-    Got::Result(result)
+    OfferResult::Result(result)
 }
 
-fn unusable() -> Got {
+fn invalid_completion() -> OfferResult {
     let message = "the server's proposals are not what MCP says";
-    Got::Failed(Failure::new(ErrorCode::UpstreamError, message, false))
+    OfferResult::Failed(CallFailure::new(ErrorCode::UpstreamError, message, false))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bounded(result: Value) -> Got {
-        within_bounds(result.as_object().cloned().unwrap())
+    fn bounded(result: Value) -> OfferResult {
+        limit_completion(result.as_object().cloned().unwrap())
     }
 
     #[test]
     fn completions_of_a_server_pass_unchanged_up_to_the_limit() {
         let few = json!({"completion": {"values": ["a"], "total": 7, "x": 1}, "_meta": {"y": 2}});
-        assert!(matches!(bounded(few.clone()), Got::Result(result) if json!(result) == few));
-        let many: Vec<String> = (0..=MOST).map(|number| number.to_string()).collect();
-        let Got::Result(result) = bounded(json!({"completion": {"values": many}})) else {
+        assert!(
+            matches!(bounded(few.clone()), OfferResult::Result(result) if json!(result) == few)
+        );
+        let many: Vec<String> = (0..=MAX_COMPLETIONS).map(|number| number.to_string()).collect();
+        let OfferResult::Result(result) = bounded(json!({"completion": {"values": many}})) else {
             panic!("they are texts")
         };
-        assert_eq!(result["completion"]["values"].as_array().unwrap().len(), MOST);
+        assert_eq!(result["completion"]["values"].as_array().unwrap().len(), MAX_COMPLETIONS);
         assert_eq!(result["completion"]["hasMore"], true);
         for odd in [json!({}), json!({"completion": []}), json!({"completion": {"values": [1]}})] {
-            assert!(matches!(bounded(odd), Got::Failed(_)));
+            assert!(matches!(bounded(odd), OfferResult::Failed(_)));
         }
     }
 }

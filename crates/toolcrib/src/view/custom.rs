@@ -8,56 +8,56 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use catalog::{CataloguedSource, CataloguedTool};
 use discovery::custom::values_of_uri;
-use model::placeholder::{TooLong, all_filled};
+use model::placeholder::{FilledTextTooLong, fill_all};
 use model::{
-    Content, CustomHolds, CustomMessage, CustomWork, ErrorCode, Failure, Manifest, PromptArgument,
-    RawJson, SchemaRef,
+    CallFailure, Content, CustomHolds, CustomMessage, CustomWork, ErrorCode, Manifest,
+    PromptArgument, RawJson, SchemaRef,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
-use upstream::files::FileError;
+use upstream::files::FileReadError;
 
 use super::AgentView;
-use super::offers::Offer;
-use super::primitives::Got;
-use super::ready::Ready;
+use super::offers::CatalogOffer;
+use super::primitives::OfferResult;
+use super::ready::CompiledTool;
 use crate::call::CallContext;
-use crate::gates::Verdict;
+use crate::gates::SourceVerdict;
 
 /// Maximum size of a file in bytes, and the time limit for reading it.
-const FILE: usize = 4 << 20;
-const TIME: Duration = Duration::from_secs(10);
+const MAX_FILE_BYTES: usize = 4 << 20;
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits concurrent file reads: one that hangs blocks its thread for as long.
-static READING: Semaphore = Semaphore::const_new(16);
+static FILE_READS: Semaphore = Semaphore::const_new(16);
 
 /// The values for the placeholders in the address of a resource.
-type Values<'a> = Vec<(&'a str, String)>;
+type PlaceholderValues<'a> = Vec<(&'a str, String)>;
 
 impl AgentView {
     /// Renders the messages of a custom prompt.
-    pub(super) async fn custom_prompt(
+    pub(super) async fn render_custom_prompt(
         &self,
-        offer: &Offer,
+        offer: &CatalogOffer,
         (arguments, messages): (&[PromptArgument], &[CustomMessage]),
         given: &Map<String, Value>,
-    ) -> Got {
+    ) -> OfferResult {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
-            return Got::Missing;
+            return OfferResult::Missing;
         };
-        if let Err(why) = check(&offer.key, arguments, given) {
-            return Got::Invalid(why);
+        if let Err(why) = check_prompt_arguments(&offer.key, arguments, given) {
+            return OfferResult::Invalid(why);
         }
-        if let Err(failure) = self.let_in(source, &offer.entry).await {
-            return Got::Failed(failure);
+        if let Err(failure) = self.admit_local(source, &offer.entry).await {
+            return OfferResult::Failed(failure);
         }
         let is_name = |name: &str| arguments.iter().any(|argument| *argument.name == *name);
         let value = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
         let texts = messages.iter().filter_map(|message| message.text.as_deref());
-        let texts = match all_filled(texts, is_name, value) {
+        let texts = match fill_all(texts, is_name, value) {
             Ok(texts) => texts,
-            Err(error) => return Got::Invalid(error.to_string()),
+            Err(error) => return OfferResult::Invalid(error.to_string()),
         };
         let mut texts = texts.into_iter();
         let messages = messages.iter().map(|message| {
@@ -70,139 +70,147 @@ impl AgentView {
         let manifest = offer.entry.tool.served_manifest();
         let description = manifest.map(|manifest| &manifest.description);
         if let Some(description) = description.filter(|text| !text.is_empty()) {
-            result.insert("description".to_owned(), model::shown_description(description).into());
+            result
+                .insert("description".to_owned(), model::sanitize_description(description).into());
         }
-        Got::Result(result)
+        OfferResult::Result(result)
     }
 
     /// Reads a custom resource. `own` is its address within the source.
-    pub(super) async fn custom_resource(
+    pub(super) async fn read_custom_resource(
         &self,
-        (offer, work): (&Offer, &CustomWork),
+        (offer, work): (&CatalogOffer, &CustomWork),
         (uri, own): (&str, &str),
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
-            return Got::Missing;
+            return OfferResult::Missing;
         };
         let (holds, values) = match work {
-            CustomWork::Resource { holds, .. } => (holds, Values::new()),
+            CustomWork::Resource { holds, .. } => (holds, PlaceholderValues::new()),
             CustomWork::Template { uri_template, holds, .. } => {
-                let Some(values) = values_of_uri(own, uri_template) else { return Got::Missing };
+                let Some(values) = values_of_uri(own, uri_template) else {
+                    return OfferResult::Missing;
+                };
                 (holds, values)
             }
             CustomWork::Answer(_) | CustomWork::Command(_) | CustomWork::Prompt { .. } => {
-                return Got::Missing;
+                return OfferResult::Missing;
             }
         };
         if let CustomHolds::Request(_) = holds {
-            return self.fetched_resource((source, &offer.entry), uri, values, call).await;
+            return self.fetch_custom_resource((source, &offer.entry), uri, values, call).await;
         }
-        if let Err(failure) = self.let_in(source, &offer.entry).await {
-            return Got::Failed(failure);
+        if let Err(failure) = self.admit_local(source, &offer.entry).await {
+            return OfferResult::Failed(failure);
         }
-        let mime_type = mime_type(&offer.entry);
+        let mime_type = declared_mime_type(&offer.entry);
         let (member, value) = match holds {
-            CustomHolds::Text(text) => match filled_in(text, &values) {
+            CustomHolds::Text(text) => match fill_placeholders(text, &values) {
                 Ok(text) => ("text", text),
-                Err(error) => return Got::Invalid(error.to_string()),
+                Err(error) => return OfferResult::Invalid(error.to_string()),
             },
             CustomHolds::Blob(blob) => ("blob", blob.to_string()),
-            CustomHolds::File(template) => match self.file(template, &values).await {
+            CustomHolds::File(template) => match self.read_resource_file(template, &values).await {
                 Ok(contents) => contents,
                 Err(got) => return got,
             },
-            CustomHolds::Request(_) => return Got::Missing,
+            CustomHolds::Request(_) => return OfferResult::Missing,
         };
-        Got::Result(contents_of(uri, mime_type.as_deref(), member, value))
+        OfferResult::Result(resource_result(uri, mime_type.as_deref(), member, value))
     }
 
     /// Checks scopes and limits of a request that is answered without an upstream.
-    pub(super) async fn let_in(
+    pub(super) async fn admit_local(
         &self,
         source: &CataloguedSource,
         entry: &CataloguedTool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         self.check_scopes(&source.source, Some(&entry.tool))?;
-        self.enter(&source.source, &entry.tool.id, TIME).await?.end(Verdict::Works);
+        self.admit_once(&source.source, &entry.tool.id, READ_TIMEOUT)
+            .await?
+            .finish(SourceVerdict::Works);
         Ok(())
     }
 
     /// Reads a file; returns the result field (`text` or `blob`) and its value.
-    async fn file(
+    async fn read_resource_file(
         &self,
         template: &str,
-        values: &Values<'_>,
-    ) -> Result<(&'static str, String), Got> {
-        let Ok(path) = filled_in(template, values) else { return Err(Got::Missing) };
+        values: &PlaceholderValues<'_>,
+    ) -> Result<(&'static str, String), OfferResult> {
+        let Ok(path) = fill_placeholders(template, values) else {
+            return Err(OfferResult::Missing);
+        };
         // A value must stay within one path segment and must not lead to another folder.
         let is_odd = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
         let mut parts = path.split('/').skip(1);
         if path.split('/').count() != template.split('/').count() || parts.any(is_odd) {
-            return Err(Got::Missing);
+            return Err(OfferResult::Missing);
         }
         let folders = self.crib.resource_folders().clone();
-        let (place, by) = (READING.acquire(), Instant::now() + TIME);
+        let (place, by) = (FILE_READS.acquire(), Instant::now() + READ_TIMEOUT);
         let reading = async {
             // The permit is held until the read ends, also without a waiter: the folder may be on an unreachable
             // machine.
             let place = place.await.ok();
             let read = move || {
                 let _place = place;
-                folders.read(Path::new(&path), FILE)
+                folders.read_file(Path::new(&path), MAX_FILE_BYTES)
             };
             spawn_blocking(read).await
         };
         let failed = |message: String, retryable| {
-            Got::Failed(Failure::new(ErrorCode::UpstreamError, message, retryable))
+            OfferResult::Failed(CallFailure::new(ErrorCode::UpstreamError, message, retryable))
         };
         match timeout_at(by, reading).await {
             Ok(Ok(Ok(bytes))) => Ok(match String::from_utf8(bytes) {
                 Ok(text) => ("text", text),
                 Err(error) => ("blob", STANDARD.encode(error.into_bytes())),
             }),
-            Ok(Ok(Err(error @ FileError::TooLarge { .. }))) => {
+            Ok(Ok(Err(error @ FileReadError::TooLarge { .. }))) => {
                 Err(failed(error.to_string(), false))
             }
             Ok(Ok(Err(error))) => {
                 // The reason goes to our log only, so that agents learn nothing about other files.
                 tracing::warn!(%error, "the file of a resource is not read: {error}");
-                Err(Got::Missing)
+                Err(OfferResult::Missing)
             }
             Ok(Err(_)) => Err(failed("the file could not be read".to_owned(), false)),
             Err(_) => Err(failed("the file could not be read in time".to_owned(), true)),
         }
     }
 
-    async fn fetched_resource(
+    async fn fetch_custom_resource(
         &self,
         (source, entry): (&Arc<CataloguedSource>, &Arc<CataloguedTool>),
         uri: &str,
-        values: Values<'_>,
+        values: PlaceholderValues<'_>,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         if let Err(failure) = self.check_scopes(&source.source, Some(&entry.tool)) {
-            return Got::Failed(failure);
+            return OfferResult::Failed(failure);
         }
-        let ready = match self.crib.ready(entry, source) {
+        let ready = match self.crib.ready_tool(entry, source) {
             Ok(ready) => ready,
-            Err(failure) => return Got::Failed(failure),
+            Err(failure) => return OfferResult::Failed(failure),
         };
-        let Ready::Http(http) = &*ready else { return Got::Missing };
+        let CompiledTool::Http(http) = &*ready else { return OfferResult::Missing };
         let arguments =
             values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        let request = match http.tool.request(&arguments) {
+        let request = match http.tool.render_request(&arguments) {
             Ok(request) => request,
-            Err(error) => return Got::Invalid(error.to_string()),
+            Err(error) => return OfferResult::Invalid(error.to_string()),
         };
-        let outcome = match self.send(&source.source, http, request, call.trace()).await {
-            Ok(reply) => reply.outcome,
-            Err(failure) => return Got::Failed(failure),
-        };
+        let outcome =
+            match self.send_tool_request(&source.source, http, request, call.trace()).await {
+                Ok(reply) => reply.outcome,
+                Err(failure) => return OfferResult::Failed(failure),
+            };
         if let Some(failure) = outcome.error {
-            return Got::Failed(failure);
+            return OfferResult::Failed(failure);
         }
-        let said = mime_type(entry);
+        let said = declared_mime_type(entry);
         let (member, value, found) = match outcome.content.into_iter().next() {
             Some(Content::Text { text }) => ("text", text, None),
             Some(Content::Image(media) | Content::Audio(media)) => {
@@ -213,17 +221,17 @@ impl AgentView {
             }
             Some(Content::Other(_)) | None => ("text", String::new(), None),
         };
-        Got::Result(contents_of(uri, said.or(found).as_deref(), member, value))
+        OfferResult::Result(resource_result(uri, said.or(found).as_deref(), member, value))
     }
 }
 
 /// The custom work of an offer, if an admin wrote it.
-pub(super) fn work_of(offer: &Offer) -> Option<&CustomWork> {
-    offer.entry.tool.served_manifest()?.execution.work()
+pub(super) fn custom_work(offer: &CatalogOffer) -> Option<&CustomWork> {
+    offer.entry.tool.served_manifest()?.execution.custom_work()
 }
 
 /// Checks that all required arguments are present and all arguments are strings.
-fn check(
+fn check_prompt_arguments(
     name: &str,
     arguments: &[PromptArgument],
     given: &Map<String, Value>,
@@ -239,20 +247,23 @@ fn check(
     Ok(())
 }
 
-fn filled_in(text: &str, values: &Values<'_>) -> Result<String, TooLong> {
+fn fill_placeholders(
+    text: &str,
+    values: &PlaceholderValues<'_>,
+) -> Result<String, FilledTextTooLong> {
     let value = |name: &str| values.iter().find(|(known, _)| *known == name);
     let text_of = |name: &str| value(name).map_or("", |(_, value)| value.as_str());
-    let filled = all_filled(std::iter::once(text), |name| value(name).is_some(), text_of)?;
+    let filled = fill_all(std::iter::once(text), |name| value(name).is_some(), text_of)?;
     Ok(filled.concat())
 }
 
-fn mime_type(entry: &CataloguedTool) -> Option<String> {
+fn declared_mime_type(entry: &CataloguedTool) -> Option<String> {
     let manifest: &Manifest<SchemaRef> = entry.tool.served_manifest()?;
     let said = manifest.extra.get("mimeType").map(RawJson::to_value);
     said.and_then(|said| said.as_str().map(str::to_owned))
 }
 
-fn contents_of(
+fn resource_result(
     uri: &str,
     mime_type: Option<&str>,
     member: &str,

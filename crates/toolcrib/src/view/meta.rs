@@ -7,10 +7,10 @@ mod found;
 
 use std::sync::LazyLock;
 
-use execution::{Arguments, Others};
+use execution::{ArgumentValidator, UndeclaredArguments};
 use serde_json::{Map, Value, json};
 
-pub(super) use found::search;
+pub(super) use found::run_tool_search;
 
 /// A tool that finds or calls other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +22,15 @@ pub enum MetaTool {
 }
 
 /// Default and maximum number of search results.
-const USUAL: u64 = 10;
-const MOST: u64 = 100;
+const DEFAULT_RESULTS: u64 = 10;
+const MAX_RESULTS: u64 = 100;
 
 impl MetaTool {
     /// Both meta tools.
     pub const ALL: [Self; 2] = [Self::Search, Self::Execute];
 
     /// The meta tool with this name. The name is reserved: no other tool is listed under it.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn find_by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
@@ -52,17 +52,19 @@ impl MetaTool {
     }
 
     /// The argument schema, compiled once.
-    pub(super) fn arguments(self) -> &'static Arguments {
-        static SEARCH: LazyLock<Arguments> = LazyLock::new(|| MetaTool::Search.compiled());
-        static EXECUTE: LazyLock<Arguments> = LazyLock::new(|| MetaTool::Execute.compiled());
+    pub(super) fn argument_schema(self) -> &'static ArgumentValidator {
+        static SEARCH: LazyLock<ArgumentValidator> =
+            LazyLock::new(|| MetaTool::Search.compile_schema());
+        static EXECUTE: LazyLock<ArgumentValidator> =
+            LazyLock::new(|| MetaTool::Execute.compile_schema());
         match self {
             Self::Search => &SEARCH,
             Self::Execute => &EXECUTE,
         }
     }
 
-    fn compiled(self) -> Arguments {
-        Arguments::compile(&self.input_schema(), Others::Sent)
+    fn compile_schema(self) -> ArgumentValidator {
+        ArgumentValidator::compile(&self.input_schema(), UndeclaredArguments::Sent)
     }
 
     pub(super) fn input_schema(self) -> Value {
@@ -72,7 +74,7 @@ impl MetaTool {
                 "properties": {
                     "query": {"type": "string", "description": "What the tool is to do; empty lists all"},
                     "max_results": {
-                        "type": "integer", "minimum": 1, "default": USUAL,
+                        "type": "integer", "minimum": 1, "default": DEFAULT_RESULTS,
                         "description": "How many tools at most; never more than 100",
                     },
                     "detail": {
@@ -107,7 +109,9 @@ impl MetaTool {
 }
 
 /// Parses the arguments of `execute_tool`: the name of the tool, and its arguments.
-pub(super) fn execution(mut arguments: Map<String, Value>) -> (String, Map<String, Value>) {
+pub(super) fn parse_execute_arguments(
+    mut arguments: Map<String, Value>,
+) -> (String, Map<String, Value>) {
     let name = arguments.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut object = |member: &str| match arguments.remove(member) {
         Some(Value::Object(object)) => Some(object),

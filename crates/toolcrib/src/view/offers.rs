@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use catalog::CataloguedTool;
 use model::{
-    Manifest, Name, Primitive, SchemaRef, is_seen, show_json, shown_description, shown_text,
+    DisplayName, Manifest, McpPrimitive, SchemaRef, is_fully_visible, sanitize_description,
+    sanitize_json, sanitize_text,
 };
 use serde_json::{Map, Value};
 
 use super::AgentView;
-use crate::provider::Listed;
+use crate::provider::OfferListing;
 
 /// The kinds of offers, each with its own list method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,28 +26,32 @@ pub(super) enum OfferKind {
 }
 
 /// A prompt, resource or template as this agent sees it.
-pub(super) struct Offer {
+pub(super) struct CatalogOffer {
     pub(super) entry: Arc<CataloguedTool>,
     /// Its name or address in the agent's list.
     pub(super) key: Box<str>,
     /// Its name or address at the source.
-    pub(super) own: Box<str>,
+    pub(super) source_key: Box<str>,
 }
 
-impl Offer {
+impl CatalogOffer {
     /// The token audience for its server, if an admin set another than the source's.
-    pub(super) fn audience(&self) -> Option<&Name> {
+    pub(super) fn audience(&self) -> Option<&DisplayName> {
         self.entry.tool.overridden.audience.as_ref()
     }
 }
 
 impl AgentView {
     /// All offers of a kind, ordered by id.
-    pub(super) fn offers(&self, kind: OfferKind) -> Vec<Offer> {
-        let entries = self.toolset.others().iter().filter_map(|slot| self.snapshot.tool_at(slot));
+    pub(super) fn catalog_offers(&self, kind: OfferKind) -> Vec<CatalogOffer> {
+        let entries = self
+            .toolset
+            .prompts_and_resources()
+            .iter()
+            .filter_map(|slot| self.snapshot.tool_at(slot));
         let mut offers: Vec<(Arc<CataloguedTool>, Box<str>)> = entries
             .filter_map(|entry| {
-                Some((Arc::clone(entry), own(entry.tool.served_manifest()?, kind)?))
+                Some((Arc::clone(entry), source_key(entry.tool.served_manifest()?, kind)?))
             })
             .collect();
         offers.sort_unstable_by(|(one, _), (two, _)| one.tool.id.cmp(&two.tool.id));
@@ -57,31 +62,33 @@ impl AgentView {
         let offers = offers.into_iter().map(|(entry, own)| {
             let is_alone = count.get(&own).is_none_or(|count| *count == 1);
             let key = match (is_alone, kind) {
-                (_, OfferKind::Prompt) if !is_seen(&own) => entry.tool.unique_name().into(),
+                (_, OfferKind::Prompt) if !is_fully_visible(&own) => {
+                    entry.tool.unique_name().into()
+                }
                 (true, _) => own.clone(),
                 (false, OfferKind::Prompt) => entry.tool.qualified_name().into(),
                 (false, OfferKind::Resource | OfferKind::Template) => {
                     format!("{}+{own}", entry.tool.source).into()
                 }
             };
-            Offer { entry, key, own }
+            CatalogOffer { entry, key, source_key: own }
         });
         offers.collect()
     }
 
-    pub(super) fn listed_offers(&self, kind: OfferKind) -> impl Iterator<Item = Arc<Listed>> {
-        let offers = self.offers(kind).into_iter();
+    pub(super) fn listed_offers(&self, kind: OfferKind) -> impl Iterator<Item = Arc<OfferListing>> {
+        let offers = self.catalog_offers(kind).into_iter();
         offers.filter_map(move |offer| {
-            let shown = shown(offer.entry.tool.served_manifest()?, kind, &offer.key);
-            Some(Arc::new(Listed { key: offer.key, shown }))
+            let shown = listing_fields(offer.entry.tool.served_manifest()?, kind, &offer.key);
+            Some(Arc::new(OfferListing { key: offer.key, fields: shown }))
         })
     }
 }
 
-fn own(manifest: &Manifest<SchemaRef>, kind: OfferKind) -> Option<Box<str>> {
+fn source_key(manifest: &Manifest<SchemaRef>, kind: OfferKind) -> Option<Box<str>> {
     let execution = &manifest.execution;
     match kind {
-        OfferKind::Prompt if execution.primitive() == Primitive::Prompt => {
+        OfferKind::Prompt if execution.primitive() == McpPrimitive::Prompt => {
             Some(manifest.name.clone())
         }
         OfferKind::Prompt => None,
@@ -91,7 +98,11 @@ fn own(manifest: &Manifest<SchemaRef>, kind: OfferKind) -> Option<Box<str>> {
 }
 
 /// The fields that its server lists, under the agent's key.
-fn shown(manifest: &Manifest<SchemaRef>, kind: OfferKind, key: &str) -> Map<String, Value> {
+fn listing_fields(
+    manifest: &Manifest<SchemaRef>,
+    kind: OfferKind,
+    key: &str,
+) -> Map<String, Value> {
     let mut shown = Map::new();
     let (member, name) = match kind {
         OfferKind::Prompt => ("name", None),
@@ -99,16 +110,16 @@ fn shown(manifest: &Manifest<SchemaRef>, kind: OfferKind, key: &str) -> Map<Stri
         OfferKind::Template => ("uriTemplate", Some(&manifest.name)),
     };
     shown.insert(member.to_owned(), key.into());
-    shown.extend(name.map(|name| ("name".to_owned(), Value::from(shown_text(name)))));
+    shown.extend(name.map(|name| ("name".to_owned(), Value::from(sanitize_text(name)))));
     let title = manifest.title.as_ref();
-    shown.extend(title.map(|title| ("title".to_owned(), Value::from(shown_text(title)))));
+    shown.extend(title.map(|title| ("title".to_owned(), Value::from(sanitize_text(title)))));
     if !manifest.description.is_empty() {
         shown.insert(
             "description".to_owned(),
-            Value::from(shown_description(&manifest.description)),
+            Value::from(sanitize_description(&manifest.description)),
         );
     }
     let extra = manifest.extra.iter();
-    shown.extend(extra.map(|(name, value)| (name.to_string(), show_json(value.to_value()))));
+    shown.extend(extra.map(|(name, value)| (name.to_string(), sanitize_json(value.to_value()))));
     shown
 }

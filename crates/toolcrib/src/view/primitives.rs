@@ -5,145 +5,152 @@ use std::sync::Arc;
 
 use catalog::tool_set::Slot;
 use discovery::custom::values_of_uri;
-use model::{CustomWork, ErrorCode, Failure, Primitive};
+use model::{CallFailure, CustomWork, ErrorCode, McpPrimitive};
 use serde_json::{Map, Value};
 
 use super::AgentView;
-use super::call::{failure_of_tool, offer_of_server, without_our_words};
-use super::custom::work_of;
-use super::offers::{Offer, OfferKind};
-use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::gates::Counted;
+use super::call::{remove_reserved_fields, shape_mcp_offer, tool_failure};
+use super::custom::custom_work;
+use super::offers::{CatalogOffer, OfferKind};
+use crate::call::{CallContext, CallerCapability, InputError, InputRequest};
+use crate::gates::QuotaCharge;
 use crate::kept_results;
-use crate::provider::{Listed, Lists as _, ProviderError, ToolProvider, caught};
-use crate::record::{Fate, Recording, Subject};
-use crate::telemetry::{CallOutcome, MeasuredCall, NONE, PROVIDER};
-use crate::upstreams::bridge::{Bridged, Wanted};
-use crate::uri_template::is_like;
-use model::json_size::size;
+use crate::provider::{
+    GuardedLists as _, OfferListing, ProviderError, ToolProvider, catch_provider_panic,
+};
+use crate::record::{CallRecording, CallSubject, RecordedOutcome};
+use crate::telemetry::{CallOutcome, LABEL_NONE, LABEL_PROVIDER, MeasuredCall};
+use crate::upstreams::bridge::{BridgeOutcome, BridgeRequest};
+use crate::uri_template::may_match_template;
+use model::json_size::serialized_size;
 
 /// The result of a request for a prompt, a resource or a completion.
 #[derive(Debug)]
-pub enum Got {
+pub enum OfferResult {
     /// The result in the shape of MCP.
     Result(Map<String, Value>),
     /// Input is required from the caller, who repeats the request with the answers.
-    Asks(Vec<(Box<str>, Question)>),
+    InputRequired(Vec<(Box<str>, InputRequest)>),
     /// The caller lacks a required capability.
-    Unable(Ability),
+    MissingCapability(CallerCapability),
     /// It does not exist, or not for this agent.
     Missing,
     /// The request has invalid arguments; the text explains why.
     Invalid(String),
     /// The request failed.
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 /// The measurement, record and count of one request for a prompt or a resource.
-struct BegunOffer<'a> {
+struct OfferRequest<'a> {
     measured: MeasuredCall<'a>,
-    recording: Option<Recording>,
-    _counted: Option<Counted>,
+    recording: Option<CallRecording>,
+    _counted: Option<QuotaCharge>,
 }
 
 impl AgentView {
     /// All prompts; of several with one name, the first.
-    pub fn prompts(&self) -> Vec<Arc<Listed>> {
-        let provided = self.providers().flat_map(|provider| provider.prompts());
-        first_of_each(self.listed_offers(OfferKind::Prompt).chain(provided))
+    pub fn prompts(&self) -> Vec<Arc<OfferListing>> {
+        let provided = self.tool_providers().flat_map(|provider| provider.prompts_or_empty());
+        first_per_key(self.listed_offers(OfferKind::Prompt).chain(provided))
     }
 
     /// All resources; of several with one URI, the first.
-    pub fn resources(&self) -> Vec<Arc<Listed>> {
-        let provided = self.providers().flat_map(|provider| provider.resources());
-        first_of_each(self.listed_offers(OfferKind::Resource).chain(provided))
+    pub fn resources(&self) -> Vec<Arc<OfferListing>> {
+        let provided = self.tool_providers().flat_map(|provider| provider.resources_or_empty());
+        first_per_key(self.listed_offers(OfferKind::Resource).chain(provided))
     }
 
     /// All resource templates.
-    pub fn resource_templates(&self) -> Vec<Arc<Listed>> {
-        let provided = self.providers().flat_map(|provider| provider.templates());
-        first_of_each(self.listed_offers(OfferKind::Template).chain(provided))
+    pub fn resource_templates(&self) -> Vec<Arc<OfferListing>> {
+        let provided = self.tool_providers().flat_map(|provider| provider.templates_or_empty());
+        first_per_key(self.listed_offers(OfferKind::Template).chain(provided))
     }
 
     /// All prompts, or all resources and templates: those of the catalog with their slots, then those of providers.
-    pub(super) fn offers_of(&self, kind: Primitive) -> Vec<(Option<Slot>, Arc<Listed>)> {
+    pub(super) fn offers_of_kind(
+        &self,
+        kind: McpPrimitive,
+    ) -> Vec<(Option<Slot>, Arc<OfferListing>)> {
         let (kinds, all): (&[OfferKind], Vec<_>) = match kind {
-            Primitive::Tool => (&[], Vec::new()),
-            Primitive::Prompt => (&[OfferKind::Prompt], self.prompts()),
-            Primitive::Resource => {
+            McpPrimitive::Tool => (&[], Vec::new()),
+            McpPrimitive::Prompt => (&[OfferKind::Prompt], self.prompts()),
+            McpPrimitive::Resource => {
                 let both = self.resources().into_iter().chain(self.resource_templates());
                 (&[OfferKind::Resource, OfferKind::Template], both.collect())
             }
         };
-        let offers = kinds.iter().flat_map(|kind| self.offers(*kind));
+        let offers = kinds.iter().flat_map(|kind| self.catalog_offers(*kind));
         let slots: HashMap<Box<str>, Slot> =
             offers.map(|offer| (offer.key, offer.entry.slot)).collect();
         all.into_iter().map(|offer| (slots.get(&offer.key).copied(), offer)).collect()
     }
 
     /// Renders the messages of a prompt.
-    pub async fn prompt(
+    pub async fn render_prompt(
         &self,
         name: &str,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         // Scanning all prompts takes long, so check the call limit first.
-        let counted = self.counted();
-        let mut prompts = counted.iter().flat_map(|_| self.offers(OfferKind::Prompt));
+        let counted = self.count_call();
+        let mut prompts = counted.iter().flat_map(|_| self.catalog_offers(OfferKind::Prompt));
         let offer = prompts.find(|offer| *offer.key == *name);
-        let asked = (Primitive::Prompt, offer.as_ref());
+        let asked = (McpPrimitive::Prompt, offer.as_ref());
         match self.begin_offer(counted, asked, Some(&arguments), call) {
             Ok(begun) => {
-                let got = self.get_prompt(name, offer, arguments, call).await;
+                let got = self.fetch_prompt(name, offer, arguments, call).await;
                 self.end_offer(begun, got, call).await
             }
-            Err(failure) => Got::Failed(failure),
+            Err(failure) => OfferResult::Failed(failure),
         }
     }
 
-    async fn get_prompt(
+    async fn fetch_prompt(
         &self,
         name: &str,
-        offer: Option<Offer>,
+        offer: Option<CatalogOffer>,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         if let Some(offer) = offer {
-            if let Some(CustomWork::Prompt { arguments: known, messages }) = work_of(&offer) {
-                return self.custom_prompt(&offer, (known, messages), &arguments).await;
+            if let Some(CustomWork::Prompt { arguments: known, messages }) = custom_work(&offer) {
+                return self.render_custom_prompt(&offer, (known, messages), &arguments).await;
             }
             let params = Map::from_iter([
-                ("name".to_owned(), Value::from(&*offer.own)),
+                ("name".to_owned(), Value::from(&*offer.source_key)),
                 ("arguments".to_owned(), Value::Object(arguments)),
             ]);
-            return self.get_offer(&offer, "prompts/get", params, call).await;
+            return self.request_mcp_offer(&offer, "prompts/get", params, call).await;
         }
         let has = |provider: &&Arc<dyn ToolProvider>| {
-            provider.prompts().iter().any(|prompt| *prompt.key == *name)
+            provider.prompts_or_empty().iter().any(|prompt| *prompt.key == *name)
         };
-        match self.providers().find(has) {
+        match self.tool_providers().find(has) {
             Some(provider) => {
-                let _awaited = call.awaited();
-                let coming = caught(name, || provider.get_prompt(name, arguments, call)).await;
-                coming.map_or_else(|error| not_got(call, error), Got::Result)
+                let _awaited = call.guard();
+                let coming =
+                    catch_provider_panic(name, || provider.get_prompt(name, arguments, call)).await;
+                coming.map_or_else(|error| provider_failure(call, error), OfferResult::Result)
             }
-            None => Got::Missing,
+            None => OfferResult::Missing,
         }
     }
 
     /// Reads a resource.
-    pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
+    pub async fn read_resource_uri(&self, uri: &str, call: &CallContext) -> OfferResult {
         // Stored results are ours: no source or provider may answer for their addresses.
-        let (counted, is_kept) = (self.counted(), kept_results::addressed(uri).is_some());
-        let found = counted.iter().filter(|_| !is_kept).find_map(|_| self.resource_of_source(uri));
-        let asked = (Primitive::Resource, found.as_ref().map(|(offer, _)| offer));
+        let (counted, is_kept) = (self.count_call(), kept_results::parse_result_uri(uri).is_some());
+        let found =
+            counted.iter().filter(|_| !is_kept).find_map(|_| self.find_catalog_resource(uri));
+        let asked = (McpPrimitive::Resource, found.as_ref().map(|(offer, _)| offer));
         match self.begin_offer(counted, asked, None, call) {
             Ok(begun) => {
-                let got = self.read_resource(uri, found, call).await;
+                let got = self.fetch_resource(uri, found, call).await;
                 self.end_offer(begun, got, call).await
             }
-            Err(failure) => Got::Failed(failure),
+            Err(failure) => OfferResult::Failed(failure),
         }
     }
 
@@ -151,31 +158,32 @@ impl AgentView {
     /// with tools.
     fn begin_offer(
         &self,
-        counted: Result<Option<Counted>, Failure>,
-        (kind, offer): (Primitive, Option<&Offer>),
+        counted: Result<Option<QuotaCharge>, CallFailure>,
+        (kind, offer): (McpPrimitive, Option<&CatalogOffer>),
         arguments: Option<&Map<String, Value>>,
         call: &CallContext,
-    ) -> Result<BegunOffer<'_>, Failure> {
+    ) -> Result<OfferRequest<'_>, CallFailure> {
         let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
         // Over the limit, nothing was looked up, so the request belongs to no source.
-        let otherwise = if counted.is_ok() { PROVIDER } else { NONE };
+        let otherwise = if counted.is_ok() { LABEL_PROVIDER } else { LABEL_NONE };
         let (source, trace) = (source_id.unwrap_or(otherwise), self.via.trace.as_ref());
-        let measured = self.crib.telemetry().call(source, kind, trace);
+        let measured = self.crib.telemetry().start_call(source, kind, trace);
         let counted = match counted {
-            Ok(_) if self.crib.refuses_calls() => Err(unrecordable()),
+            Ok(_) if self.crib.refuses_calls() => Err(offer_recording_unavailable()),
             counted => counted,
         };
         match counted {
             Ok(counted) => {
-                self.made_again(call);
-                call.within(measured.trace().or_else(|| self.via.trace.clone()));
-                let recording = self.begin(&Subject { kind, tool_id, source_id }, arguments);
-                Ok(BegunOffer { measured, recording, _counted: counted })
+                self.resume_recording(call);
+                call.set_trace(measured.trace_context().or_else(|| self.via.trace.clone()));
+                let recording =
+                    self.begin_recording(&CallSubject { kind, tool_id, source_id }, arguments);
+                Ok(OfferRequest { measured, recording, _counted: counted })
             }
             Err(failure) => {
-                measured.end(CallOutcome::Failed(failure.code));
+                measured.finish(CallOutcome::Failed(failure.code));
                 Err(failure)
             }
         }
@@ -183,97 +191,108 @@ impl AgentView {
 
     async fn end_offer(
         &self,
-        BegunOffer { measured, recording, _counted }: BegunOffer<'_>,
-        got: Got,
+        OfferRequest { measured, recording, _counted }: OfferRequest<'_>,
+        got: OfferResult,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         match &got {
-            Got::Missing => measured.missing(),
-            got => measured.end(outcome(got)),
+            OfferResult::Missing => measured.finish_as_missing(),
+            got => measured.finish(offer_telemetry_outcome(got)),
         }
         let Some(recording) = recording else { return got };
         let fate = match &got {
-            Got::Asks(_) => {
-                self.asked(recording, call);
+            OfferResult::InputRequired(_) => {
+                self.suspend_recording(recording, call);
                 return got;
             }
-            Got::Result(result) => Fate::completed(size(result)),
-            Got::Unable(ability) => {
-                Fate::failed(ErrorCode::BuiltinError, &NoAnswer::Unable(*ability).to_string())
+            OfferResult::Result(result) => RecordedOutcome::completed(serialized_size(result)),
+            OfferResult::MissingCapability(ability) => RecordedOutcome::failed(
+                ErrorCode::BuiltinError,
+                &InputError::Unsupported(*ability).to_string(),
+            ),
+            OfferResult::Missing => {
+                RecordedOutcome::failed(ErrorCode::NotGranted, "there is none of that name")
             }
-            Got::Missing => Fate::failed(ErrorCode::NotGranted, "there is none of that name"),
-            Got::Invalid(why) => Fate::failed(ErrorCode::ValidationError, why),
-            Got::Failed(failure) => Fate::failed(failure.code, &failure.message),
+            OfferResult::Invalid(why) => RecordedOutcome::failed(ErrorCode::ValidationError, why),
+            OfferResult::Failed(failure) => RecordedOutcome::failed(failure.code, &failure.message),
         };
-        match recording.end(fate, self.crib.secrets()).await {
-            Err(_) if self.crib.records_strictly() => Got::Failed(unrecordable()),
+        match recording.finish(fate, self.crib.secrets()).await {
+            Err(_) if self.crib.records_strictly() => {
+                OfferResult::Failed(offer_recording_unavailable())
+            }
             _ => got,
         }
     }
 
-    async fn read_resource(
+    async fn fetch_resource(
         &self,
         uri: &str,
-        found: Option<(Offer, String)>,
+        found: Option<(CatalogOffer, String)>,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         if let Some((offer, own)) = found {
-            if let Some(work) = work_of(&offer) {
-                return self.custom_resource((&offer, work), (uri, &own), call).await;
+            if let Some(work) = custom_work(&offer) {
+                return self.read_custom_resource((&offer, work), (uri, &own), call).await;
             }
             let params = Map::from_iter([("uri".to_owned(), Value::from(own))]);
-            return self.get_offer(&offer, "resources/read", params, call).await;
+            return self.request_mcp_offer(&offer, "resources/read", params, call).await;
         }
-        if kept_results::addressed(uri).is_some() {
-            return self.kept_resource(uri).map_or(Got::Missing, Got::Result);
+        if kept_results::parse_result_uri(uri).is_some() {
+            return self
+                .stored_result_resource(uri)
+                .map_or(OfferResult::Missing, OfferResult::Result);
         }
-        let _awaited = call.awaited();
-        for provider in self.providers() {
-            match caught(uri, || provider.read_resource(uri, call)).await {
-                Ok(Some(result)) => return Got::Result(result),
+        let _awaited = call.guard();
+        for provider in self.tool_providers() {
+            match catch_provider_panic(uri, || provider.read_resource(uri, call)).await {
+                Ok(Some(result)) => return OfferResult::Result(result),
                 Ok(None) => {}
-                Err(error) => return not_got(call, error),
+                Err(error) => return provider_failure(call, error),
             }
         }
-        Got::Missing
+        OfferResult::Missing
     }
 
     /// The catalog resource or template that an address belongs to, and the address at its source.
-    pub(super) fn resource_of_source(&self, uri: &str) -> Option<(Offer, String)> {
-        let resources = self.offers(OfferKind::Resource).into_iter();
+    pub(super) fn find_catalog_resource(&self, uri: &str) -> Option<(CatalogOffer, String)> {
+        let resources = self.catalog_offers(OfferKind::Resource).into_iter();
         if let Some(offer) = resources.into_iter().find(|offer| *offer.key == *uri) {
-            let own = offer.own.to_string();
+            let own = offer.source_key.to_string();
             return Some((offer, own));
         }
-        let templates = self.offers(OfferKind::Template).into_iter();
-        templates.into_iter().find(|offer| fits(offer, uri)).map(|offer| {
+        let templates = self.catalog_offers(OfferKind::Template).into_iter();
+        templates.into_iter().find(|offer| template_matches(offer, uri)).map(|offer| {
             // A prefix of the template is a prefix of the address too.
-            let added = offer.key.len() - offer.own.len();
+            let added = offer.key.len() - offer.source_key.len();
             let own = uri.get(added..).unwrap_or_default().to_owned();
             (offer, own)
         })
     }
 
-    async fn get_offer(
+    async fn request_mcp_offer(
         &self,
-        offer: &Offer,
+        offer: &CatalogOffer,
         method: &'static str,
         params: Map<String, Value>,
         call: &CallContext,
-    ) -> Got {
+    ) -> OfferResult {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
-            return Got::Missing;
+            return OfferResult::Missing;
         };
         let tool = &offer.entry.tool;
         if let Err(failure) = self.check_scopes(&source.source, Some(tool)) {
-            return Got::Failed(failure);
+            return OfferResult::Failed(failure);
         }
-        let wanted =
-            Wanted { audience: offer.audience().cloned(), ..Wanted::other(params, method) };
-        let mut got =
-            got_of_server(call, self.ask_server(&source.source, &tool.id, wanted, call).await);
-        if let Got::Result(result) = &mut got {
-            offer_of_server(&tool.source, result);
+        let wanted = BridgeRequest {
+            audience: offer.audience().cloned(),
+            ..BridgeRequest::for_method(params, method)
+        };
+        let mut got = mcp_offer_result(
+            call,
+            self.call_mcp_server(&source.source, &tool.id, wanted, call).await,
+        );
+        if let OfferResult::Result(result) = &mut got {
+            shape_mcp_offer(&tool.source, result);
         }
         got
     }
@@ -281,73 +300,79 @@ impl AgentView {
 
 /// Whether an address matches a template. The check is approximate for MCP servers, which decide themselves; it is
 /// exact for custom templates.
-fn fits(offer: &Offer, uri: &str) -> bool {
-    let Some(CustomWork::Template { uri_template, .. }) = work_of(offer) else {
-        return is_like(uri, &offer.key);
+fn template_matches(offer: &CatalogOffer, uri: &str) -> bool {
+    let Some(CustomWork::Template { uri_template, .. }) = custom_work(offer) else {
+        return may_match_template(uri, &offer.key);
     };
-    let before = offer.key.strip_suffix(&*offer.own).unwrap_or_default();
+    let before = offer.key.strip_suffix(&*offer.source_key).unwrap_or_default();
     let own = uri.strip_prefix(before);
     own.is_some_and(|own| values_of_uri(own, uri_template).is_some())
 }
 
 /// Failure of strict mode: a request that cannot be recorded is not answered.
-fn unrecordable() -> Failure {
+fn offer_recording_unavailable() -> CallFailure {
     let message = "calls cannot be recorded just now, and nothing is handed out without";
-    Failure::new(ErrorCode::InternalError, message, true)
+    CallFailure::new(ErrorCode::InternalError, message, true)
 }
 
 /// The outcome for telemetry; it matches the call log.
-fn outcome(got: &Got) -> CallOutcome {
+fn offer_telemetry_outcome(got: &OfferResult) -> CallOutcome {
     match got {
-        Got::Result(_) => CallOutcome::Completed,
-        Got::Asks(_) => CallOutcome::Asked,
-        Got::Unable(_) => CallOutcome::Failed(ErrorCode::BuiltinError),
-        Got::Missing => CallOutcome::Failed(ErrorCode::NotGranted),
-        Got::Invalid(_) => CallOutcome::Failed(ErrorCode::ValidationError),
-        Got::Failed(failure) => CallOutcome::Failed(failure.code),
+        OfferResult::Result(_) => CallOutcome::Completed,
+        OfferResult::InputRequired(_) => CallOutcome::Asked,
+        OfferResult::MissingCapability(_) => CallOutcome::Failed(ErrorCode::BuiltinError),
+        OfferResult::Missing => CallOutcome::Failed(ErrorCode::NotGranted),
+        OfferResult::Invalid(_) => CallOutcome::Failed(ErrorCode::ValidationError),
+        OfferResult::Failed(failure) => CallOutcome::Failed(failure.code),
     }
 }
 
 /// Converts the answer of an MCP server to a request for a prompt, a resource or a completion.
-pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
+pub(super) fn mcp_offer_result(call: &CallContext, bridged: BridgeOutcome) -> OfferResult {
     match bridged {
-        Bridged::Result(mut result) => {
+        BridgeOutcome::Result(mut result) => {
             // Our endpoints set these fields themselves, for the MCP version of the caller.
             for member in ["resultType", "ttlMs", "cacheScope"] {
                 result.shift_remove(member);
             }
-            without_our_words(&mut result);
-            Got::Result(result)
+            remove_reserved_fields(&mut result);
+            OfferResult::Result(result)
         }
-        Bridged::Asks => Got::Asks(call.take_open()),
-        Bridged::Unable(ability) => Got::Unable(ability),
-        Bridged::Failed(failed) => Got::Failed(failed.failure),
+        BridgeOutcome::NeedsAnswers => OfferResult::InputRequired(call.take_pending_input()),
+        BridgeOutcome::Unable(ability) => OfferResult::MissingCapability(ability),
+        BridgeOutcome::Failed(failed) => OfferResult::Failed(failed.failure),
         // MCP error codes for "not found" and "invalid params"; the message is the server's.
-        Bridged::Error(error) => {
+        BridgeOutcome::Error(error) => {
             let mut message = error.message().to_owned();
-            execution::tame(&mut message);
+            execution::escape_dangerous(&mut message);
             match error.code {
-                -32602 | -32002 => Got::Invalid(message),
-                _ => Got::Failed(Failure::new(ErrorCode::UpstreamError, message, false)),
+                -32602 | -32002 => OfferResult::Invalid(message),
+                _ => {
+                    OfferResult::Failed(CallFailure::new(ErrorCode::UpstreamError, message, false))
+                }
             }
         }
     }
 }
 
-fn first_of_each(offers: impl Iterator<Item = Arc<Listed>>) -> Vec<Arc<Listed>> {
+fn first_per_key(offers: impl Iterator<Item = Arc<OfferListing>>) -> Vec<Arc<OfferListing>> {
     let mut taken: HashSet<Box<str>> = HashSet::new();
     offers.filter(|offer| taken.insert(offer.key.clone())).collect()
 }
 
-fn not_got(call: &CallContext, error: ProviderError) -> Got {
+fn provider_failure(call: &CallContext, error: ProviderError) -> OfferResult {
     match error {
-        ProviderError::NoAnswer(NoAnswer::Later) => Got::Asks(call.take_open()),
-        ProviderError::NoAnswer(NoAnswer::Unable(ability)) => Got::Unable(ability),
-        ProviderError::Invalid(why) => Got::Invalid(why),
-        ProviderError::NoAnswer(NoAnswer::Refused(why)) | ProviderError::Failed(why) => {
-            Got::Failed(failure_of_tool(why))
+        ProviderError::Input(InputError::Pending) => {
+            OfferResult::InputRequired(call.take_pending_input())
         }
-        ProviderError::ToolNotFound { .. } => Got::Missing,
-        ProviderError::Protocol { message, .. } => Got::Failed(failure_of_tool(message)),
+        ProviderError::Input(InputError::Unsupported(ability)) => {
+            OfferResult::MissingCapability(ability)
+        }
+        ProviderError::Invalid(why) => OfferResult::Invalid(why),
+        ProviderError::Input(InputError::Refused(why)) | ProviderError::Failed(why) => {
+            OfferResult::Failed(tool_failure(why))
+        }
+        ProviderError::ToolNotFound { .. } => OfferResult::Missing,
+        ProviderError::Protocol { message, .. } => OfferResult::Failed(tool_failure(message)),
     }
 }

@@ -9,26 +9,30 @@ use std::collections::BTreeSet;
 
 use catalog::source::Source;
 use catalog::tool::Tool;
-use model::{Agent, ErrorCode, Failure, Settings};
+use model::{Agent, CallFailure, ErrorCode, SourceSettings};
 use serde_json::{Map, Value};
 
 use super::AgentView;
 
 impl AgentView {
     /// Rejects an agent whose token lacks required scopes, and names them all.
-    pub(super) fn check_scopes(&self, source: &Source, tool: Option<&Tool>) -> Result<(), Failure> {
-        let required = required(source, tool);
+    pub(super) fn check_scopes(
+        &self,
+        source: &Source,
+        tool: Option<&Tool>,
+    ) -> Result<(), CallFailure> {
+        let required = required_scopes(source, tool);
         if required.is_empty() {
             return Ok(());
         }
-        let mut has = of(&self.agent);
+        let mut has = token_scopes(&self.agent);
         let is_enough = |has: &BTreeSet<String>| required.iter().any(|all| all.is_subset(has));
         if is_enough(&has) {
             return Ok(());
         }
         let issuer = self.agent.claims.get("iss").and_then(Value::as_str);
         if let (Some(authenticator), Some(issuer)) = (self.crib.authenticator(), issuer) {
-            authenticator.add_included(issuer, &mut has);
+            authenticator.add_included_scopes(issuer, &mut has);
         }
         if is_enough(&has) {
             return Ok(());
@@ -36,12 +40,15 @@ impl AgentView {
         let scopes: Vec<String> = required.into_iter().next().into_iter().flatten().collect();
         let named: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
         let message = format!("this takes a token with these scopes: {}", named.join(", "));
-        Err(Failure { scopes, ..Failure::new(ErrorCode::InsufficientScope, message, false) })
+        Err(CallFailure {
+            scopes,
+            ..CallFailure::new(ErrorCode::InsufficientScope, message, false)
+        })
     }
 }
 
 /// Alternatives, each of which is sufficient. Empty: no scopes are required.
-fn required(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
+fn required_scopes(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
     let by_tool = tool.and_then(|tool| tool.overridden.required_scopes.as_ref());
     if let Some(said) = by_tool.or(source.profile.required_scopes.as_ref()) {
         return vec![said.iter().map(ToString::to_string).collect()];
@@ -49,19 +56,19 @@ fn required(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
     let manifest = tool.and_then(Tool::served_manifest);
     let security = manifest.and_then(|manifest| manifest.security.as_ref());
     let is_wanted = match &source.profile.settings {
-        Settings::Openapi(settings) => settings.require_scopes,
+        SourceSettings::Openapi(settings) => settings.require_scopes,
         _ => false,
     };
     match security {
         Some(security) if is_wanted || source.profile.auth.is_per_agent() => {
-            of_specification(security.as_str())
+            specification_scopes(security.as_str())
         }
         _ => Vec::new(),
     }
 }
 
 /// Parses `[{"scheme": {"type": "oauth2", "scopes": ["a"]}}]`, as discovery writes it.
-fn of_specification(security: &str) -> Vec<BTreeSet<String>> {
+fn specification_scopes(security: &str) -> Vec<BTreeSet<String>> {
     let alternatives: Vec<Map<String, Value>> = serde_json::from_str(security).unwrap_or_default();
     let of_scheme = |scheme: &Value| -> Vec<String> {
         let is_token = matches!(scheme["type"].as_str(), Some("oauth2" | "openIdConnect"));
@@ -73,7 +80,7 @@ fn of_specification(security: &str) -> Vec<BTreeSet<String>> {
 }
 
 /// The scopes of an agent's token: `scope` as a string (RFC 8693, section 4.2), or `scp` as an array or a string.
-fn of(agent: &Agent) -> BTreeSet<String> {
+fn token_scopes(agent: &Agent) -> BTreeSet<String> {
     let mut scopes = BTreeSet::new();
     for claim in ["scope", "scp"] {
         match agent.claims.get(claim) {
@@ -98,7 +105,7 @@ mod tests {
 
     fn scopes(claims: Value) -> String {
         let claims = Arc::new(serde_json::from_value(claims).unwrap());
-        let scopes = of(&Agent::new("ada", claims));
+        let scopes = token_scopes(&Agent::new("ada", claims));
         scopes.into_iter().collect::<Vec<_>>().join(" ")
     }
 
@@ -120,8 +127,8 @@ mod tests {
         let sets = |all: &[&[&str]]| -> Vec<BTreeSet<String>> {
             all.iter().map(|all| all.iter().map(ToString::to_string).collect()).collect()
         };
-        assert_eq!(of_specification(&security.to_string()), sets(&[&["a", "b"], &["c"]]));
-        assert_eq!(of_specification("[{}]"), sets(&[&[]]));
-        assert_eq!(of_specification("[]"), sets(&[]));
+        assert_eq!(specification_scopes(&security.to_string()), sets(&[&["a", "b"], &["c"]]));
+        assert_eq!(specification_scopes("[{}]"), sets(&[&[]]));
+        assert_eq!(specification_scopes("[]"), sets(&[]));
     }
 }

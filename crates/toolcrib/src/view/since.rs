@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use catalog::tool_set::{Slot, ToolSet};
 
-use super::tool::Origin;
+use super::tool::ToolOrigin;
 use super::{AgentView, ViewedTool};
 
 /// A change of an agent's tool list.
-pub enum Changed {
+pub enum ListChange {
     /// The tool is new.
     Added(ViewedTool),
     /// The tool was listed before and may differ now.
@@ -25,27 +25,25 @@ pub enum Changed {
 
 impl AgentView {
     /// Whether the list is certainly unchanged since an earlier view. Cheap; `false` proves nothing.
-    pub fn is_as(&self, before: &Self) -> bool {
-        match (&self.by_search, &before.by_search) {
-            (None, None) => self.has_the_tools_of(before),
+    pub fn has_same_list(&self, before: &Self) -> bool {
+        match (&self.pinned_tools, &before.pinned_tools) {
+            (None, None) => self.has_same_tools(before),
             (Some(now), Some(then)) if now.is_empty() && then.is_empty() => true,
-            (Some(now), Some(then)) => {
-                now.number() == then.number() && self.has_the_tools_of(before)
-            }
+            (Some(now), Some(then)) => now.serial() == then.serial() && self.has_same_tools(before),
             (Some(_), None) | (None, Some(_)) => false,
         }
     }
 
     /// Whether the tools, listed or searchable, are certainly unchanged since an earlier view.
-    pub fn has_the_tools_of(&self, before: &Self) -> bool {
+    pub fn has_same_tools(&self, before: &Self) -> bool {
         let no_others = self.own_providers.is_empty() && before.own_providers.is_empty();
         no_others
             && self.is_narrowed == before.is_narrowed
             && Arc::ptr_eq(&self.provided, &before.provided)
-            && (Arc::ptr_eq(&self.toolset, &before.toolset) || self.has_the_entries_of(before))
+            && (Arc::ptr_eq(&self.toolset, &before.toolset) || self.has_same_entries(before))
     }
 
-    fn has_the_entries_of(&self, before: &Self) -> bool {
+    fn has_same_entries(&self, before: &Self) -> bool {
         let same =
             |one: &ToolSet, two: &ToolSet| one.len() == two.len() && one.iter().eq(two.iter());
         let (now, then) = (&self.toolset, &before.toolset);
@@ -53,19 +51,19 @@ impl AgentView {
         same(now.tools(), then.tools())
             && same(now.listed(), then.listed())
             && same(now.searchable(), then.searchable())
-            && now.tools().iter().all(|slot| self.has_the_entry_of(before, slot))
+            && now.tools().iter().all(|slot| self.has_same_entry(before, slot))
     }
 
     /// Whether the catalog's prompts and resources are certainly unchanged since an earlier view.
-    pub fn has_the_offers_of(&self, before: &Self) -> bool {
+    pub fn has_same_offers(&self, before: &Self) -> bool {
         let (now, then) = (&self.toolset, &before.toolset);
         Arc::ptr_eq(now, then)
-            || now.others().len() == then.others().len()
-                && now.others().iter().eq(then.others().iter())
-                && now.others().iter().all(|slot| self.has_the_entry_of(before, slot))
+            || now.prompts_and_resources().len() == then.prompts_and_resources().len()
+                && now.prompts_and_resources().iter().eq(then.prompts_and_resources().iter())
+                && now.prompts_and_resources().iter().all(|slot| self.has_same_entry(before, slot))
     }
 
-    fn has_the_entry_of(&self, before: &Self, slot: Slot) -> bool {
+    fn has_same_entry(&self, before: &Self, slot: Slot) -> bool {
         match (self.snapshot.tool_at(slot), before.snapshot.tool_at(slot)) {
             (Some(now), Some(then)) => Arc::ptr_eq(now, then),
             (one, two) => one.is_none() && two.is_none(),
@@ -73,8 +71,8 @@ impl AgentView {
     }
 
     /// The changes of the list since an earlier view, removed tools first.
-    pub fn since(&self, before: &Self) -> Vec<Changed> {
-        if self.is_as(before) {
+    pub fn changes_since(&self, before: &Self) -> Vec<ListChange> {
+        if self.has_same_list(before) {
             return Vec::new();
         }
         let key = |tool: &ViewedTool| match tool.id() {
@@ -86,26 +84,26 @@ impl AgentView {
         let mut others = Vec::new();
         for now in self.list() {
             match then.remove(&key(&now)) {
-                None => others.push(Changed::Added(now)),
-                Some(before) if before.is_same(&now) => {}
-                Some(before) => others.push(Changed::Updated { before, now }),
+                None => others.push(ListChange::Added(now)),
+                Some(before) if before.is_same_tool(&now) => {}
+                Some(before) => others.push(ListChange::Updated { before, now }),
             }
         }
         let mut gone: Vec<_> = then.into_iter().collect();
         gone.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
-        gone.into_iter().map(|(_, tool)| Changed::Removed(tool)).chain(others).collect()
+        gone.into_iter().map(|(_, tool)| ListChange::Removed(tool)).chain(others).collect()
     }
 }
 
 impl ViewedTool {
-    fn is_same(&self, other: &Self) -> bool {
+    fn is_same_tool(&self, other: &Self) -> bool {
         let same = match (&self.origin, &other.origin) {
-            (Origin::Catalog(one), Origin::Catalog(two)) => Arc::ptr_eq(one, two),
-            (Origin::Provider(one, _), Origin::Provider(two, _)) => {
+            (ToolOrigin::Catalog(one), ToolOrigin::Catalog(two)) => Arc::ptr_eq(one, two),
+            (ToolOrigin::Provider(one, _), ToolOrigin::Provider(two, _)) => {
                 Arc::ptr_eq(one, two) || one == two
             }
-            (Origin::Meta(one), Origin::Meta(two)) => one == two,
-            (Origin::Catalog(_) | Origin::Provider(..) | Origin::Meta(_), _) => false,
+            (ToolOrigin::Meta(one), ToolOrigin::Meta(two)) => one == two,
+            (ToolOrigin::Catalog(_) | ToolOrigin::Provider(..) | ToolOrigin::Meta(_), _) => false,
         };
         same && self.name() == other.name()
     }

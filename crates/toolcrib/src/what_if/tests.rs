@@ -9,9 +9,9 @@ use model::{Execution, Inventory, Manifest, Schema, ToolId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::Forms;
+use super::SnapshotNameForms;
 use crate::toolset::Toolset;
-use crate::{Context, SystemClock};
+use crate::{ChangeContext, SystemClock};
 
 fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -23,7 +23,7 @@ async fn clashing() -> Arc<Snapshot> {
     let journal = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
     let catalog = Catalog::open(journal).await.unwrap();
     let execute = async |command| {
-        catalog.execute(command, Context::by("ada"), None).await.unwrap();
+        catalog.execute(command, ChangeContext::by_actor("ada"), None).await.unwrap();
     };
     for (source, tools) in
         [("a", &["get", "put", "list"][..]), ("b", &["get", "a__get", "tool_search"])]
@@ -69,7 +69,7 @@ fn manifest(name: &str) -> Manifest {
 #[tokio::test]
 async fn precomputed_names_equal_the_names_shown_to_agents() {
     let snapshot = clashing().await;
-    let forms = Forms::of(&snapshot);
+    let forms = SnapshotNameForms::from_snapshot(&snapshot);
     let mut names = std::collections::BTreeSet::new();
     for groups in 1_u32..32 {
         let granted = (0..5).filter(|number| groups & (1 << number) != 0);
@@ -77,8 +77,8 @@ async fn precomputed_names_equal_the_names_shown_to_agents() {
         let toolset = Toolset::resolve(&snapshot, Grant { groups: granted, ..Grant::default() });
         for slot in toolset.tools().iter() {
             let entry = snapshot.tool_at(slot).unwrap();
-            let shown = toolset.name(&snapshot, entry);
-            assert_eq!(forms.tool(slot).unwrap().name(toolset.tools()), &*shown);
+            let shown = toolset.name_for_agent(&snapshot, entry);
+            assert_eq!(forms.tool_forms(slot).unwrap().name_among(toolset.tools()), &*shown);
             names.insert(shown);
         }
     }

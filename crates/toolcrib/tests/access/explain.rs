@@ -5,7 +5,7 @@ use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
 use catalog::tool::ToolCommand;
 use serde_json::{Value, json};
-use toolcrib::{Command, Explanation, Moment, StopCode, explain};
+use toolcrib::{AccessExplanation, BlockerCode, Command, JournalMoment, explain_access};
 
 use crate::world::{World, from_json};
 
@@ -20,11 +20,11 @@ async fn world() -> World {
     world
 }
 
-fn ask(world: &World, claims: Value, tool: &str) -> Explanation {
-    explain(&world.crib.catalog().snapshot(), &from_json(claims), Some(tool))
+fn ask(world: &World, claims: Value, tool: &str) -> AccessExplanation {
+    explain_access(&world.crib.catalog().snapshot(), &from_json(claims), Some(tool))
 }
 
-fn why(world: &World, claims: Value, tool: &str) -> (bool, Vec<StopCode>, String) {
+fn explain_tool(world: &World, claims: Value, tool: &str) -> (bool, Vec<BlockerCode>, String) {
     let tool = ask(world, claims, tool).tools.remove(0);
     let codes = tool.stopped_by.iter().map(|stop| stop.code).collect();
     (tool.granted, codes, tool.why)
@@ -39,7 +39,7 @@ async fn a_granted_tool_names_its_policy_and_group() {
     let world = world().await;
     let said = "policy `staff` grants group `readers`, which selects it";
     for name in ["pets:get_pet", "get_pet", "pets__get_pet"] {
-        assert_eq!(why(&world, staff(), name), (true, vec![], said.to_owned()));
+        assert_eq!(explain_tool(&world, staff(), name), (true, vec![], said.to_owned()));
     }
 }
 
@@ -47,15 +47,15 @@ async fn a_granted_tool_names_its_policy_and_group() {
 async fn every_obstacle_of_a_tool_is_explained() {
     let world = world().await;
     let stopped = |claims: Value, tool: &str, code, said: &str| {
-        assert_eq!(why(&world, claims, tool), (false, vec![code], said.to_owned()));
+        assert_eq!(explain_tool(&world, claims, tool), (false, vec![code], said.to_owned()));
     };
-    stopped(staff(), "nothing", StopCode::NoSuchTool, "there is no such tool");
-    stopped(staff(), "add_pet", StopCode::Excluded, "group `readers` excludes it: only by hand");
-    stopped(staff(), "rare", StopCode::InNoGroup, "no group has it");
+    stopped(staff(), "nothing", BlockerCode::NoSuchTool, "there is no such tool");
+    stopped(staff(), "add_pet", BlockerCode::Excluded, "group `readers` excludes it: only by hand");
+    stopped(staff(), "rare", BlockerCode::InNoGroup, "no group has it");
     stopped(
         json!({"role": "guest"}),
         "get_pet",
-        StopCode::NoPolicyMatches,
+        BlockerCode::NoPolicyMatches,
         "it is in group `readers`, but policy `staff`, which would grant it, is not active or does not match",
     );
 }
@@ -68,22 +68,30 @@ async fn every_disabled_entity_is_named() {
     let group = |command| Command::Group("readers".parse().unwrap(), command);
     let policy = |command| Command::Policy("staff".parse().unwrap(), command);
     let switches = [
-        (tool(ToolCommand::Disable), tool(ToolCommand::Enable), StopCode::ToolDisabled),
-        (source(SourceCommand::Disable), source(SourceCommand::Enable), StopCode::SourceDisabled),
-        (group(GroupCommand::Deactivate), group(GroupCommand::Activate), StopCode::GroupInactive),
+        (tool(ToolCommand::Disable), tool(ToolCommand::Enable), BlockerCode::ToolDisabled),
+        (
+            source(SourceCommand::Disable),
+            source(SourceCommand::Enable),
+            BlockerCode::SourceDisabled,
+        ),
+        (
+            group(GroupCommand::Deactivate),
+            group(GroupCommand::Activate),
+            BlockerCode::GroupInactive,
+        ),
         (
             policy(PolicyCommand::Deactivate),
             policy(PolicyCommand::Activate),
-            StopCode::NoPolicyMatches,
+            BlockerCode::NoPolicyMatches,
         ),
     ];
     for (off, on, code) in switches {
         world.execute(off).await;
-        let (granted, codes, said) = why(&world, staff(), "get_pet");
+        let (granted, codes, said) = explain_tool(&world, staff(), "get_pet");
         assert_eq!((granted, codes), (false, vec![code]), "{said}");
         world.execute(on).await;
     }
-    assert!(why(&world, staff(), "get_pet").0);
+    assert!(explain_tool(&world, staff(), "get_pet").0);
 }
 
 #[tokio::test]
@@ -109,7 +117,7 @@ async fn an_earlier_moment_is_explained_from_the_journal() {
     let claims = from_json(staff());
     let now = world.crib.explain(&claims, Some("get_pet"), None).await.unwrap();
     assert!(!now.tools[0].granted);
-    let moment = Some(Moment::Position(before));
+    let moment = Some(JournalMoment::Position(before));
     let then = world.crib.explain(&claims, Some("get_pet"), moment).await.unwrap();
     assert!(then.tools[0].granted);
     assert_eq!(then.position, before);

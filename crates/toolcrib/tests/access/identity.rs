@@ -1,24 +1,25 @@
 //! Authentication: valid API keys, and requests without a credential only if anonymous access is enabled.
 
-use catalog::key::KeyCommand;
+use catalog::key::ApiKeyCommand;
 use jiff::SignedDuration;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use toolcrib::{
-    Clock as _, Command, Means, NotIdentified, Options, SystemClock, Toolcrib, new_key,
+    AuthMethod, AuthenticationError, Clock as _, Command, SystemClock, Toolcrib, ToolcribOptions,
+    new_api_key,
 };
 
 use crate::world::{World, from_json};
 
 /// Creates an API key and returns the bearer token of its holder.
-async fn key(world: &World, id: &str, mut profile: Value) -> String {
+async fn create_key(world: &World, id: &str, mut profile: Value) -> String {
     profile["name"] = json!(id);
-    let (key, create) = new_key(&id.parse().unwrap(), from_json(profile));
+    let (key, create) = new_api_key(&id.parse().unwrap(), from_json(profile));
     world.execute(Command::Key(id.parse().unwrap(), create)).await;
     key.expose_secret().to_owned()
 }
 
-async fn refused(crib: &Toolcrib, bearer: Option<&str>) -> String {
+async fn identify_error(crib: &Toolcrib, bearer: Option<&str>) -> String {
     crib.identify(bearer).await.unwrap_err().to_string()
 }
 
@@ -27,21 +28,21 @@ async fn a_key_brings_its_claims_until_it_is_revoked() {
     let world = World::with_tools(&[("pets", &["get_pet"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("ci", json!({"team": "build"}), &["all"]).await;
-    let bearer = key(&world, "ci", json!({"claims": {"team": "build"}})).await;
+    let bearer = create_key(&world, "ci", json!({"claims": {"team": "build"}})).await;
     let identity = world.crib.identify(Some(&bearer)).await.unwrap();
-    assert_eq!((&*identity.agent.subject, identity.actor().as_str()), ("key:ci", "key:ci"));
-    assert_eq!(identity.means, Means::Key { id: "ci".parse().unwrap(), admin: false });
+    assert_eq!((&*identity.agent.subject, identity.actor_name().as_str()), ("key:ci", "key:ci"));
+    assert_eq!(identity.auth_method, AuthMethod::Key { id: "ci".parse().unwrap(), admin: false });
     assert_eq!(world.crib.view(&identity.agent).list().len(), 1);
     assert!(!world.crib.is_admin(&identity));
-    world.execute(Command::Key("ci".parse().unwrap(), KeyCommand::Revoke)).await;
+    world.execute(Command::Key("ci".parse().unwrap(), ApiKeyCommand::Revoke)).await;
     let said = "the API key is unknown, revoked or expired";
-    assert_eq!(refused(&world.crib, Some(&bearer)).await, said);
+    assert_eq!(identify_error(&world.crib, Some(&bearer)).await, said);
 }
 
 #[tokio::test]
 async fn a_key_with_one_changed_character_is_rejected() {
     let world = World::empty().await;
-    let bearer = key(&world, "ci", json!({"admin": true})).await;
+    let bearer = create_key(&world, "ci", json!({"admin": true})).await;
     assert!(world.crib.identify(Some(&bearer)).await.is_ok());
     for place in 0..bearer.len() {
         let mut other = bearer.clone().into_bytes();
@@ -59,8 +60,8 @@ async fn an_expired_key_is_rejected() {
     let world = World::empty().await;
     let hour = SignedDuration::from_hours(1);
     let [past, future] = [SystemClock.now() - hour, SystemClock.now() + hour];
-    let old = key(&world, "old", json!({"expires_at": past})).await;
-    let new = key(&world, "new", json!({"expires_at": future})).await;
+    let old = create_key(&world, "old", json!({"expires_at": past})).await;
+    let new = create_key(&world, "new", json!({"expires_at": future})).await;
     assert!(world.crib.identify(Some(&old)).await.is_err());
     assert!(world.crib.identify(Some(&new)).await.is_ok());
 }
@@ -68,7 +69,7 @@ async fn an_expired_key_is_rejected() {
 #[tokio::test]
 async fn the_journal_never_contains_a_key() {
     let world = World::empty().await;
-    let bearer = key(&world, "ci", json!({})).await;
+    let bearer = create_key(&world, "ci", json!({})).await;
     let secret = bearer.rsplit_once('_').unwrap().1;
     let events = world.crib.catalog().journal().read_after(Default::default(), 100).await.unwrap();
     assert!(!events.is_empty() && events.iter().all(|event| !event.data.contains(secret)));
@@ -81,8 +82,8 @@ async fn keys_and_policies_grant_admin_access_but_never_to_anonymous_callers() {
         let identity = world.crib.identify(Some(bearer)).await.unwrap();
         world.crib.is_admin(&identity)
     };
-    let admin = key(&world, "admin", json!({"admin": true})).await;
-    let root = key(&world, "root", json!({"claims": {"role": "root"}})).await;
+    let admin = create_key(&world, "admin", json!({"admin": true})).await;
+    let root = create_key(&world, "root", json!({"claims": {"role": "root"}})).await;
     assert!(is_admin(&admin).await && !is_admin(&root).await);
     let matchers = json!([{"claim": "role", "operator": "equals", "value": "root"}]);
     let rules = from_json(json!({"name": "p", "matchers": matchers, "admin": true}));
@@ -95,8 +96,9 @@ async fn keys_and_policies_grant_admin_access_but_never_to_anonymous_callers() {
 async fn a_request_without_a_credential_is_rejected_unless_anonymous_access_is_enabled() {
     let world = World::empty().await;
     let said = world.crib.identify(None).await.unwrap_err();
-    assert!(matches!(said, NotIdentified::NoCredential));
-    let open = world.with_options(Options { anonymous: true, ..Options::default() });
+    assert!(matches!(said, AuthenticationError::NoCredential));
+    let open =
+        world.with_options(ToolcribOptions { anonymous: true, ..ToolcribOptions::default() });
     let nobody = open.identify(None).await.unwrap();
     let claims = serde_json::to_value(&*nobody.agent.claims).unwrap();
     assert_eq!(claims, json!({"anonymous": true}));

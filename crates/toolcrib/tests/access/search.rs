@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catalog::source::SourceCommand;
-use catalog::tool::{Override, ToolCommand};
-use model::{Agent, Inventory, Manifest, Primitive};
+use catalog::tool::{ToolCommand, ToolOverride};
+use model::{Agent, Inventory, Manifest, McpPrimitive};
 use serde_json::{Map, Value, json};
-use toolcrib::{AgentView, Command, Embeddings, Options, Toolcrib, VectorMaker};
+use toolcrib::{AgentView, Command, EmbeddingBackend, EmbeddingOptions, Toolcrib, ToolcribOptions};
 
 use crate::server::{Upstream, answer};
 use crate::world::{World, agent, from_json, manifest};
 
-async fn found(view: &AgentView, query: &str) -> Vec<String> {
+async fn search_names(view: &AgentView, query: &str) -> Vec<String> {
     let hits = view.search(query, 10).await;
     hits.iter().map(|hit| hit.tool.name().to_owned()).collect()
 }
@@ -54,16 +54,16 @@ async fn a_changed_tool_is_found_by_its_new_words_at_once() {
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     world.policy("some", json!({"role": "y"}), &["some"]).await;
     let found = async |role: &str| {
-        found(&world.view(json!({"role": role})), "please brew me some coffees").await
+        search_names(&world.view(json!({"role": role})), "please brew me some coffees").await
     };
     assert!(found("x").await.is_empty());
     let description = Some("Brews strong coffee".into());
-    let overridden = Override { description, ..Override::default() };
+    let overridden = ToolOverride { description, ..ToolOverride::default() };
     let change = ToolCommand::Override(overridden);
     world.execute(Command::Tool("pets:b".parse().unwrap(), change)).await;
     assert_eq!(found("x").await, ["b"]);
     assert!(found("y").await.is_empty());
-    let back = ToolCommand::Override(Override::default());
+    let back = ToolCommand::Override(ToolOverride::default());
     world.execute(Command::Tool("pets:b".parse().unwrap(), back)).await;
     assert!(found("x").await.is_empty());
     let hits = world.view(json!({"role": "x"})).search("bills__c", 10).await;
@@ -103,7 +103,7 @@ async fn an_agent_chooses_the_detail_and_size_of_search_results() {
 async fn a_view_searches_the_snapshot_it_was_created_from() {
     let world = open_world(&[("pets", &["walk_dog", "feed_cat"])]).await;
     let before = world.view(json!({"role": "x"}));
-    assert_eq!(found(&before, "walk the dog").await, ["walk_dog"]);
+    assert_eq!(search_names(&before, "walk the dog").await, ["walk_dog"]);
     // A new tool reuses the slot of a removed one.
     world.execute(Command::Source("pets".parse().unwrap(), SourceCommand::Remove)).await;
     let profile =
@@ -116,21 +116,26 @@ async fn a_view_searches_the_snapshot_it_was_created_from() {
     world.execute(Command::Ingest { inventory, force: false }).await;
     let after = world.view(json!({"role": "x"}));
     for _ in 0..2 {
-        assert_eq!(found(&after, "ride a lion").await, ["ride_lion"]);
-        assert!(found(&after, "walk the dog").await.is_empty());
-        assert_eq!(found(&before, "walk the dog").await, ["walk_dog"]);
-        assert!(found(&before, "ride a lion").await.is_empty());
+        assert_eq!(search_names(&after, "ride a lion").await, ["ride_lion"]);
+        assert!(search_names(&after, "walk the dog").await.is_empty());
+        assert_eq!(search_names(&before, "walk the dog").await, ["walk_dog"]);
+        assert!(search_names(&before, "ride a lion").await.is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_tool_is_found_by_the_new_name_of_its_source() {
     let world = open_world(&[("pets", &["list"]), ("bills", &["pay"])]).await;
-    assert!(found(&world.view(json!({"role": "x"})), "something veterinary").await.is_empty());
+    assert!(
+        search_names(&world.view(json!({"role": "x"})), "something veterinary").await.is_empty()
+    );
     let profile = json!({"name": "Veterinary", "url": "https://api.example", "settings": {"kind": "openapi"}});
     let update = SourceCommand::Update(from_json(profile));
     world.execute(Command::Source("pets".parse().unwrap(), update)).await;
-    assert_eq!(found(&world.view(json!({"role": "x"})), "something veterinary").await, ["list"]);
+    assert_eq!(
+        search_names(&world.view(json!({"role": "x"})), "something veterinary").await,
+        ["list"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -142,7 +147,9 @@ async fn a_search_during_indexing_finds_all_tools_of_the_agent() {
     let following = tokio::spawn(async move { crib.keep_searchable().await });
     let searches = (0..32).map(|number| {
         let view = world.view(json!({"role": "x"}));
-        tokio::spawn(async move { (number, found(&view, &format!("fetch_thing_{number}")).await) })
+        tokio::spawn(async move {
+            (number, search_names(&view, &format!("fetch_thing_{number}")).await)
+        })
     });
     for search in searches.collect::<Vec<_>>() {
         let (number, found) = search.await.unwrap();
@@ -152,7 +159,7 @@ async fn a_search_during_indexing_finds_all_tools_of_the_agent() {
     for number in 0..20 {
         let (tool, name) = (format!("things:fetch_thing_{number}"), format!("zebra{number}"));
         world.rename(&tool, &name).await;
-        assert_eq!(found(&world.view(json!({"role": "x"})), &name).await[0], name);
+        assert_eq!(search_names(&world.view(json!({"role": "x"})), &name).await[0], name);
     }
     following.abort();
 }
@@ -207,7 +214,7 @@ async fn prompts_and_resources_are_found_if_requested() {
     assert!(archive["resources"][0].get("description").is_none());
     // An agent without a grant finds nothing of any kind.
     let stranger = world.view(json!({"role": "y"}));
-    for kind in [Primitive::Prompt, Primitive::Resource] {
+    for kind in [McpPrimitive::Prompt, McpPrimitive::Resource] {
         assert!(stranger.search_offers(kind, "note", 10).await.is_empty());
         assert!(stranger.search_offers(kind, "", 10).await.is_empty());
     }
@@ -254,38 +261,42 @@ async fn tools_used_after_a_search_rank_higher_for_that_agent_only() {
     let world = World::with_tools_at(&upstream.url(""), &[("mail", &tools)]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
-    let learning = world.with_options(Options { learns: true, ..Options::default() });
+    let learning = world
+        .with_options(ToolcribOptions { learns_from_usage: true, ..ToolcribOptions::default() });
     let who = |subject: &str, issuer: &str| {
         Agent::new(subject, Arc::new(from_json(json!({"role": "x", "iss": issuer}))))
     };
     let query = "please send the report to everybody";
     let ada = learning.view(&who("ada", "https://a.example"));
-    let before = found(&ada, query).await;
+    let before = search_names(&ada, query).await;
     assert_eq!(before[0], "send_report");
     ada.call("send_report_again", Map::new()).await.unwrap();
     let again = ada.search("send that report now", 10).await;
     assert_eq!(again[0].tool.name(), "send_report_again");
     assert!(again.iter().all(|hit| hit.score <= 1.0));
-    assert_eq!(found(&ada, query).await[0], "send_report_again");
+    assert_eq!(search_names(&ada, query).await[0], "send_report_again");
     // Not affected: other queries, exact names, other agents, an equal subject of another issuer, and a toolcrib that
     // does not learn.
-    assert_eq!(found(&ada, "send a letter by mail").await[0], "send_letter");
-    assert_eq!(found(&ada, "send_report").await[0], "send_report");
+    assert_eq!(search_names(&ada, "send a letter by mail").await[0], "send_letter");
+    assert_eq!(search_names(&ada, "send_report").await[0], "send_report");
     for other in [who("bob", "https://a.example"), who("ada", "https://b.example")] {
-        assert_eq!(found(&learning.view(&other), query).await, before);
+        assert_eq!(search_names(&learning.view(&other), query).await, before);
     }
-    assert_eq!(found(&world.crib.view(&who("ada", "https://a.example")), query).await, before);
+    assert_eq!(
+        search_names(&world.crib.view(&who("ada", "https://a.example")), query).await,
+        before
+    );
     // Anonymous callers are not one identity, so nothing is learned from them.
     let claims = json!({"role": "x", "anonymous": true});
     let nobody = Agent::new("anonymous", Arc::new(from_json(claims)));
     let nobody = learning.view(&nobody);
-    found(&nobody, query).await;
+    search_names(&nobody, query).await;
     nobody.call("send_report_again", Map::new()).await.unwrap();
-    assert_eq!(found(&nobody, query).await, before);
+    assert_eq!(search_names(&nobody, query).await, before);
 }
 
 /// An embeddings endpoint with vectors for flying, weather and everything else; it rejects texts with `cursed`.
-fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
+fn embeddings_endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
     Upstream::replying(move |request| {
         if is_broken.load(Ordering::Relaxed) {
             return answer("500 Internal Server Error", "", b"the inside of it");
@@ -311,12 +322,14 @@ fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
 }
 
 /// Starts the background indexing and waits until semantic search works.
-async fn learnt(crib: &Toolcrib) -> tokio::task::AbortHandle {
+async fn wait_for_embeddings(crib: &Toolcrib) -> tokio::task::AbortHandle {
     let background = crib.clone();
     let background = tokio::spawn(async move { background.keep_searchable().await });
     let view = crib.view(&agent(json!({"role": "x"})));
     let deadline = Instant::now() + Duration::from_secs(20);
-    while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
+    while search_names(&view, "whatever floats nicely").await.is_empty()
+        && Instant::now() < deadline
+    {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     background.abort_handle()
@@ -328,45 +341,52 @@ async fn search_is_semantic_with_an_embeddings_endpoint_and_by_words_without() {
     world.group("some", json!({"tools": ["things:write_letter"]})).await;
     world.policy("some", json!({"role": "y"}), &["some"]).await;
     let is_broken = Arc::<AtomicBool>::default();
-    let upstream = endpoint(Arc::clone(&is_broken));
+    let upstream = embeddings_endpoint(Arc::clone(&is_broken));
     let folder = tempfile::tempdir().unwrap();
     let file = Some(folder.path().join("vectors"));
     let embeddings = || {
         let url = upstream.url("/v1/embeddings").parse().unwrap();
-        let maker = VectorMaker::Endpoint { url, model: "m".into(), key: None };
-        Embeddings { maker, file: file.clone() }
+        let maker = EmbeddingBackend::Endpoint { url, model: "m".into(), key: None };
+        EmbeddingOptions { backend: maker, file: file.clone() }
     };
-    let crib = world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
-    let background = learnt(&crib).await;
+    let crib = world.with_options(ToolcribOptions {
+        embeddings: Some(embeddings()),
+        ..ToolcribOptions::default()
+    });
+    let background = wait_for_embeddings(&crib).await;
     let view = crib.view(&agent(json!({"role": "x"})));
-    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
-    assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
+    assert_eq!(search_names(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert_eq!(search_names(&view, "how is it outside").await[0], "will_it_rain");
     // Exact names and words still count, and scores stay in their range.
-    assert_eq!(found(&view, "write letter").await[0], "write_letter");
+    assert_eq!(search_names(&view, "write letter").await[0], "write_letter");
     let hits = view.search("write_letter", 10).await;
     assert_eq!((hits[0].tool.name(), hits[0].score), ("write_letter", 1.0));
     assert!(view.search("whatever floats nicely", 10).await.iter().all(|hit| hit.score <= 1.0));
     // Semantic search finds only granted tools.
     let stranger = crib.view(&agent(json!({"role": "y"})));
     assert!(
-        !found(&stranger, "whatever floats nicely").await.contains(&"rent_zeppelin".to_owned())
+        !search_names(&stranger, "whatever floats nicely")
+            .await
+            .contains(&"rent_zeppelin".to_owned())
     );
     // Search by words finds no such tool.
     let plain = world.view(json!({"role": "x"}));
-    assert!(found(&plain, "whatever floats nicely").await.is_empty());
+    assert!(search_names(&plain, "whatever floats nicely").await.is_empty());
     background.abort();
     // A second process reads the stored tool vectors and requests only that of the query.
     let told = |text: &str| upstream.requests().iter().filter(|it| it.contains(text)).count();
     let before = told("rent zeppelin");
-    let again =
-        world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
-    let background = learnt(&again).await;
+    let again = world.with_options(ToolcribOptions {
+        embeddings: Some(embeddings()),
+        ..ToolcribOptions::default()
+    });
+    let background = wait_for_embeddings(&again).await;
     let view = again.view(&agent(json!({"role": "x"})));
-    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert_eq!(search_names(&view, "whatever floats nicely").await[0], "rent_zeppelin");
     assert_eq!((before, told("rent zeppelin")), (1, 1));
     is_broken.store(true, Ordering::Relaxed);
-    assert!(found(&view, "whatever floats nicely").await.is_empty());
-    assert_eq!(found(&view, "please write a letter").await, ["write_letter"]);
+    assert!(search_names(&view, "whatever floats nicely").await.is_empty());
+    assert_eq!(search_names(&view, "please write a letter").await, ["write_letter"]);
     background.abort();
 }
 
@@ -374,16 +394,16 @@ async fn search_is_semantic_with_an_embeddings_endpoint_and_by_words_without() {
 async fn a_text_rejected_by_the_endpoint_does_not_affect_other_texts() {
     let names = ["cursed_thing", "rent_zeppelin", "will_it_rain"];
     let world = open_world(&[("things", &names)]).await;
-    let upstream = endpoint(Arc::default());
+    let upstream = embeddings_endpoint(Arc::default());
     let url = upstream.url("/v1/embeddings").parse().unwrap();
-    let maker = VectorMaker::Endpoint { url, model: "m".into(), key: None };
-    let embeddings = Some(Embeddings { maker, file: None });
-    let crib = world.with_options(Options { embeddings, ..Options::default() });
-    let background = learnt(&crib).await;
+    let maker = EmbeddingBackend::Endpoint { url, model: "m".into(), key: None };
+    let embeddings = Some(EmbeddingOptions { backend: maker, file: None });
+    let crib = world.with_options(ToolcribOptions { embeddings, ..ToolcribOptions::default() });
+    let background = wait_for_embeddings(&crib).await;
     let view = crib.view(&agent(json!({"role": "x"})));
-    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
-    assert!(found(&view, "cursed and it floats").await.contains(&"cursed_thing".to_owned()));
-    assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
+    assert_eq!(search_names(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert!(search_names(&view, "cursed and it floats").await.contains(&"cursed_thing".to_owned()));
+    assert_eq!(search_names(&view, "how is it outside").await[0], "will_it_rain");
     background.abort();
 }
 

@@ -1,10 +1,10 @@
 //! Texts of tools as agents read them: without invisible characters; and the check for names that shadow other tools.
 
 use catalog::source::SourceCommand;
-use catalog::tool::{Review, ToolCommand};
+use catalog::tool::{ReviewState, ToolCommand};
 use model::{Execution, Inventory, Manifest, RawJson, Schema, Severity};
 use serde_json::{Value, json};
-use toolcrib::{Command, findings};
+use toolcrib::{Command, tool_findings};
 
 use crate::world::{World, from_json, manifest};
 
@@ -22,7 +22,7 @@ async fn world_of(manifests: Vec<Manifest>) -> World {
     world.execute(Command::Ingest { inventory: Box::new(inventory), force: false }).await;
     let snapshot = world.crib.catalog().snapshot();
     for tool in snapshot.tools().map(|entry| &entry.tool) {
-        if tool.review == Review::Waiting {
+        if tool.review == ReviewState::Waiting {
             let (fingerprint, despite_findings) = (tool.fingerprint, true);
             let approve = ToolCommand::Approve { fingerprint, despite_findings };
             world.execute(Command::Tool(tool.id.clone(), approve)).await;
@@ -65,14 +65,17 @@ async fn invisible_characters_are_removed_for_agents_but_kept_in_the_catalog() {
     let view = world.view(staff());
     let tool = view.find("get_pet").unwrap();
     assert_eq!(tool.description(), "Gets a pet.\r\n\tTabs 👩‍🚀 and می‌خواهم stay.\nEnd");
-    assert_eq!(tool.more()["title"], "A title");
-    assert_eq!(tool.more()["annotations"], json!({"title": "Get it", "readOnlyHint": true}));
+    assert_eq!(tool.extra_fields()["title"], "A title");
+    assert_eq!(
+        tool.extra_fields()["annotations"],
+        json!({"title": "Get it", "readOnlyHint": true})
+    );
     assert_eq!(tool.output_schema(), Some(json!({"description": "out"})));
     let expected = json!({"type": "object", "properties": {
         "size\u{200b}": {"enum": ["s\u{200b}", "m"], "description": "the size[0m"},
         "code": {"pattern": r"^[\u0000-\u007f]$", "default": "x"}}});
     assert_eq!(tool.input_schema(), expected);
-    let entry = tool.entry().unwrap();
+    let entry = tool.catalog_entry().unwrap();
     assert!(entry.tool.description().contains('\u{e0067}'));
     assert_eq!(entry.input_schema.as_ref().unwrap().to_value(), schema);
 }
@@ -88,7 +91,7 @@ async fn a_name_with_invisible_characters_gets_a_distinct_visible_name() {
     assert!(odd.is_ascii());
     // The portable name still refers to the tool with the original upstream name.
     let entry = view.find(odd).unwrap();
-    assert_eq!(entry.entry().unwrap().tool.name(), "get_pet\u{200b}");
+    assert_eq!(entry.catalog_entry().unwrap().tool.name(), "get_pet\u{200b}");
 }
 
 #[tokio::test]
@@ -110,9 +113,9 @@ async fn prompts_and_resources_are_cleaned_in_the_same_way() {
     let view = world.view(staff());
     let prompt = &view.prompts()[0];
     assert!(prompt.key.starts_with("odd__ask__") && prompt.key.is_ascii(), "{}", prompt.key);
-    assert_eq!(prompt.shown["description"], "A prompt");
-    assert_eq!(prompt.shown["arguments"], json!([{"name": "a\u{200b}", "description": "b"}]));
-    let resource = Value::Object(view.resources()[0].shown.clone());
+    assert_eq!(prompt.fields["description"], "A prompt");
+    assert_eq!(prompt.fields["arguments"], json!([{"name": "a\u{200b}", "description": "b"}]));
+    let resource = Value::Object(view.resources()[0].fields.clone());
     let expected = json!({"uri": "file:///a", "name": "N", "title": "T", "description": "R"});
     assert_eq!(resource, expected);
 }
@@ -136,8 +139,8 @@ async fn a_shadowed_name_is_reported_but_not_quarantined() {
     let snapshot = world.crib.catalog().snapshot();
     let found = |id: &str| {
         let entry = snapshot.tool(&id.parse().unwrap()).unwrap();
-        assert_eq!(entry.tool.review, Review::Approved);
-        let found = findings(&snapshot, &entry.tool).into_iter();
+        assert_eq!(entry.tool.review, ReviewState::Approved);
+        let found = tool_findings(&snapshot, &entry.tool).into_iter();
         found.map(|finding| (finding.check.to_string(), finding.severity)).collect::<Vec<_>>()
     };
     let shadows = |severity| vec![("name.shadows".to_owned(), severity)];
@@ -150,5 +153,5 @@ async fn a_shadowed_name_is_reported_but_not_quarantined() {
     world.execute(remove).await;
     let snapshot = world.crib.catalog().snapshot();
     let entry = snapshot.tool(&"evil:send_email".parse().unwrap()).unwrap();
-    assert_eq!(findings(&snapshot, &entry.tool), []);
+    assert_eq!(tool_findings(&snapshot, &entry.tool), []);
 }

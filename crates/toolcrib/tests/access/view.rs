@@ -9,8 +9,8 @@ use catalog::tool::ToolCommand;
 use model::{CallStatus, Content, ToolResult, Visibility};
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    CallContext, Calling, Command, NotFound, Options, ProvidedTool, ProviderError, Registry,
-    ToolProvider, ViewedTool,
+    CallContext, Command, ProvidedTool, ProviderError, Registry, ToolCallFuture, ToolLookupError,
+    ToolProvider, ToolcribOptions, ViewedTool,
 };
 
 use crate::server::{Upstream, answer};
@@ -39,13 +39,13 @@ async fn an_unknown_tool_and_one_that_is_not_granted_look_the_same() {
     world.policy("staff", json!({"role": "staff"}), &["readers"]).await;
     let view = world.view(json!({"role": "staff"}));
     for name in ["add_pet", "no_pet", "pets__add_pet", "GET_PET", "get_pet ", "get_pet\u{200b}"] {
-        let same = NotFound::NoSuchTool { name: name.into() };
+        let same = ToolLookupError::NoSuchTool { name: name.into() };
         assert_eq!(view.find(name).err(), Some(same), "{name}");
     }
     for id in ["pets:add_pet", "pets:no_pet", "bills:pay"] {
-        let same = NotFound::NoSuchTool { name: id.into() };
-        assert_eq!(view.find_id(&id.parse().unwrap()).err(), Some(same), "{id}");
-        let called = view.call_id(&id.parse().unwrap(), Map::new()).await;
+        let same = ToolLookupError::NoSuchTool { name: id.into() };
+        assert_eq!(view.find_by_id(&id.parse().unwrap()).err(), Some(same), "{id}");
+        let called = view.call_by_id(&id.parse().unwrap(), Map::new()).await;
         assert_eq!(called.unwrap_err().to_string(), format!("Tool not found: {id}"));
     }
     assert!(view.search("add", 10).await.is_empty());
@@ -64,7 +64,7 @@ async fn equal_names_of_two_sources_are_disambiguated_for_agents_that_have_both(
     assert_eq!(one.find("github__search").unwrap().name(), "search");
     let both = world.view(json!({"role": "both"}));
     assert_eq!(names(&both.list()), ["merge", "github__search", "gitlab__search"]);
-    let Err(NotFound::Ambiguous { names, .. }) = both.find("search") else {
+    let Err(ToolLookupError::Ambiguous { names, .. }) = both.find("search") else {
         panic!("it is ambiguous")
     };
     assert_eq!(names, ["github__search", "gitlab__search"]);
@@ -135,7 +135,7 @@ async fn visibility_can_be_set_per_source_per_group_or_per_tool() {
     world.group("loud", json!({"visibility": "listed", "selectors": [{"name": "*"}]})).await;
     world.policy("loud", json!({"role": "x"}), &["loud"]).await;
     assert_eq!(shown(), "a");
-    world.show("pets:a", Visibility::Searchable).await;
+    world.set_visibility("pets:a", Visibility::Searchable).await;
     assert_eq!(shown(), by_search);
 }
 
@@ -146,13 +146,13 @@ async fn the_visibility_of_a_tool_overrides_its_groups_and_those_its_source() {
     world.group("loud", json!({"visibility": "listed", "tools": ["pets:b"]})).await;
     world.policy("quiet", json!({"role": "x"}), &["quiet"]).await;
     world.policy("loud", json!({"team": "y"}), &["loud"]).await;
-    world.show("pets:c", Visibility::Hidden).await;
+    world.set_visibility("pets:c", Visibility::Hidden).await;
     let view = world.view(json!({"role": "x", "team": "y"}));
     assert_eq!(names(&view.list()), ["tool_search", "execute_tool", "b"]);
     let found: Vec<_> =
         view.search("", 10).await.into_iter().map(|hit| hit.tool.name().to_owned()).collect();
     assert_eq!(found, ["a", "b"]);
-    assert_eq!(view.visibility(&view.find("c").unwrap()), Visibility::Hidden);
+    assert_eq!(view.visibility_of(&view.find("c").unwrap()), Visibility::Hidden);
     assert_eq!(names(&world.view(json!({"team": "y"})).list()), ["b"]);
 }
 
@@ -172,9 +172,9 @@ async fn a_granted_tool_is_called_at_its_upstream() {
 }
 
 /// A provider with a tool that repeats its arguments, and one whose name is also in the catalog.
-struct Echo;
+struct EchoProvider;
 
-impl ToolProvider for Echo {
+impl ToolProvider for EchoProvider {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
         let tool = |name: &str| ProvidedTool {
             name: name.into(),
@@ -191,7 +191,7 @@ impl ToolProvider for Echo {
         name: &'a str,
         arguments: Map<String, Value>,
         _call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         Box::pin(async move {
             if name != "echo" {
                 return Err(ProviderError::ToolNotFound { name: name.into() });
@@ -208,7 +208,7 @@ async fn a_provider_adds_tools_for_one_request_and_shadows_none() {
     let world = World::with_tools(&[("pets", &["get_pet"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
-    let view = world.view(json!({"role": "x"})).with_provider(Arc::new(Echo));
+    let view = world.view(json!({"role": "x"})).with_provider(Arc::new(EchoProvider));
     assert_eq!(names(&view.list()), ["get_pet", "echo"]);
     assert!(view.find("get_pet").unwrap().id().is_some());
     assert_eq!(view.search("parrot", 5).await.len(), 1);
@@ -230,7 +230,7 @@ async fn registered_tools_are_listed_after_the_tools_of_sources() {
         let tool = ProvidedTool::new(name, "Registered");
         registry.register_tool(tool, || async { "registered" }, &[]).unwrap();
     }
-    let crib = world.with_options(Options { registry, ..Options::default() });
+    let crib = world.with_options(ToolcribOptions { registry, ..ToolcribOptions::default() });
     let view = crib.view(&agent(json!({"role": "x"})));
     assert_eq!(names(&view.list()), ["get_pet", "feed_pet"]);
     let outcome = view.call("get_pet", Map::new()).await.unwrap();
@@ -280,7 +280,8 @@ async fn a_view_can_be_narrowed_to_one_group_of_the_agent() {
     world.group("one", json!({"tools": ["pets:b"]})).await;
     world.group("other", json!({"tools": ["pets:c"]})).await;
     world.policy("x", json!({"role": "x"}), &["all", "one"]).await;
-    let narrowed = |group: &str| world.view(json!({"role": "x"})).narrowed(&group.parse().unwrap());
+    let narrowed =
+        |group: &str| world.view(json!({"role": "x"})).narrow_to_group(&group.parse().unwrap());
     let view = narrowed("one").unwrap();
     assert_eq!(names(&view.list()), ["b"]);
     assert!(view.find("a").is_err());

@@ -4,7 +4,7 @@ use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::tool::ToolCommand;
 use serde_json::{Value, json};
-use toolcrib::{Command, CommandError, Effect, Refusal};
+use toolcrib::{AccessEffect, Command, CommandError, CommandRefusal};
 
 use crate::world::{World, from_json};
 
@@ -27,7 +27,7 @@ fn policy(id: &str, role: &str, groups: &[&str]) -> PolicyCommand {
     PolicyCommand::Define(from_json(rules))
 }
 
-async fn effects(world: &World, commands: &[Command]) -> Vec<Effect> {
+async fn effects(world: &World, commands: &[Command]) -> Vec<AccessEffect> {
     let agents = [json!({"role": "dev"}), json!({"role": "guest"})].map(from_json);
     world.crib.what_if(commands, &agents).await.unwrap()
 }
@@ -64,7 +64,7 @@ async fn a_preview_changes_nothing() {
     let after = world.crib.catalog().snapshot();
     assert_eq!(before.position(), after.position());
     assert_eq!(before.digest(), after.digest());
-    let head = world.crib.catalog().journal().head().await.unwrap();
+    let head = world.crib.catalog().journal().head_position().await.unwrap();
     assert_eq!(head, after.position());
 }
 
@@ -73,7 +73,7 @@ async fn a_preview_of_a_refused_command_is_refused() {
     let world = world().await;
     let grant = Command::Policy("p".parse().unwrap(), policy("p", "dev", &["nowhere"]));
     let refused = world.crib.what_if(&[grant], &[]).await;
-    assert!(matches!(refused, Err(CommandError::Refused(Refusal::NoSuchGroups { .. }))));
+    assert!(matches!(refused, Err(CommandError::Refused(CommandRefusal::NoSuchGroups { .. }))));
 }
 
 #[tokio::test]

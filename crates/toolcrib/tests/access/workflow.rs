@@ -9,8 +9,8 @@ use catalog::source::SourceCommand;
 use model::{CallStatus, ErrorCode, Outcome};
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    CallEnd, CallFilter, Command, Context, MemoryRecords, NewCall, Options, RecordOptions,
-    Recorder, RefreshResult, Said,
+    CallBuilder, CallFilter, CallLogOptions, CallRecorder, CallUpdate, ChangeContext, Command,
+    FinalCallStatus, MemoryCallLog, RefreshResult, ToolcribOptions,
 };
 
 use crate::server::{Upstream, answer};
@@ -31,22 +31,25 @@ fn document(name: &str, tasks: Value) -> Value {
 
 impl World {
     /// Registers and refreshes the source `flows` with these workflows.
-    async fn flows(&self, documents: &[Value]) -> RefreshResult {
+    async fn register_workflows(&self, documents: &[Value]) -> RefreshResult {
         let documents: Vec<String> = documents.iter().map(Value::to_string).collect();
         let settings = json!({"kind": "workflow", "documents": documents});
         let profile = from_json(json!({"name": "Flows", "settings": settings}));
         let register = SourceCommand::Register(profile);
         self.execute(Command::Source("flows".parse().unwrap(), register)).await;
-        self.refreshed().await
+        self.refresh_workflows().await
     }
 
-    async fn refreshed(&self) -> RefreshResult {
+    async fn refresh_workflows(&self) -> RefreshResult {
         let refresher = self.crib.refresher();
-        refresher.refresh(&"flows".parse().unwrap(), false, &Context::default()).await.unwrap()
+        refresher
+            .refresh(&"flows".parse().unwrap(), false, &ChangeContext::default())
+            .await
+            .unwrap()
     }
 
     /// A world in which `role: x` has every tool but those of the source `secrets`.
-    async fn granting(upstream: &Upstream) -> Self {
+    async fn with_grants(upstream: &Upstream) -> Self {
         let sources: [(&str, &[&str]); 2] = [("pets", &["one", "two"]), ("secrets", &["hidden"])];
         let world = Self::with_tools_at(&upstream.url(""), &sources).await;
         world.group("pets", json!({"selectors": [{"source": "pets"}]})).await;
@@ -72,12 +75,13 @@ fn echo() -> Upstream {
 
 #[tokio::test]
 async fn every_document_of_a_source_is_a_tool() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let mut order = document("order", json!([{"a": {"call": "pets__one"}}]));
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     order["input"] = json!({"schema": {"document": schema}});
     order["output"] = json!({"schema": {"document": {"properties": {"path": {}}}}});
-    let result = world.flows(&[order, document("other", json!([{"a": {"wait": {}}}]))]).await;
+    let result =
+        world.register_workflows(&[order, document("other", json!([{"a": {"wait": {}}}]))]).await;
     assert!(result.success, "{result:?}");
     let tool = world.view(json!({"role": "x"})).find("order").unwrap();
     assert_eq!(
@@ -96,7 +100,7 @@ async fn every_document_of_a_source_is_a_tool() {
 
 #[tokio::test]
 async fn documents_may_be_yaml() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let text = "
 document: {dsl: 1.0.0, namespace: test, name: both, version: 1.0.0}
 do:
@@ -112,34 +116,35 @@ do:
     let profile = from_json(json!({"name": "Flows", "settings": settings}));
     let register = SourceCommand::Register(profile);
     world.execute(Command::Source("flows".parse().unwrap(), register)).await;
-    assert!(world.refreshed().await.success);
+    assert!(world.refresh_workflows().await.success);
     assert_eq!(world.call("both", json!({})).await.result, Some(json!("/one /two")));
 }
 
 #[tokio::test]
 async fn an_invalid_document_fails_the_refresh_and_reports_the_location() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let good = document("good", json!([{"a": {"wait": {}}}]));
-    let result = world.flows(&[good, document("bad", json!([{"a": {"call": "http"}}]))]).await;
+    let result =
+        world.register_workflows(&[good, document("bad", json!([{"a": {"call": "http"}}]))]).await;
     let error = result.error.unwrap();
     assert_eq!(&*error.code, "spec_parse_failed");
     let message = error.message;
     assert!(message.starts_with("documents[1]: /do/0/a/call: `http` of the DSL"), "{message}");
     assert!(world.view(json!({"role": "x"})).find("good").is_err());
 
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let twice = document("same", json!([{"a": {"wait": {}}}]));
-    let result = world.flows(&[twice.clone(), twice]).await;
+    let result = world.register_workflows(&[twice.clone(), twice]).await;
     assert!(result.error.unwrap().message.contains("stands for two tools"));
 }
 
 #[tokio::test]
 async fn a_step_can_call_only_tools_granted_to_its_caller() {
     let upstream = echo();
-    let world = World::granting(&upstream).await;
+    let world = World::with_grants(&upstream).await;
     let tasks = json!([{"a": {"call": "pets__one"}}, {"b": {"call": "secrets__hidden"}}]);
     world
-        .flows(&[
+        .register_workflows(&[
             document("both", tasks),
             document("none", json!([{"a": {"call": "secrets:nothing"}}])),
         ])
@@ -168,9 +173,9 @@ async fn a_tool_revoked_during_the_workflow_is_not_called() {
         may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(60)).unwrap();
         answer("200 OK", "content-type: application/json\r\n", b"{}")
     });
-    let world = Arc::new(World::granting(&upstream).await);
+    let world = Arc::new(World::with_grants(&upstream).await);
     let tasks = json!([{"a": {"call": "pets__one"}}, {"b": {"call": "pets__two"}}]);
-    world.flows(&[document("both", tasks)]).await;
+    world.register_workflows(&[document("both", tasks)]).await;
     let calling = tokio::spawn({
         let world = Arc::clone(&world);
         async move { world.call("both", json!({})).await }
@@ -189,41 +194,43 @@ async fn a_tool_revoked_during_the_workflow_is_not_called() {
 
 #[tokio::test]
 async fn a_workflow_and_every_step_are_logged_under_the_caller() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let tasks = json!([{"a": {"call": "pets__one"}}, {"b": {"call": "secrets__hidden"}}]);
-    world.flows(&[document("both", tasks)]).await;
-    let recorder = Recorder::start(Arc::new(MemoryRecords::default()), RecordOptions::default());
-    let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
+    world.register_workflows(&[document("both", tasks)]).await;
+    let recorder =
+        CallRecorder::start(Arc::new(MemoryCallLog::default()), CallLogOptions::default());
+    let options =
+        ToolcribOptions { recorder: Some(Arc::clone(&recorder)), ..ToolcribOptions::default() };
     let view = world.with_options(options).view(&agent(json!({"role": "x"})));
     view.call("both", Map::new()).await.unwrap();
     recorder.flush().await;
     let filter = CallFilter { limit: 100, oldest_first: true, ..CallFilter::default() };
-    let rows = recorder.records().read(filter).await.unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| row.call().unwrap().call).collect();
+    let rows = recorder.records().read_rows(filter).await.unwrap();
+    let rows: Vec<_> = rows.iter().map(|row| row.parse_call().unwrap().call).collect();
     let told: Vec<_> =
         rows.iter().map(|row| (row.tool_id.as_deref(), row.status, &*row.subject)).collect();
     assert_eq!(
         told,
         [
-            (Some("pets:one"), CallEnd::Completed, "somebody"),
-            (None, CallEnd::Failed, "somebody"),
-            (Some("flows:both"), CallEnd::Failed, "somebody"),
+            (Some("pets:one"), FinalCallStatus::Completed, "somebody"),
+            (None, FinalCallStatus::Failed, "somebody"),
+            (Some("flows:both"), FinalCallStatus::Failed, "somebody"),
         ]
     );
 }
 
 #[tokio::test]
 async fn the_caller_gets_progress_of_every_step() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let tasks = json!([{"first": {"call": "pets__one"}}, {"second": {"set": {"n": 1}}}]);
-    world.flows(&[document("both", tasks)]).await;
+    world.register_workflows(&[document("both", tasks)]).await;
     let view = world.view(json!({"role": "x"}));
-    let (context, mut heard) = NewCall::default().wanting_progress().heard();
+    let (context, mut heard) = CallBuilder::default().with_progress().start_with_updates();
     let tool = view.find("both").unwrap();
-    let outcome = view.outcome_of(&tool, Map::new(), &context).await;
+    let outcome = view.call_for_outcome(&tool, Map::new(), &context).await;
     assert_eq!(outcome.result, Some(json!({"n": 1})));
     let mut steps = Vec::new();
-    while let Ok(Said::Progress(progress)) = heard.try_recv() {
+    while let Ok(CallUpdate::Progress(progress)) = heard.try_recv() {
         steps.push((progress.progress, progress.message.unwrap()));
     }
     assert_eq!(steps, [(1.0, "first".into()), (2.0, "second".into())]);
@@ -237,9 +244,11 @@ async fn an_abandoned_call_stops_its_steps() {
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     let tasks = json!([{"a": {"call": "pets__one"}}, {"b": {"call": "pets__two"}}]);
-    world.flows(&[document("both", tasks)]).await;
-    let recorder = Recorder::start(Arc::new(MemoryRecords::default()), RecordOptions::default());
-    let options = Options { recorder: Some(Arc::clone(&recorder)), ..Options::default() };
+    world.register_workflows(&[document("both", tasks)]).await;
+    let recorder =
+        CallRecorder::start(Arc::new(MemoryCallLog::default()), CallLogOptions::default());
+    let options =
+        ToolcribOptions { recorder: Some(Arc::clone(&recorder)), ..ToolcribOptions::default() };
     let view = world.with_options(options).view(&agent(json!({"role": "x"})));
     tokio::select! {
         _ = view.call("both", Map::new()) => panic!("nobody answers"),
@@ -247,9 +256,9 @@ async fn an_abandoned_call_stops_its_steps() {
     }
     recorder.flush().await;
     let filter = CallFilter { limit: 100, ..CallFilter::default() };
-    let rows = recorder.records().read(filter).await.unwrap();
-    let ends: Vec<_> = rows.iter().map(|row| row.call().unwrap().call.status).collect();
-    assert_eq!(ends, [CallEnd::Cancelled, CallEnd::Cancelled]);
+    let rows = recorder.records().read_rows(filter).await.unwrap();
+    let ends: Vec<_> = rows.iter().map(|row| row.parse_call().unwrap().call.status).collect();
+    assert_eq!(ends, [FinalCallStatus::Cancelled, FinalCallStatus::Cancelled]);
 }
 
 #[tokio::test]
@@ -259,9 +268,10 @@ async fn a_caller_with_a_shorter_deadline_is_answered_in_time() {
     let world = World::with_tools_at(&url, &[("pets", &["one"])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
-    world.flows(&[document("slow", json!([{"a": {"call": "pets__one"}}]))]).await;
+    world.register_workflows(&[document("slow", json!([{"a": {"call": "pets__one"}}]))]).await;
     let start = Instant::now();
-    let view = world.view(json!({"role": "x"})).within(Some(Duration::from_millis(300)));
+    let view =
+        world.view(json!({"role": "x"})).with_client_timeout(Some(Duration::from_millis(300)));
     let outcome = view.call("slow", Map::new()).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::UpstreamTimeout);
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
@@ -269,7 +279,7 @@ async fn a_caller_with_a_shorter_deadline_is_answered_in_time() {
 
 #[tokio::test]
 async fn a_recursive_workflow_is_stopped() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let again = json!([{"again": {"call": "flows__round"}}]);
     let wide: Vec<Value> =
         (0..30).map(|at| json!({format!("b{at}"): {"call": "flows__wide"}})).collect();
@@ -277,7 +287,7 @@ async fn a_recursive_workflow_is_stopped() {
         {"all": {"try": [{"fork": {"fork": {"branches": wide}}}], "catch": {"do": [{"x": {"wait": {}}}]}}},
         {"more": {"wait": {}, "then": "all"}},
     ]);
-    world.flows(&[document("round", again), document("wide", wide)]).await;
+    world.register_workflows(&[document("round", again), document("wide", wide)]).await;
     let failure = world.call("round", json!({})).await.error.unwrap();
     assert_eq!(failure.code, ErrorCode::BuiltinError);
     assert!(
@@ -292,14 +302,14 @@ async fn a_recursive_workflow_is_stopped() {
 
 #[tokio::test]
 async fn the_deepest_allowed_workflow_does_not_overflow_the_stack() {
-    let world = World::granting(&echo()).await;
+    let world = World::with_grants(&echo()).await;
     let deepest = (0..15).fold(json!({"call": "pets__one"}), |inside, at| match at % 4 {
         0 => json!({"do": [{"a": inside}], "timeout": {"after": "PT1M"}}),
         1 => json!({"for": {"in": "[1]"}, "do": [{"a": inside}]}),
         2 => json!({"fork": {"branches": [{"a": inside}]}}),
         _ => json!({"try": [{"a": inside}], "catch": {"retry": {}}}),
     });
-    world.flows(&[document("deep", json!([{"a": deepest}]))]).await;
+    world.register_workflows(&[document("deep", json!([{"a": deepest}]))]).await;
     let outcome = world.call("deep", json!({})).await;
     assert_eq!(outcome.error, None);
     assert!(outcome.result.unwrap().to_string().contains("/one"));
@@ -327,14 +337,14 @@ async fn the_example_workflow_orders_within_the_budget() {
     let register = SourceCommand::Register(profile);
     world.execute(Command::Source("pizzeria".parse().unwrap(), register)).await;
     let refresher = world.crib.refresher();
-    assert!(refresher.refresh(&pizzeria, false, &Context::default()).await.unwrap().success);
+    assert!(refresher.refresh(&pizzeria, false, &ChangeContext::default()).await.unwrap().success);
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     let settings = json!({"kind": "workflow", "documents": [EXAMPLE]});
     let profile = from_json(json!({"name": "Flows", "settings": settings}));
     let register = SourceCommand::Register(profile);
     world.execute(Command::Source("flows".parse().unwrap(), register)).await;
-    assert!(world.refreshed().await.success);
+    assert!(world.refresh_workflows().await.success);
     let outcome = world.call("order-dinner", json!({"address": "Via Roma 1", "budget": 15})).await;
     let order = json!({"pizza": "Bufala", "order": {"id": 7, "status": "received"}});
     assert_eq!((outcome.error, outcome.result), (None, Some(order)));
@@ -352,8 +362,8 @@ async fn a_step_gets_a_long_answer_uncut() {
     let upstream = Upstream::replying(move |_| {
         answer("200 OK", "content-type: application/json\r\n", body.as_bytes())
     });
-    let world = World::granting(&upstream).await;
+    let world = World::with_grants(&upstream).await;
     let tasks = json!([{"a": {"call": "pets__one", "output": {"as": ".text | length"}}}]);
-    world.flows(&[document("long", tasks)]).await;
+    world.register_workflows(&[document("long", tasks)]).await;
     assert_eq!(world.call("long", json!({})).await.result, Some(json!(400 << 10)));
 }

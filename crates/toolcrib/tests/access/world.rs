@@ -5,14 +5,15 @@ use std::sync::Arc;
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
-use catalog::tool::{Override, ToolCommand};
+use catalog::tool::{ToolCommand, ToolOverride};
 use model::{Agent, Inventory, Manifest, Schema, Visibility};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    AgentView, Catalog, Command, Context, Executed, JournalPlace, Options, SystemClock, Toolcrib,
+    AgentView, Catalog, ChangeContext, Command, ExecutedCommand, JournalLocation, SystemClock,
+    Toolcrib, ToolcribOptions,
 };
 
 pub(crate) struct World {
@@ -31,16 +32,20 @@ pub(crate) fn agent(claims: Value) -> Agent {
 
 impl World {
     pub(crate) async fn empty() -> Self {
-        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        let crib =
-            Toolcrib::new(Arc::clone(&catalog), client.clone(), SystemClock, Options::default());
+        let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+        let crib = Toolcrib::new(
+            Arc::clone(&catalog),
+            client.clone(),
+            SystemClock,
+            ToolcribOptions::default(),
+        );
         Self { crib, catalog, client }
     }
 
     /// A second toolcrib over the same catalog.
-    pub(crate) fn with_options(&self, options: Options) -> Toolcrib {
+    pub(crate) fn with_options(&self, options: ToolcribOptions) -> Toolcrib {
         Toolcrib::new(Arc::clone(&self.catalog), self.client.clone(), SystemClock, options)
     }
 
@@ -63,8 +68,8 @@ impl World {
         world
     }
 
-    pub(crate) async fn execute(&self, command: Command) -> Executed {
-        self.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap()
+    pub(crate) async fn execute(&self, command: Command) -> ExecutedCommand {
+        self.crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap()
     }
 
     /// Creates a group with these `selectors`, `tools`, `excluded` and `visibility`.
@@ -86,12 +91,12 @@ impl World {
     }
 
     pub(crate) async fn rename(&self, tool: &str, name: &str) {
-        let other = Override { name: Some(name.into()), ..Override::default() };
+        let other = ToolOverride { name: Some(name.into()), ..ToolOverride::default() };
         self.execute(Command::Tool(tool.parse().unwrap(), ToolCommand::Override(other))).await;
     }
 
-    pub(crate) async fn show(&self, tool: &str, visibility: Visibility) {
-        let other = Override { visibility: Some(visibility), ..Override::default() };
+    pub(crate) async fn set_visibility(&self, tool: &str, visibility: Visibility) {
+        let other = ToolOverride { visibility: Some(visibility), ..ToolOverride::default() };
         self.execute(Command::Tool(tool.parse().unwrap(), ToolCommand::Override(other))).await;
     }
 

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
-use toolcrib::{Timing, TokenError};
+use toolcrib::{KeyTiming, TokenError};
 
 use crate::server::{Upstream, answer};
 use crate::signer::{Signer, encode, jwks};
-use crate::world::{ISSUER, World, alice, clock, good, issuer, ok, signed, subject, trusting};
+use crate::world::{
+    ISSUER, World, authenticated_alice, authenticator_for, clock, issuer, ok, signed, subject,
+    valid_token_of,
+};
 
 #[tokio::test]
 async fn a_key_url_in_a_token_header_is_never_fetched() {
@@ -20,8 +23,8 @@ async fn a_key_url_in_a_token_header_is_never_fetched() {
     let attacker = Signer::p256();
     let keys = jwks(&[attacker.jwk("k")]);
     let theirs = Upstream::replying(move |_| ok(&keys));
-    assert_eq!(world.ask(&world.fresh()).await, alice());
-    world.pass(30);
+    assert_eq!(world.ask(&world.valid_token()).await, authenticated_alice());
+    world.advance_clock(30);
     for member in ["jku", "x5u"] {
         let places = [
             theirs.url("/jwks"),
@@ -44,8 +47,8 @@ async fn a_key_url_in_a_token_header_is_never_fetched() {
 #[tokio::test]
 async fn a_flood_of_unknown_key_ids_causes_one_fetch() {
     let world = World::new().await;
-    assert_eq!(world.ask(&world.fresh()).await, alice());
-    world.pass(30);
+    assert_eq!(world.ask(&world.valid_token()).await, authenticated_alice());
+    world.advance_clock(30);
     let payload = encode(json!({"iss": ISSUER}).to_string().as_bytes());
     let signature = encode(&[7; 64]);
     for count in 0..10_000 {
@@ -53,7 +56,7 @@ async fn a_flood_of_unknown_key_ids_causes_one_fetch() {
         let token = format!("{}.{payload}.{signature}", encode(header.to_string().as_bytes()));
         assert_eq!(world.ask(&token).await, Err(TokenError::UnknownKey));
         if count % 500 == 0 {
-            assert_eq!(world.ask(&world.fresh()).await, alice());
+            assert_eq!(world.ask(&world.valid_token()).await, authenticated_alice());
         }
     }
     assert_eq!(world.fetches(), 2);
@@ -64,14 +67,14 @@ async fn unusual_key_ids_are_treated_as_unknown_keys() {
     let world = World::new().await;
     let long = "k".repeat(10_000);
     for kid in ["../../dev/null", "' OR 1=1--", &long, "k\0", "k\r\nX: y", "🔑", ""] {
-        let refused = world.ask(&good(&world.signer, kid)).await;
+        let refused = world.ask(&valid_token_of(&world.signer, kid)).await;
         assert_eq!(refused, Err(TokenError::UnknownKey), "{kid}");
     }
     assert_eq!(world.fetches(), 1);
 }
 
 /// A server that sends the head of an answer, and then one byte every 20 ms.
-fn drip() -> String {
+fn slow_key_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -89,7 +92,7 @@ fn drip() -> String {
     format!("http://127.0.0.1:{port}/jwks")
 }
 
-fn zipped(bytes: &[u8]) -> Vec<u8> {
+fn gzip_compress(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
@@ -98,10 +101,10 @@ fn zipped(bytes: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn an_oversized_or_invalid_key_set_changes_nothing() {
     let world = World::new().await;
-    assert_eq!(world.ask(&world.fresh()).await, alice());
+    assert_eq!(world.ask(&world.valid_token()).await, authenticated_alice());
     let elsewhere = Upstream::replying(|_| ok(&jwks(&[])));
     let padded = format!(r#"{{"keys":[],"x":"{}"}}"#, "x".repeat(2 << 20));
-    let bomb = zipped(format!(r#"{{"keys":[],"x":"{}"}}"#, "x".repeat(64 << 20)).as_bytes());
+    let bomb = gzip_compress(format!(r#"{{"keys":[],"x":"{}"}}"#, "x".repeat(64 << 20)).as_bytes());
     assert!(bomb.len() < 1 << 20);
     let many = vec![world.signer.jwk("n"); 65];
     let location = format!("Location: {}\r\n", elsewhere.url("/jwks"));
@@ -113,25 +116,25 @@ async fn an_oversized_or_invalid_key_set_changes_nothing() {
         (ok(r#"{"keys":[],"keys":[]}"#), "not a JWK set"),
     ] {
         world.serve(reply);
-        world.pass(30);
+        world.advance_clock(30);
         let state = world.authenticator.refresh_keys().await.remove(0);
         assert!(state.last_error.as_ref().unwrap().contains(complaint), "{state:?}");
         assert_eq!((state.keys, state.degraded), (1, true), "{complaint}");
-        assert_eq!(world.ask(&world.fresh()).await, alice(), "{complaint}");
+        assert_eq!(world.ask(&world.valid_token()).await, authenticated_alice(), "{complaint}");
     }
     assert_eq!(elsewhere.requests().len(), 0);
 }
 
 #[tokio::test]
 async fn a_slow_key_set_is_abandoned_at_the_deadline() {
-    let timing = Timing { deadline: Duration::from_millis(200), ..Timing::default() };
-    let config = issuer(json!({"keys": {"jwks_url": drip()}}));
-    let authenticator = trusting(&[config], &clock(), timing).await.unwrap();
+    let timing = KeyTiming { deadline: Duration::from_millis(200), ..KeyTiming::default() };
+    let config = issuer(json!({"keys": {"jwks_url": slow_key_server()}}));
+    let authenticator = authenticator_for(&[config], &clock(), timing).await.unwrap();
     let start = Instant::now();
-    let refused = authenticator.token(&good(&Signer::p256(), "k")).await;
+    let refused = authenticator.verify_token(&valid_token_of(&Signer::p256(), "k")).await;
     assert_eq!(subject(refused), Err(TokenError::KeysUnavailable));
     assert!(start.elapsed() < Duration::from_secs(5));
-    let state = authenticator.issuers().remove(0);
+    let state = authenticator.issuer_states().remove(0);
     assert!(state.degraded && state.last_error.unwrap().contains("200ms"));
 }
 

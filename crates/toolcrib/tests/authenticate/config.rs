@@ -1,17 +1,19 @@
 //! The configuration of issuers, and configurations that are refused at startup.
 
 use serde_json::{Value, json};
-use toolcrib::{Authenticator, IssuerConfig, IssuerError, Timing, TokenError};
+use toolcrib::{Authenticator, IssuerConfig, IssuerError, KeyTiming, TokenError};
 
 use crate::signer::{Signer, jwks};
-use crate::world::{alice, clock, good, issuer, signed, subject, trusting};
+use crate::world::{
+    authenticated_alice, authenticator_for, clock, issuer, signed, subject, valid_token_of,
+};
 
-async fn trusted(changed: Value) -> Result<Authenticator, IssuerError> {
-    trusting(&[issuer(changed)], &clock(), Timing::default()).await
+async fn authenticator_with(changed: Value) -> Result<Authenticator, IssuerError> {
+    authenticator_for(&[issuer(changed)], &clock(), KeyTiming::default()).await
 }
 
 async fn ask(authenticator: &Authenticator, token: &str) -> Result<String, TokenError> {
-    subject(authenticator.token(token).await)
+    subject(authenticator.verify_token(token).await)
 }
 
 #[tokio::test]
@@ -27,10 +29,14 @@ async fn keys_can_be_inline_or_in_a_file() {
         json!({"pem": signer.pem()}),
         json!({"pem_file": pem}),
     ] {
-        let authenticator = trusted(json!({"keys": keys})).await.unwrap();
-        assert_eq!(authenticator.issuers()[0].keys, 1, "{keys}");
-        assert_eq!(ask(&authenticator, &good(&signer, "k")).await, alice(), "{keys}");
-        let stranger = ask(&authenticator, &good(&Signer::p256(), "k")).await;
+        let authenticator = authenticator_with(json!({"keys": keys})).await.unwrap();
+        assert_eq!(authenticator.issuer_states()[0].keys, 1, "{keys}");
+        assert_eq!(
+            ask(&authenticator, &valid_token_of(&signer, "k")).await,
+            authenticated_alice(),
+            "{keys}"
+        );
+        let stranger = ask(&authenticator, &valid_token_of(&Signer::p256(), "k")).await;
         assert_eq!(stranger, Err(TokenError::Signature), "{keys}");
     }
 }
@@ -41,19 +47,19 @@ async fn a_key_file_is_reloaded() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jwks.json");
     std::fs::write(&file, jwks(&[signer.jwk("k")])).unwrap();
-    let authenticator = trusted(json!({"keys": {"jwks_file": file}})).await.unwrap();
-    assert_eq!(ask(&authenticator, &good(&signer, "k")).await, alice());
+    let authenticator = authenticator_with(json!({"keys": {"jwks_file": file}})).await.unwrap();
+    assert_eq!(ask(&authenticator, &valid_token_of(&signer, "k")).await, authenticated_alice());
     std::fs::write(&file, jwks(&[newer.jwk("n")])).unwrap();
     authenticator.refresh_keys().await;
-    assert_eq!(ask(&authenticator, &good(&newer, "n")).await, alice());
+    assert_eq!(ask(&authenticator, &valid_token_of(&newer, "n")).await, authenticated_alice());
 }
 
 #[tokio::test]
 async fn a_secret_is_given_by_reference() {
-    let authenticator = trusted(json!({"keys": {"secret": "env:LONG"}})).await.unwrap();
+    let authenticator = authenticator_with(json!({"keys": {"secret": "env:LONG"}})).await.unwrap();
     let signer = Signer::Secret("x".repeat(48).into_bytes());
     let token = signed(&signer, json!({"alg": "HS256"}), json!({}));
-    assert_eq!(ask(&authenticator, &token).await, alice());
+    assert_eq!(ask(&authenticator, &token).await, authenticated_alice());
     let other = signed(&signer, json!({"alg": "HS384"}), json!({}));
     assert_eq!(ask(&authenticator, &other).await, Err(TokenError::Algorithm));
 }
@@ -87,7 +93,7 @@ async fn unusable_keys_are_refused_at_startup() {
             "over `http`",
         ),
     ] {
-        let error = trusted(changed.clone()).await.err().unwrap().to_string();
+        let error = authenticator_with(changed.clone()).await.err().unwrap().to_string();
         assert!(error.contains(complaint), "{changed}: {error}");
     }
 }
@@ -96,8 +102,8 @@ async fn unusable_keys_are_refused_at_startup() {
 async fn two_issuers_with_the_same_name_are_refused() {
     let keys = json!({"keys": {"pem": Signer::p256().pem()}});
     let twice = [issuer(keys.clone()), issuer(keys)];
-    let refused = trusting(&twice, &clock(), Timing::default()).await;
-    assert!(matches!(refused.err().unwrap(), IssuerError::Twice { .. }));
+    let refused = authenticator_for(&twice, &clock(), KeyTiming::default()).await;
+    assert!(matches!(refused.err().unwrap(), IssuerError::DuplicateIssuer { .. }));
 }
 
 #[tokio::test]
@@ -107,11 +113,11 @@ async fn a_token_is_verified_only_with_the_keys_of_its_issuer() {
         issuer(json!({"issuer": name, "keys": {"jwks": {"keys": [signer.jwk("k")]}}}))
     };
     let both = [of("one", &one), of("two", &two)];
-    let authenticator = trusting(&both, &clock(), Timing::default()).await.unwrap();
+    let authenticator = authenticator_for(&both, &clock(), KeyTiming::default()).await.unwrap();
     let token =
         |signer: &Signer, name: &str| signed(signer, json!({"kid": "k"}), json!({"iss": name}));
-    assert_eq!(ask(&authenticator, &token(&one, "one")).await, alice());
-    assert_eq!(ask(&authenticator, &token(&two, "two")).await, alice());
+    assert_eq!(ask(&authenticator, &token(&one, "one")).await, authenticated_alice());
+    assert_eq!(ask(&authenticator, &token(&two, "two")).await, authenticated_alice());
     assert_eq!(ask(&authenticator, &token(&one, "two")).await, Err(TokenError::Signature));
     assert_eq!(ask(&authenticator, &token(&one, "three")).await, Err(TokenError::UnknownIssuer));
 }

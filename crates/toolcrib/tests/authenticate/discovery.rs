@@ -3,13 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
-use toolcrib::{Authenticator, Timing, TokenError};
+use toolcrib::{Authenticator, KeyTiming, TokenError};
 
 use crate::server::{Upstream, answer};
 use crate::signer::{Signer, jwks};
-use crate::world::{alice, clock, issuer, ok, signed, subject, trusting, trusting_through};
+use crate::world::{
+    authenticated_alice, authenticator_for, authenticator_with_client, clock, issuer, ok, signed,
+    subject,
+};
 
 const OPENID: &str = "/.well-known/openid-configuration";
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
@@ -47,12 +50,12 @@ impl Provider {
     }
 
     async fn trusted(&self) -> Authenticator {
-        trusting(&[self.config()], &clock(), Timing::default()).await.unwrap()
+        authenticator_for(&[self.config()], &clock(), KeyTiming::default()).await.unwrap()
     }
 
     async fn ask(&self, authenticator: &Authenticator) -> Result<String, TokenError> {
         let token = signed(&self.signer, json!({"kid": "k"}), json!({"iss": self.name()}));
-        subject(authenticator.token(&token).await)
+        subject(authenticator.verify_token(&token).await)
     }
 
     fn paths(&self) -> Vec<String> {
@@ -61,23 +64,23 @@ impl Provider {
     }
 }
 
-fn honest(origin: &str) -> Value {
+fn valid_metadata(origin: &str) -> Value {
     json!({"issuer": format!("{origin}/realm"), "jwks_uri": format!("{origin}/jwks"), "more": 1})
 }
 
 #[tokio::test]
 async fn the_key_address_is_read_from_the_openid_metadata() {
-    let provider = Provider::new("/realm/.well-known/openid-configuration", honest);
+    let provider = Provider::new("/realm/.well-known/openid-configuration", valid_metadata);
     let authenticator = provider.trusted().await;
-    assert_eq!(provider.ask(&authenticator).await, alice());
+    assert_eq!(provider.ask(&authenticator).await, authenticated_alice());
     assert_eq!(provider.paths(), [&format!("/realm{OPENID}"), "/jwks"]);
 }
 
 #[tokio::test]
 async fn the_oauth_metadata_is_used_if_there_is_no_openid_metadata() {
-    let provider = Provider::new("/.well-known/oauth-authorization-server/realm", honest);
+    let provider = Provider::new("/.well-known/oauth-authorization-server/realm", valid_metadata);
     let authenticator = provider.trusted().await;
-    assert_eq!(provider.ask(&authenticator).await, alice());
+    assert_eq!(provider.ask(&authenticator).await, authenticated_alice());
     assert_eq!(
         provider.paths(),
         [format!("/realm{OPENID}"), format!("{OAUTH}/realm"), "/jwks".to_owned()]
@@ -112,7 +115,7 @@ async fn metadata_of_another_issuer_is_not_trusted() {
         let provider = Provider::new("/realm/.well-known/openid-configuration", document);
         let authenticator = provider.trusted().await;
         assert_eq!(provider.ask(&authenticator).await, Err(TokenError::KeysUnavailable));
-        let error = authenticator.issuers().remove(0).last_error.unwrap();
+        let error = authenticator.issuer_states().remove(0).last_error.unwrap();
         assert!(error.contains(complaint), "{error}");
         let paths = provider.paths();
         assert_eq!(paths[0], format!("/realm{OPENID}"));
@@ -122,14 +125,18 @@ async fn metadata_of_another_issuer_is_not_trusted() {
 
 #[tokio::test]
 async fn an_issuer_on_a_private_address_needs_explicit_permission() {
-    let provider = Provider::new("/realm/.well-known/openid-configuration", honest);
-    let guarded = HttpClient::new(Egress::default());
+    let provider = Provider::new("/realm/.well-known/openid-configuration", valid_metadata);
+    let guarded = HttpClient::new(EgressPolicy::default());
     let mut config = provider.config();
-    let shut = trusting_through(&guarded, &[config.clone()], &clock(), Timing::default()).await;
+    let shut =
+        authenticator_with_client(&guarded, &[config.clone()], &clock(), KeyTiming::default())
+            .await;
     let shut = shut.unwrap();
     assert_eq!(provider.ask(&shut).await, Err(TokenError::KeysUnavailable));
     assert_eq!(provider.paths(), Vec::<String>::new());
     config["allow"] = json!(["127.0.0.1"]);
-    let open = trusting_through(&guarded, &[config], &clock(), Timing::default()).await.unwrap();
-    assert_eq!(provider.ask(&open).await, alice());
+    let open = authenticator_with_client(&guarded, &[config], &clock(), KeyTiming::default())
+        .await
+        .unwrap();
+    assert_eq!(provider.ask(&open).await, authenticated_alice());
 }

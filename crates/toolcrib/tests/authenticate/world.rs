@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use toolcrib::model::Agent;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Authenticator, IssuerError, IssuerState, JournalPlace, ManualClock, Secrets, SystemClock,
-    Timing, TokenError,
+    Authenticator, IssuerError, IssuerState, JournalLocation, KeyTiming, ManualClock, SecretStore,
+    SystemClock, TokenError,
 };
 
 use crate::server::{Upstream, answer};
@@ -32,17 +32,17 @@ pub(crate) struct World {
 impl World {
     /// A world whose issuer has one key, `k`.
     pub(crate) async fn new() -> Self {
-        Self::with(Timing::default()).await
+        Self::with(KeyTiming::default()).await
     }
 
-    pub(crate) async fn with(timing: Timing) -> Self {
+    pub(crate) async fn with(timing: KeyTiming) -> Self {
         let signer = Signer::p256();
         let reply = Arc::new(Mutex::new(ok(&jwks(&[signer.jwk("k")]))));
         let now = Arc::clone(&reply);
         let server = Upstream::replying(move |_| now.lock().unwrap().clone());
         let clock = clock();
         let issuer = issuer(json!({"keys": {"jwks_url": server.url("/jwks")}}));
-        let authenticator = trusting(&[issuer], &clock, timing).await.unwrap().into();
+        let authenticator = authenticator_for(&[issuer], &clock, timing).await.unwrap().into();
         Self { clock, authenticator, server, reply, signer }
     }
 
@@ -56,15 +56,15 @@ impl World {
     }
 
     /// A valid token that differs from all others.
-    pub(crate) fn fresh(&self) -> String {
-        good(&self.signer, "k")
+    pub(crate) fn valid_token(&self) -> String {
+        valid_token_of(&self.signer, "k")
     }
 
     pub(crate) async fn ask(&self, token: &str) -> Result<String, TokenError> {
-        subject(self.authenticator.token(token).await)
+        subject(self.authenticator.verify_token(token).await)
     }
 
-    pub(crate) fn pass(&self, seconds: i64) {
+    pub(crate) fn advance_clock(&self, seconds: i64) {
         self.clock.advance(SignedDuration::from_secs(seconds));
     }
 
@@ -73,11 +73,11 @@ impl World {
     }
 
     pub(crate) fn state(&self) -> IssuerState {
-        self.authenticator.issuers().remove(0)
+        self.authenticator.issuer_states().remove(0)
     }
 
     /// Waits until the state of the issuer shows the effect of a background fetch.
-    pub(crate) async fn until(&self, there: impl Fn(&IssuerState) -> bool) {
+    pub(crate) async fn wait_for_state(&self, there: impl Fn(&IssuerState) -> bool) {
         let start = Instant::now();
         while !there(&self.state()) {
             assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.state());
@@ -87,7 +87,7 @@ impl World {
 }
 
 pub(crate) fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at(Timestamp::from_second(START).unwrap()))
+    Arc::new(ManualClock::starting_at(Timestamp::from_second(START).unwrap()))
 }
 
 /// The configuration of an issuer: defaults, changed by the test.
@@ -99,31 +99,31 @@ pub(crate) fn issuer(changed: Value) -> Value {
     config
 }
 
-pub(crate) async fn trusting(
+pub(crate) async fn authenticator_for(
     issuers: &[Value],
     clock: &Arc<ManualClock>,
-    timing: Timing,
+    timing: KeyTiming,
 ) -> Result<Authenticator, IssuerError> {
-    let egress = Egress { allow_private: true, allowed: Vec::new() };
-    trusting_through(&HttpClient::new(egress), issuers, clock, timing).await
+    let egress = EgressPolicy { allow_private: true, allowed: Vec::new() };
+    authenticator_with_client(&HttpClient::new(egress), issuers, clock, timing).await
 }
 
-pub(crate) async fn trusting_through(
+pub(crate) async fn authenticator_with_client(
     client: &HttpClient,
     issuers: &[Value],
     clock: &Arc<ManualClock>,
-    timing: Timing,
+    timing: KeyTiming,
 ) -> Result<Authenticator, IssuerError> {
     let issuers = serde_json::from_value(Value::from(issuers.to_vec())).unwrap();
-    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
-    let secrets = Secrets::new(journal, None, SystemClock, |name| {
+    let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
+    let secrets = SecretStore::new(journal, None, SystemClock, |name| {
         (name == "LONG").then(|| "x".repeat(48)).or((name == "SHORT").then(|| "x".repeat(31)))
     });
     Authenticator::new(issuers, client, &secrets, clock.clone(), timing).await
 }
 
 /// A valid token of this signer that differs from all others.
-pub(crate) fn good(signer: &Signer, kid: &str) -> String {
+pub(crate) fn valid_token_of(signer: &Signer, kid: &str) -> String {
     signed(signer, json!({"kid": kid}), json!({}))
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn subject(agent: Result<Agent, TokenError>) -> Result<String, TokenE
     agent.map(|agent| agent.subject.to_string())
 }
 
-pub(crate) fn alice() -> Result<String, TokenError> {
+pub(crate) fn authenticated_alice() -> Result<String, TokenError> {
     Ok("alice".to_owned())
 }
 

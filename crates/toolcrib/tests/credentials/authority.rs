@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::wire::{Asked, Reply, Server};
+use crate::wire::{ReceivedRequest, Reply, Server};
 
 pub(crate) const CLIENT: &str = "tool crib";
 const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
@@ -19,7 +19,7 @@ const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
 /// Configuration of the server, and a record of its requests.
-pub(crate) struct Known {
+pub(crate) struct AuthorityState {
     pub(crate) secret: String,
     /// Subject of each accepted subject token.
     pub(crate) subjects: HashMap<String, String>,
@@ -48,13 +48,13 @@ pub(crate) struct Known {
 
 #[derive(Clone)]
 pub(crate) struct Authority {
-    pub(crate) known: Arc<Mutex<Known>>,
+    pub(crate) known: Arc<Mutex<AuthorityState>>,
     pub(crate) server: Arc<Server>,
 }
 
 impl Authority {
     pub(crate) async fn start() -> Self {
-        let known = Arc::new(Mutex::new(Known {
+        let known = Arc::new(Mutex::new(AuthorityState {
             secret: "a secret: %/+".to_owned(),
             subjects: HashMap::new(),
             takes: ACCESS,
@@ -76,17 +76,17 @@ impl Authority {
         Self { known, server: Arc::new(server) }
     }
 
-    pub(crate) fn know<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
+    pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut AuthorityState) -> T) -> T {
         work(&mut self.known.lock().unwrap())
     }
 
-    pub(crate) fn given(&self) -> u32 {
-        self.know(|known| known.given)
+    pub(crate) fn issued_tokens(&self) -> u32 {
+        self.with_state(|known| known.given)
     }
 }
 
-impl Known {
-    fn reply(&mut self, asked: &Asked) -> Reply {
+impl AuthorityState {
+    fn reply(&mut self, asked: &ReceivedRequest) -> Reply {
         let base = format!("http://{}", asked.header("host").unwrap());
         match (asked.method.as_str(), asked.path.as_str()) {
             ("GET", "/.well-known/oauth-authorization-server") if self.beside.is_some() => {
@@ -120,9 +120,9 @@ impl Known {
         }
     }
 
-    fn token(&mut self, base: &str, asked: &Asked) -> Result<Value, (u16, &'static str)> {
+    fn token(&mut self, base: &str, asked: &ReceivedRequest) -> Result<Value, (u16, &'static str)> {
         let invalid = || (400, "invalid_request");
-        if asked.all("content-type") != ["application/x-www-form-urlencoded"] {
+        if asked.header_values("content-type") != ["application/x-www-form-urlencoded"] {
             return Err(invalid());
         }
         let mut form: HashMap<String, String> = HashMap::new();
@@ -137,7 +137,7 @@ impl Known {
             return Err((503, "temporarily_unavailable"));
         }
         if form.get("requested_token_type").is_some_and(|kind| kind == ID_JAG) {
-            return self.vouch(&form);
+            return self.issue_assertion(&form);
         }
         let target = match (form.get("audience"), form.get("resource")) {
             (Some(audience), None) => self.audiences.contains(audience).then_some(audience),
@@ -193,7 +193,10 @@ impl Known {
     }
 
     /// Exchanges a subject token for an ID-JAG assertion for one audience and one resource.
-    fn vouch(&mut self, form: &HashMap<String, String>) -> Result<Value, (u16, &'static str)> {
+    fn issue_assertion(
+        &mut self,
+        form: &HashMap<String, String>,
+    ) -> Result<Value, (u16, &'static str)> {
         let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
         let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
         let (Some(subject), true, true) =
@@ -218,7 +221,7 @@ impl Known {
     /// Accepts exactly one way of client authentication.
     fn check_client(
         &self,
-        asked: &Asked,
+        asked: &ReceivedRequest,
         form: &HashMap<String, String>,
     ) -> Result<(), (u16, &'static str)> {
         let in_form = form.get("client_id").zip(form.get("client_secret"));

@@ -4,12 +4,12 @@ use model::ErrorCode;
 use serde_json::json;
 
 use crate::retries::{call, register};
-use crate::wire::Asked;
+use crate::wire::ReceivedRequest;
 use crate::world::{World, code};
 
 #[tokio::test]
 async fn an_answer_is_read_up_to_the_limit_of_its_source() {
-    let world = World::with(|_: &Asked| (200, json!("x".repeat(3 << 19)))).await;
+    let world = World::with(|_: &ReceivedRequest| (200, json!("x".repeat(3 << 19)))).await;
     register(&world, json!({"max_answer_mb": 1})).await;
     let outcome = call(&world, "look", json!({})).await;
     assert_eq!(code(&outcome), Some(ErrorCode::UpstreamError));

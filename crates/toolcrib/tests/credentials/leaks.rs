@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use model::header::may_be_forwarded;
 use serde_json::json;
-use toolcrib::CameWith;
+use toolcrib::RequestCredentials;
 use toolcrib::upstream::http::header::HeaderMap;
 
 use crate::world::{World, agent, token_of};
@@ -14,9 +14,9 @@ const SECRET: &str = "canary-client-secret-77a0";
 const TOKEN: &str = "canary-fixed-token-31c4";
 
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Heard {
+impl io::Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -29,7 +29,7 @@ impl io::Write for Heard {
 
 #[tokio::test]
 async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
-    let heard = Heard::default();
+    let heard = LogBuffer::default();
     let log = heard.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -37,7 +37,7 @@ async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
     let _guard = tracing::subscriber::set_default(subscriber.finish());
 
     let world = World::new().await;
-    world.authority.know(|known| known.secret = SECRET.to_owned());
+    world.authority.with_state(|known| known.secret = SECRET.to_owned());
     for (name, value) in [("SECRET", SECRET), ("TOKEN", TOKEN)] {
         world.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
     }
@@ -49,8 +49,8 @@ async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
         key("cookie"),
         json!({"kind": "basic", "username": "me", "password": "env:TOKEN"}),
         json!({"kind": "bearer", "token": "env:TOKEN"}),
-        world.own_token(),
-        world.exchange(&json!({})),
+        world.client_credentials_auth(),
+        world.exchange_auth(&json!({})),
     ];
     // An endpoint passes all headers of the agent's request, including its credentials.
     let own = token_of("ada");
@@ -60,7 +60,7 @@ async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
     }
     let all: Vec<&str> = headers.keys().map(|name| name.as_str()).collect();
     assert!(!all.iter().any(|name| may_be_forwarded(name)));
-    let came = CameWith::token_of(&own).with_headers(Arc::new(headers.clone()));
+    let came = RequestCredentials::with_token(&own).with_headers(Arc::new(headers.clone()));
     let mut said = vec![format!("{came:?}")];
     for settings in [None, Some(json!({"kind": "http_manifest"}))] {
         let world_of_kind = match settings {
@@ -68,7 +68,7 @@ async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
             Some(_) => Some(World::new().await),
         };
         let world = world_of_kind.as_ref().unwrap_or(&world);
-        world.authority.know(|known| known.secret = SECRET.to_owned());
+        world.authority.with_state(|known| known.secret = SECRET.to_owned());
         for (name, value) in [("SECRET", SECRET), ("TOKEN", TOKEN)] {
             world.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
         }
@@ -78,24 +78,28 @@ async fn no_upstream_sees_the_agent_token_and_no_output_contains_a_secret() {
                 profile["settings"] = settings.clone();
             }
             said.push(format!("{:?}", world.register(&profile).await));
-            for came in [&came, &CameWith::default(), &CameWith::token_of("canary-odd")] {
-                let view = world.crib.view(&agent("ada")).came_with(came);
+            for came in [
+                &came,
+                &RequestCredentials::default(),
+                &RequestCredentials::with_token("canary-odd"),
+            ] {
+                let view = world.crib.view(&agent("ada")).with_request_credentials(came);
                 if let Ok(outcome) = view.call("look", serde_json::Map::new()).await {
                     said.push(format!("{outcome:?}"));
                 }
             }
-            world.authority.know(|known| known.refuses = Some((503, json!({})).into()));
-            world.pass(1_000);
+            world.authority.with_state(|known| known.refuses = Some((503, json!({})).into()));
+            world.advance_clock(1_000);
             said.push(format!("{:?}", world.call("ada", "look").await));
-            world.authority.know(|known| known.refuses = None);
-            world.pass(2);
+            world.authority.with_state(|known| known.refuses = None);
+            world.advance_clock(2);
         }
-        assert!(8 < world.upstream.asked().len());
-        for asked in world.upstream.asked() {
+        assert!(8 < world.upstream.received_requests().len());
+        for asked in world.upstream.received_requests() {
             assert!(!asked.text().contains(&own), "{asked:?}");
             assert!(!asked.text().contains(SECRET), "{asked:?}");
         }
-        toolcrib::export(&**world.crib.catalog().journal(), |line| {
+        toolcrib::export_journal(&**world.crib.catalog().journal(), |line| {
             said.push(format!("{line:?}"));
             Ok(())
         })

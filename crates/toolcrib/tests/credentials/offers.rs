@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use catalog::tool::{Amendment, ToolCommand};
-use model::{Agent, ErrorCode, Failure, ToolId};
+use catalog::tool::{ToolCommand, ToolOverrideChange};
+use model::{Agent, CallFailure, ErrorCode, ToolId};
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    AgentView, CallContext, CameWith, Command, Context, Following, Got, NotFollowed, Unfinished,
-    UnfinishedOf,
+    AgentView, CallContext, ChangeContext, Command, CompletionRequest, CompletionTarget,
+    OfferResult, RequestCredentials, ResourceSubscriptions, SubscribeError,
 };
 
-use crate::wire::Asked;
+use crate::wire::ReceivedRequest;
 use crate::world::{World, read, token_of};
 
 /// An MCP server of the modern protocol with a prompt, a resource and a resource template.
-fn serving(asked: &Asked) -> (u16, Value) {
+fn server_with_offers(asked: &ReceivedRequest) -> (u16, Value) {
     let Ok(message) = serde_json::from_str::<Value>(&asked.body) else { return (405, json!({})) };
     let result = match message["method"].as_str().unwrap() {
         "server/discover" => json!({"supportedVersions": ["2026-07-28"],
@@ -41,61 +41,69 @@ fn serving(asked: &Asked) -> (u16, Value) {
 }
 
 async fn world() -> World {
-    let world = World::with(serving).await;
-    world.authority.know(|known| known.audiences.push("vet".to_owned()));
+    let world = World::with(server_with_offers).await;
+    world.authority.with_state(|known| known.audiences.push("vet".to_owned()));
     let selectors = json!([{"kind": "prompt", "source": "*"}, {"kind": "resource", "source": "*"}]);
     let profile = json!({"name": "offers", "selector_mode": "any"});
     world
         .grant("offers", json!({"id": "offers", "profile": profile, "selectors": selectors}))
         .await;
-    let source = json!({"auth": world.own_token(), "settings": {"kind": "mcp"}});
+    let source = json!({"auth": world.client_credentials_auth(), "settings": {"kind": "mcp"}});
     assert!(world.register(&source).await.success);
     world
 }
 
 /// Amends the prompt, the resource and the template alike.
-async fn amend(world: &World, amendment: &Amendment) {
+async fn amend(world: &World, amendment: &ToolOverrideChange) {
     let snapshot = world.crib.catalog().snapshot();
     let all: Vec<ToolId> = snapshot.tools().map(|entry| entry.tool.id.clone()).collect();
     assert_eq!(all.len(), 3);
     for id in all {
         let command = Command::Tool(id, ToolCommand::Amend(amendment.clone()));
-        world.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        world
+            .crib
+            .catalog()
+            .execute(command, ChangeContext::by_actor("admin"), None)
+            .await
+            .unwrap();
     }
 }
 
 fn view(world: &World, scopes: &str) -> AgentView {
     let ada = Agent::new("ada", Arc::new(read(json!({"sub": "ada", "scp": scopes}))));
-    world.crib.view(&ada).came_with(&CameWith::token_of(&token_of("ada")))
+    world
+        .crib
+        .view(&ada)
+        .with_request_credentials(&RequestCredentials::with_token(&token_of("ada")))
 }
 
-async fn proposals(view: &AgentView, of: UnfinishedOf) -> Got {
+async fn request_completions(view: &AgentView, of: CompletionTarget) -> OfferResult {
     let (argument, value) = ("who".into(), "a".into());
-    let unfinished = Unfinished { of, argument, value, known: Map::new() };
+    let unfinished = CompletionRequest { target: of, argument, value, known_arguments: Map::new() };
     view.complete(&unfinished, &CallContext::silent()).await
 }
 
 /// Requests the prompt, the resource, the template, and completions of both; returns the failures.
-async fn asked_for(view: &AgentView) -> Vec<Option<Failure>> {
+async fn request_everything(view: &AgentView) -> Vec<Option<CallFailure>> {
     let silent = CallContext::silent();
     let got = [
-        view.prompt("greet", Map::new(), &silent).await,
-        view.read("pets://all", &silent).await,
-        view.read("pets://of/ada", &silent).await,
-        proposals(view, UnfinishedOf::Prompt("greet".into())).await,
-        proposals(view, UnfinishedOf::Template("pets://of/{who}".into())).await,
+        view.render_prompt("greet", Map::new(), &silent).await,
+        view.read_resource_uri("pets://all", &silent).await,
+        view.read_resource_uri("pets://of/ada", &silent).await,
+        request_completions(view, CompletionTarget::Prompt("greet".into())).await,
+        request_completions(view, CompletionTarget::Template("pets://of/{who}".into())).await,
     ];
     let failure = |got| match got {
-        Got::Result(_) => None,
-        Got::Failed(failure) => Some(failure),
+        OfferResult::Result(_) => None,
+        OfferResult::Failed(failure) => Some(failure),
         other => panic!("{other:?}"),
     };
     got.into_iter().map(failure).collect()
 }
 
 async fn refusal_to_follow(view: &AgentView) -> Option<String> {
-    match view.follow("pets://all", &Following::default()).await {
-        Err(NotFollowed::Failed(why)) => Some(why),
+    match view.subscribe_to_resource("pets://all", &ResourceSubscriptions::default()).await {
+        Err(SubscribeError::Failed(why)) => Some(why),
         _ => None,
     }
 }
@@ -103,8 +111,8 @@ async fn refusal_to_follow(view: &AgentView) -> Option<String> {
 #[tokio::test]
 async fn a_prompt_is_escaped_for_terminals_and_names_its_source() {
     let world = world().await;
-    let got = view(&world, "").prompt("greet", Map::new(), &CallContext::silent()).await;
-    let Got::Result(result) = got else { panic!("{got:?}") };
+    let got = view(&world, "").render_prompt("greet", Map::new(), &CallContext::silent()).await;
+    let OfferResult::Result(result) = got else { panic!("{got:?}") };
     let texts: Vec<_> = ["text", "resource/text", "data"]
         .into_iter()
         .enumerate()
@@ -121,16 +129,16 @@ async fn a_prompt_is_escaped_for_terminals_and_names_its_source() {
 async fn required_scopes_of_prompts_and_resources_are_enforced() {
     let world = world().await;
     let required_scopes = Some(read(json!(["vet"])));
-    amend(&world, &Amendment { required_scopes, ..Amendment::default() }).await;
-    let before = world.upstream.asked().len();
-    for failure in asked_for(&view(&world, "other")).await {
+    amend(&world, &ToolOverrideChange { required_scopes, ..ToolOverrideChange::default() }).await;
+    let before = world.upstream.received_requests().len();
+    for failure in request_everything(&view(&world, "other")).await {
         assert_eq!(failure.unwrap().code, ErrorCode::InsufficientScope);
     }
     let refused = refusal_to_follow(&view(&world, "other")).await.unwrap();
     assert!(refused.contains("`vet`"), "{refused}");
-    assert_eq!(world.upstream.asked().len(), before);
+    assert_eq!(world.upstream.received_requests().len(), before);
     let allowed = view(&world, "vet");
-    assert!(asked_for(&allowed).await.iter().all(Option::is_none));
+    assert!(request_everything(&allowed).await.iter().all(Option::is_none));
     assert_eq!(refusal_to_follow(&allowed).await, None);
 }
 
@@ -138,9 +146,9 @@ async fn required_scopes_of_prompts_and_resources_are_enforced() {
 async fn the_audience_of_a_prompt_or_resource_overrides_that_of_its_source() {
     let world = world().await;
     let shown = async |expected: &str| {
-        let before = world.upstream.asked().len();
-        assert!(asked_for(&view(&world, "")).await.iter().all(Option::is_none));
-        let asked = world.upstream.asked();
+        let before = world.upstream.received_requests().len();
+        assert!(request_everything(&view(&world, "")).await.iter().all(Option::is_none));
+        let asked = world.upstream.received_requests();
         let tokens = asked.iter().skip(before).filter_map(|asked| asked.header("authorization"));
         let tokens: Vec<_> = tokens.collect();
         assert!(
@@ -150,7 +158,7 @@ async fn the_audience_of_a_prompt_or_resource_overrides_that_of_its_source() {
     };
     shown("Bearer for.api.").await;
     let audience = Some(Some("vet".parse().unwrap()));
-    amend(&world, &Amendment { audience, ..Amendment::default() }).await;
+    amend(&world, &ToolOverrideChange { audience, ..ToolOverrideChange::default() }).await;
     shown("Bearer for.vet.").await;
 }
 
@@ -158,9 +166,9 @@ async fn the_audience_of_a_prompt_or_resource_overrides_that_of_its_source() {
 async fn rate_limits_of_prompts_and_resources_are_enforced() {
     let world = world().await;
     let limit = Some(Some(read(json!({"per_minute": 1, "burst": 1}))));
-    amend(&world, &Amendment { limit, ..Amendment::default() }).await;
+    amend(&world, &ToolOverrideChange { limit, ..ToolOverrideChange::default() }).await;
     let view = view(&world, "");
-    let failures = asked_for(&view).await;
+    let failures = request_everything(&view).await;
     let codes: Vec<_> = failures.iter().map(|it| it.as_ref().map(|failure| failure.code)).collect();
     let too_many = Some(ErrorCode::RateLimited);
     assert_eq!(codes, [None, None, None, too_many, too_many], "proposals are for the same prompt");

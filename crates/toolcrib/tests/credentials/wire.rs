@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     /// Path with query.
     pub(crate) path: String,
@@ -17,15 +17,15 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// All values of a header.
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn header_values(&self, name: &str) -> Vec<&str> {
         let named = self.headers.iter().filter(|(known, _)| known == name);
         named.map(|(_, value)| value.as_str()).collect()
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.all(name).first().copied()
+        self.header_values(name).first().copied()
     }
 
     /// The whole request as one string, to search in.
@@ -57,7 +57,7 @@ impl Reply {
     }
 
     /// An HTML error page, as a reverse proxy sends it.
-    pub(crate) fn page(status: u16) -> Self {
+    pub(crate) fn html_page(status: u16) -> Self {
         Self { body: "<h1>Sorry</h1>".to_owned(), ..(status, Value::Null).into() }
     }
 
@@ -73,18 +73,18 @@ impl Reply {
 
 pub(crate) struct Server {
     port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Server {
     /// Answers each request with the result of `reply`; a status and a body are enough.
     pub(crate) async fn replying<R: Into<Reply>>(
-        reply: impl Fn(&Asked) -> R + Send + Sync + 'static,
+        reply: impl Fn(&ReceivedRequest) -> R + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (asked, reply) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(reply));
+        let (asked, reply) = (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::new(reply));
         let connections = Arc::<AtomicUsize>::default();
         let (seen, count) = (Arc::clone(&asked), Arc::clone(&connections));
         tokio::spawn(async move {
@@ -122,12 +122,12 @@ impl Server {
         self.connections.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn received_requests(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedRequest> {
     let mut first = String::new();
     stream.read_line(&mut first).await.ok().filter(|read| 0 < *read)?;
     let mut words = first.split(' ').map(str::to_owned);
@@ -142,5 +142,5 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Asked { method, path, headers, body: String::from_utf8(body).unwrap() })
+    Some(ReceivedRequest { method, path, headers, body: String::from_utf8(body).unwrap() })
 }

@@ -10,15 +10,15 @@ use jiff::{SignedDuration, Timestamp};
 use model::{Agent, ErrorCode, Outcome};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Authenticator, CameWith, Catalog, Clock, Command, Context, JournalPlace, ManualClock, Options,
-    RefreshResult, Secrets, SystemClock, Timing, Toolcrib,
+    Authenticator, Catalog, ChangeContext, Clock, Command, JournalLocation, KeyTiming, ManualClock,
+    RefreshResult, RequestCredentials, SecretStore, SystemClock, Toolcrib, ToolcribOptions,
 };
 
 use crate::authority::{Authority, CLIENT};
-use crate::wire::{Asked, Reply, Server};
+use crate::wire::{ReceivedRequest, Reply, Server};
 
 pub(crate) struct World {
     pub(crate) crib: Toolcrib,
@@ -28,9 +28,9 @@ pub(crate) struct World {
     pub(crate) environment: Arc<Mutex<HashMap<String, String>>>,
 }
 
-struct Shared(Arc<ManualClock>);
+struct SharedClock(Arc<ManualClock>);
 
-impl Clock for Shared {
+impl Clock for SharedClock {
     fn now(&self) -> Timestamp {
         self.0.now()
     }
@@ -41,7 +41,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: Value) -> T {
 }
 
 /// Echoes the request path, and answers what a discovery needs.
-pub(crate) fn echo(asked: &Asked) -> (u16, Value) {
+pub(crate) fn echo(asked: &ReceivedRequest) -> (u16, Value) {
     let tool = json!({"name": "look", "inputSchema": {"type": "object"}});
     match asked.path.split('?').next().unwrap() {
         "/tools" => (200, json!({"tools": [tool]})),
@@ -71,39 +71,41 @@ impl World {
     }
 
     pub(crate) async fn with<R: Into<Reply>>(
-        reply: impl Fn(&Asked) -> R + Send + Sync + 'static,
+        reply: impl Fn(&ReceivedRequest) -> R + Send + Sync + 'static,
     ) -> Self {
         let authority = Authority::start().await;
         let upstream = Arc::new(Server::replying(reply).await);
-        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let journal = JournalLocation::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(Arc::clone(&journal)).await.unwrap());
-        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap()));
-        let secret = authority.know(|known| known.secret.clone());
+        let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
+        let clock =
+            Arc::new(ManualClock::starting_at(Timestamp::from_second(1_800_000_000).unwrap()));
+        let secret = authority.with_state(|known| known.secret.clone());
         let issuer = ("ISSUER".to_owned(), "x".repeat(32));
         let environment = HashMap::from_iter([("SECRET".to_owned(), secret), issuer]);
         let environment = Arc::new(Mutex::new(environment));
         let variables = Arc::clone(&environment);
-        let secrets = Secrets::new(journal, None, Shared(Arc::clone(&clock)), move |name| {
-            variables.lock().unwrap().get(name).cloned()
-        });
+        let secrets =
+            SecretStore::new(journal, None, SharedClock(Arc::clone(&clock)), move |name| {
+                variables.lock().unwrap().get(name).cloned()
+            });
         let issuer = read(json!({"issuer": "https://id.example", "audience": "crib",
             "keys": {"secret": "env:ISSUER"},
             "scope_includes": {"admin": ["write"], "write": ["read", "admin"]}}));
-        let now = Arc::new(Shared(Arc::clone(&clock)));
+        let now = Arc::new(SharedClock(Arc::clone(&clock)));
         let trusted =
-            Authenticator::new(vec![issuer], &client, &secrets, now, Timing::default()).await;
-        let options = Options {
+            Authenticator::new(vec![issuer], &client, &secrets, now, KeyTiming::default()).await;
+        let options = ToolcribOptions {
             secrets: Some(Arc::new(secrets)),
             authenticator: Some(Arc::new(trusted.unwrap())),
-            ..Options::default()
+            ..ToolcribOptions::default()
         };
-        let crib = Toolcrib::new(catalog, client, Shared(Arc::clone(&clock)), options);
+        let crib = Toolcrib::new(catalog, client, SharedClock(Arc::clone(&clock)), options);
         let all = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
         let world = Self { crib, upstream, authority, clock, environment };
         for who in ["ada", "bob"] {
             let subjects = |token: String| {
-                world.authority.know(|known| known.subjects.insert(token, who.to_owned()))
+                world.authority.with_state(|known| known.subjects.insert(token, who.to_owned()))
             };
             subjects(token_of(who));
         }
@@ -119,20 +121,24 @@ impl World {
             Command::Group(id.parse().unwrap(), GroupCommand::Create(read(group))),
             Command::Policy(id.parse().unwrap(), PolicyCommand::Define(read(policy))),
         ] {
-            self.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+            self.crib
+                .catalog()
+                .execute(command, ChangeContext::by_actor("admin"), None)
+                .await
+                .unwrap();
         }
     }
 
     /// Auth settings for token exchange, with overrides.
-    pub(crate) fn exchange(&self, more: &Value) -> Value {
+    pub(crate) fn exchange_auth(&self, more: &Value) -> Value {
         let url = self.authority.server.url("/token");
         let auth = json!({"kind": "token_exchange", "token_url": url, "client_id": CLIENT,
             "client_secret": "env:SECRET", "audience": "api"});
         merged(auth, more)
     }
 
-    pub(crate) fn own_token(&self) -> Value {
-        let mut auth = self.exchange(&json!({}));
+    pub(crate) fn client_credentials_auth(&self) -> Value {
+        let mut auth = self.exchange_auth(&json!({}));
         auth["kind"] = json!("client_credentials");
         auth
     }
@@ -151,31 +157,40 @@ impl World {
             false => SourceCommand::Register(profile),
         };
         let command = Command::Source(id.clone(), command);
-        self.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
-        self.crib.refresher().refresh(&id, true, &Context::default()).await.unwrap()
+        self.crib.catalog().execute(command, ChangeContext::by_actor("admin"), None).await.unwrap();
+        self.crib.refresher().refresh(&id, true, &ChangeContext::default()).await.unwrap()
     }
 
     pub(crate) async fn call(&self, who: &str, tool: &str) -> Outcome {
-        self.call_with(&agent(who), &CameWith::token_of(&token_of(who)), tool).await
+        self.call_with(&agent(who), &RequestCredentials::with_token(&token_of(who)), tool).await
     }
 
-    pub(crate) async fn call_with(&self, agent: &Agent, came: &CameWith, tool: &str) -> Outcome {
-        let view = self.crib.view(agent).came_with(came);
+    pub(crate) async fn call_with(
+        &self,
+        agent: &Agent,
+        came: &RequestCredentials,
+        tool: &str,
+    ) -> Outcome {
+        let view = self.crib.view(agent).with_request_credentials(came);
         view.call(tool, Map::new()).await.unwrap()
     }
 
-    pub(crate) fn pass(&self, seconds: i64) {
+    pub(crate) fn advance_clock(&self, seconds: i64) {
         self.clock.advance(SignedDuration::from_secs(seconds));
     }
 
     /// The last request that the upstream received.
-    pub(crate) fn last(&self) -> Asked {
-        self.upstream.asked().pop().unwrap()
+    pub(crate) fn last_request(&self) -> ReceivedRequest {
+        self.upstream.received_requests().pop().unwrap()
     }
 
     /// Number of calls that the upstream received.
-    pub(crate) fn calls(&self) -> usize {
-        self.upstream.asked().iter().filter(|asked| asked.path.starts_with("/pets")).count()
+    pub(crate) fn count_calls(&self) -> usize {
+        self.upstream
+            .received_requests()
+            .iter()
+            .filter(|asked| asked.path.starts_with("/pets"))
+            .count()
     }
 }
 

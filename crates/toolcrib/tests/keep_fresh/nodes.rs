@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use catalog::source::SourceCommand;
 use serde_json::json;
-use toolcrib::{Catalog, JournalPlace, Position, Refresher, SystemClock};
+use toolcrib::{Catalog, JournalLocation, Position, SourceRefresher, SystemClock};
 
 use crate::database::database;
 use crate::server::{Upstream, answer};
@@ -16,21 +16,21 @@ const SOURCES: usize = 20;
 
 struct Node {
     catalog: Arc<Catalog>,
-    refresher: Refresher,
+    refresher: SourceRefresher,
 }
 
 impl Node {
-    async fn on(url: &str) -> Self {
-        let place: JournalPlace = url.parse().unwrap();
+    async fn connect(url: &str) -> Self {
+        let place: JournalLocation = url.parse().unwrap();
         let catalog = Catalog::open(place.open(SystemClock).await.unwrap()).await.unwrap();
         let catalog = Arc::new(catalog);
-        let refresher = Refresher::new(Arc::clone(&catalog), client(), Arc::new(SystemClock));
+        let refresher = SourceRefresher::new(Arc::clone(&catalog), client(), Arc::new(SystemClock));
         Self { catalog, refresher }
     }
 
     /// Waits until this node shows the tools of every source.
-    async fn shows_all(&self) {
-        let mut changes = self.catalog.changes();
+    async fn wait_for_all_tools(&self) {
+        let mut changes = self.catalog.subscribe();
         while self.catalog.snapshot().tool_count() < SOURCES {
             changes.changed().await.unwrap();
         }
@@ -56,7 +56,7 @@ async fn register_all(node: &Node, upstream: &Upstream, every: Option<u32>) {
 }
 
 /// Polls until the upstream has received this number of requests.
-async fn asked(upstream: &Upstream, times: usize) {
+async fn wait_for_requests(upstream: &Upstream, times: usize) {
     let asked = async {
         while upstream.requests().len() < times {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -66,12 +66,12 @@ async fn asked(upstream: &Upstream, times: usize) {
 }
 
 /// Long enough for one superfluous refresh, if a node began one.
-async fn a_while() {
+async fn wait_for_superfluous_refresh() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
 /// Runs the refreshers of both nodes until `meanwhile` completes.
-async fn both<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> T {
+async fn run_both_refreshers<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> T {
     tokio::select! {
         () = one.refresher.keep_fresh() => unreachable!("it goes on"),
         () = two.refresher.keep_fresh() => unreachable!("it goes on"),
@@ -82,23 +82,23 @@ async fn both<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_due_on_two_nodes_is_refreshed_once() {
     let url = database("keep_fresh_once").await;
-    let (one, two, upstream) = (Node::on(&url).await, Node::on(&url).await, upstream());
-    both(&one, &two, async {
+    let (one, two, upstream) = (Node::connect(&url).await, Node::connect(&url).await, upstream());
+    run_both_refreshers(&one, &two, async {
         register_all(&one, &upstream, None).await;
-        tokio::join!(one.shows_all(), two.shows_all());
-        a_while().await;
+        tokio::join!(one.wait_for_all_tools(), two.wait_for_all_tools());
+        wait_for_superfluous_refresh().await;
     })
     .await;
     assert_eq!(upstream.requests().len(), SOURCES);
     // Woken on both nodes, each source is refreshed once, or twice if the second wake comes after the first refresh
     // began.
-    both(&one, &two, async {
+    run_both_refreshers(&one, &two, async {
         for number in 0..SOURCES {
-            one.refresher.wake(&id(&format!("source-{number}")));
-            two.refresher.wake(&id(&format!("source-{number}")));
+            one.refresher.request_refresh(&id(&format!("source-{number}")));
+            two.refresher.request_refresh(&id(&format!("source-{number}")));
         }
-        asked(&upstream, 2 * SOURCES).await;
-        a_while().await;
+        wait_for_requests(&upstream, 2 * SOURCES).await;
+        wait_for_superfluous_refresh().await;
     })
     .await;
     let asked = upstream.requests().len() - SOURCES;
@@ -108,10 +108,10 @@ async fn a_source_due_on_two_nodes_is_refreshed_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refreshes_of_two_nodes_never_interleave() {
     let url = database("keep_fresh_turns").await;
-    let (one, two, upstream) = (Node::on(&url).await, Node::on(&url).await, upstream());
-    both(&one, &two, async {
+    let (one, two, upstream) = (Node::connect(&url).await, Node::connect(&url).await, upstream());
+    run_both_refreshers(&one, &two, async {
         register_all(&one, &upstream, Some(1)).await;
-        asked(&upstream, 4 * SOURCES).await;
+        wait_for_requests(&upstream, 4 * SOURCES).await;
     })
     .await;
     let events = one.catalog.journal().read_after(Position(0), 100_000).await.unwrap();

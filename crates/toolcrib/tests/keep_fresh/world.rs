@@ -7,11 +7,12 @@ use catalog::source::{Source, SourceCommand};
 use jiff::{SignedDuration, Timestamp};
 use model::{SourceId, SourceProfile};
 use serde_json::{Value, json};
-use toolcrib::upstream::aside_under_way;
-use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
+use toolcrib::upstream::pending_low_priority_tasks;
 use toolcrib::{
-    Catalog, Clock, Command, CommandError, Context, Journal, JournalPlace, Position, Refresher,
+    Catalog, ChangeContext, Clock, Command, CommandError, Journal, JournalLocation, Position,
+    SourceRefresher,
 };
 
 /// A clock that follows the time of the tokio runtime.
@@ -27,13 +28,13 @@ impl Clock for RuntimeClock {
 
 pub(crate) struct World {
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) refresher: Refresher,
+    pub(crate) refresher: SourceRefresher,
     clock: RuntimeClock,
     folder: tempfile::TempDir,
 }
 
 pub(crate) fn client() -> HttpClient {
-    HttpClient::new(Egress { allow_private: true, allowed: Vec::new() })
+    HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() })
 }
 
 pub(crate) fn id(name: &str) -> SourceId {
@@ -52,16 +53,16 @@ pub(crate) fn specification(operations: &[&str]) -> String {
 }
 
 pub(crate) async fn execute(catalog: &Catalog, source: &str, command: SourceCommand) {
-    try_to(catalog, source, command).await.unwrap();
+    try_execute(catalog, source, command).await.unwrap();
 }
 
-pub(crate) async fn try_to(
+pub(crate) async fn try_execute(
     catalog: &Catalog,
     source: &str,
     command: SourceCommand,
 ) -> Result<(), CommandError> {
     let command = Command::Source(id(source), command);
-    catalog.execute(command, Context::by("admin"), None).await.map(drop)
+    catalog.execute(command, ChangeContext::by_actor("admin"), None).await.map(drop)
 }
 
 pub(crate) fn profile(value: Value) -> SourceProfile {
@@ -71,44 +72,44 @@ pub(crate) fn profile(value: Value) -> SourceProfile {
 impl World {
     pub(crate) async fn new() -> Self {
         let clock = RuntimeClock(tokio::time::Instant::now());
-        let journal = JournalPlace::Memory.open(clock).await.unwrap();
-        Self::over(journal, clock, tempfile::tempdir().unwrap()).await
+        let journal = JournalLocation::Memory.open(clock).await.unwrap();
+        Self::with_journal(journal, clock, tempfile::tempdir().unwrap()).await
     }
 
-    async fn over(
+    async fn with_journal(
         journal: Arc<dyn Journal>,
         clock: RuntimeClock,
         folder: tempfile::TempDir,
     ) -> Self {
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
-        let refresher = Refresher::new(Arc::clone(&catalog), client(), Arc::new(clock));
+        let refresher = SourceRefresher::new(Arc::clone(&catalog), client(), Arc::new(clock));
         Self { catalog, refresher, clock, folder }
     }
 
     /// Simulates a restart of the process: opens the catalog again over the same journal.
-    pub(crate) async fn restarted(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let Self { catalog, refresher, clock, folder } = self;
         let journal = Arc::clone(catalog.journal());
         drop((catalog, refresher));
-        Self::over(journal, clock, folder).await
+        Self::with_journal(journal, clock, folder).await
     }
 
     /// The profile of a source whose specification is a file.
-    pub(crate) fn in_file(&self, name: &str, every: Option<u32>) -> SourceProfile {
+    pub(crate) fn file_source_profile(&self, name: &str, every: Option<u32>) -> SourceProfile {
         let file = self.folder.path().join(name);
         let settings = json!({"kind": "openapi", "specification": {"file": file}});
         profile(json!({"name": name, "settings": settings, "refresh_every": every}))
     }
 
     pub(crate) async fn register(&self, name: &str, every: Option<u32>) {
-        self.execute(name, SourceCommand::Register(self.in_file(name, every))).await;
+        self.execute(name, SourceCommand::Register(self.file_source_profile(name, every))).await;
     }
 
-    pub(crate) fn offers(&self, name: &str, operations: &[&str]) {
+    pub(crate) fn write_specification(&self, name: &str, operations: &[&str]) {
         std::fs::write(self.folder.path().join(name), specification(operations)).unwrap();
     }
 
-    pub(crate) fn is_gone(&self, name: &str) {
+    pub(crate) fn delete_specification(&self, name: &str) {
         std::fs::remove_file(self.folder.path().join(name)).unwrap();
     }
 
@@ -121,14 +122,15 @@ impl World {
     }
 
     /// Runs the refresher while this many seconds pass.
-    pub(crate) async fn pass(&self, seconds: u64) {
+    pub(crate) async fn run_for_seconds(&self, seconds: u64) {
         let time = Duration::from_secs(seconds);
-        let both = async { tokio::join!(self.refresher.keep_fresh(), hold_the_time()) };
+        let both =
+            async { tokio::join!(self.refresher.keep_fresh(), stop_time_during_blocking_work()) };
         tokio::time::timeout(time, both).await.unwrap_err();
     }
 
     /// The times at which refreshes of the source began, in seconds.
-    pub(crate) async fn begun(&self, name: &str) -> Vec<f64> {
+    pub(crate) async fn refresh_start_times(&self, name: &str) -> Vec<f64> {
         let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
         let events = self.catalog.journal().read_after(Position(0), 100_000).await.unwrap();
         let stream = format!("upstream_source-{name}");
@@ -141,10 +143,10 @@ impl World {
 
 /// Stops time while the blocking pool works. Paused tokio time advances whenever the runtime is idle, and the runtime
 /// does not see work on that pool.
-async fn hold_the_time() {
+async fn stop_time_during_blocking_work() {
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        while 0 < aside_under_way() {
+        while 0 < pending_low_priority_tasks() {
             std::thread::sleep(Duration::from_micros(50));
             tokio::task::yield_now().await;
         }

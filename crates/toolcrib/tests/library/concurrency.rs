@@ -24,7 +24,7 @@ async fn concurrent_threads_register_search_and_call_and_each_name_is_registered
             let tool = ProvidedTool::new(name.as_str(), "Says who was first");
             let first = move || std::future::ready(format!("{thread}"));
             taken += usize::from(registry.register_tool(tool, first, &[]).is_ok());
-            let view = crib.anyone();
+            let view = crib.anonymous_view();
             assert!(block_on(view.search(&name, 1)).iter().all(|hit| hit.tool.name() == name));
             let outcome = block_on(view.call(&name, Map::new())).unwrap();
             assert!(outcome.error.is_none(), "{outcome:?}");
@@ -36,7 +36,7 @@ async fn concurrent_threads_register_search_and_call_and_each_name_is_registered
         let threads: Vec<_> = (0..16).map(|n| scope.spawn(move || works(n))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    assert_eq!((taken, crib.anyone().list().len()), (20, 20));
+    assert_eq!((taken, crib.anonymous_view().list().len()), (20, 20));
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@ use model::CallStatus;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
-use toolcrib::{BoxError, CallContext, Called, ProvidedTool, ProviderError, Registry, ToolAnswer};
+use toolcrib::{
+    BoxError, CallContext, CallResult, ProvidedTool, ProviderError, Registry, ToolAnswer,
+};
 
 use crate::{crib, object, text};
 
@@ -33,11 +35,11 @@ async fn a_failing_handler_gives_is_error_and_the_cause_as_text() {
     let registry = registry();
     let result = registry.call("fails", Map::new()).await;
     assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
-    let view = crib(&registry).await.anyone();
+    let view = crib(&registry).await.anonymous_view();
     let tool = view.find("fails").unwrap();
-    let called = view.call_with(&tool, Map::new(), &CallContext::silent()).await;
-    let Called::Done(done) = called else { panic!("it was not carried out") };
-    let ToolAnswer::Ours(result) = done.into_answer() else { panic!("it is not ours") };
+    let called = view.call_found_tool(&tool, Map::new(), &CallContext::silent()).await;
+    let CallResult::Completed(done) = called else { panic!("it was not carried out") };
+    let ToolAnswer::Built(result) = done.into_tool_answer() else { panic!("it is not ours") };
     assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
 }
 
@@ -58,7 +60,7 @@ async fn a_failing_handler_does_not_affect_other_calls() {
 #[tokio::test]
 async fn a_panicking_handler_gives_an_error_without_the_panic_message() {
     let registry = registry();
-    let view = crib(&registry).await.anyone();
+    let view = crib(&registry).await.anonymous_view();
     for name in ["panics", "at_once"] {
         let result = registry.call(name, object(json!({"n": 0}))).await;
         assert_eq!((text(&result), result.is_error), ("Error: it panicked", true));
@@ -75,7 +77,8 @@ async fn an_unknown_tool_gives_tool_not_found() {
     let registry = registry();
     let result = registry.call("nothing", Map::new()).await;
     assert_eq!((text(&result), result.is_error), ("Tool not found: nothing", true));
-    let missing = crib(&registry).await.anyone().call("nothing", Map::new()).await.unwrap_err();
+    let missing =
+        crib(&registry).await.anonymous_view().call("nothing", Map::new()).await.unwrap_err();
     assert_eq!(missing.to_string(), "Tool not found: nothing");
 }
 
@@ -84,7 +87,7 @@ async fn invalid_arguments_never_reach_the_handler() {
     let registry = registry();
     let result = registry.call("panics", object(json!({"n": 300}))).await;
     assert!(text(&result).starts_with("Error: the arguments do not fit"), "{result:?}");
-    let view = crib(&registry).await.anyone();
+    let view = crib(&registry).await.anonymous_view();
     let outcome = view.call("panics", object(json!({"n": 300}))).await.unwrap();
     assert_eq!(json!(outcome.error.unwrap().code), json!("validation_error"));
 }

@@ -33,5 +33,5 @@ fn text(result: &ToolResult) -> &str {
 }
 
 async fn crib(registry: &Registry) -> Toolcrib {
-    Toolcrib::of(registry.clone()).await.unwrap()
+    Toolcrib::from_registry(registry.clone()).await.unwrap()
 }

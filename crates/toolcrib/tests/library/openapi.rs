@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use model::{ErrorCode, Visibility};
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::Egress;
-use toolcrib::upstream::http::Limits;
+use toolcrib::upstream::egress::EgressPolicy;
+use toolcrib::upstream::http::ExchangeLimits;
 use toolcrib::{
-    CallContext, Credentials, NewCall, OpenApi, OpenApiOptions, Own, ProvidedTool, Registry, Said,
-    ToolProvider as _,
+    CallBuilder, CallContext, CallUpdate, Credentials, OpenApi, OpenApiOptions, ProvidedTool,
+    Registry, SourceCredential, ToolProvider as _,
 };
 
 use crate::server::{Upstream, answer};
@@ -41,14 +41,14 @@ const JSON: &str = "content-type: application/json\r\n";
 /// An API that gives the same answer to every request, and the options that reach it.
 fn api(status: &'static str, body: &'static str) -> (Upstream, OpenApiOptions) {
     let upstream = Upstream::replying(move |_| answer(status, JSON, body.as_bytes()));
-    let options = reaching(&upstream);
+    let options = options_for(&upstream);
     (upstream, options)
 }
 
-fn reaching(upstream: &Upstream) -> OpenApiOptions {
+fn options_for(upstream: &Upstream) -> OpenApiOptions {
     OpenApiOptions {
         base_url: Some(upstream.url("/v1").parse().unwrap()),
-        egress: Egress { allow_private: true, allowed: Vec::new() },
+        egress: EgressPolicy { allow_private: true, allowed: Vec::new() },
         ..OpenApiOptions::default()
     }
 }
@@ -64,10 +64,10 @@ fn id(id: Value) -> Map<String, Value> {
 #[tokio::test]
 async fn operations_are_listed_searched_and_called_beside_registered_tools() {
     let (upstream, options) = api("200 OK", r#"{"name":"Margherita"}"#);
-    let registry = Registry::of(pizzeria(options));
+    let registry = Registry::from_provider(pizzeria(options));
     let own = ProvidedTool::new("fold_napkin", "Folds a napkin");
     registry.register_tool(own, || async { "folded" }, &[]).unwrap();
-    let view = crib(&registry).await.anyone();
+    let view = crib(&registry).await.anonymous_view();
     let listed: Vec<_> = view.list().iter().map(|tool| tool.name().to_owned()).collect();
     assert_eq!(listed, ["fold_napkin", "get_pizza"]);
     assert_eq!(view.search("menu", 5).await[0].tool.name(), "get_pizza");
@@ -109,10 +109,10 @@ fn an_invalid_specification_is_refused_with_the_cause() {
 #[tokio::test]
 async fn a_registered_tool_shadows_an_operation_of_the_same_name() {
     let (upstream, options) = api("200 OK", "{}");
-    let registry = Registry::of(pizzeria(options));
+    let registry = Registry::from_provider(pizzeria(options));
     let own = ProvidedTool::new("get_pizza", "Ours");
     registry.register_tool(own, || async { "ours" }, &[]).unwrap();
-    let view = crib(&registry).await.anyone();
+    let view = crib(&registry).await.anonymous_view();
     assert_eq!(view.list().len(), 1);
     let outcome = view.call("get_pizza", Map::new()).await.unwrap();
     assert_eq!(json!(outcome.content[0])["text"], "ours");
@@ -123,10 +123,11 @@ async fn a_registered_tool_shadows_an_operation_of_the_same_name() {
 async fn arguments_are_checked_before_anything_is_sent() {
     let (upstream, options) = api("200 OK", "{}");
     let pizzeria = pizzeria(options);
-    let registry = Registry::of(pizzeria.clone());
+    let registry = Registry::from_provider(pizzeria.clone());
     let result = registry.call("get_pizza", id(json!("seven"))).await;
     assert_eq!((result.is_error, result.code()), (true, Some(ErrorCode::ValidationError)));
-    let outcome = crib(&registry).await.anyone().call("get_pizza", Map::new()).await.unwrap();
+    let outcome =
+        crib(&registry).await.anonymous_view().call("get_pizza", Map::new()).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::ValidationError);
     assert!(upstream.requests().is_empty());
     let missing = pizzeria.call_tool("no_pizza", Map::new(), &CallContext::silent()).await;
@@ -138,19 +139,20 @@ async fn a_failure_has_the_code_of_its_cause_and_its_credential_is_redacted() {
     let (_upstream, mut options) =
         api("500 Internal Server Error", r#"{"error": "hunter2 is wrong"}"#);
     options.credentials = Credentials::from([("token".to_owned(), "hunter2".into())]);
-    let registry = Registry::of(pizzeria(options));
+    let registry = Registry::from_provider(pizzeria(options));
     let result = registry.call("get_pizza", id(json!(7))).await;
     assert_eq!((result.is_error, result.code()), (true, Some(ErrorCode::UpstreamError)));
     assert!(text(&result).contains("is wrong") && !text(&result).contains("hunter2"), "{result:?}");
-    let outcome = crib(&registry).await.anyone().call("get_pizza", id(json!(7))).await.unwrap();
+    let outcome =
+        crib(&registry).await.anonymous_view().call("get_pizza", id(json!(7))).await.unwrap();
     assert_eq!(outcome.error.unwrap().code, ErrorCode::UpstreamError);
     // No server listens on this port.
     let nowhere = OpenApiOptions {
         base_url: Some("http://127.0.0.1:1/".parse().unwrap()),
-        egress: Egress { allow_private: true, allowed: Vec::new() },
+        egress: EgressPolicy { allow_private: true, allowed: Vec::new() },
         ..OpenApiOptions::default()
     };
-    let result = Registry::of(pizzeria(nowhere)).call("get_pizza", id(json!(7))).await;
+    let result = Registry::from_provider(pizzeria(nowhere)).call("get_pizza", id(json!(7))).await;
     assert_eq!(result.code(), Some(ErrorCode::UpstreamConnectionError));
 }
 
@@ -159,8 +161,8 @@ async fn operations_get_the_credentials_they_declare_and_a_configured_one_always
     let (upstream, mut options) = api("200 OK", r#"{"name":"x"}"#);
     options.credentials = Credentials::from([("token".to_owned(), "abc".into())]);
     let key = model::ApiKeyLocation::Header;
-    options.own = Some(Own::api_key(key, "X-Key", "def".to_owned().into()));
-    Registry::of(pizzeria(options)).call("get_pizza", id(json!(7))).await;
+    options.own = Some(SourceCredential::api_key(key, "X-Key", "def".to_owned().into()));
+    Registry::from_provider(pizzeria(options)).call("get_pizza", id(json!(7))).await;
     let request = upstream.requests()[0].to_lowercase();
     assert!(request.contains("authorization: bearer abc\r\n"), "{request}");
     assert!(request.contains("x-key: def\r\n"), "{request}");
@@ -173,12 +175,12 @@ async fn a_fetched_specification_gets_no_credential_to_other_origins() {
     let home = Upstream::replying(move |_| answer("200 OK", "", text.as_bytes()));
     let options = OpenApiOptions {
         credentials: Credentials::from([("token".to_owned(), "abc".into())]),
-        ..reaching(&home)
+        ..options_for(&home)
     };
     let url = home.url("/openapi.yaml").parse().unwrap();
     let options = OpenApiOptions { base_url: None, ..options };
     let fetched = OpenApi::fetch("Pizzeria", &url, options).await.unwrap();
-    let result = Registry::of(Arc::new(fetched)).call("get_pizza", id(json!(7))).await;
+    let result = Registry::from_provider(Arc::new(fetched)).call("get_pizza", id(json!(7))).await;
     assert!(result.is_error && elsewhere.requests().is_empty(), "{result:?}");
 }
 
@@ -188,13 +190,14 @@ async fn only_public_addresses_are_reached_unless_configured_and_timeouts_apply(
         std::thread::sleep(Duration::from_secs(5));
         Vec::new()
     });
-    let shut = OpenApiOptions { egress: Egress::default(), ..reaching(&upstream) };
-    let result = Registry::of(pizzeria(shut)).call("get_pizza", id(json!(7))).await;
+    let shut = OpenApiOptions { egress: EgressPolicy::default(), ..options_for(&upstream) };
+    let result = Registry::from_provider(pizzeria(shut)).call("get_pizza", id(json!(7))).await;
     assert!(text(&result).contains("not public"), "{result:?}");
     assert!(upstream.requests().is_empty());
-    let limits = Limits { deadline: Duration::from_millis(50), ..Limits::default() };
-    let hurried = OpenApiOptions { limits, ..reaching(&upstream) };
-    let result = Registry::of(pizzeria(hurried)).call("get_pizza", id(json!(7))).await;
+    let limits =
+        ExchangeLimits { deadline: Duration::from_millis(50), ..ExchangeLimits::default() };
+    let hurried = OpenApiOptions { limits, ..options_for(&upstream) };
+    let result = Registry::from_provider(pizzeria(hurried)).call("get_pizza", id(json!(7))).await;
     assert_eq!(result.code(), Some(ErrorCode::UpstreamTimeout));
 }
 
@@ -229,13 +232,15 @@ async fn a_long_running_operation_reports_progress_and_is_cancelled_with_its_cal
         };
         answer("200 OK", JSON, body)
     });
-    let bakery = OpenApi::read("Bakery", BAKERY, reaching(&upstream)).unwrap();
-    assert!(bakery.list_tools()[0].may_go_on, "{:?}", bakery.warnings());
-    let registry = Registry::of(Arc::new(bakery));
-    let (call, mut heard) = NewCall::default().wanting_progress().heard();
+    let bakery = OpenApi::read("Bakery", BAKERY, options_for(&upstream)).unwrap();
+    assert!(bakery.list_tools()[0].may_outlive_request, "{:?}", bakery.warnings());
+    let registry = Registry::from_provider(Arc::new(bakery));
+    let (call, mut heard) = CallBuilder::default().with_progress().start_with_updates();
     let result = registry.call_tool("bake", Map::new(), &call).await.unwrap();
     assert_eq!((text(&result), result.is_error), (r#""bread""#, false), "{result:?}");
-    let Some(Said::Progress(progress)) = heard.recv().await else { panic!("nothing was said") };
+    let Some(CallUpdate::Progress(progress)) = heard.recv().await else {
+        panic!("nothing was said")
+    };
     assert_eq!(progress.message.as_deref(), Some("rising"));
 
     let calling = tokio::spawn(async move { registry.call("bake", Map::new()).await });

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolcrib::{
-    CallContext, Got, Prompt, PromptMessage, Registry, ResourceTemplate, ToolProvider as _,
-    Unfinished, UnfinishedOf,
+    CallContext, CompletionRequest, CompletionTarget, OfferResult, Prompt, PromptMessage, Registry,
+    ResourceTemplate, ToolProvider as _,
 };
 
 use crate::{crib, object};
@@ -17,10 +17,11 @@ fn explain() -> Prompt {
         .assistant("{{thing}}?")
 }
 
-async fn got(registry: &Registry, name: &str, arguments: Value) -> Result<Value, String> {
+async fn get_prompt(registry: &Registry, name: &str, arguments: Value) -> Result<Value, String> {
     let call = CallContext::silent();
-    match crib(registry).await.anyone().prompt(name, object(arguments), &call).await {
-        Got::Result(result) => Ok(Value::Object(result)),
+    match crib(registry).await.anonymous_view().render_prompt(name, object(arguments), &call).await
+    {
+        OfferResult::Result(result) => Ok(Value::Object(result)),
         other => Err(format!("{other:?}")),
     }
 }
@@ -29,9 +30,9 @@ async fn got(registry: &Registry, name: &str, arguments: Value) -> Result<Value,
 async fn a_prompt_has_a_name_a_title_a_description_and_arguments() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
-    let listed = crib(&registry).await.anyone().prompts();
+    let listed = crib(&registry).await.anonymous_view().prompts();
     assert_eq!(
-        json!(listed[0].shown),
+        json!(listed[0].fields),
         json!({
             "name": "explain", "description": "Explains a thing", "title": "Explain",
             "arguments": [
@@ -46,7 +47,8 @@ async fn a_prompt_has_a_name_a_title_a_description_and_arguments() {
 async fn only_placeholders_in_double_braces_are_replaced() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
-    let result = got(&registry, "explain", json!({"thing": "{{to}}", "to": "me"})).await.unwrap();
+    let result =
+        get_prompt(&registry, "explain", json!({"thing": "{{to}}", "to": "me"})).await.unwrap();
     let texts = result["messages"].as_array().unwrap().iter();
     let texts: Vec<_> =
         texts.map(|one| (one["role"].clone(), one["content"]["text"].clone())).collect();
@@ -68,20 +70,21 @@ async fn completions_of_an_argument_are_filtered_by_the_typed_prefix() {
     let template = ResourceTemplate::read_by("doc:{id}", "doc", "text/plain", reads);
     registry.register_resource_template(template.proposing("id", ["one", "two"])).unwrap();
     let crib = crib(&registry).await;
-    let proposed = async |of: UnfinishedOf, argument: &str, typed: &str| {
+    let proposed = async |of: CompletionTarget, argument: &str, typed: &str| {
         let (argument, value) = (argument.into(), typed.into());
-        let unfinished = Unfinished { of, argument, value, known: object(json!({})) };
-        match crib.anyone().complete(&unfinished, &CallContext::silent()).await {
-            Got::Result(result) => json!(result)["completion"]["values"].clone(),
+        let unfinished =
+            CompletionRequest { target: of, argument, value, known_arguments: object(json!({})) };
+        match crib.anonymous_view().complete(&unfinished, &CallContext::silent()).await {
+            OfferResult::Result(result) => json!(result)["completion"]["values"].clone(),
             other => json!(format!("{other:?}")),
         }
     };
-    let explain = || UnfinishedOf::Prompt("explain".into());
+    let explain = || CompletionTarget::Prompt("explain".into());
     assert_eq!(proposed(explain(), "to", "A").await, json!(["a child", "An expert"]));
     assert_eq!(proposed(explain(), "thing", "").await, json!([]));
-    let template = UnfinishedOf::Template("doc:{id}".into());
+    let template = CompletionTarget::Template("doc:{id}".into());
     assert_eq!(proposed(template, "id", "t").await, json!(["two"]));
-    let nothing = UnfinishedOf::Prompt("nothing".into());
+    let nothing = CompletionTarget::Prompt("nothing".into());
     assert_eq!(proposed(nothing, "to", "").await, json!("Missing"));
 }
 
@@ -89,9 +92,9 @@ async fn completions_of_an_argument_are_filtered_by_the_typed_prefix() {
 async fn a_missing_required_argument_is_an_error_that_names_it() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
-    let missing = got(&registry, "explain", json!({"to": "me"})).await.unwrap_err();
+    let missing = get_prompt(&registry, "explain", json!({"to": "me"})).await.unwrap_err();
     assert_eq!(missing, r#"Invalid("the prompt `explain` needs the argument `thing`")"#);
-    let wrong = got(&registry, "explain", json!({"thing": 1})).await.unwrap_err();
+    let wrong = get_prompt(&registry, "explain", json!({"thing": 1})).await.unwrap_err();
     assert_eq!(wrong, r#"Invalid("the prompt `explain` takes only a text as `thing`")"#);
 }
 
@@ -99,7 +102,7 @@ async fn a_missing_required_argument_is_an_error_that_names_it() {
 async fn a_missing_optional_argument_is_empty() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
-    let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
+    let result = get_prompt(&registry, "explain", json!({"thing": "x"})).await.unwrap();
     let text = &result["messages"][0]["content"]["text"];
     assert_eq!(text, "Explain x to ; {{ thing }}, {{other}}, {{");
 }
@@ -109,9 +112,9 @@ async fn the_size_of_a_prompt_is_limited() {
     let registry = Registry::new();
     let prompt = Prompt::new("again", "Says it often").optional("x", "What");
     registry.register_prompt(prompt.user(&"{{x}}".repeat(200))).unwrap();
-    let fine = got(&registry, "again", json!({"x": "a".repeat(1_000)})).await.unwrap();
+    let fine = get_prompt(&registry, "again", json!({"x": "a".repeat(1_000)})).await.unwrap();
     assert_eq!(fine["messages"][0]["content"]["text"].as_str().unwrap().len(), 200_000);
-    let long = got(&registry, "again", json!({"x": "a".repeat(100_000)})).await.unwrap_err();
+    let long = get_prompt(&registry, "again", json!({"x": "a".repeat(100_000)})).await.unwrap_err();
     assert!(long.contains("it has 20000000 bytes, over 4194304"), "{long}");
 }
 
@@ -127,11 +130,11 @@ async fn a_prompt_may_be_built_by_code_that_may_fail_or_panic() {
     };
     let prompt = Prompt::new("coded", "By code").required("n", "What").answered_by(answers);
     registry.register_prompt(prompt).unwrap();
-    let result = got(&registry, "coded", json!({"n": "1"})).await.unwrap();
+    let result = get_prompt(&registry, "coded", json!({"n": "1"})).await.unwrap();
     assert_eq!(result["messages"][0]["content"]["text"], r#"Some("1")"#);
-    let failed = got(&registry, "coded", json!({"n": "fail"})).await.unwrap_err();
+    let failed = get_prompt(&registry, "coded", json!({"n": "fail"})).await.unwrap_err();
     assert!(failed.contains("it is too late"), "{failed}");
-    let panicked = got(&registry, "coded", json!({"n": "panic"})).await.unwrap_err();
+    let panicked = get_prompt(&registry, "coded", json!({"n": "panic"})).await.unwrap_err();
     assert!(panicked.contains("it panicked"), "{panicked}");
 }
 
@@ -141,7 +144,7 @@ async fn a_second_prompt_of_the_same_name_is_refused() {
     registry.register_prompt(explain()).unwrap();
     let refused = registry.register_prompt(Prompt::new("explain", "Another").user("no"));
     assert_eq!(refused.unwrap_err().to_string(), "Prompt with name 'explain' already exists");
-    let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
+    let result = get_prompt(&registry, "explain", json!({"thing": "x"})).await.unwrap();
     assert_eq!(result["messages"].as_array().unwrap().len(), 2);
 }
 

@@ -6,32 +6,33 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    CallContext, Calling, IntoResult as _, ProvidedTool, ProviderError, Registry, ToolProvider,
+    CallContext, IntoResult as _, ProvidedTool, ProviderError, Registry, ToolCallFuture,
+    ToolProvider,
 };
 
 use crate::{crib, text};
 
 /// A provider whose tools answer with the name of the provider and the called tool.
-struct Named {
+struct NamedProvider {
     name: &'static str,
     tools: Vec<Arc<ProvidedTool>>,
     listed: AtomicU32,
     got: AtomicU32,
 }
 
-impl Named {
+impl NamedProvider {
     fn new(name: &'static str, tools: &[&str]) -> Arc<Self> {
         let tools = tools.iter().map(|tool| {
             let description = format!("The {tool} of {name}");
             let input_schema = json!({"type": "object"});
-            Arc::new(ProvidedTool::new(*tool, description).taking(input_schema))
+            Arc::new(ProvidedTool::new(*tool, description).with_input_schema(input_schema))
         });
         let (listed, got) = (AtomicU32::new(0), AtomicU32::new(0));
         Arc::new(Self { name, tools: tools.collect(), listed, got })
     }
 }
 
-impl ToolProvider for Named {
+impl ToolProvider for NamedProvider {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
         self.listed.fetch_add(1, Ordering::Relaxed);
         self.tools.clone()
@@ -47,7 +48,7 @@ impl ToolProvider for Named {
         name: &'a str,
         _arguments: Map<String, Value>,
         _call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         Box::pin(async move {
             match self.tools.iter().any(|tool| *tool.name == *name) {
                 true => format!("{name} by {}", self.name).into_result(),
@@ -57,25 +58,25 @@ impl ToolProvider for Named {
     }
 }
 
-fn registered(name: &'static str) -> (ProvidedTool, impl Fn() -> std::future::Ready<String>) {
+fn registered_tool(name: &'static str) -> (ProvidedTool, impl Fn() -> std::future::Ready<String>) {
     let tool = ProvidedTool::new(name, "Registered");
     (tool, move || std::future::ready(format!("{name} by the registry")))
 }
 
-fn with_registered(registry: &Registry, name: &'static str) {
-    let (tool, handler) = registered(name);
+fn register_named_tool(registry: &Registry, name: &'static str) {
+    let (tool, handler) = registered_tool(name);
     registry.register_tool(tool, handler, &[]).unwrap();
 }
 
 #[tokio::test]
 async fn registered_tools_shadow_global_providers_and_those_request_providers() {
     let registry = Registry::new();
-    with_registered(&registry, "a");
-    registry.add_provider(Named::new("one", &["a", "b"]));
-    registry.add_provider(Named::new("two", &["a", "b", "c"]));
-    let view = crib(&registry).await.anyone();
-    let view = view.with_provider(Named::new("mine", &["a", "b", "c", "d"]));
-    let view = view.with_provider(Named::new("also mine", &["d", "e"]));
+    register_named_tool(&registry, "a");
+    registry.add_provider(NamedProvider::new("one", &["a", "b"]));
+    registry.add_provider(NamedProvider::new("two", &["a", "b", "c"]));
+    let view = crib(&registry).await.anonymous_view();
+    let view = view.with_provider(NamedProvider::new("mine", &["a", "b", "c", "d"]));
+    let view = view.with_provider(NamedProvider::new("also mine", &["d", "e"]));
     let listed: Vec<_> = view.list().iter().map(|tool| tool.name().to_owned()).collect();
     assert_eq!(listed, ["a", "b", "c", "d", "e"]);
     for (name, by) in
@@ -90,10 +91,13 @@ async fn registered_tools_shadow_global_providers_and_those_request_providers() 
 async fn add_provider_adds_tools_for_all_requests() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
-    let provider: Arc<dyn ToolProvider> = Named::new("one", &["a"]);
+    let provider: Arc<dyn ToolProvider> = NamedProvider::new("one", &["a"]);
     for _ in 0..2 {
         registry.add_provider(Arc::clone(&provider));
-        assert_eq!((crib.anyone().list().len(), crib.anyone().list()[0].name()), (1, "a"));
+        assert_eq!(
+            (crib.anonymous_view().list().len(), crib.anonymous_view().list()[0].name()),
+            (1, "a")
+        );
     }
     assert_eq!(text(&registry.call("a", Map::new()).await), "a by one");
 }
@@ -102,31 +106,31 @@ async fn add_provider_adds_tools_for_all_requests() {
 async fn remove_provider_removes_its_tools_but_no_registered_tools() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
-    let provider: Arc<dyn ToolProvider> = Named::new("one", &["a"]);
+    let provider: Arc<dyn ToolProvider> = NamedProvider::new("one", &["a"]);
     registry.add_provider(Arc::clone(&provider));
-    let before = crib.anyone();
+    let before = crib.anonymous_view();
     assert!(registry.remove_provider(&provider) && !registry.remove_provider(&provider));
-    assert!(crib.anyone().list().is_empty());
+    assert!(crib.anonymous_view().list().is_empty());
     assert_eq!(text(&registry.call("a", Map::new()).await), "Tool not found: a");
     // A view taken before the removal can still call the tool.
     assert_eq!(before.list().len(), 1);
     assert!(before.call("a", Map::new()).await.is_ok());
     // `remove_provider` does not remove registered tools.
-    with_registered(&registry, "a");
+    register_named_tool(&registry, "a");
     assert_eq!(text(&registry.call("a", Map::new()).await), "a by the registry");
 }
 
 #[tokio::test]
 async fn a_request_provider_is_visible_to_its_request_only() {
     let crib = crib(&Registry::new()).await;
-    let mine = crib.anyone().with_provider(Named::new("mine", &["a"]));
+    let mine = crib.anonymous_view().with_provider(NamedProvider::new("mine", &["a"]));
     assert_eq!(mine.list().len(), 1);
-    assert!(crib.anyone().list().is_empty() && crib.anyone().find("a").is_err());
+    assert!(crib.anonymous_view().list().is_empty() && crib.anonymous_view().find("a").is_err());
 }
 
 #[tokio::test]
 async fn list_tools_gives_every_detail_of_each_tool() {
-    let registry = Registry::of(Named::new("one", &["a", "b"]));
+    let registry = Registry::from_provider(NamedProvider::new("one", &["a", "b"]));
     let listed = registry.list_tools();
     let shown: Vec<_> = listed.iter().map(|tool| (&*tool.name, &*tool.description)).collect();
     assert_eq!(shown, [("a", "The a of one"), ("b", "The b of one")]);
@@ -135,14 +139,14 @@ async fn list_tools_gives_every_detail_of_each_tool() {
 
 #[tokio::test]
 async fn get_tool_gives_a_tool_or_none() {
-    let registry = Registry::of(Named::new("one", &["a"]));
+    let registry = Registry::from_provider(NamedProvider::new("one", &["a"]));
     assert_eq!(*registry.get_tool("a").unwrap().description, *"The a of one");
     assert!(registry.get_tool("b").is_none());
 }
 
 #[tokio::test]
 async fn call_tool_gives_a_result_or_tool_not_found() {
-    let registry = Registry::of(Named::new("one", &["a"]));
+    let registry = Registry::from_provider(NamedProvider::new("one", &["a"]));
     let called = registry.call_tool("a", Map::new(), &CallContext::silent()).await;
     assert_eq!(text(&called.unwrap()), "a by one");
     let called = registry.call_tool("b", Map::new(), &CallContext::silent()).await;
@@ -152,45 +156,45 @@ async fn call_tool_gives_a_result_or_tool_not_found() {
 #[tokio::test]
 async fn a_registry_is_a_provider_global_or_for_one_request() {
     let inner = Registry::new();
-    with_registered(&inner, "a");
-    let outer = Registry::of(Arc::new(inner.clone()));
+    register_named_tool(&inner, "a");
+    let outer = Registry::from_provider(Arc::new(inner.clone()));
     let crib = crib(&outer).await;
-    assert_eq!(crib.anyone().list().len(), 1);
+    assert_eq!(crib.anonymous_view().list().len(), 1);
     // Changes of the inner registry show in the outer one, also through a provider that was added to it later.
-    with_registered(&inner, "b");
-    assert_eq!(crib.anyone().list().len(), 2);
+    register_named_tool(&inner, "b");
+    assert_eq!(crib.anonymous_view().list().len(), 2);
     let innermost = Registry::new();
     inner.add_provider(Arc::new(innermost.clone()));
-    with_registered(&innermost, "c");
-    assert_eq!(crib.anyone().list().len(), 3);
-    with_registered(&innermost, "d");
-    let view = crib.anyone();
+    register_named_tool(&innermost, "c");
+    assert_eq!(crib.anonymous_view().list().len(), 3);
+    register_named_tool(&innermost, "d");
+    let view = crib.anonymous_view();
     assert_eq!(view.list().len(), 4);
     let outcome = view.call("c", Map::new()).await.unwrap();
     assert_eq!(json!(outcome.content[0])["text"], "c by the registry");
     let own = Registry::new();
-    with_registered(&own, "e");
-    assert_eq!(crib.anyone().with_provider(Arc::new(own)).list().len(), 5);
+    register_named_tool(&own, "e");
+    assert_eq!(crib.anonymous_view().with_provider(Arc::new(own)).list().len(), 5);
 }
 
 #[tokio::test]
 async fn a_provider_is_listed_once_and_never_asked_tool_by_tool() {
     let names: Vec<String> = (0..100).map(|n| format!("tool_{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let provider = Named::new("one", &names);
-    let crib = crib(&Registry::of(provider.clone())).await;
+    let provider = NamedProvider::new("one", &names);
+    let crib = crib(&Registry::from_provider(provider.clone())).await;
     for _ in 0..10 {
-        assert_eq!(crib.anyone().list().len(), 100);
-        assert_eq!(crib.anyone().search("tool", 100).await.len(), 100);
+        assert_eq!(crib.anonymous_view().list().len(), 100);
+        assert_eq!(crib.anonymous_view().search("tool", 100).await.len(), 100);
     }
     assert_eq!(provider.listed.load(Ordering::Relaxed), 1);
     assert_eq!(provider.got.load(Ordering::Relaxed), 0);
 }
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Log {
+impl Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -202,8 +206,8 @@ impl Write for Log {
 }
 
 /// Captures the log of this thread until the guard is dropped.
-fn log() -> (Log, tracing::subscriber::DefaultGuard) {
-    let log = Log::default();
+fn capture_log() -> (LogBuffer, tracing::subscriber::DefaultGuard) {
+    let log = LogBuffer::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -212,7 +216,7 @@ fn log() -> (Log, tracing::subscriber::DefaultGuard) {
     (log, tracing::subscriber::set_default(subscriber))
 }
 
-impl Log {
+impl LogBuffer {
     fn count(&self, words: &str) -> usize {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap().matches(words).count()
     }
@@ -220,23 +224,26 @@ impl Log {
 
 #[tokio::test]
 async fn a_shadowed_tool_is_logged_once() {
-    let (log, _guard) = log();
+    let (log, _guard) = capture_log();
     let registry = Registry::new();
-    with_registered(&registry, "a");
-    registry.add_provider(Named::new("one", &["a"]));
+    register_named_tool(&registry, "a");
+    registry.add_provider(NamedProvider::new("one", &["a"]));
     let crib = crib(&registry).await;
     for _ in 0..3 {
-        assert_eq!(crib.anyone().list().len(), 1);
+        assert_eq!(crib.anonymous_view().list().len(), 1);
     }
     assert_eq!(log.count("a tool `a` is shadowed by another"), 1);
 }
 
 #[tokio::test]
 async fn a_shadowed_tool_of_a_request_provider_is_logged_too() {
-    let (log, _guard) = log();
+    let (log, _guard) = capture_log();
     let registry = Registry::new();
-    with_registered(&registry, "a");
-    let view = crib(&registry).await.anyone().with_provider(Named::new("mine", &["a", "b"]));
+    register_named_tool(&registry, "a");
+    let view = crib(&registry)
+        .await
+        .anonymous_view()
+        .with_provider(NamedProvider::new("mine", &["a", "b"]));
     assert_eq!(view.list().len(), 2);
     assert_eq!(log.count("a provider's tool `a` is shadowed by another"), 1);
     assert_eq!(log.count("`b` is shadowed"), 0);

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
-use toolcrib::{CallContext, Got, Registry, Resource, ResourceTemplate, ToolProvider as _};
+use toolcrib::{CallContext, OfferResult, Registry, Resource, ResourceTemplate, ToolProvider as _};
 
 use crate::crib;
 
 async fn read(registry: &Registry, uri: &str) -> Result<Value, String> {
-    match crib(registry).await.anyone().read(uri, &CallContext::silent()).await {
-        Got::Result(result) => Ok(result["contents"][0].clone()),
+    match crib(registry).await.anonymous_view().read_resource_uri(uri, &CallContext::silent()).await
+    {
+        OfferResult::Result(result) => Ok(result["contents"][0].clone()),
         other => Err(format!("{other:?}")),
     }
 }
@@ -20,9 +21,9 @@ async fn a_resource_has_a_uri_a_name_and_a_mime_type() {
     let registry = Registry::new();
     let hello = Resource::new("docs://hello", "hello", "text/plain", "Hello!").description("Hi");
     registry.register_resource(hello).unwrap();
-    let listed = crib(&registry).await.anyone().resources();
+    let listed = crib(&registry).await.anonymous_view().resources();
     assert_eq!(
-        json!(listed[0].shown),
+        json!(listed[0].fields),
         json!({"uri": "docs://hello", "name": "hello", "mimeType": "text/plain", "description": "Hi"})
     );
     assert_eq!(read(&registry, "docs://other").await.unwrap_err(), "Missing");
@@ -71,7 +72,7 @@ async fn a_resource_may_be_a_file_that_is_read_on_demand_up_to_a_limit() {
     let path = folder.path().join("menu");
     let registry = Registry::new();
     registry
-        .register_resource(Resource::of_file("docs://menu", "menu", "text/plain", &path))
+        .register_resource(Resource::from_file("docs://menu", "menu", "text/plain", &path))
         .unwrap();
     let missing = read(&registry, "docs://menu").await.unwrap_err();
     assert!(missing.contains("the file cannot be read: No such file"), "{missing}");
@@ -104,7 +105,7 @@ async fn a_resource_template_serves_every_matching_uri() {
     registry.register_resource_template(template.description("A user")).unwrap();
     let listed = registry.list_resource_templates();
     assert_eq!(
-        json!(listed[0].shown),
+        json!(listed[0].fields),
         json!({
             "uriTemplate": "users://{id}", "name": "user", "mimeType": "text/plain",
             "description": "A user",
@@ -152,7 +153,7 @@ fn a_changed_resource_is_announced() {
     let registry = Registry::new();
     let changes = registry.changes();
     registry.resource_changed("a:b");
-    assert_eq!(changes[0].borrow().updated, [(1, "a:b".into())]);
+    assert_eq!(changes[0].borrow().updated_resources, [(1, "a:b".into())]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use tokio::sync::mpsc;
 use toolcrib::{
-    Abilities, BoxError, CallContext, Called, NewCall, NoAnswer, Progress, ProvidedTool, Question,
-    Registry, Said, ToolProvider as _,
+    BoxError, CallBuilder, CallContext, CallProgress, CallResult, CallUpdate, CallerCapabilities,
+    InputError, InputRequest, ProvidedTool, Registry, ToolProvider as _,
 };
 
 use crate::{crib, object, text};
@@ -16,7 +16,7 @@ use crate::{crib, object, text};
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-const ABLE: Abilities = Abilities {
+const ABLE: CallerCapabilities = CallerCapabilities {
     elicitation: true,
     elicitation_by_url: false,
     sampling: false,
@@ -28,21 +28,27 @@ const ABLE: Abilities = Abilities {
 async fn a_handler_reports_progress() {
     let registry = Registry::new();
     let works = |_: Nothing, call: CallContext| async move {
-        call.progress(Progress { progress: 1.0, total: Some(2.0), message: Some("half".into()) });
+        call.report_progress(CallProgress {
+            progress: 1.0,
+            total: Some(2.0),
+            message: Some("half".into()),
+        });
         "done"
     };
     registry.register_tool(ProvidedTool::new("work", "Works"), works, &[]).unwrap();
-    let (call, mut heard) = NewCall::by(ABLE).wanting_progress().heard();
+    let (call, mut heard) = CallBuilder::by_caller(ABLE).with_progress().start_with_updates();
     let result = registry.call_tool("work", Map::new(), &call).await.unwrap();
     assert_eq!(text(&result), "done");
-    let Some(Said::Progress(progress)) = heard.recv().await else { panic!("nothing was said") };
+    let Some(CallUpdate::Progress(progress)) = heard.recv().await else {
+        panic!("nothing was said")
+    };
     assert_eq!((progress.progress, progress.total), (1.0, Some(2.0)));
 }
 
 /// A handler that asks for a colour, and wraps an error of that question in its own message.
 async fn asks(_: Nothing, call: CallContext) -> Result<String, BoxError> {
     let form = object(json!({"message": "Which colour?", "requestedSchema": {"type": "object"}}));
-    let answer = call.ask("colour", Question::Elicit(form)).await;
+    let answer = call.ask("colour", InputRequest::Elicit(form)).await;
     let answer = answer.map_err(|why| format!("there is no colour: {why}"))?;
     Ok(answer["content"]["colour"].to_string())
 }
@@ -51,27 +57,30 @@ async fn asks(_: Nothing, call: CallContext) -> Result<String, BoxError> {
 async fn a_handler_asks_the_user_and_waits_or_is_called_again_with_the_answer() {
     let registry = Registry::new();
     registry.register_tool(ProvidedTool::new("paint", "Paints"), asks, &[]).unwrap();
-    let view = crib(&registry).await.anyone();
+    let view = crib(&registry).await.anonymous_view();
     let tool = view.find("paint").unwrap();
     let answer = json!({"action": "accept", "content": {"colour": "red"}});
     // The caller answers while the handler waits.
-    let (call, mut heard) = NewCall::by(ABLE).heard();
+    let (call, mut heard) = CallBuilder::by_caller(ABLE).start_with_updates();
     let answers = async {
-        let Some(Said::Asks { key, reply, .. }) = heard.recv().await else { panic!("no question") };
+        let Some(CallUpdate::InputRequired { key, reply, .. }) = heard.recv().await else {
+            panic!("no question")
+        };
         assert_eq!(&*key, "colour");
         reply.send(Ok(answer.clone())).unwrap();
     };
     let (result, ()) = tokio::join!(registry.call_tool("paint", Map::new(), &call), answers);
     assert_eq!(text(&result.unwrap()), r#""red""#);
     // The caller receives the question and repeats the call with the answer.
-    let call = NewCall::by(ABLE).answering(Map::new()).heard().0;
-    let Called::Asks(open) = view.call_with(&tool, Map::new(), &call).await else {
+    let call = CallBuilder::by_caller(ABLE).with_answers(Map::new()).start_with_updates().0;
+    let CallResult::InputRequired(open) = view.call_found_tool(&tool, Map::new(), &call).await
+    else {
         panic!("it did not ask")
     };
     assert_eq!(&*open[0].0, "colour");
     let answered = Map::from_iter([("colour".to_owned(), answer)]);
-    let call = NewCall::by(ABLE).answering(answered).heard().0;
-    let Called::Done(done) = view.call_with(&tool, Map::new(), &call).await else {
+    let call = CallBuilder::by_caller(ABLE).with_answers(answered).start_with_updates().0;
+    let CallResult::Completed(done) = view.call_found_tool(&tool, Map::new(), &call).await else {
         panic!("it was not carried out")
     };
     assert_eq!(json!(done.into_outcome().content[0])["text"], r#""red""#);
@@ -79,8 +88,8 @@ async fn a_handler_asks_the_user_and_waits_or_is_called_again_with_the_answer() 
 
 #[tokio::test]
 async fn an_unanswerable_question_names_the_missing_ability() {
-    async fn asks(_: Nothing, call: CallContext) -> Result<&'static str, NoAnswer> {
-        call.ask("roots", Question::Roots).await.map(|_| "never")
+    async fn asks(_: Nothing, call: CallContext) -> Result<&'static str, InputError> {
+        call.ask("roots", InputRequest::Roots).await.map(|_| "never")
     }
     let registry = Registry::new();
     registry.register_tool(ProvidedTool::new("roots", "Asks"), asks, &[]).unwrap();
@@ -97,7 +106,7 @@ async fn an_abandoned_handler_is_dropped_and_its_spawned_work_is_notified() {
         let (say, started) = (say.clone(), call.clone());
         tokio::spawn(async move {
             say.send("started").await.unwrap();
-            started.over().await;
+            started.wait_until_over().await;
             assert!(started.is_over());
             say.send("over").await.unwrap();
         });
@@ -108,7 +117,8 @@ async fn an_abandoned_handler_is_dropped_and_its_spawned_work_is_notified() {
     };
     registry.register_tool(ProvidedTool::new("starts", "Starts"), starts, &[]).unwrap();
     let crib = crib(&registry).await;
-    let calling = tokio::spawn(async move { crib.anyone().call("starts", Map::new()).await });
+    let calling =
+        tokio::spawn(async move { crib.anonymous_view().call("starts", Map::new()).await });
     assert_eq!(heard.recv().await, Some("started"));
     calling.abort();
     let told = tokio::time::timeout(Duration::from_secs(10), heard.recv()).await;
@@ -119,17 +129,17 @@ async fn an_abandoned_handler_is_dropped_and_its_spawned_work_is_notified() {
 async fn a_panicking_handler_ends_its_call_and_the_caller_gets_an_error() {
     let registry = Registry::new();
     let panics = |_: Nothing, call: CallContext| async move {
-        call.progress(Progress { progress: 1.0, total: None, message: None });
+        call.report_progress(CallProgress { progress: 1.0, total: None, message: None });
         assert!(call.is_over(), "it is not over while somebody waits");
     };
     registry.register_tool(ProvidedTool::new("boom", "Panics"), panics, &[]).unwrap();
-    let (call, mut heard) = NewCall::by(ABLE).wanting_progress().heard();
-    let result = registry.call_with("boom", Map::new(), &call).await;
+    let (call, mut heard) = CallBuilder::by_caller(ABLE).with_progress().start_with_updates();
+    let result = registry.call_in_context("boom", Map::new(), &call).await;
     assert!(result.is_error);
     assert_eq!(text(&result), "Error: it panicked");
     assert!(call.is_over());
-    call.over().await;
+    call.wait_until_over().await;
     drop(call);
-    assert!(matches!(heard.recv().await, Some(Said::Progress(_))));
+    assert!(matches!(heard.recv().await, Some(CallUpdate::Progress(_))));
     assert!(heard.recv().await.is_none());
 }

@@ -15,7 +15,7 @@ async fn view() -> AgentView {
     let hidden = ProvidedTool { visibility: Visibility::Hidden, ..tool("sql_hidden") };
     registry.register_tool(hidden, echo, &["database"]).unwrap();
     registry.register_tool(ProvidedTool::new("sql_listed", "Listed"), echo, &[]).unwrap();
-    crib(&registry).await.anyone()
+    crib(&registry).await.anonymous_view()
 }
 
 fn names(view: &AgentView) -> Vec<String> {
@@ -26,7 +26,7 @@ fn names(view: &AgentView) -> Vec<String> {
 async fn a_searchable_tool_is_found_but_not_listed() {
     let view = view().await;
     assert!(!names(&view).contains(&"sql_query".to_owned()));
-    let hits = found(&view, json!({"query": "database"})).await;
+    let hits = tool_search_hits(&view, json!({"query": "database"})).await;
     assert_eq!((&hits[0]["name"], &hits[0]["score"]), (&json!("sql_query"), &json!(0.85)));
 }
 
@@ -35,7 +35,7 @@ async fn a_hidden_tool_is_neither_listed_nor_found() {
     let view = view().await;
     assert!(!names(&view).contains(&"sql_hidden".to_owned()));
     for query in ["sql_hidden", "database", ""] {
-        let hits = found(&view, json!({"query": query})).await;
+        let hits = tool_search_hits(&view, json!({"query": query})).await;
         assert!(hits.iter().all(|hit| hit["name"] != "sql_hidden"), "{query}: {hits:?}");
     }
 }
@@ -46,12 +46,12 @@ async fn tool_search_and_execute_tool_are_listed_if_any_tool_is_searchable() {
     let crib = crib(&registry).await;
     let tool = |name| ProvidedTool::new(name, "Says hello");
     registry.register_tool(tool("hello"), || async { "hello" }, &[]).unwrap();
-    assert_eq!(names(&crib.anyone()), ["hello"]);
+    assert_eq!(names(&crib.anonymous_view()), ["hello"]);
     registry.register_tool(tool("hi").searchable(), || async { "hi" }, &[]).unwrap();
-    assert_eq!(names(&crib.anyone()), ["tool_search", "execute_tool", "hello"]);
+    assert_eq!(names(&crib.anonymous_view()), ["tool_search", "execute_tool", "hello"]);
 }
 
-async fn executed(view: &AgentView, wanted: Value) -> Value {
+async fn execute_tool_text(view: &AgentView, wanted: Value) -> Value {
     let outcome = view.call("execute_tool", object(wanted)).await.unwrap();
     json!(outcome.content[0])["text"].take()
 }
@@ -61,14 +61,14 @@ async fn execute_tool_runs_every_granted_tool() {
     let view = view().await;
     for name in ["sql_query", "sql_hidden", "sql_listed"] {
         let wanted = json!({"name": name, "arguments": {"query": "x"}});
-        assert_eq!(executed(&view, wanted).await, r#"{"query":"x"}"#);
+        assert_eq!(execute_tool_text(&view, wanted).await, r#"{"query":"x"}"#);
     }
 }
 
 #[tokio::test]
 async fn execute_tool_accepts_parameters_as_an_alias_of_arguments() {
     let wanted = json!({"name": "sql_query", "parameters": {"query": "x"}});
-    assert_eq!(executed(&view().await, wanted).await, r#"{"query":"x"}"#);
+    assert_eq!(execute_tool_text(&view().await, wanted).await, r#"{"query":"x"}"#);
 }
 
 #[tokio::test]
@@ -81,50 +81,59 @@ async fn execute_tool_gives_an_error_for_an_unknown_tool() {
 #[tokio::test]
 async fn searchable_tools_of_a_request_provider_list_them_too() {
     let crib = crib(&Registry::new()).await;
-    assert!(crib.anyone().find("tool_search").is_err());
+    assert!(crib.anonymous_view().find("tool_search").is_err());
     let own = Registry::new();
     let mine = ProvidedTool::new("mine", "Only mine").searchable();
     own.register_tool(mine, || async { "mine" }, &[]).unwrap();
-    let view = crib.anyone().with_provider(std::sync::Arc::new(own));
+    let view = crib.anonymous_view().with_provider(std::sync::Arc::new(own));
     assert_eq!(names(&view), ["tool_search", "execute_tool"]);
     assert_eq!(view.search("mine", 10).await[0].score, 1.0);
-    assert!(crib.anyone().search("mine", 10).await.is_empty());
+    assert!(crib.anonymous_view().search("mine", 10).await.is_empty());
 }
 
 /// A view with this many tools that all match `page`.
-async fn pages(count: usize) -> AgentView {
+async fn view_with_pages(count: usize) -> AgentView {
     let registry = Registry::new();
     for number in 0..count {
         let tool = ProvidedTool::new(format!("page_{number}"), "Turns a page").searchable();
         registry.register_tool(tool, || async { "turned" }, &[]).unwrap();
     }
-    crib(&registry).await.anyone()
+    crib(&registry).await.anonymous_view()
 }
 
-async fn found(view: &AgentView, wanted: Value) -> Vec<Value> {
+async fn tool_search_hits(view: &AgentView, wanted: Value) -> Vec<Value> {
     let outcome = view.call("tool_search", object(wanted)).await.unwrap();
     outcome.result.unwrap()["tools"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
 async fn tool_search_returns_ten_hits_by_default() {
-    let view = pages(20).await;
-    assert_eq!(found(&view, json!({"query": "page"})).await.len(), 10);
-    assert_eq!(found(&view, json!({"query": "page", "max_results": 3})).await.len(), 3);
-    assert_eq!(found(&view, json!({"query": "page", "max_results": 15})).await.len(), 15);
+    let view = view_with_pages(20).await;
+    assert_eq!(tool_search_hits(&view, json!({"query": "page"})).await.len(), 10);
+    assert_eq!(tool_search_hits(&view, json!({"query": "page", "max_results": 3})).await.len(), 3);
+    assert_eq!(
+        tool_search_hits(&view, json!({"query": "page", "max_results": 15})).await.len(),
+        15
+    );
 }
 
 #[tokio::test]
 async fn tool_search_returns_at_most_a_hundred_hits() {
-    let view = pages(120).await;
-    assert_eq!(found(&view, json!({"query": "page", "max_results": 100})).await.len(), 100);
-    assert_eq!(found(&view, json!({"query": "page", "max_results": 1_000})).await.len(), 100);
+    let view = view_with_pages(120).await;
+    assert_eq!(
+        tool_search_hits(&view, json!({"query": "page", "max_results": 100})).await.len(),
+        100
+    );
+    assert_eq!(
+        tool_search_hits(&view, json!({"query": "page", "max_results": 1_000})).await.len(),
+        100
+    );
 }
 
 #[tokio::test]
 async fn an_empty_query_returns_all_tools() {
-    let view = pages(5).await;
-    let mut names: Vec<_> = found(&view, json!({"query": ""})).await;
+    let view = view_with_pages(5).await;
+    let mut names: Vec<_> = tool_search_hits(&view, json!({"query": ""})).await;
     names.sort_unstable_by_key(|hit| hit["name"].to_string());
     let names: Vec<_> = names.iter().map(|hit| hit["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["page_0", "page_1", "page_2", "page_3", "page_4"]);
@@ -135,7 +144,7 @@ async fn hits_are_complete_and_the_best_comes_first() {
     let registry = Registry::new();
     let described = |name: &str, description: &str| {
         let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
-        ProvidedTool::new(name, description).taking(schema).searchable()
+        ProvidedTool::new(name, description).with_input_schema(schema).searchable()
     };
     for (name, description, keywords) in [
         ("post_letter", "Brings an email to the post", &[][..]),
@@ -146,7 +155,8 @@ async fn hits_are_complete_and_the_best_comes_first() {
         let takes = |_: Map<String, Value>| async { "done" };
         registry.register_tool(described(name, description), takes, keywords).unwrap();
     }
-    let hits = found(&crib(&registry).await.anyone(), json!({"query": "email"})).await;
+    let hits =
+        tool_search_hits(&crib(&registry).await.anonymous_view(), json!({"query": "email"})).await;
     let rows: Vec<_> = hits
         .iter()
         .map(|hit| (hit["name"].as_str().unwrap(), hit["score"].as_f64().unwrap()))
@@ -162,10 +172,10 @@ async fn tools_of_a_request_provider_are_found_and_executed_by_that_request_only
     let own = Registry::new();
     let mine = ProvidedTool::new("mine", "Only mine").searchable();
     own.register_tool(mine, || async { "mine" }, &[]).unwrap();
-    let view = crib.anyone().with_provider(std::sync::Arc::new(own));
+    let view = crib.anonymous_view().with_provider(std::sync::Arc::new(own));
     let wanted = || object(json!({"name": "mine"}));
     let outcome = view.call("execute_tool", wanted()).await.unwrap();
     assert_eq!(json!(outcome.content[0])["text"], "mine");
-    let missing = crib.anyone().by_search().call("execute_tool", wanted()).await.unwrap();
+    let missing = crib.anonymous_view().search_only().call("execute_tool", wanted()).await.unwrap();
     assert_eq!(missing.error.unwrap().message, "Tool not found: mine");
 }

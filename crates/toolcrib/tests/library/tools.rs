@@ -57,7 +57,7 @@ async fn register_tool_takes_a_closure_with_or_without_arguments() {
         .unwrap();
     let repeats = |all: Map<String, Value>| async move { Value::Object(all).to_string() };
     let own = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
-    registry.register_tool(tool("repeat").taking(own.clone()), repeats, &[]).unwrap();
+    registry.register_tool(tool("repeat").with_input_schema(own.clone()), repeats, &[]).unwrap();
     assert_eq!(text(&registry.call("hello", Map::new()).await), "hello");
     assert_eq!(text(&registry.call("repeat", object(json!({"a": 1}))).await), r#"{"a":1}"#);
     assert_eq!(registry.get_tool("repeat").unwrap().input_schema, own);
@@ -91,25 +91,26 @@ fn a_tool_must_have_a_valid_mcp_name_and_an_object_schema() {
     let long = "x".repeat(129);
     for name in ["", "a b", "é", &long] {
         let refused = registry.register_tool(tool(name), || async {}, &[]);
-        assert_eq!(refused, Err(RegisterError::Name(name.into())), "{name}");
+        assert_eq!(refused, Err(RegisterError::InvalidName(name.into())), "{name}");
     }
     for name in ["tool_search", "execute_tool"] {
         let refused = registry.register_tool(tool(name), || async {}, &[]);
         assert_eq!(refused, Err(RegisterError::Reserved(name.into())));
     }
     let refused = registry.register_tool(tool("list"), |_: Vec<String>| async {}, &[]);
-    assert_eq!(refused, Err(RegisterError::Arguments("list".into())));
-    let refused = registry.register_tool(tool("text").taking(json!(true)), || async {}, &[]);
-    assert_eq!(refused, Err(RegisterError::Arguments("text".into())));
+    assert_eq!(refused, Err(RegisterError::NonObjectArguments("list".into())));
+    let refused =
+        registry.register_tool(tool("text").with_input_schema(json!(true)), || async {}, &[]);
+    assert_eq!(refused, Err(RegisterError::NonObjectArguments("text".into())));
 }
 
 #[tokio::test]
 async fn registered_tools_are_listed_searched_and_called_in_process() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
-    assert!(crib.anyone().list().is_empty());
+    assert!(crib.anonymous_view().list().is_empty());
     registry.register_tool(tool("send_email"), send, &["smtp"]).unwrap();
-    let view = crib.anyone();
+    let view = crib.anonymous_view();
     assert_eq!(view.list()[0].name(), "send_email");
     assert_eq!(view.search("smtp", 5).await[0].score, 0.85);
     let outcome = view.call("send_email", object(json!({"to": "a@b.c"}))).await.unwrap();

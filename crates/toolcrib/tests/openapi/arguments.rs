@@ -121,7 +121,7 @@ fn a_query_string_in_a_path_is_always_sent() {
 fn a_fragment_in_a_path_only_distinguishes_operations() {
     let found = discovered(&api("  /orders#new{x}: {post: {}}\n  /orders#old: {post: {}}"));
     let tools = found.inventory.tools.values();
-    let sent: Vec<String> = tools.map(|tool| super::sent(tool, json!({}))).collect();
+    let sent: Vec<String> = tools.map(|tool| super::sent_request(tool, json!({}))).collect();
     assert_eq!(sent, ["POST https://pizza.example/orders", "POST https://pizza.example/orders"]);
 }
 

@@ -1,9 +1,9 @@
 //! Request bodies: the chosen media type and the serialization.
 
-use discovery::openapi::{Address, Options};
+use discovery::openapi::{SpecOptions, SpecificationAddress};
 use serde_json::json;
 
-use super::{call, discovered, discovered_at, input, order, sent, tool};
+use super::{call, discovered, discovered_at, input, order, sent_request, tool};
 
 const PIZZA: &str = "{type: object, properties: {name: {type: string}, sizes: {type: array, items: {type: integer}}}}";
 
@@ -156,11 +156,11 @@ fn json_is_preferred_unless_a_setting_names_another_media_type() {
     ));
     let with = |media_type: Option<&str>| {
         let media_type = media_type.map(str::to_owned);
-        let options = Options { media_type, ..Options::default() };
-        let found = discovered_at(Address::Inline, &specification, &options);
+        let options = SpecOptions { media_type, ..SpecOptions::default() };
+        let found = discovered_at(SpecificationAddress::Inline, &specification, &options);
         let whole = input_of(&found).get("body").is_some();
         let arguments = if whole { json!({"body": "<a/>"}) } else { json!({"name": "x"}) };
-        let sent = sent(tool(&found, "order"), arguments);
+        let sent = sent_request(tool(&found, "order"), arguments);
         sent.lines().nth(1).unwrap().to_owned()
     };
     assert_eq!(with(None), "Content-Type: application/json");
@@ -172,7 +172,7 @@ fn json_is_preferred_unless_a_setting_names_another_media_type() {
     assert_eq!(with(Some("text/unknown")), "Content-Type: application/json");
 }
 
-fn input_of(found: &discovery::openapi::Found) -> serde_json::Value {
+fn input_of(found: &discovery::openapi::DiscoveredInventory) -> serde_json::Value {
     let tool = tool(found, "order");
     tool.schema(&tool.manifest.input_schema).to_served()["properties"].clone()
 }
@@ -222,7 +222,7 @@ fn a_recursive_body_is_validated_at_every_depth() {
     );
     let found = discovered(&specification);
     let deep = |name| json!({"on": [{"on": [{"on": [{"name": name}]}]}]});
-    let sent = |name| sent(tool(&found, "order"), deep(name));
+    let sent = |name| sent_request(tool(&found, "order"), deep(name));
     assert!(sent(json!("basil")).ends_with(r#"{"on":[{"on":[{"on":[{"name":"basil"}]}]}]}"#));
     assert!(sent(json!(1)).starts_with("refused: /on/0/on/0/on/0/name"));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{api, call, discovered, input, sent, tool, warnings};
+use super::{api, call, discovered, input, sent_request, tool, warnings};
 
 #[test]
 fn yaml_words_are_strings_and_numbers_are_numbers() {
@@ -61,7 +61,7 @@ paths:
         ["2 operations are no tools: only GET, PUT, POST, DELETE and PATCH become tools"]
     );
     assert_eq!(
-        sent(tool(&found, "menu"), json!({"all": {"a": 1, "b": "x y"}})),
+        sent_request(tool(&found, "menu"), json!({"all": {"a": 1, "b": "x y"}})),
         "GET https://pizza.example/menu?a=1&b=x%20y"
     );
 }
@@ -84,10 +84,12 @@ components:
         parameters: [{$ref: '#/paths/~1a~0b~1%7Bx%7D/get/parameters/0'}]",
     );
     assert_eq!(
-        sent(tool(&found, "second"), json!({"size": 9})),
+        sent_request(tool(&found, "second"), json!({"size": 9})),
         "GET https://pizza.example/c?size=9"
     );
-    assert!(sent(tool(&found, "second"), json!({"size": 10})).starts_with("refused: /size"));
+    assert!(
+        sent_request(tool(&found, "second"), json!({"size": 10})).starts_with("refused: /size")
+    );
 }
 
 #[test]

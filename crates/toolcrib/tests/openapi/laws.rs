@@ -1,13 +1,13 @@
 //! Properties: text of a specification is never template code (requirement O6). Texts and arguments reach the request
 //! unchanged. Unsendable parts are omitted with a warning, and every discovered tool can be called.
 
-use discovery::openapi::Found;
+use discovery::openapi::DiscoveredInventory;
 use percent_encoding::percent_decode_str;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{compiled, discovered, request, warnings};
+use super::{compile_template, discovered, request, warnings};
 
 /// Texts with a meaning to a template engine, a URL parser or a header.
 const HOSTILE: [&str; 16] = [
@@ -56,7 +56,7 @@ fn get(parameter: Value) -> String {
 }
 
 /// Arguments for every required property of the only tool.
-fn required_arguments(found: &Found, value: &str) -> Option<Value> {
+fn required_arguments(found: &DiscoveredInventory, value: &str) -> Option<Value> {
     let tool = found.inventory.tools.values().next()?;
     let input = tool.schema(&tool.manifest.input_schema).to_served();
     let names = input["required"].as_array().cloned().unwrap_or_default();
@@ -64,13 +64,13 @@ fn required_arguments(found: &Found, value: &str) -> Option<Value> {
     Some(Value::Object(names.into_iter().map(name).collect()))
 }
 
-fn decoded(text: &str) -> Vec<u8> {
+fn percent_decode(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
 /// The decoded name and value of `name=value`.
-fn pair(text: &str) -> (String, String) {
-    let decode = |text: &str| String::from_utf8(decoded(text)).unwrap();
+fn decode_pair(text: &str) -> (String, String) {
+    let decode = |text: &str| String::from_utf8(percent_decode(text)).unwrap();
     let (name, value) = text.split_once('=').unwrap();
     (decode(name), decode(value))
 }
@@ -92,7 +92,7 @@ proptest! {
         }
         let tool = found.inventory.tools.values().next().unwrap();
         let request = request(tool, arguments).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(decoded(request.url.path()), decoded(&expected));
+        prop_assert_eq!(percent_decode(request.url.path()), percent_decode(&expected));
     }
 
     #[test]
@@ -100,7 +100,7 @@ proptest! {
         let found = discovered(&get(json!({"in": "query", "name": name, "schema": {"type": "string"}})));
         let tool = found.inventory.tools.values().next().unwrap();
         let request = request(tool, json!({&name: value})).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(pair(request.url.query().unwrap()), (name, value));
+        prop_assert_eq!(decode_pair(request.url.query().unwrap()), (name, value));
     }
 
     #[test]
@@ -108,14 +108,14 @@ proptest! {
         let found = discovered(&get(json!({"in": "cookie", "name": name, "schema": {"type": "string"}})));
         let tool = found.inventory.tools.values().next().unwrap();
         let request = request(tool, json!({&name: value})).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(pair(request.header("cookie").unwrap()), (name, value));
+        prop_assert_eq!(decode_pair(request.header("cookie").unwrap()), (name, value));
     }
 
     #[test]
     fn a_header_keeps_its_name_and_its_value_or_is_omitted(name in text(), value in text()) {
         let found = discovered(&get(json!({"in": "header", "name": name, "schema": {"type": "string"}})));
         let tool = found.inventory.tools.values().next().unwrap();
-        prop_assert!(compiled(tool).is_ok());
+        prop_assert!(compile_template(tool).is_ok());
         let input = tool.schema(&tool.manifest.input_schema).to_served();
         if input["properties"].get(&name).is_none() {
             prop_assert!(!warnings(&found).is_empty());
@@ -139,7 +139,7 @@ proptest! {
         prop_assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), json!({&name: value}));
         let form = body("application/x-www-form-urlencoded").map_err(TestCaseError::fail)?;
         let form = String::from_utf8(form).unwrap();
-        prop_assert_eq!(pair(&form), (name.clone(), value.clone()));
+        prop_assert_eq!(decode_pair(&form), (name.clone(), value.clone()));
         let multipart = body("multipart/form-data").map_err(TestCaseError::fail)?;
         let multipart = String::from_utf8(multipart).unwrap();
         let named = name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22");
@@ -179,7 +179,7 @@ proptest! {
         expected.set_fragment(None);
         let request = request(tool, json!({})).map_err(TestCaseError::fail)?;
         let expected = format!("{}/menu", expected.as_str().trim_end_matches('/'));
-        prop_assert_eq!(decoded(request.url.as_str()), decoded(&expected));
+        prop_assert_eq!(percent_decode(request.url.as_str()), percent_decode(&expected));
     }
 
     /// Hostile text in every field of a specification at once.
@@ -208,7 +208,7 @@ proptest! {
         prop_assert_eq!(found.operations, usize::from(!path.starts_with("x-")));
         let homeless = found.inventory.warnings.iter().any(|warning| &*warning.code == "no_base_url");
         for tool in found.inventory.tools.values().filter(|_| !homeless) {
-            compiled(tool).map_err(TestCaseError::fail)?;
+            compile_template(tool).map_err(TestCaseError::fail)?;
         }
         prop_assert!(!found.inventory.tools.is_empty() || !warnings(&found).is_empty());
     }

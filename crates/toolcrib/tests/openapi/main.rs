@@ -13,10 +13,15 @@ mod styles;
 mod swagger;
 mod values;
 
-use discovery::openapi::{self, Address, Found, Options, Specification};
-use execution::{Arguments, Credentials, Others, Request, RequestTemplate, Security};
+use discovery::openapi::{
+    self, DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
+};
+use execution::{
+    ArgumentValidator, Credentials, RenderedRequest, RequestTemplate, SecurityRequirements,
+    UndeclaredArguments,
+};
 use serde_json::Value;
-use toolcrib::model::{Discovered, Execution};
+use toolcrib::model::{DiscoveredTool, Execution};
 
 /// A specification with these paths, written below `paths:`.
 fn api(paths: &str) -> String {
@@ -33,21 +38,26 @@ fn order(body: &str) -> String {
     api(&format!("  /orders: {{post: {{operationId: order, requestBody: {{{body}}}}}}}"))
 }
 
-fn discovered(specification: &str) -> Found {
-    discovered_at(Address::Inline, specification, &Options::default())
+fn discovered(specification: &str) -> DiscoveredInventory {
+    discovered_at(SpecificationAddress::Inline, specification, &SpecOptions::default())
 }
 
-fn discovered_at(address: Address, specification: &str, options: &Options) -> Found {
-    let specification = Specification::read(address, specification.as_bytes()).unwrap();
-    openapi::discover("pizzeria".parse().unwrap(), &specification, options).unwrap()
+fn discovered_at(
+    address: SpecificationAddress,
+    specification: &str,
+    options: &SpecOptions,
+) -> DiscoveredInventory {
+    let specification =
+        OpenApiSpecification::from_bytes(address, specification.as_bytes()).unwrap();
+    openapi::discover_openapi("pizzeria".parse().unwrap(), &specification, options).unwrap()
 }
 
 /// The messages of all warnings.
-fn warnings(found: &Found) -> Vec<&str> {
+fn warnings(found: &DiscoveredInventory) -> Vec<&str> {
     found.inventory.warnings.iter().map(|warning| &*warning.message).collect()
 }
 
-fn tool<'a>(found: &'a Found, name: &str) -> &'a Discovered {
+fn tool<'a>(found: &'a DiscoveredInventory, name: &str) -> &'a DiscoveredTool {
     let mut tools = found.inventory.tools.values();
     tools.find(|tool| &*tool.manifest.name == name).unwrap_or_else(|| {
         panic!("there is no tool `{name}`: {:?}", warnings(found));
@@ -65,29 +75,33 @@ fn input(specification: &str) -> Value {
 fn call(specification: &str, arguments: Value) -> String {
     let found = discovered(specification);
     let tool = found.inventory.tools.values().next().expect("there is a tool");
-    sent(tool, arguments)
+    sent_request(tool, arguments)
 }
 
 /// The request that a call of a tool sends, or the reason why it is refused.
-fn sent(tool: &Discovered, arguments: Value) -> String {
+fn sent_request(tool: &DiscoveredTool, arguments: Value) -> String {
     match request(tool, arguments) {
-        Ok(request) => written(&request),
+        Ok(request) => request_lines(&request),
         Err(reason) => format!("refused: {reason}"),
     }
 }
 
 /// The steps of a call: validate the arguments, then render the templates.
-fn request(tool: &Discovered, arguments: Value) -> Result<Request, String> {
-    let template = compiled(tool)?;
-    let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
+fn request(tool: &DiscoveredTool, arguments: Value) -> Result<RenderedRequest, String> {
+    let template = compile_template(tool)?;
+    let others = if template.takes_rest() {
+        UndeclaredArguments::Sent
+    } else {
+        UndeclaredArguments::Rejected
+    };
     let schema = tool.schema(&tool.manifest.input_schema).to_served();
     let arguments = arguments.as_object().expect("arguments are an object");
-    let problems = Arguments::compile(&schema, others).check(arguments);
+    let problems = ArgumentValidator::compile(&schema, others).check(arguments);
     problems.map_err(|problems| format!("{} {}", problems[0].path, problems[0].message))?;
     template.render(arguments).map_err(|error| error.to_string())
 }
 
-fn compiled(tool: &Discovered) -> Result<RequestTemplate, String> {
+fn compile_template(tool: &DiscoveredTool) -> Result<RequestTemplate, String> {
     let Execution::SyncHttp(templates) = &tool.manifest.execution else {
         panic!("an operation is one request");
     };
@@ -95,17 +109,17 @@ fn compiled(tool: &Discovered) -> Result<RequestTemplate, String> {
 }
 
 /// The request that a call sends with these credentials; without credentials if they do not suffice.
-fn sent_with(tool: &Discovered, credentials: &[(&str, &str)]) -> String {
+fn sent_with(tool: &DiscoveredTool, credentials: &[(&str, &str)]) -> String {
     let own = |&(name, secret): &(&str, &str)| (name.to_owned(), secret.to_owned().into());
     let credentials: Credentials = credentials.iter().map(own).collect();
     let mut request = request(tool, serde_json::json!({})).unwrap();
-    let security = Security::parse(tool.manifest.security.as_ref()).unwrap();
+    let security = SecurityRequirements::parse(tool.manifest.security.as_ref()).unwrap();
     security.apply(&credentials, &mut request).unwrap();
-    written(&request)
+    request_lines(&request)
 }
 
 /// The request as lines of text. Random boundaries are replaced by `BOUNDARY`.
-fn written(request: &Request) -> String {
+fn request_lines(request: &RenderedRequest) -> String {
     let mut lines = vec![format!("{} {}", request.method, request.url)];
     lines.extend(request.headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if let Some(body) = &request.body {

@@ -1,31 +1,33 @@
 //! The base URL of requests (requirement O7).
 
-use discovery::openapi::{Address, Options};
+use discovery::openapi::{SpecOptions, SpecificationAddress};
 use serde_json::json;
 use url::Url;
 
-use super::{call, discovered, discovered_at, sent, tool, warnings};
+use super::{call, discovered, discovered_at, sent_request, tool, warnings};
 
 /// The request of `GET /menu` with these servers.
-fn with(servers: &str) -> String {
+fn request_with_servers(servers: &str) -> String {
     let specification =
         format!("openapi: 3.1.0\n{servers}\npaths: {{/menu: {{get: {{operationId: menu}}}}}}");
     call(&specification, json!({})).replace("GET ", "")
 }
 
 /// The same request for a specification fetched from an address.
-fn from(address: &str, servers: &str) -> String {
+fn request_fetched_from(address: &str, servers: &str) -> String {
     let specification =
         format!("openapi: 3.1.0\n{servers}\npaths: {{/menu: {{get: {{operationId: menu}}}}}}");
-    let address = Address::Url(Url::parse(address).unwrap());
-    let found = discovered_at(address, &specification, &Options::default());
-    sent(tool(&found, "menu"), json!({})).replace("GET ", "")
+    let address = SpecificationAddress::Url(Url::parse(address).unwrap());
+    let found = discovered_at(address, &specification, &SpecOptions::default());
+    sent_request(tool(&found, "menu"), json!({})).replace("GET ", "")
 }
 
 #[test]
 fn the_first_server_is_the_base_of_every_request() {
     assert_eq!(
-        with("servers: [{url: 'https://pizza.example:8443/v1/'}, {url: 'https://other.example'}]"),
+        request_with_servers(
+            "servers: [{url: 'https://pizza.example:8443/v1/'}, {url: 'https://other.example'}]"
+        ),
         "https://pizza.example:8443/v1/menu"
     );
 }
@@ -33,7 +35,7 @@ fn the_first_server_is_the_base_of_every_request() {
 #[test]
 fn server_variables_have_their_defaults() {
     assert_eq!(
-        with(
+        request_with_servers(
             "servers: [{url: 'https://{city}.pizza.example:{port}/{version}', variables: {
                 city: {default: rome, enum: [rome, naples]}, port: {default: 8443}, version: {enum: [v3]}}}]"
         ),
@@ -53,7 +55,7 @@ paths:
     put: {operationId: b}
   /c: {get: {operationId: c, servers: []}}",
     );
-    let sent = |name| sent(tool(&found, name), json!({}));
+    let sent = |name| sent_request(tool(&found, name), json!({}));
     assert_eq!(sent("a"), "GET https://operation.example/o/a");
     assert_eq!(sent("b"), "PUT https://path.example/p/a");
     assert_eq!(sent("c"), "GET https://root.example/c");
@@ -70,7 +72,7 @@ fn a_relative_server_is_resolved_against_the_specification_address() {
         ("servers: [{url: '.'}]", "https://docs.example/api/menu"),
         ("", "https://docs.example/menu"),
     ] {
-        assert_eq!(from(address, servers), expected, "{servers}");
+        assert_eq!(request_fetched_from(address, servers), expected, "{servers}");
     }
 }
 
@@ -80,9 +82,12 @@ fn the_base_url_setting_overrides_the_specification() {
 servers: [{url: https://root.example}]
 paths: {/menu: {servers: [{url: https://path.example}], get: {operationId: menu}}}";
     let base_url = Some(Url::parse("https://mine.example/proxy/").unwrap());
-    let options = Options { base_url, ..Options::default() };
-    let found = discovered_at(Address::Inline, specification, &options);
-    assert_eq!(sent(tool(&found, "menu"), json!({})), "GET https://mine.example/proxy/menu");
+    let options = SpecOptions { base_url, ..SpecOptions::default() };
+    let found = discovered_at(SpecificationAddress::Inline, specification, &options);
+    assert_eq!(
+        sent_request(tool(&found, "menu"), json!({})),
+        "GET https://mine.example/proxy/menu"
+    );
 }
 
 #[test]

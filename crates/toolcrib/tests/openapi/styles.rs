@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{api, call, discovered, sent, tool};
+use super::{api, call, discovered, sent_request, tool};
 
 /// Accepts the three types of values in the table.
 const ANY: &str = "schema: {anyOf: [{type: string}, {type: array}, {type: object}]}";
@@ -21,7 +21,7 @@ fn line_of(location: &str, more: &str, value: &Value) -> String {
 }
 
 /// A string, an array and an object, serialized in a style.
-fn written(location: &str, style: &str) -> [String; 3] {
+fn serialize_in_style(location: &str, style: &str) -> [String; 3] {
     let values = [json!("thin"), json!(["thin", "crisp"]), json!({"min": 200, "max": 300})];
     values.map(|value| line(location, style, &value))
 }
@@ -39,9 +39,12 @@ fn path_parameters_follow_every_style() {
             ["/;bake=thin", "/;bake=thin;bake=crisp", "/;min=200;max=300"],
         ),
     ] {
-        assert_eq!(written("path", style), expected, "{style}");
+        assert_eq!(serialize_in_style("path", style), expected, "{style}");
     }
-    assert_eq!(written("path", "x-usual: yes"), written("path", "style: simple, explode: false"));
+    assert_eq!(
+        serialize_in_style("path", "x-usual: yes"),
+        serialize_in_style("path", "style: simple, explode: false")
+    );
 }
 
 #[test]
@@ -65,9 +68,12 @@ fn query_parameters_follow_every_style() {
             ["?bake=thin", "?bake=thin&bake=crisp", "?min=200&max=300"],
         ),
     ] {
-        assert_eq!(written("query", style), expected, "{style}");
+        assert_eq!(serialize_in_style("query", style), expected, "{style}");
     }
-    assert_eq!(written("query", "x-usual: yes"), written("query", "style: form, explode: true"));
+    assert_eq!(
+        serialize_in_style("query", "x-usual: yes"),
+        serialize_in_style("query", "style: form, explode: true")
+    );
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn header_parameters_follow_every_style() {
         ),
     ] {
         let expected = expected.map(|line| format!("\n{line}"));
-        assert_eq!(written("header", style), expected, "{style}");
+        assert_eq!(serialize_in_style("header", style), expected, "{style}");
     }
 }
 
@@ -109,7 +115,7 @@ fn cookie_parameters_follow_every_style() {
         ("style: form", ["bake=thin", "bake=thin; bake=crisp", "min=200; max=300"]),
     ] {
         let expected = expected.map(|cookie| format!("\nCookie: {cookie}"));
-        assert_eq!(written("cookie", style), expected, "{style}");
+        assert_eq!(serialize_in_style("cookie", style), expected, "{style}");
     }
 }
 
@@ -121,7 +127,7 @@ fn cookies_share_one_header_and_no_value_can_add_another_cookie() {
       parameters:
         - {in: cookie, name: guest, schema: {type: string}}
         - {in: cookie, name: table, schema: {type: integer}}"));
-    let sent = |arguments| sent(tool(&found, "heat"), arguments);
+    let sent = |arguments| sent_request(tool(&found, "heat"), arguments);
     assert_eq!(
         sent(json!({"guest": "ann", "table": 7})),
         "GET https://pizza.example/oven\nCookie: guest=ann; table=7"

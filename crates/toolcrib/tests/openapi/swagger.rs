@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{call, discovered, sent, sent_with, tool};
+use super::{call, discovered, sent_request, sent_with, tool};
 
 fn swagger(operation: &str) -> String {
     format!(
@@ -109,7 +109,7 @@ paths:
         - {in: header, name: X-With, type: array, items: {type: string}, collectionFormat: csv}",
     );
     assert_eq!(
-        sent(tool(&found, "menu"), json!({"ids": [1, 2], "X-With": ["a", "b"]})),
+        sent_request(tool(&found, "menu"), json!({"ids": [1, 2], "X-With": ["a", "b"]})),
         "GET http://pizza.example/menu/1,2\nX-With: a,b"
     );
 }

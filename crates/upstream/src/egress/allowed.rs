@@ -11,13 +11,13 @@ use url::{Host, Url};
 /// An address, a network or a host name, on one port or on all ports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Allowed {
-    target: Target,
+pub struct AllowedDestination {
+    host: DestinationHost,
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Target {
+enum DestinationHost {
     /// A single address is stored as a network with one address.
     Network(IpNet),
     /// Lower case, without a trailing dot.
@@ -30,61 +30,64 @@ enum Target {
     "this cannot be allowed: write an address, a network or a host name, and a port if only that one is meant, \
      as in `10.20.0.0/16`, `[fd00::1]:8443` or `billing.internal:8443`"
 )]
-pub struct InvalidAllowed;
+pub struct InvalidDestination;
 
-impl Allowed {
+impl AllowedDestination {
     /// The port, if the destination is limited to one.
     pub(super) fn port(&self) -> Option<u16> {
         self.port
     }
 
     /// Whether the URL, as written, has this destination as its host: by name or by address.
-    pub fn names(&self, url: &Url) -> bool {
-        let here = match (url.host(), &self.target) {
-            (Some(Host::Domain(host)), Target::Name(name)) => name.eq_ignore_ascii_case(host),
-            (Some(Host::Ipv4(address)), Target::Network(network)) => {
+    pub fn matches_url(&self, url: &Url) -> bool {
+        let here = match (url.host(), &self.host) {
+            (Some(Host::Domain(host)), DestinationHost::Name(name)) => {
+                name.eq_ignore_ascii_case(host)
+            }
+            (Some(Host::Ipv4(address)), DestinationHost::Network(network)) => {
                 network.contains(&IpAddr::V4(address))
             }
-            (Some(Host::Ipv6(address)), Target::Network(network)) => {
+            (Some(Host::Ipv6(address)), DestinationHost::Network(network)) => {
                 network.contains(&IpAddr::V6(address))
             }
-            (_, Target::Name(_) | Target::Network(_)) => false,
+            (_, DestinationHost::Name(_) | DestinationHost::Network(_)) => false,
         };
         here && self.port.is_none_or(|only| Some(only) == url.port_or_known_default())
     }
 
     pub(super) fn covers(&self, host: &str, port: u16, address: IpAddr) -> bool {
-        let here = match &self.target {
-            Target::Network(network) => network.contains(&address),
-            Target::Name(name) => name.eq_ignore_ascii_case(host),
+        let here = match &self.host {
+            DestinationHost::Network(network) => network.contains(&address),
+            DestinationHost::Name(name) => name.eq_ignore_ascii_case(host),
         };
         here && self.port.is_none_or(|only| only == port)
     }
 }
 
-impl FromStr for Allowed {
-    type Err = InvalidAllowed;
+impl FromStr for AllowedDestination {
+    type Err = InvalidDestination;
 
-    fn from_str(text: &str) -> Result<Self, InvalidAllowed> {
+    fn from_str(text: &str) -> Result<Self, InvalidDestination> {
         // The colons of an IPv6 address do not separate a port.
-        if let Some(network) = network(text) {
-            return Ok(Self { target: Target::Network(network), port: None });
+        if let Some(network) = parse_network(text) {
+            return Ok(Self { host: DestinationHost::Network(network), port: None });
         }
         let (target, port) = match text.rsplit_once(':') {
-            Some((target, port)) => (target, Some(port_number(port).ok_or(InvalidAllowed)?)),
+            Some((target, port)) => (target, Some(parse_port(port).ok_or(InvalidDestination)?)),
             None => (text, None),
         };
-        let target = network(target).map(Target::Network).or_else(|| name(target));
-        Ok(Self { target: target.ok_or(InvalidAllowed)?, port })
+        let target =
+            parse_network(target).map(DestinationHost::Network).or_else(|| parse_host_name(target));
+        Ok(Self { host: target.ok_or(InvalidDestination)?, port })
     }
 }
 
-fn port_number(text: &str) -> Option<u16> {
+fn parse_port(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| digits && *port != 0)
 }
 
-fn network(text: &str) -> Option<IpNet> {
+fn parse_network(text: &str) -> Option<IpNet> {
     let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let network = inside.parse::<IpNet>().ok();
     network
@@ -92,21 +95,23 @@ fn network(text: &str) -> Option<IpNet> {
         .map(|network| network.trunc())
 }
 
-fn name(text: &str) -> Option<Target> {
+fn parse_host_name(text: &str) -> Option<DestinationHost> {
     let Ok(Host::Domain(name)) = Host::parse(text) else { return None };
-    let name = super::without_dots(&name);
+    let name = super::trim_trailing_dots(&name);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (!name.is_empty() && name.chars().all(plain)).then(|| Target::Name(name.to_owned()))
+    (!name.is_empty() && name.chars().all(plain)).then(|| DestinationHost::Name(name.to_owned()))
 }
 
-impl fmt::Display for Allowed {
+impl fmt::Display for AllowedDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let target = match &self.target {
-            Target::Network(network) if network.prefix_len() == network.max_prefix_len() => {
+        let target = match &self.host {
+            DestinationHost::Network(network)
+                if network.prefix_len() == network.max_prefix_len() =>
+            {
                 network.addr().to_string()
             }
-            Target::Network(network) => network.to_string(),
-            Target::Name(name) => name.clone(),
+            DestinationHost::Network(network) => network.to_string(),
+            DestinationHost::Name(name) => name.clone(),
         };
         match self.port {
             Some(port) if target.contains(':') => write!(f, "[{target}]:{port}"),
@@ -116,16 +121,16 @@ impl fmt::Display for Allowed {
     }
 }
 
-impl TryFrom<String> for Allowed {
-    type Error = InvalidAllowed;
+impl TryFrom<String> for AllowedDestination {
+    type Error = InvalidDestination;
 
-    fn try_from(text: String) -> Result<Self, InvalidAllowed> {
+    fn try_from(text: String) -> Result<Self, InvalidDestination> {
         text.parse()
     }
 }
 
-impl From<Allowed> for String {
-    fn from(allowed: Allowed) -> Self {
+impl From<AllowedDestination> for String {
+    fn from(allowed: AllowedDestination) -> Self {
         allowed.to_string()
     }
 }

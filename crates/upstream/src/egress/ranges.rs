@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 
 /// Networks in which the programs of one owner talk to each other.
-const PRIVATE: [IpNet; 7] = [
+const PRIVATE_RANGES: [IpNet; 7] = [
     v4([10, 0, 0, 0], 8),
     v4([172, 16, 0, 0], 12),
     v4([192, 168, 0, 0], 16),
@@ -19,7 +19,7 @@ const PRIVATE: [IpNet; 7] = [
 ];
 
 /// Addresses where clouds hand out credentials without authentication, and link-local addresses in general.
-const METADATA: [IpNet; 6] = [
+const METADATA_RANGES: [IpNet; 6] = [
     v4([169, 254, 0, 0], 16),
     v4([100, 100, 100, 200], 32), // Alibaba
     v4([168, 63, 129, 16], 32),   // Azure
@@ -29,7 +29,7 @@ const METADATA: [IpNet; 6] = [
 ];
 
 /// Neither public nor private.
-const SPECIAL: [IpNet; 13] = [
+const SPECIAL_RANGES: [IpNet; 13] = [
     v4([0, 0, 0, 0], 8),       // "this host": loopback on Linux
     v4([192, 0, 0, 0], 24),    // protocol assignments
     v4([192, 0, 2, 0], 24),    // documentation
@@ -51,7 +51,7 @@ const GLOBAL_UNICAST: IpNet = v6([0x2000, 0], 3);
 const NAT64: IpNet = v6([0x64, 0xff9b], 96);
 
 /// The address that a connection really reaches, without IPv4-mapping or NAT64.
-pub(super) fn without_wrapping(address: IpAddr) -> IpAddr {
+pub(super) fn unwrap_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(inner) if NAT64.contains(&address) => {
             let [.., a, b, c, d] = inner.octets();
@@ -62,16 +62,16 @@ pub(super) fn without_wrapping(address: IpAddr) -> IpAddr {
 }
 
 pub(super) fn is_metadata(address: IpAddr) -> bool {
-    METADATA.iter().any(|range| range.contains(&address))
+    METADATA_RANGES.iter().any(|range| range.contains(&address))
 }
 
 pub(super) fn is_private(address: IpAddr) -> bool {
-    PRIVATE.iter().any(|range| range.contains(&address))
+    PRIVATE_RANGES.iter().any(|range| range.contains(&address))
 }
 
 pub(super) fn is_public(address: IpAddr) -> bool {
     let routed = address.is_ipv4() || GLOBAL_UNICAST.contains(&address);
-    let special = SPECIAL.iter().any(|range| range.contains(&address));
+    let special = SPECIAL_RANGES.iter().any(|range| range.contains(&address));
     routed && !special && !is_private(address) && !is_metadata(address)
 }
 

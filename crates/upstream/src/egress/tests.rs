@@ -94,27 +94,27 @@ fn url(text: &str) -> Url {
     text.parse().unwrap()
 }
 
-fn allowing(entries: &[&str]) -> Egress {
+fn allowing(entries: &[&str]) -> EgressPolicy {
     let allowed = entries.iter().map(|entry| entry.parse().unwrap()).collect();
-    Egress { allow_private: false, allowed }
+    EgressPolicy { allow_private: false, allowed }
 }
 
-fn private() -> Egress {
-    Egress { allow_private: true, allowed: vec![] }
+fn private() -> EgressPolicy {
+    EgressPolicy { allow_private: true, allowed: vec![] }
 }
 
-fn is_open(egress: &Egress, host: &str) -> bool {
+fn is_open(egress: &EgressPolicy, host: &str) -> bool {
     egress.check_url(&url(&format!("https://{host}/"))).is_ok()
 }
 
 fn refusal(text: &str) -> String {
-    Egress::default().check_url(&url(text)).unwrap_err().to_string()
+    EgressPolicy::default().check_url(&url(text)).unwrap_err().to_string()
 }
 
 #[test]
 fn only_public_addresses_are_allowed() {
     for host in FORBIDDEN_HOSTS {
-        assert!(!is_open(&Egress::default(), host), "{host}");
+        assert!(!is_open(&EgressPolicy::default(), host), "{host}");
     }
     for host in [
         "example.com",
@@ -129,7 +129,7 @@ fn only_public_addresses_are_allowed() {
         "localhost.example.com",
         "notlocalhost",
     ] {
-        assert!(is_open(&Egress::default(), host), "{host}");
+        assert!(is_open(&EgressPolicy::default(), host), "{host}");
     }
 }
 
@@ -142,7 +142,7 @@ fn every_forbidden_address_gives_the_same_error() {
         );
         assert_eq!(refusal(&format!("http://{host}/")), sentence);
         let addresses = [IpAddr::from([10, 9, 8, 7])];
-        let looked_up = Egress::default().check_addresses(host, 80, &addresses).unwrap_err();
+        let looked_up = EgressPolicy::default().check_addresses(host, 80, &addresses).unwrap_err();
         assert_eq!(looked_up.to_string(), sentence);
     }
 }
@@ -150,7 +150,8 @@ fn every_forbidden_address_gives_the_same_error() {
 #[test]
 fn one_forbidden_address_among_public_ones_is_refused() {
     let public = IpAddr::from([8, 8, 8, 8]);
-    let check = |addresses: &[IpAddr]| Egress::default().check_addresses("a.test", 443, addresses);
+    let check =
+        |addresses: &[IpAddr]| EgressPolicy::default().check_addresses("a.test", 443, addresses);
     assert_eq!(check(&[public, public]), Ok(()));
     assert!(check(&[public, IpAddr::from([127, 0, 0, 1])]).is_err());
     assert!(check(&[IpAddr::V6(Ipv6Addr::LOCALHOST), public]).is_err());
@@ -250,7 +251,7 @@ fn ports_of_other_protocols_are_always_forbidden() {
         assert!(!is_open(&allowing(&["10.0.0.0/8"]), &format!("10.0.0.1:{port}")));
     }
     for port in [80, 443, 3000, 8000, 8080, 8443, 9200] {
-        assert!(is_open(&Egress::default(), &format!("example.com:{port}")));
+        assert!(is_open(&EgressPolicy::default(), &format!("example.com:{port}")));
     }
 }
 
@@ -269,7 +270,7 @@ fn destinations_are_printed_as_they_were_parsed() {
         "billing.internal:8443",
         "under_score",
     ] {
-        assert_eq!(text.parse::<Allowed>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<AllowedDestination>().unwrap().to_string(), text);
     }
     for (written, read) in [
         ("10.20.3.4/16", "10.20.0.0/16"),
@@ -277,7 +278,7 @@ fn destinations_are_printed_as_they_were_parsed() {
         ("Billing.Internal.", "billing.internal"),
         ("bücher.internal", "xn--bcher-kva.internal"),
     ] {
-        assert_eq!(written.parse::<Allowed>().unwrap().to_string(), read);
+        assert_eq!(written.parse::<AllowedDestination>().unwrap().to_string(), read);
     }
 }
 
@@ -299,10 +300,10 @@ fn a_text_that_is_neither_address_nor_name_is_rejected() {
         "me@billing.internal",
         "a b",
     ] {
-        assert_eq!(text.parse::<Allowed>(), Err(InvalidAllowed), "{text}");
+        assert_eq!(text.parse::<AllowedDestination>(), Err(InvalidDestination), "{text}");
     }
     assert_eq!(
-        InvalidAllowed.to_string(),
+        InvalidDestination.to_string(),
         "this cannot be allowed: write an address, a network or a host name, and a port if only \
          that one is meant, as in `10.20.0.0/16`, `[fd00::1]:8443` or `billing.internal:8443`"
     );
@@ -311,17 +312,17 @@ fn a_text_that_is_neither_address_nor_name_is_rejected() {
 #[test]
 fn a_policy_is_stored_with_its_destinations_as_strings() {
     let json = r#"{"allow_private":true,"allowed":["10.20.0.0/16","billing.internal:8443"]}"#;
-    let egress: Egress = serde_json::from_str(json).unwrap();
+    let egress: EgressPolicy = serde_json::from_str(json).unwrap();
     assert_eq!(serde_json::to_string(&egress).unwrap(), json);
-    assert_eq!(serde_json::from_str::<Egress>("{}").unwrap(), Egress::default());
-    assert!(serde_json::from_str::<Egress>(r#"{"allowed":["*"]}"#).is_err());
-    assert!(serde_json::from_str::<Egress>(r#"{"allow":[]}"#).is_err());
+    assert_eq!(serde_json::from_str::<EgressPolicy>("{}").unwrap(), EgressPolicy::default());
+    assert!(serde_json::from_str::<EgressPolicy>(r#"{"allowed":["*"]}"#).is_err());
+    assert!(serde_json::from_str::<EgressPolicy>(r#"{"allow":[]}"#).is_err());
 }
 
 proptest! {
     #[test]
     fn an_ipv4_address_inside_ipv6_is_checked_like_the_ipv4_address(address: Ipv4Addr, allow_private: bool) {
-        let egress = Egress { allow_private, ..allowing(&["10.20.0.0/16"]) };
+        let egress = EgressPolicy { allow_private, ..allowing(&["10.20.0.0/16"]) };
         let open = |address: IpAddr| egress.check_addresses("a.test", 80, &[address]).is_ok();
         let [a, b, c, d] = address.octets();
         let wrapped = format!("64:ff9b::{a}.{b}.{c}.{d}").parse::<Ipv6Addr>().unwrap();
@@ -337,7 +338,7 @@ proptest! {
     ) {
         let network = format!("[{address}/{prefix}]");
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-        let allowed: Allowed = format!("{network}{port}").parse().unwrap();
+        let allowed: AllowedDestination = format!("{network}{port}").parse().unwrap();
         prop_assert_eq!(allowed.to_string().parse(), Ok(allowed));
     }
 }

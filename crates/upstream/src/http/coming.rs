@@ -5,30 +5,30 @@ use reqwest::Response;
 use tokio::task::yield_now;
 use url::Url;
 
-use crate::aside::LONG;
+use crate::aside::MAX_INLINE_BYTES;
 
-pub(super) struct Coming {
+pub(super) struct BodyChunks {
     response: Response,
     /// The part of the last chunk that was not yet returned.
-    rest: Bytes,
+    remaining: Bytes,
 }
 
-impl Coming {
-    pub(super) fn of(response: Response) -> Self {
-        Self { response, rest: Bytes::new() }
+impl BodyChunks {
+    pub(super) fn from_response(response: Response) -> Self {
+        Self { response, remaining: Bytes::new() }
     }
 
     /// The next chunk; `None` at the end. It is cancel-safe.
     pub(super) async fn next(&mut self) -> reqwest::Result<Option<Bytes>> {
-        match self.rest.is_empty() {
+        match self.remaining.is_empty() {
             true => match self.response.chunk().await? {
-                Some(chunk) => self.rest = chunk,
+                Some(chunk) => self.remaining = chunk,
                 None => return Ok(None),
             },
             false => yield_now().await,
         }
-        let little = LONG.min(self.rest.len());
-        Ok(Some(self.rest.split_to(little)))
+        let little = MAX_INLINE_BYTES.min(self.remaining.len());
+        Ok(Some(self.remaining.split_to(little)))
     }
 
     pub(super) fn url(&self) -> &Url {
@@ -36,7 +36,7 @@ impl Coming {
     }
 
     /// The announced length of the body.
-    pub(super) fn announced(&self) -> Option<u64> {
+    pub(super) fn announced_length(&self) -> Option<u64> {
         self.response.content_length()
     }
 }

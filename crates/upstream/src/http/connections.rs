@@ -12,16 +12,16 @@ use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
 use super::error;
-use super::{HttpError, Identity};
-use crate::egress::Egress;
-use crate::resolver::{Lookups, Resolver, Whose};
+use super::{ClientTlsCertificate, HttpError};
+use crate::egress::EgressPolicy;
+use crate::resolver::{DnsLookups, EgressResolver, LookupOwner};
 
 /// The connections of one egress policy. Root certificates are loaded once and shared by all policies.
 #[derive(Clone)]
-pub(super) struct Connections {
+pub(super) struct ConnectionPools {
     tls: Arc<ClientConfig>,
     proxy: Option<Proxy>,
-    resolver: Resolver,
+    resolver: EgressResolver,
     /// One client for each port that the policy names, because a resolver has to know its port.
     by_port: Arc<BTreeMap<u16, Client>>,
     others: Client,
@@ -36,57 +36,60 @@ const STREAM_WINDOW: u32 = 512 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 
 /// How many TLS sessions are kept for resumption.
-const SESSIONS: usize = 256;
+const MAX_TLS_SESSIONS: usize = 256;
 
 /// Stands for all ports that the policy does not name.
-const UNNAMED: u16 = 0;
+const ANY_PORT: u16 = 0;
 
-impl Connections {
-    pub(super) fn new(egress: Arc<Egress>, lookups: Arc<Lookups>) -> Self {
-        let tls = trust(the_roots_of_the_system());
-        let resolver = Resolver { egress, lookups, whose: Whose::Sources, port: UNNAMED };
-        Self::build(Arc::new(tls), None, resolver)
+impl ConnectionPools {
+    pub(super) fn new(egress: Arc<EgressPolicy>, lookups: Arc<DnsLookups>) -> Self {
+        let tls = tls_config(load_system_roots());
+        let resolver =
+            EgressResolver { egress, lookups, owner: LookupOwner::Sources, port: ANY_PORT };
+        Self::build_pools(Arc::new(tls), None, resolver)
     }
 
     /// For servers in tests, with the test's own root certificates.
     #[cfg(test)]
-    pub(super) fn trusting(egress: Arc<Egress>, roots: Arc<RootCertStore>) -> Self {
-        let lookups = Lookups::of_the_system();
-        let resolver = Resolver { egress, lookups, whose: Whose::Sources, port: UNNAMED };
-        Self::build(Arc::new(trust(roots)), None, resolver)
+    pub(super) fn with_roots(egress: Arc<EgressPolicy>, roots: Arc<RootCertStore>) -> Self {
+        let lookups = DnsLookups::shared_system();
+        let resolver =
+            EgressResolver { egress, lookups, owner: LookupOwner::Sources, port: ANY_PORT };
+        Self::build_pools(Arc::new(tls_config(roots)), None, resolver)
     }
 
     /// Connections that present a client certificate if the server asks for one.
-    pub(super) fn with_identity(&self, identity: &Identity) -> Self {
+    pub(super) fn with_client_certificate(&self, identity: &ClientTlsCertificate) -> Self {
         let mut tls = (*self.tls).clone();
-        tls.client_auth_cert_resolver = identity.resolver();
+        tls.client_auth_cert_resolver = identity.certificate_resolver();
         // TLS sessions of the old identity must not be resumed.
-        tls.resumption = Resumption::in_memory_sessions(SESSIONS);
-        Self::build(Arc::new(tls), self.proxy.clone(), self.resolver.clone())
+        tls.resumption = Resumption::in_memory_sessions(MAX_TLS_SESSIONS);
+        Self::build_pools(Arc::new(tls), self.proxy.clone(), self.resolver.clone())
     }
 
-    pub(super) fn with_egress(&self, egress: Arc<Egress>) -> Self {
-        let resolver = Resolver { egress, ..self.resolver.clone() };
-        Self::build(self.tls.clone(), self.proxy.clone(), resolver)
+    pub(super) fn with_egress(&self, egress: Arc<EgressPolicy>) -> Self {
+        let resolver = EgressResolver { egress, ..self.resolver.clone() };
+        Self::build_pools(self.tls.clone(), self.proxy.clone(), resolver)
     }
 
-    pub(super) fn for_names_of_agents(&self) -> Self {
-        let resolver = Resolver { whose: Whose::Agents, ..self.resolver.clone() };
-        Self::build(self.tls.clone(), self.proxy.clone(), resolver)
+    pub(super) fn for_agent_hosts(&self) -> Self {
+        let resolver = EgressResolver { owner: LookupOwner::Agents, ..self.resolver.clone() };
+        Self::build_pools(self.tls.clone(), self.proxy.clone(), resolver)
     }
 
     pub(super) fn with_proxy(&self, url: &Url) -> Result<Self, HttpError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(HttpError::Proxy);
+            return Err(HttpError::InvalidProxy);
         }
-        let proxy = Proxy::all(url.as_str()).map_err(|_| HttpError::Proxy)?;
-        Ok(Self::build(self.tls.clone(), Some(proxy), self.resolver.clone()))
+        let proxy = Proxy::all(url.as_str()).map_err(|_| HttpError::InvalidProxy)?;
+        Ok(Self::build_pools(self.tls.clone(), Some(proxy), self.resolver.clone()))
     }
 
-    fn build(tls: Arc<ClientConfig>, proxy: Option<Proxy>, resolver: Resolver) -> Self {
-        let client = |port| client(&tls, proxy.clone(), Resolver { port, ..resolver.clone() });
-        let by_port = resolver.egress.ports().map(|port| (port, client(port))).collect();
-        let others = client(UNNAMED);
+    fn build_pools(tls: Arc<ClientConfig>, proxy: Option<Proxy>, resolver: EgressResolver) -> Self {
+        let client =
+            |port| build_client(&tls, proxy.clone(), EgressResolver { port, ..resolver.clone() });
+        let by_port = resolver.egress.allowed_ports().map(|port| (port, client(port))).collect();
+        let others = client(ANY_PORT);
         Self { tls, proxy, resolver, by_port: Arc::new(by_port), others }
     }
 
@@ -94,14 +97,14 @@ impl Connections {
     ///
     /// A proxy resolves names itself, and `reqwest` resolves only the proxy's own name. So the name is resolved here
     /// too, and refused if it leads to a forbidden address.
-    pub(super) async fn to(&self, url: &Url) -> Result<&Client, HttpError> {
-        let port = url.port_or_known_default().unwrap_or(UNNAMED);
+    pub(super) async fn client_for(&self, url: &Url) -> Result<&Client, HttpError> {
+        let port = url.port_or_known_default().unwrap_or(ANY_PORT);
         if let (Some(_), Some(Host::Domain(name))) = (&self.proxy, url.host()) {
-            let resolver = Resolver { port, ..self.resolver.clone() };
-            let looked_up = resolver.addresses(name.to_owned()).await;
-            looked_up.map_err(|source| match error::refusal(&*source) {
-                Some(refusal) => HttpError::Refused(refusal),
-                None => HttpError::Connect { origin: super::origin(url), source },
+            let resolver = EgressResolver { port, ..self.resolver.clone() };
+            let looked_up = resolver.resolve_allowed(name.to_owned()).await;
+            looked_up.map_err(|source| match error::find_egress_error(&*source) {
+                Some(refusal) => HttpError::EgressDenied(refusal),
+                None => HttpError::Connect { origin: super::origin_text(url), source },
             })?;
         }
         Ok(self.by_port.get(&port).unwrap_or(&self.others))
@@ -109,7 +112,7 @@ impl Connections {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that talks to the network")]
-fn client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: Resolver) -> Client {
+fn build_client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: EgressResolver) -> Client {
     let builder = Client::builder()
         .tls_backend_preconfigured(tls.clone())
         .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
@@ -128,7 +131,7 @@ fn client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: Resolver) -> Clien
 }
 
 /// The system's root certificates. `SSL_CERT_FILE` and `SSL_CERT_DIR` are respected.
-fn the_roots_of_the_system() -> Arc<RootCertStore> {
+fn load_system_roots() -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let (usable, _) =
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -140,7 +143,7 @@ fn the_roots_of_the_system() -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-fn trust(roots: Arc<RootCertStore>) -> ClientConfig {
+fn tls_config(roots: Arc<RootCertStore>) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut tls = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

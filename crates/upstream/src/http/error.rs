@@ -13,23 +13,23 @@ use crate::egress::EgressError;
 use crate::resolver::TooManyLookups;
 
 /// The error of a lower layer.
-pub type Cause = Box<dyn Error + Send + Sync>;
+pub type HttpErrorCause = Box<dyn Error + Send + Sync>;
 
 /// Why there is no response. A response with a status of 400 or more is not an error here.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The egress policy forbids the destination; nothing was sent.
     #[error(transparent)]
-    Refused(#[from] EgressError),
+    EgressDenied(#[from] EgressError),
     /// No connection could be made; nothing was sent.
-    #[error("cannot connect to `{origin}`: {}", advice(&**source))]
+    #[error("cannot connect to `{origin}`: {}", connect_advice(&**source))]
     Connect {
         origin: String,
         #[source]
-        source: Cause,
+        source: HttpErrorCause,
     },
     /// The response was not complete at the deadline.
-    #[error("`{origin}` did not answer within {deadline:?}{}", after(*sent, *repeatable))]
+    #[error("`{origin}` did not answer within {deadline:?}{}", outcome_suffix(*sent, *repeatable))]
     Timeout {
         origin: String,
         deadline: Duration,
@@ -41,7 +41,7 @@ pub enum HttpError {
     /// The response began, and then nothing more arrived for too long.
     #[error(
         "`{origin}` began to answer and then said nothing for {silence:?}{}",
-        after(true, *repeatable)
+        outcome_suffix(true, *repeatable)
     )]
     Stalled {
         origin: String,
@@ -52,9 +52,9 @@ pub enum HttpError {
     /// The response is long, and other long responses of the upstream were read until the deadline.
     #[error(
         "`{origin}` answered at length, and other long answers of it were read first until there was no time left{}",
-        after(true, *repeatable)
+        outcome_suffix(true, *repeatable)
     )]
-    Crowded {
+    QueuedTooLong {
         origin: String,
         /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
@@ -62,24 +62,24 @@ pub enum HttpError {
     /// The response is too large to be read before the deadline, although no other response delayed it.
     #[error(
         "`{origin}` answered more than can be read in that time: allow for more time, or ask for less{}",
-        after(true, *repeatable)
+        outcome_suffix(true, *repeatable)
     )]
-    Lengthy {
+    TooLongToRead {
         origin: String,
         /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
     },
     /// The request was sent, and the response was lost or cannot be read.
-    #[error("the answer of `{origin}` was lost{}", after(true, *repeatable))]
-    Broken {
+    #[error("the answer of `{origin}` was lost{}", outcome_suffix(true, *repeatable))]
+    ResponseLost {
         origin: String,
         /// Whether the method is idempotent (RFC 9110, section 9.2.2).
         repeatable: bool,
         #[source]
-        source: Cause,
+        source: HttpErrorCause,
     },
     /// The response exceeds the size limit. Reading stopped there.
-    #[error("the answer is too large: at most {limit} bytes are read{}", size(*announced))]
+    #[error("the answer is too large: at most {limit} bytes are read{}", announced_suffix(*announced))]
     TooLarge {
         /// The size limit, after decoding.
         limit: u64,
@@ -88,7 +88,7 @@ pub enum HttpError {
     },
     /// The response has a content encoding that was not requested.
     #[error("the answer is encoded in another way than `gzip`: turn that off upstream")]
-    Encoded,
+    UnsupportedEncoding,
     /// A document redirects to another origin. Nothing was sent there.
     #[error("the document has moved to `{to}`: use its new url if you trust it")]
     Redirected {
@@ -100,45 +100,45 @@ pub enum HttpError {
     TooManyRedirects { limit: usize },
     /// The proxy is not a valid URL.
     #[error("the proxy must be an `http` or `https` url, as in `http://proxy.example.com:3128`")]
-    Proxy,
+    InvalidProxy,
 }
 
 impl HttpError {
     /// Classifies an error by meaning. An egress error comes from the resolver, wrapped in the errors of all layers
     /// between.
     pub(super) fn from_reqwest(error: reqwest::Error, url: &Url, method: &Method) -> Self {
-        if let Some(refusal) = refusal(&error) {
-            return Self::Refused(refusal);
+        if let Some(refusal) = find_egress_error(&error) {
+            return Self::EgressDenied(refusal);
         }
-        let origin = super::origin(url);
+        let origin = super::origin_text(url);
         let repeatable = method.is_idempotent();
         let unsent = error.is_connect() || error.is_builder();
         let source = error.without_url().into();
         match unsent {
             true => Self::Connect { origin, source },
-            false => Self::Broken { origin, repeatable, source },
+            false => Self::ResponseLost { origin, repeatable, source },
         }
     }
 }
 
-pub(super) fn refusal(error: &(dyn Error + 'static)) -> Option<EgressError> {
-    cause(error)
+pub(super) fn find_egress_error(error: &(dyn Error + 'static)) -> Option<EgressError> {
+    find_cause(error)
 }
 
-fn cause<E: Error + Clone + 'static>(error: &(dyn Error + 'static)) -> Option<E> {
+fn find_cause<E: Error + Clone + 'static>(error: &(dyn Error + 'static)) -> Option<E> {
     let mut causes = iter::successors(Some(error), |&error| error.source());
     causes.find_map(|cause| cause.downcast_ref::<E>().cloned())
 }
 
 /// What to do if no connection can be made.
-fn advice(error: &(dyn Error + 'static)) -> String {
-    match cause::<TooManyLookups>(error) {
+fn connect_advice(error: &(dyn Error + 'static)) -> String {
+    match find_cause::<TooManyLookups>(error) {
         Some(busy) => busy.to_string(),
         None => "check the address, its certificate, and that it is up".to_owned(),
     }
 }
 
-fn after(sent: bool, repeatable: bool) -> &'static str {
+fn outcome_suffix(sent: bool, repeatable: bool) -> &'static str {
     match (sent, repeatable) {
         (false, _) => ": nothing was sent, try again later",
         (true, true) => "",
@@ -146,6 +146,6 @@ fn after(sent: bool, repeatable: bool) -> &'static str {
     }
 }
 
-fn size(announced: Option<u64>) -> String {
+fn announced_suffix(announced: Option<u64>) -> String {
     announced.map(|bytes| format!(", and {bytes} were announced")).unwrap_or_default()
 }

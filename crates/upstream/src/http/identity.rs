@@ -8,16 +8,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use url::Origin;
 
-use super::connections::Connections;
+use super::connections::ConnectionPools;
 use super::{HttpClient, Url};
 
 /// A certificate chain and its private key. It has no `Debug`, so that it cannot be printed.
 #[derive(Clone)]
-pub struct Identity(Arc<CertifiedKey>);
+pub struct ClientTlsCertificate(Arc<CertifiedKey>);
 
 /// Why a client certificate is invalid. Messages repeat nothing of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidIdentity {
+pub enum InvalidClientCertificate {
     /// The chain contains no certificate.
     #[error(
         "its `chain` is no certificate: give one in PEM (`-----BEGIN CERTIFICATE-----`), ours first and those between it \
@@ -36,59 +36,65 @@ pub enum InvalidIdentity {
     Mismatch,
 }
 
-impl Identity {
+impl ClientTlsCertificate {
     /// Reads a certificate chain, the client's own certificate first, and its private key, both in PEM.
-    pub fn from_pem(chain: &str, key: &str) -> Result<Self, InvalidIdentity> {
+    pub fn from_pem(chain: &str, key: &str) -> Result<Self, InvalidClientCertificate> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
-        let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or(InvalidIdentity::Chain)?;
+        let chain =
+            chain.ok().filter(|chain| !chain.is_empty()).ok_or(InvalidClientCertificate::Chain)?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
-        let key = key.map_err(|_| InvalidIdentity::Key)?;
+        let key = key.map_err(|_| InvalidClientCertificate::Key)?;
         let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
         let certified = certified.map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => InvalidIdentity::Mismatch,
-            rustls::Error::InvalidCertificate(_) => InvalidIdentity::Chain,
-            _ => InvalidIdentity::Key,
+            rustls::Error::InconsistentKeys(_) => InvalidClientCertificate::Mismatch,
+            rustls::Error::InvalidCertificate(_) => InvalidClientCertificate::Chain,
+            _ => InvalidClientCertificate::Key,
         })?;
         Ok(Self(Arc::new(certified)))
     }
 
-    pub(super) fn resolver(&self) -> Arc<SingleCertAndKey> {
+    pub(super) fn certificate_resolver(&self) -> Arc<SingleCertAndKey> {
         Arc::new(SingleCertAndKey::from((*self.0).clone()))
     }
 }
 
 /// The connections on which a client certificate is presented.
-pub(super) struct Identified {
+pub(super) struct CertifiedConnections {
     /// The only origin that gets the certificate; `None` means every server that asks for one.
     origin: Option<Origin>,
-    identity: Identity,
-    connections: Connections,
+    certificate: ClientTlsCertificate,
+    connections: ConnectionPools,
 }
 
-impl Identified {
-    pub(super) fn over(&self, others: &Connections) -> Self {
-        let connections = others.with_identity(&self.identity);
-        Self { origin: self.origin.clone(), identity: self.identity.clone(), connections }
+impl CertifiedConnections {
+    pub(super) fn with_pools(&self, others: &ConnectionPools) -> Self {
+        let connections = others.with_client_certificate(&self.certificate);
+        Self { origin: self.origin.clone(), certificate: self.certificate.clone(), connections }
     }
 }
 
 impl HttpClient {
     /// A client that presents a certificate to servers of this origin; without an origin, to every server that asks.
-    pub fn identified(&self, identity: Identity, origin: Option<Origin>) -> Self {
-        let connections = self.connections.with_identity(&identity);
-        let identified = Some(Arc::new(Identified { origin, identity, connections }));
-        Self { identified, ..self.clone() }
+    pub fn with_client_certificate(
+        &self,
+        identity: ClientTlsCertificate,
+        origin: Option<Origin>,
+    ) -> Self {
+        let connections = self.connections.with_client_certificate(&identity);
+        let identified =
+            Some(Arc::new(CertifiedConnections { origin, certificate: identity, connections }));
+        Self { certified: identified, ..self.clone() }
     }
 
     /// Whether the client has a certificate to present.
-    pub(crate) fn is_identified(&self) -> bool {
-        self.identified.is_some()
+    pub(crate) fn has_client_certificate(&self) -> bool {
+        self.certified.is_some()
     }
 
-    pub(super) fn connections_to(&self, url: &Url) -> &Connections {
-        let is_for = |identified: &&Arc<Identified>| {
+    pub(super) fn pools_for(&self, url: &Url) -> &ConnectionPools {
+        let is_for = |identified: &&Arc<CertifiedConnections>| {
             identified.origin.as_ref().is_none_or(|origin| *origin == url.origin())
         };
-        self.identified.as_ref().filter(is_for).map_or(&self.connections, |it| &it.connections)
+        self.certified.as_ref().filter(is_for).map_or(&self.connections, |it| &it.connections)
     }
 }

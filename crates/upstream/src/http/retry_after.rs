@@ -7,17 +7,17 @@ use super::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 /// The delay in seconds, if the header is present. A date is compared with the response's own `Date` header, because
 /// the clocks of the two machines may differ.
 pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
-    let said = text(headers, RETRY_AFTER)?;
+    let said = header_text(headers, RETRY_AFTER)?;
     if !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit()) {
         return said.parse().ok();
     }
     let moment = |text| parse_http_date(text).ok();
-    let (then, now) = (moment(said)?, moment(text(headers, DATE)?)?);
+    let (then, now) = (moment(said)?, moment(header_text(headers, DATE)?)?);
     // A date in the past means now.
     Some(then.duration_since(now).unwrap_or_default().as_secs())
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 

@@ -1,7 +1,7 @@
 //! Tests against local servers that misbehave in ways no proper server would.
 
 use super::*;
-use crate::resolver::Lookup;
+use crate::resolver::LookupFn;
 use server::{Server, ok, reply};
 
 #[path = "../../../serving/tests/api/tls/certificate.rs"]
@@ -17,13 +17,13 @@ mod trust;
 
 /// A client that may reach test servers on the loopback interface.
 fn client() -> HttpClient {
-    HttpClient::new(Egress { allow_private: true, allowed: vec![] })
+    HttpClient::new(EgressPolicy { allow_private: true, allowed: vec![] })
 }
 
-fn client_with(allowed: &str, lookup: Lookup) -> HttpClient {
-    let allowed: Allowed = allowed.parse().unwrap();
-    let egress = Arc::new(Egress { allow_private: false, allowed: vec![allowed] });
-    let connections = Connections::new(egress.clone(), Lookups::new(lookup));
+fn client_with(allowed: &str, lookup: LookupFn) -> HttpClient {
+    let allowed: AllowedDestination = allowed.parse().unwrap();
+    let egress = Arc::new(EgressPolicy { allow_private: false, allowed: vec![allowed] });
+    let connections = ConnectionPools::new(egress.clone(), DnsLookups::new(lookup));
     HttpClient { connections, egress, ..client() }
 }
 
@@ -31,19 +31,23 @@ fn url(text: &str) -> Url {
     text.parse().unwrap()
 }
 
-fn post(url: Url) -> Request {
-    Request { method: Method::POST, body: Some(b"pizza".to_vec()), ..Request::get(url) }
+fn post(url: Url) -> UpstreamRequest {
+    UpstreamRequest {
+        method: Method::POST,
+        body: Some(b"pizza".to_vec()),
+        ..UpstreamRequest::get(url)
+    }
 }
 
-fn soon() -> Limits {
-    Limits { deadline: Duration::from_millis(200), ..Limits::default() }
+fn soon() -> ExchangeLimits {
+    ExchangeLimits { deadline: Duration::from_millis(200), ..ExchangeLimits::default() }
 }
 
-async fn get(client: &HttpClient, url: Url) -> Result<Answer, HttpError> {
-    client.send(Request::get(url), Limits::default()).await
+async fn get(client: &HttpClient, url: Url) -> Result<UpstreamResponse, HttpError> {
+    client.send(UpstreamRequest::get(url), ExchangeLimits::default()).await
 }
 
-fn body(answer: Result<Answer, HttpError>) -> Result<String, String> {
+fn body(answer: Result<UpstreamResponse, HttpError>) -> Result<String, String> {
     let answer = answer.map_err(|error| error.to_string())?;
     Ok(String::from_utf8(answer.body).unwrap())
 }
@@ -65,8 +69,8 @@ async fn a_request_contains_only_the_given_headers_and_a_few_more() {
     request.headers.insert("x-key", HeaderValue::from_static("k"));
     request.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     request.headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("1"));
-    client.send(request.clone(), Limits::default()).await.ok().unwrap();
-    client.send(request, Limits::default()).await.ok().unwrap();
+    client.send(request.clone(), ExchangeLimits::default()).await.ok().unwrap();
+    client.send(request, ExchangeLimits::default()).await.ok().unwrap();
     let expected = format!(
         "POST /a?b=c HTTP/1.1\r\nx-key: k\r\ncontent-length: 5\r\naccept: */*\r\n\
          user-agent: toolcrib/{}\r\naccept-encoding: gzip\r\nhost: 127.0.0.1:{}\r\n\r\npizza",
@@ -86,8 +90,8 @@ async fn content_length_is_sent_where_a_body_is_usual() {
         (Method::DELETE, None),
         (Method::GET, Some(b"pizza".to_vec())),
     ] {
-        let request = Request { method, body, ..Request::get(server.url("/")) };
-        client().send(request, Limits::default()).await.ok().unwrap();
+        let request = UpstreamRequest { method, body, ..UpstreamRequest::get(server.url("/")) };
+        client().send(request, ExchangeLimits::default()).await.ok().unwrap();
     }
     let lengths = server.requests().into_iter().map(|request| {
         let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));

@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 
-pub(super) struct Watched {
+pub(super) struct SendTrackingBody {
     body: reqwest::Body,
-    taken: Arc<AtomicBool>,
+    is_sent: Arc<AtomicBool>,
 }
 
-impl Watched {
+impl SendTrackingBody {
     pub(super) fn new(body: Vec<u8>, taken: Arc<AtomicBool>) -> Self {
-        Self { body: body.into(), taken }
+        Self { body: body.into(), is_sent: taken }
     }
 }
 
-impl Body for Watched {
+impl Body for SendTrackingBody {
     type Data = <reqwest::Body as Body>::Data;
     type Error = reqwest::Error;
 
@@ -26,7 +26,7 @@ impl Body for Watched {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        self.taken.store(true, Ordering::Relaxed);
+        self.is_sent.store(true, Ordering::Relaxed);
         Pin::new(&mut self.body).poll_frame(context)
     }
 

@@ -11,151 +11,155 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-use super::changes::Changes;
-use super::hearing::{Counts, Hearing, Whose};
-use super::link::Link;
-use super::message::Answer;
-use super::oauth::{Attempts, Authorization};
-use super::open::{self, About};
-use super::pauses::{Pauses, in_time};
-use super::settings::{Call, Era, McpLimits, Settings, Target};
+use super::changes::ServerChanges;
+use super::hearing::{CallRecipient, DispatchCounts, MessageDispatcher};
+use super::link::TransportLink;
+use super::message::McpAnswer;
+use super::oauth::{AuthorizedAttempts, McpAuthorization};
+use super::open::{self, ServerDescription};
+use super::pauses::{DeadlinePauses, run_with_pauses};
+use super::settings::{ConnectionSettings, McpCallOptions, McpLimits, McpTarget, ServerEra};
 use super::{McpError, http, subscribe};
 use crate::http::header::AUTHORIZATION;
-use crate::last_words::LastWords;
+use crate::last_words::CancelNotices;
 
 /// How long to wait for the listening stream: a server may send nothing on it, not even headers, until it has a
 /// message.
-const LISTENING: Duration = Duration::from_millis(500);
+const LISTEN_READY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Concurrent task-status requests per owner; excess ones queue behind that owner only.
-const LOOKS: usize = 4;
+const POLLS_PER_OWNER: usize = 4;
 /// The deadline of a cancellation notice.
-const LAST_WORD: Duration = Duration::from_secs(10);
+const CANCEL_NOTICE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The pool of permits that a request takes its permit from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Among {
+pub(super) enum PermitPool {
     /// Calls that were admitted for a caller.
     Calls,
     /// Status requests that follow from an admitted call of this owner.
-    Looks(u64),
+    TaskPolls(u64),
     /// Cancellation notices, which already hold a permit of their queue.
-    LastWords,
+    CancelNotices,
 }
 
 /// A connection to one MCP server. A clone is the same connection.
 #[derive(Clone)]
-pub struct Connection {
-    shared: Arc<Shared>,
+pub struct McpConnection {
+    shared: Arc<McpConnectionShared>,
 }
 
-struct Shared {
-    link: Link,
-    about: About,
+struct McpConnectionShared {
+    link: TransportLink,
+    description: ServerDescription,
     limits: McpLimits,
-    authorization: Option<Authorization>,
+    authorization: Option<McpAuthorization>,
     capabilities: Map<String, Value>,
-    places: Arc<Semaphore>,
-    looks: Mutex<HashMap<u64, Weak<Semaphore>>>,
-    last_words: LastWords<()>,
-    waiting: AtomicUsize,
-    in_use: AtomicUsize,
-    last: Mutex<Last>,
-    listens: AtomicBool,
+    call_permits: Arc<Semaphore>,
+    poll_permits: Mutex<HashMap<u64, Weak<Semaphore>>>,
+    cancel_notices: CancelNotices<()>,
+    queued_calls: AtomicUsize,
+    active_uses: AtomicUsize,
+    activity: Mutex<McpLinkActivity>,
+    is_listening: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
-    followed: watch::Sender<subscribe::Followed>,
+    subscribed_uris: watch::Sender<subscribe::SubscribedUris>,
     /// The session in which the resources were subscribed to.
-    followed_in: AtomicU64,
+    subscribed_session: AtomicU64,
 }
 
 /// When the connection was last active.
 #[derive(Clone, Copy)]
-pub(super) struct Last {
+pub(super) struct McpLinkActivity {
     /// The last use by a caller.
-    pub(super) used: Instant,
+    pub(super) last_used: Instant,
     /// The last answer of the server.
-    pub(super) answered: Instant,
+    pub(super) last_answered: Instant,
     /// Consecutive calls since then that timed out.
     pub(super) timeouts: u32,
     /// Whether the server has answered since the connection was opened.
-    pub(super) was_of_use: bool,
+    pub(super) has_answered: bool,
 }
 
-impl Last {
-    fn now(was_of_use: bool) -> Self {
+impl McpLinkActivity {
+    fn started_now(was_of_use: bool) -> Self {
         let now = Instant::now();
-        Self { used: now, answered: now, timeouts: 0, was_of_use }
+        Self { last_used: now, last_answered: now, timeouts: 0, has_answered: was_of_use }
     }
 }
 
-impl Connection {
+impl McpConnection {
     /// Opens a connection and negotiates the protocol version, all within one deadline.
-    pub async fn open(target: &Target, settings: &Settings) -> Result<Self, McpError> {
-        let (link, about) = open::open(target, settings).await?;
+    pub async fn open(target: &McpTarget, settings: &ConnectionSettings) -> Result<Self, McpError> {
+        let (link, about) = open::open_link(target, settings).await?;
         let limits = settings.limits;
         let connection = Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(McpConnectionShared {
                 link,
-                about,
+                description: about,
                 limits,
                 authorization: settings.authorization.clone(),
                 capabilities: settings.capabilities.clone(),
-                places: Arc::new(Semaphore::new(limits.max_calls)),
-                looks: Mutex::default(),
-                last_words: LastWords::within(LAST_WORD),
-                waiting: AtomicUsize::new(0),
-                in_use: AtomicUsize::new(0),
-                last: Mutex::new(Last::now(false)),
-                listens: AtomicBool::new(false),
+                call_permits: Arc::new(Semaphore::new(limits.max_calls)),
+                poll_permits: Mutex::default(),
+                cancel_notices: CancelNotices::with_deadline(CANCEL_NOTICE_DEADLINE),
+                queued_calls: AtomicUsize::new(0),
+                active_uses: AtomicUsize::new(0),
+                activity: Mutex::new(McpLinkActivity::started_now(false)),
+                is_listening: AtomicBool::new(false),
                 listener: Mutex::default(),
-                followed: watch::Sender::default(),
-                followed_in: AtomicU64::default(),
+                subscribed_uris: watch::Sender::default(),
+                subscribed_session: AtomicU64::default(),
             }),
         };
         if settings.listens
-            && connection.about().era == Era::Initialize
-            && let Some(ready) = connection.listen()
+            && connection.server_description().era == ServerEra::Initialize
+            && let Some(ready) = connection.start_listening()
         {
-            drop(timeout(LISTENING, ready).await);
+            drop(timeout(LISTEN_READY_TIMEOUT, ready).await);
         }
         Ok(connection)
     }
 
     /// The server's description of itself and the negotiated protocol.
-    pub fn about(&self) -> &About {
-        &self.shared.about
+    pub fn server_description(&self) -> &ServerDescription {
+        &self.shared.description
     }
 
     /// Sends a request. The answer is the server's result or error as received. Dropping the future cancels the call.
-    pub async fn request(
+    pub async fn call_method(
         &self,
         method: &str,
         mut params: Map<String, Value>,
-        call: Call,
-    ) -> Result<Answer, McpError> {
-        self.run(method, &mut params, &call, Whose::Callers).await
+        call: McpCallOptions,
+    ) -> Result<McpAnswer, McpError> {
+        self.send_request(method, &mut params, &call, CallRecipient::Caller).await
     }
 
     /// Sends a notification, which has no answer.
-    pub async fn notify(&self, method: &str, params: Map<String, Value>) -> Result<(), McpError> {
-        self.shared.link.notify(method, &params).await
+    pub async fn send_notification(
+        &self,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Result<(), McpError> {
+        self.shared.link.send_notification(method, &params).await
     }
 
     /// The server's change notifications. In the modern era this starts the subscription.
-    pub fn changes(&self) -> watch::Receiver<Changes> {
-        self.listen();
-        self.shared.link.hearing().bell.listen()
+    pub fn subscribe_changes(&self) -> watch::Receiver<ServerChanges> {
+        self.start_listening();
+        self.shared.link.dispatcher().change_notifier.subscribe_changes()
     }
 
     /// Checks that the server still answers.
-    pub async fn check(&self, deadline: Duration) -> Result<(), McpError> {
-        let method = match self.about().era {
-            Era::Modern => "server/discover",
-            Era::Initialize | Era::HttpSse => "ping",
+    pub async fn check_alive(&self, deadline: Duration) -> Result<(), McpError> {
+        let method = match self.server_description().era {
+            ServerEra::Modern => "server/discover",
+            ServerEra::Initialize | ServerEra::HttpSse => "ping",
         };
-        let call = Call { deadline: Some(deadline), ..Call::default() };
+        let call = McpCallOptions { deadline: Some(deadline), ..McpCallOptions::default() };
         // An error answer proves that the server is alive too.
-        self.run(method, &mut Map::new(), &call, Whose::Ours).await.map(drop)
+        self.send_request(method, &mut Map::new(), &call, CallRecipient::Internal).await.map(drop)
     }
 
     /// Closes the connection for all clones at once. A child process gets its grace period to exit in the background.
@@ -164,157 +168,175 @@ impl Connection {
     }
 
     /// Why the connection has ended, if it has.
-    pub fn ended(&self) -> Option<McpError> {
-        self.shared.link.hearing().ended()
+    pub fn end_reason(&self) -> Option<McpError> {
+        self.shared.link.dispatcher().end_reason()
     }
 
     /// The number of calls in progress or waiting for a permit.
-    pub fn calls(&self) -> usize {
-        self.shared.in_use.load(Ordering::Acquire)
+    pub fn active_calls(&self) -> usize {
+        self.shared.active_uses.load(Ordering::Acquire)
     }
 
     /// Counts of received messages that could not be used.
-    pub fn counts(&self) -> Counts {
-        self.shared.link.hearing().counts()
+    pub fn dispatch_counts(&self) -> DispatchCounts {
+        self.shared.link.dispatcher().counts()
     }
 
     /// The end of the child process's standard error; `None` over HTTP. The text is untrusted.
-    pub fn stderr(&self) -> Option<String> {
+    pub fn stderr_text(&self) -> Option<String> {
         match &self.shared.link {
-            Link::Pipe(link) => Some(link.stderr()),
-            Link::Http(_) | Link::Sse(_) => None,
+            TransportLink::Stdio(link) => Some(link.stderr_text()),
+            TransportLink::Http(_) | TransportLink::HttpSse(_) => None,
         }
     }
 
-    pub(super) fn touch(&self) {
-        self.shared.last().used = Instant::now();
+    pub(super) fn mark_used(&self) {
+        self.shared.lock_activity().last_used = Instant::now();
     }
 
-    pub(super) fn last(&self) -> Last {
-        *self.shared.last()
+    pub(super) fn activity(&self) -> McpLinkActivity {
+        *self.shared.lock_activity()
     }
 
     pub(super) fn limits(&self) -> &McpLimits {
         &self.shared.limits
     }
 
-    pub(super) async fn run(
+    pub(super) async fn send_request(
         &self,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<Answer, McpError> {
-        self.run_among(Among::Calls, method, params, call, whose).await
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<McpAnswer, McpError> {
+        self.send_request_in(PermitPool::Calls, method, params, call, whose).await
     }
 
     /// Queues a cancellation notice, which is sent in the background.
-    pub(super) fn say_last(
+    pub(super) fn send_cancel_notice(
         &self,
         method: &'static str,
         mut params: Map<String, Value>,
-        call: Call,
+        call: McpCallOptions,
     ) {
         let connection = self.clone();
-        self.shared.last_words.say(&(), async move {
-            let said =
-                connection.run_among(Among::LastWords, method, &mut params, &call, Whose::Ours);
+        self.shared.cancel_notices.send_notice(&(), async move {
+            let said = connection.send_request_in(
+                PermitPool::CancelNotices,
+                method,
+                &mut params,
+                &call,
+                CallRecipient::Internal,
+            );
             drop(said.await);
         });
     }
 
-    pub(super) async fn run_among(
+    pub(super) async fn send_request_in(
         &self,
-        among: Among,
+        among: PermitPool,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<Answer, McpError> {
-        let _use = Use::new(&self.shared);
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<McpAnswer, McpError> {
+        let _use = ConnectionUseGuard::new(&self.shared);
         let authorization = self.shared.authorization.as_ref();
         let authorization = authorization.filter(|_| !call.headers.contains_key(AUTHORIZATION));
-        let mut attempts = Attempts::new(authorization);
+        let mut attempts = AuthorizedAttempts::new(authorization);
         loop {
-            attempts.begin().await;
+            attempts.begin_attempt().await;
             // The wait for a poll permit does not count towards the deadline: it says nothing about the server.
             let look = match among {
-                Among::Looks(owner) => Some(self.shared.place_of_look(owner).await?),
-                Among::Calls | Among::LastWords => None,
+                PermitPool::TaskPolls(owner) => Some(self.shared.acquire_poll_permit(owner).await?),
+                PermitPool::Calls | PermitPool::CancelNotices => None,
             };
             let work = async {
                 let place = match among {
-                    Among::Calls => Some(self.shared.place_of_call().await?),
-                    Among::Looks(_) | Among::LastWords => look,
+                    PermitPool::Calls => Some(self.shared.acquire_call_permit().await?),
+                    PermitPool::TaskPolls(_) | PermitPool::CancelNotices => look,
                 };
-                let answer = pin!(self.shared.link.call(method, params, call, whose));
-                keeping(place, call.pauses.as_ref(), answer).await
+                let answer = pin!(self.shared.link.send_call(method, params, call, whose));
+                hold_permit(place, call.pauses.as_ref(), answer).await
             };
-            let done = in_time(call.time(), call.pauses.as_ref(), pin!(work)).await;
-            self.shared.note(&done);
+            let done =
+                run_with_pauses(call.deadline_or_default(), call.pauses.as_ref(), pin!(work)).await;
+            self.shared.record_outcome(&done);
             let late = |deadline| McpError::Timeout { method: method.into(), deadline };
             let done = done.unwrap_or_else(|deadline| Err(late(deadline)));
-            if let Some(answer) = attempts.end(done).await? {
+            if let Some(answer) = attempts.finish_attempt(done).await? {
                 return Ok(answer);
             }
         }
     }
 
     /// Marks the connection as used until the returned guard is dropped.
-    pub(super) fn in_use(&self) -> impl Drop + use<'_> {
-        Use::new(&self.shared)
+    pub(super) fn mark_in_use(&self) -> impl Drop + use<'_> {
+        ConnectionUseGuard::new(&self.shared)
     }
 
     /// Begins a call that consists of several requests; the caller gets the notifications of each of them.
-    pub(super) fn hold(&self, call: &Call) -> Result<Held<'_>, McpError> {
-        let hearing = self.shared.link.hearing();
-        let id = hearing.begin_alone(call, Whose::Callers)?;
-        Ok(Held { hearing, id, is_over: false })
+    pub(super) fn begin_composite_call(
+        &self,
+        call: &McpCallOptions,
+    ) -> Result<CompositeCall<'_>, McpError> {
+        let hearing = self.shared.link.dispatcher();
+        let id = hearing.register_streamed_call(call, CallRecipient::Caller)?;
+        Ok(CompositeCall { dispatcher: hearing, id, is_finished: false })
     }
 
     /// The client capabilities that apply to a call.
-    pub(super) fn capabilities_of<'a>(&'a self, call: &'a Call) -> &'a Map<String, Value> {
+    pub(super) fn capabilities_of<'a>(
+        &'a self,
+        call: &'a McpCallOptions,
+    ) -> &'a Map<String, Value> {
         call.capabilities.as_ref().unwrap_or(&self.shared.capabilities)
     }
 
     /// Whether both handles belong to the same connection, not only to the same server.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_connection(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// The generation of the session: if a server ends a session, it forgets everything about it.
-    pub fn session(&self) -> u64 {
+    pub fn session_generation(&self) -> u64 {
         match &self.shared.link {
-            Link::Http(link) => link.generation(),
-            Link::Sse(_) | Link::Pipe(_) => 0,
+            TransportLink::Http(link) => link.session_generation(),
+            TransportLink::HttpSse(_) | TransportLink::Stdio(_) => 0,
         }
     }
 
     /// Whether this is the first subscription request in the current session.
     pub(super) fn is_first_in_session(&self) -> bool {
-        let session = self.session();
-        self.shared.followed_in.swap(session, Ordering::Relaxed) != session
+        let session = self.session_generation();
+        self.shared.subscribed_session.swap(session, Ordering::Relaxed) != session
     }
 
-    pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {
-        &self.shared.followed
+    pub(super) fn subscribed_uris(&self) -> &watch::Sender<subscribe::SubscribedUris> {
+        &self.shared.subscribed_uris
     }
 
     /// Starts listening, once per connection. Returns a receiver that reports when the stream is open, if there is a
     /// stream.
-    pub(super) fn listen(&self) -> Option<oneshot::Receiver<()>> {
-        if self.shared.listens.swap(true, Ordering::Relaxed) {
+    pub(super) fn start_listening(&self) -> Option<oneshot::Receiver<()>> {
+        if self.shared.is_listening.swap(true, Ordering::Relaxed) {
             return None;
         }
         let (tell, ready) = oneshot::channel();
-        let task = match (&self.shared.link, self.about().era) {
-            (link, Era::Modern) => {
-                let lists = subscribe::lists(&self.about().server);
-                tokio::spawn(subscribe::listen(link.clone(), lists, self.followed().subscribe()))
+        let task = match (&self.shared.link, self.server_description().era) {
+            (link, ServerEra::Modern) => {
+                let lists = subscribe::announced_lists(&self.server_description().server);
+                tokio::spawn(subscribe::run_subscription(
+                    link.clone(),
+                    lists,
+                    self.subscribed_uris().subscribe(),
+                ))
             }
-            (Link::Http(link), _) => tokio::spawn(http::listen(link.clone(), tell)),
+            (TransportLink::Http(link), _) => {
+                tokio::spawn(http::listen_for_notifications(link.clone(), tell))
+            }
             // These transports need no separate stream for notifications.
-            (Link::Sse(_) | Link::Pipe(_), _) => return None,
+            (TransportLink::HttpSse(_) | TransportLink::Stdio(_), _) => return None,
         };
         let mut listener = self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner);
         *listener = Some(task.abort_handle());
@@ -322,15 +344,15 @@ impl Connection {
     }
 }
 
-impl Shared {
+impl McpConnectionShared {
     /// Acquires one of the owner's permits for status requests.
-    async fn place_of_look(&self, owner: u64) -> Result<OwnedSemaphorePermit, McpError> {
+    async fn acquire_poll_permit(&self, owner: u64) -> Result<OwnedSemaphorePermit, McpError> {
         let places = {
-            let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut looks = self.poll_permits.lock().unwrap_or_else(PoisonError::into_inner);
             let known = looks.get(&owner).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
                 looks.retain(|_, places| 0 < places.strong_count());
-                let places = Arc::new(Semaphore::new(LOOKS));
+                let places = Arc::new(Semaphore::new(POLLS_PER_OWNER));
                 looks.insert(owner, Arc::downgrade(&places));
                 places
             })
@@ -339,28 +361,28 @@ impl Shared {
     }
 
     /// Acquires a permit for a call. Fails if too many calls already wait for one.
-    async fn place_of_call(&self) -> Result<OwnedSemaphorePermit, McpError> {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+    async fn acquire_call_permit(&self) -> Result<OwnedSemaphorePermit, McpError> {
+        if let Ok(place) = Arc::clone(&self.call_permits).try_acquire_owned() {
             return Ok(place);
         }
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waits = Waits(&self.waiting);
+        let before = self.queued_calls.fetch_add(1, Ordering::Relaxed);
+        let _waits = QueuedCallGuard(&self.queued_calls);
         if self.limits.max_waiting <= before {
             return Err(McpError::Busy { limit: self.limits.max_calls });
         }
-        let places = Arc::clone(&self.places);
+        let places = Arc::clone(&self.call_permits);
         places.acquire_owned().await.map_err(|_| McpError::Closed)
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_activity(&self) -> MutexGuard<'_, McpLinkActivity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note<E>(&self, done: &Result<Result<Answer, McpError>, E>) {
+    fn record_outcome<E>(&self, done: &Result<Result<McpAnswer, McpError>, E>) {
         match done {
-            Ok(Ok(_)) => *self.last() = Last::now(true),
+            Ok(Ok(_)) => *self.lock_activity() = McpLinkActivity::started_now(true),
             Ok(Err(_)) => {}
-            Err(_) => self.last().timeouts += 1,
+            Err(_) => self.lock_activity().timeouts += 1,
         }
     }
 
@@ -374,34 +396,34 @@ impl Shared {
 }
 
 /// A call that consists of several requests.
-pub(super) struct Held<'a> {
-    hearing: &'a Hearing,
+pub(super) struct CompositeCall<'a> {
+    dispatcher: &'a MessageDispatcher,
     pub(super) id: u64,
     /// Whether the call has finished; if not, the server may still ask questions on its behalf.
-    pub(super) is_over: bool,
+    pub(super) is_finished: bool,
 }
 
-impl Held<'_> {
+impl CompositeCall<'_> {
     /// Records the server's id for the task that the call became.
-    pub(super) fn becomes(&self, task: &str) {
-        self.hearing.becomes(self.id, task);
+    pub(super) fn set_task(&self, task: &str) {
+        self.dispatcher.set_task(self.id, task);
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for CompositeCall<'_> {
     fn drop(&mut self) {
-        match self.is_over {
-            true => self.hearing.end(self.id),
-            false => drop(self.hearing.give_up(self.id)),
+        match self.is_finished {
+            true => self.dispatcher.finish_call(self.id),
+            false => drop(self.dispatcher.abandon_call(self.id)),
         }
     }
 }
 
 /// Holds a permit until the call releases it, mostly because a user is asked. The answer is pinned by the caller,
 /// because its future is large.
-async fn keeping<A: Future>(
+async fn hold_permit<A: Future>(
     place: Option<OwnedSemaphorePermit>,
-    pauses: Option<&Pauses>,
+    pauses: Option<&DeadlinePauses>,
     mut answer: Pin<&mut A>,
 ) -> A::Output {
     let Some(pauses) = pauses else {
@@ -411,38 +433,38 @@ async fn keeping<A: Future>(
     tokio::select! {
         biased;
         answer = answer.as_mut() => return answer,
-        () = pauses.given_way() => drop(place),
+        () = pauses.permit_released() => drop(place),
     }
     answer.await
 }
 
 /// Counts a call as waiting for a permit until it is dropped.
-struct Waits<'a>(&'a AtomicUsize);
+struct QueuedCallGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Waits<'_> {
+impl Drop for QueuedCallGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Counts a use of the connection until it is dropped, when the caller has its answer.
-struct Use<'a>(&'a Shared);
+struct ConnectionUseGuard<'a>(&'a McpConnectionShared);
 
-impl<'a> Use<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.in_use.fetch_add(1, Ordering::AcqRel);
+impl<'a> ConnectionUseGuard<'a> {
+    fn new(shared: &'a McpConnectionShared) -> Self {
+        shared.active_uses.fetch_add(1, Ordering::AcqRel);
         Self(shared)
     }
 }
 
-impl Drop for Use<'_> {
+impl Drop for ConnectionUseGuard<'_> {
     fn drop(&mut self) {
-        self.0.last().used = Instant::now();
-        self.0.in_use.fetch_sub(1, Ordering::AcqRel);
+        self.0.lock_activity().last_used = Instant::now();
+        self.0.active_uses.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Drop for Shared {
+impl Drop for McpConnectionShared {
     fn drop(&mut self) {
         self.close();
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::message::RpcError;
 use super::oauth::OAuthError;
 use crate::http::HttpError;
-use crate::pieces::TooMuch;
+use crate::pieces::MessageTooLarge;
 
 /// Why a call has no answer. It is `Clone`, because the end of a connection ends all of its calls.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -28,14 +28,14 @@ pub enum McpError {
     },
     /// The server requires a token, and none can be obtained.
     #[error("`{origin}` wants a token, which cannot be had")]
-    Authorization {
+    TokenUnavailable {
         origin: String,
         #[source]
         source: Arc<OAuthError>,
     },
     /// The response is not an MCP message.
-    #[error("`{origin}` answered {status}, which is not MCP: {}", advice(*status))]
-    Status {
+    #[error("`{origin}` answered {status}, which is not MCP: {}", status_advice(*status))]
+    UnexpectedStatus {
         origin: String,
         status: u16,
         /// The `Retry-After` delay of an overloaded server, in seconds.
@@ -43,7 +43,7 @@ pub enum McpError {
     },
     /// The answer violates the protocol.
     #[error("the answer to `{method}` is not what MCP says: {why}; tell whoever runs the server")]
-    Unreadable {
+    InvalidAnswer {
         /// The method of the request.
         method: Box<str>,
         /// The violation.
@@ -58,7 +58,7 @@ pub enum McpError {
     },
     /// The program cannot be started.
     #[error("`{program}` cannot be started: check the command, and that it is installed")]
-    Start {
+    ProgramNotStarted {
         /// The command as configured.
         program: Box<str>,
         #[source]
@@ -68,7 +68,7 @@ pub enum McpError {
     #[error(
         "the program ended ({how}) and had written {stderr_lines} lines to its standard error: look there for the reason"
     )]
-    Ended {
+    ProgramEnded {
         /// The exit status in the system's words.
         how: Box<str>,
         /// The number of lines the program wrote to its standard error.
@@ -81,7 +81,7 @@ pub enum McpError {
     #[error(
         "the stream of `{origin}` broke off, so the outcome is unknown: check there before you repeat the call"
     )]
-    Broken { origin: String },
+    StreamBroken { origin: String },
     /// The connection was closed by this client.
     #[error("the connection was closed")]
     Closed,
@@ -89,7 +89,7 @@ pub enum McpError {
     #[error(
         "more than {limit} lines in a row were not MCP: have the program write its log to standard error"
     )]
-    Garbage {
+    TooMuchGarbage {
         /// How many such lines were tolerated.
         limit: u32,
     },
@@ -106,7 +106,7 @@ pub enum McpError {
     #[error(
         "the server offers version `{offered}` of MCP, which is unknown: update toolcrib or the server"
     )]
-    Version {
+    UnsupportedVersion {
         /// The offered version, shortened.
         offered: Box<str>,
     },
@@ -124,7 +124,7 @@ pub enum McpError {
     #[error(
         "the answer to `{method}` has more than {limit} {what}, which are not read: ask for less, or have the server send less"
     )]
-    TooMuch {
+    AnswerTooLarge {
         /// The method of the request.
         method: Box<str>,
         /// The unit of the limit: `pages`, `items`, `bytes` or `values`.
@@ -135,7 +135,7 @@ pub enum McpError {
     #[error(
         "`{method}` goes round in circles: one cursor came twice; tell whoever runs the server"
     )]
-    Circle {
+    CursorLoop {
         /// The method of the request.
         method: Box<str>,
     },
@@ -143,18 +143,18 @@ pub enum McpError {
     #[error(
         "the server wants messages sent to another origin: use the url of that origin if you trust it"
     )]
-    Elsewhere,
+    EndpointOriginMismatch,
     /// An argument that must be repeated in a header has no suitable value.
     #[error(
         "the argument `{argument}` must be repeated in a header, and is no text, whole number or yes or no"
     )]
-    Header {
+    InvalidHeaderArgument {
         /// The path of the argument.
         argument: Box<str>,
     },
     /// The connection failed recently and is cooling down before the next attempt.
     #[error("the server failed a moment ago and is tried again in {wait:?}")]
-    Resting {
+    CoolingDown {
         /// The remaining cooldown.
         wait: Duration,
         /// The last failure.
@@ -168,30 +168,35 @@ impl McpError {
     pub fn is_final(&self) -> bool {
         matches!(
             self,
-            Self::Ended { .. } | Self::Broken { .. } | Self::Closed | Self::Garbage { .. }
+            Self::ProgramEnded { .. }
+                | Self::StreamBroken { .. }
+                | Self::Closed
+                | Self::TooMuchGarbage { .. }
         )
     }
 
     /// Adds the method, where the error was created without knowing it.
-    pub(crate) fn about(self, asked: &str) -> Self {
+    pub(crate) fn with_method(self, asked: &str) -> Self {
         match self {
-            Self::Unreadable { why, .. } => Self::unreadable(asked, why),
-            Self::TooMuch { what, limit, .. } => Self::too_much(asked, TooMuch { what, limit }),
+            Self::InvalidAnswer { why, .. } => Self::unreadable(asked, why),
+            Self::AnswerTooLarge { what, limit, .. } => {
+                Self::too_much(asked, MessageTooLarge { what, limit })
+            }
             error => error,
         }
     }
 
     pub(crate) fn unreadable(method: &str, why: &'static str) -> Self {
-        Self::Unreadable { method: method.into(), why }
+        Self::InvalidAnswer { method: method.into(), why }
     }
 
-    pub(crate) fn too_much(method: &str, too_much: TooMuch) -> Self {
-        let TooMuch { what, limit } = too_much;
-        Self::TooMuch { method: method.into(), what, limit }
+    pub(crate) fn too_much(method: &str, too_much: MessageTooLarge) -> Self {
+        let MessageTooLarge { what, limit } = too_much;
+        Self::AnswerTooLarge { method: method.into(), what, limit }
     }
 }
 
-fn advice(status: u16) -> &'static str {
+fn status_advice(status: u16) -> &'static str {
     match status {
         425 | 429 | 503 => "it has too much to do, try again later",
         408 | 502 | 504 => "it is in trouble, and what was asked may have been done or not",

@@ -8,19 +8,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::json_size::is_longer;
+use model::json_size::exceeds_size;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::McpError;
-use super::changes::Bell;
-use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, NoMessage, RpcError};
-use super::settings::Call;
-pub use heard::{Counts, Heard, Reply};
-use open::{Entry, Open};
-pub(crate) use whose::{Whose, put_related, take_related};
+use super::changes::ChangeNotifier;
+use super::message::{
+    self, BrokenMessage, INTERNAL_ERROR, METHOD_NOT_FOUND, McpAnswer, RpcError, ServerMessage,
+};
+use super::settings::McpCallOptions;
+pub use heard::{CallNotification, DispatchCounts, QuestionReply};
+use open::{ActiveCall, ActiveCalls};
+pub(crate) use whose::{CallRecipient, set_related_task, take_related_task};
 
 mod heard;
 mod open;
@@ -29,301 +31,338 @@ mod whose;
 /// Unanswered questions per call.
 const MAX_QUESTIONS: usize = 16;
 /// How long a server may still ask questions on behalf of an abandoned call.
-const GIVEN_UP: Duration = Duration::from_secs(30);
-const MAX_GIVEN_UP: usize = 256;
+const ABANDONED_FOR: Duration = Duration::from_secs(30);
+const MAX_ABANDONED: usize = 256;
 /// The maximum JSON size of a notification, in bytes: the queue bounds only their number.
-const MAX_SAID: usize = 64 * 1024;
-const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+const MAX_NOTIFICATION_BYTES: usize = 64 * 1024;
+const QUESTION_METHODS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 /// All calls of one connection that are in progress.
 #[derive(Default)]
-pub(crate) struct Hearing {
-    next: AtomicU64,
-    open: Mutex<Open>,
-    pub(crate) bell: Bell,
+pub(crate) struct MessageDispatcher {
+    next_id: AtomicU64,
+    active: Mutex<ActiveCalls>,
+    pub(crate) change_notifier: ChangeNotifier,
     /// The modern era has no server requests: a call that needs input ends with its questions.
-    pub(crate) has_no_questions: AtomicBool,
+    pub(crate) rejects_questions: AtomicBool,
     /// Notified when the server acknowledges a subscription.
     pub(crate) acknowledged: Notify,
 }
 
 /// The stream that a message arrived on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum MessageStream {
     Shared,
-    Of(u64),
+    OfCall(u64),
 }
 
 /// The next step for a received message.
-pub(crate) enum Next {
+pub(crate) enum DispatchStep {
     /// The message was an answer and was delivered.
-    Taken,
-    Nothing,
+    Delivered,
+    Ignored,
     /// The answer to the call that owns the stream.
-    Answered(Answer),
+    Answered(McpAnswer),
     /// A reply to send now.
     Reply(Vec<u8>),
     /// A question; its reply is sent once available.
-    Ask(Asked),
+    AwaitReply(PendingQuestion),
 }
 
 /// A question that waits for its reply.
-pub(crate) struct Asked {
+pub(crate) struct PendingQuestion {
     pub(crate) call: u64,
     pub(crate) id: Value,
     task: Option<Box<str>>,
-    answer: oneshot::Receiver<Reply>,
+    answer: oneshot::Receiver<QuestionReply>,
 }
 
-impl Asked {
-    pub(crate) async fn reply(self) -> Vec<u8> {
-        let refused = || Err(RpcError::new(INTERNAL, "nobody answered the question"));
+impl PendingQuestion {
+    pub(crate) async fn await_reply(self) -> Vec<u8> {
+        let refused = || Err(RpcError::new(INTERNAL_ERROR, "nobody answered the question"));
         let mut answer = self.answer.await.unwrap_or_else(|_| refused());
         if let (Ok(result), Some(task)) = (&mut answer, &self.task) {
-            put_related(result, task);
+            set_related_task(result, task);
         }
-        message::reply(&self.id, &answer)
+        message::encode_reply(&self.id, &answer)
     }
 }
 
-impl Hearing {
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+impl MessageDispatcher {
+    fn lock_calls(&self) -> MutexGuard<'_, ActiveCalls> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a call whose answer arrives on the shared stream.
-    pub(crate) fn begin(
+    pub(crate) fn register_call(
         &self,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<(u64, oneshot::Receiver<Result<Answer, McpError>>), McpError> {
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<(u64, oneshot::Receiver<Result<McpAnswer, McpError>>), McpError> {
         let (answer, coming) = oneshot::channel();
-        Ok((self.enter(Some(answer), call, whose)?, coming))
+        Ok((self.insert_call(Some(answer), call, whose)?, coming))
     }
 
     /// Registers a call whose answer arrives on its own stream.
-    pub(crate) fn begin_alone(&self, call: &Call, whose: Whose) -> Result<u64, McpError> {
-        self.enter(None, call, whose)
+    pub(crate) fn register_streamed_call(
+        &self,
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<u64, McpError> {
+        self.insert_call(None, call, whose)
     }
 
     /// Records the server's id for the task that a call became.
-    pub(crate) fn becomes(&self, call: u64, task: &str) {
-        if let Some(entry) = self.open().calls.get_mut(&call) {
+    pub(crate) fn set_task(&self, call: u64, task: &str) {
+        if let Some(entry) = self.lock_calls().calls.get_mut(&call) {
             entry.task = Some(task.into());
         }
     }
 
-    fn enter(
+    fn insert_call(
         &self,
-        answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
-        call: &Call,
-        whose: Whose,
+        answer: Option<oneshot::Sender<Result<McpAnswer, McpError>>>,
+        call: &McpCallOptions,
+        whose: CallRecipient,
     ) -> Result<u64, McpError> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut open = self.open();
-        if let Some(ended) = &open.ended {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut open = self.lock_calls();
+        if let Some(ended) = &open.end_reason {
             return Err(ended.clone());
         }
         // A composite call gets its notifications from its own entry, so its parts must not repeat them.
-        let heard = call.heard.clone().filter(|_| !matches!(whose, Whose::PartOf(_)));
+        let heard =
+            call.notifications.clone().filter(|_| !matches!(whose, CallRecipient::PartOf(_)));
         let (owner, asked) = (call.owner, Vec::new());
-        let entry = Entry { answer, heard, whose, owner, task: None, asked };
-        open.used_by(&entry);
+        let entry = ActiveCall {
+            answer,
+            notifications: heard,
+            recipient: whose,
+            owner,
+            task: None,
+            questions: asked,
+        };
+        open.note_use(&entry);
         open.calls.insert(id, entry);
         Ok(id)
     }
 
     /// Removes a finished call.
-    pub(crate) fn end(&self, id: u64) {
-        let mut open = self.open();
+    pub(crate) fn finish_call(&self, id: u64) {
+        let mut open = self.lock_calls();
         if let Some(entry) = open.calls.remove(&id) {
-            open.used_by(&entry);
+            open.note_use(&entry);
         }
     }
 
     /// Removes a call that no caller waits for any more. Returns whether it was in progress; then the server may not
     /// know yet, and its next questions may belong to this call.
-    pub(crate) fn give_up(&self, id: u64) -> bool {
-        let mut open = self.open();
+    pub(crate) fn abandon_call(&self, id: u64) -> bool {
+        let mut open = self.lock_calls();
         let Some(entry) = open.calls.remove(&id) else { return false };
-        open.used_by(&entry);
-        if entry.whose == Whose::Callers {
-            if MAX_GIVEN_UP <= open.given_up.len() {
-                open.given_up.pop_front();
+        open.note_use(&entry);
+        if entry.recipient == CallRecipient::Caller {
+            if MAX_ABANDONED <= open.abandoned.len() {
+                open.abandoned.pop_front();
             }
-            open.given_up.push_back((id, Instant::now() + GIVEN_UP));
+            open.abandoned.push_back((id, Instant::now() + ABANDONED_FOR));
         }
         true
     }
 
     /// Ends the connection and fails every call. The first error is kept.
-    pub(crate) fn fail(&self, error: McpError) {
-        let mut open = self.open();
-        let error = open.ended.get_or_insert(error).clone();
+    pub(crate) fn fail_all(&self, error: McpError) {
+        let mut open = self.lock_calls();
+        let error = open.end_reason.get_or_insert(error).clone();
         let calls = std::mem::take(&mut open.calls);
         drop(open);
         for entry in calls.into_values() {
-            if let Some(answer) = entry.into_answer() {
+            if let Some(answer) = entry.into_answer_sender() {
                 drop(answer.send(Err(error.clone())));
             }
         }
     }
 
     /// Why the connection has ended, if it has.
-    pub(crate) fn ended(&self) -> Option<McpError> {
-        self.open().ended.clone()
+    pub(crate) fn end_reason(&self) -> Option<McpError> {
+        self.lock_calls().end_reason.clone()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        self.open().counts
+    pub(crate) fn counts(&self) -> DispatchCounts {
+        self.lock_calls().counts
     }
 
     /// Counts an invalid message. If it was clearly meant as the answer to a call, that call fails at once.
-    pub(crate) fn garbage(&self, no_message: &NoMessage) {
-        let mut open = self.open();
+    pub(crate) fn record_garbage(&self, no_message: &BrokenMessage) {
+        let mut open = self.lock_calls();
         open.counts.garbage += 1;
         let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
-        let answers = no_message.answers.call();
+        let answers = no_message.target.call_id();
         let entry = answers.filter(waits).and_then(|id| open.calls.remove(&id));
         match &entry {
-            Some(entry) => open.used_by(entry),
-            None => open.given_up.retain(|(given_up, _)| Some(*given_up) != answers),
+            Some(entry) => open.note_use(entry),
+            None => open.abandoned.retain(|(given_up, _)| Some(*given_up) != answers),
         }
         drop(open);
-        if let Some(answer) = entry.and_then(Entry::into_answer) {
-            drop(answer.send(Err(no_message.error())));
+        if let Some(answer) = entry.and_then(ActiveCall::into_answer_sender) {
+            drop(answer.send(Err(no_message.to_error())));
         }
     }
 
     /// Delivers a message to its recipient.
-    pub(crate) fn hear(&self, message: Incoming, on: Stream) -> Next {
+    pub(crate) fn dispatch(&self, message: ServerMessage, on: MessageStream) -> DispatchStep {
         match message {
-            Incoming::Answer { id, answer } => self.answer(&id, answer, on),
-            Incoming::Notification { method, params } => {
-                self.tell(method, params, on);
-                Next::Nothing
+            ServerMessage::Answer { id, answer } => self.deliver_answer(&id, answer, on),
+            ServerMessage::Notification { method, params } => {
+                self.deliver_notification(method, params, on);
+                DispatchStep::Ignored
             }
-            Incoming::Request { id, method, params } => self.ask(id, method, params, on),
+            ServerMessage::Request { id, method, params } => {
+                self.deliver_question(id, method, params, on)
+            }
         }
     }
 
-    fn answer(&self, id: &Value, answer: Answer, on: Stream) -> Next {
-        let mut open = self.open();
+    fn deliver_answer(&self, id: &Value, answer: McpAnswer, on: MessageStream) -> DispatchStep {
+        let mut open = self.lock_calls();
         // Our ids are integers: `"1"` and `1.0` are not 1.
         let id = id.as_u64();
         match on {
-            Stream::Of(call) if id == Some(call) => return Next::Answered(answer),
-            Stream::Of(_) => {}
-            Stream::Shared => {
+            MessageStream::OfCall(call) if id == Some(call) => {
+                return DispatchStep::Answered(answer);
+            }
+            MessageStream::OfCall(_) => {}
+            MessageStream::Shared => {
                 let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
                 if let Some(entry) = id.filter(waits).and_then(|id| open.calls.remove(&id)) {
-                    open.used_by(&entry);
+                    open.note_use(&entry);
                     drop(open);
-                    if let Some(waiting) = entry.into_answer() {
+                    if let Some(waiting) = entry.into_answer_sender() {
                         drop(waiting.send(Ok(answer)));
                     }
-                    return Next::Taken;
+                    return DispatchStep::Delivered;
                 }
             }
         }
         // The server has finished an abandoned call.
-        open.given_up.retain(|(given_up, _)| Some(*given_up) != id);
+        open.abandoned.retain(|(given_up, _)| Some(*given_up) != id);
         open.counts.unknown_answers += 1;
-        Next::Nothing
+        DispatchStep::Ignored
     }
 
-    fn tell(&self, method: String, mut params: Map<String, Value>, on: Stream) {
+    fn deliver_notification(
+        &self,
+        method: String,
+        mut params: Map<String, Value>,
+        on: MessageStream,
+    ) {
         match method.as_str() {
             "notifications/progress" => {
                 let token = params.shift_remove("progressToken").and_then(|token| token.as_u64());
                 let is_its_own = match on {
-                    Stream::Of(_) => token == self.open().whose(on),
-                    Stream::Shared => true,
+                    MessageStream::OfCall(_) => token == self.lock_calls().stream_owner(on),
+                    MessageStream::Shared => true,
                 };
                 if let Some(call) = token.filter(|_| is_its_own) {
-                    self.say(Some(call), Heard::Progress(params));
+                    self.notify_call(Some(call), CallNotification::Progress(params));
                 }
             }
             "notifications/message" => {
-                let task = take_related(&mut params);
-                let call = self.open().who_is_told(on, task.as_deref());
-                self.say(call, Heard::Log(params));
+                let task = take_related_task(&mut params);
+                let call = self.lock_calls().notification_target(on, task.as_deref());
+                self.notify_call(call, CallNotification::Log(params));
             }
             "notifications/cancelled" => {
                 if let Some(id) = params.get("requestId") {
-                    self.open().take_back(id);
+                    self.lock_calls().cancel_question(id);
                 }
             }
-            "notifications/tools/list_changed" => self.bell.ring(|changes| changes.tools += 1),
-            "notifications/prompts/list_changed" => self.bell.ring(|changes| changes.prompts += 1),
+            "notifications/tools/list_changed" => {
+                self.change_notifier.record_change(|changes| changes.tools += 1)
+            }
+            "notifications/prompts/list_changed" => {
+                self.change_notifier.record_change(|changes| changes.prompts += 1)
+            }
             "notifications/resources/list_changed" => {
-                self.bell.ring(|changes| changes.resources += 1);
+                self.change_notifier.record_change(|changes| changes.resources += 1);
             }
             "notifications/resources/updated" => {
                 if let Some(uri) = params.get("uri").and_then(Value::as_str) {
-                    self.bell.ring(|changes| changes.update(uri));
+                    self.change_notifier.record_change(|changes| changes.mark_resource(uri));
                 }
             }
             "notifications/subscriptions/acknowledged" => self.acknowledged.notify_waiters(),
             _ => {
-                let call = self.open().who_is_told(on, None);
-                self.say(call, Heard::Told { method: method.into(), params });
+                let call = self.lock_calls().notification_target(on, None);
+                self.notify_call(call, CallNotification::Other { method: method.into(), params });
             }
         }
     }
 
     /// Delivers a notification without waiting. It is dropped if it is too long or the caller's queue is full.
-    fn say(&self, call: Option<u64>, heard: Heard) {
+    fn notify_call(&self, call: Option<u64>, heard: CallNotification) {
         let is_too_long = match &heard {
-            Heard::Progress(params) | Heard::Log(params) | Heard::Told { params, .. } => {
-                is_longer(params, MAX_SAID)
+            CallNotification::Progress(params)
+            | CallNotification::Log(params)
+            | CallNotification::Other { params, .. } => {
+                exceeds_size(params, MAX_NOTIFICATION_BYTES)
             }
-            Heard::GoesOn | Heard::Asks { .. } => false,
+            CallNotification::BecameTask | CallNotification::Question { .. } => false,
         };
-        let mut open = self.open();
-        let Some(hears) = call.and_then(|id| open.calls.get(&id)?.heard.clone()) else {
+        let mut open = self.lock_calls();
+        let Some(hears) = call.and_then(|id| open.calls.get(&id)?.notifications.clone()) else {
             return;
         };
         if is_too_long || hears.try_send(heard).is_err() {
-            open.counts.unheard += 1;
+            open.counts.dropped_notifications += 1;
         }
     }
 
-    fn ask(&self, id: Value, method: String, mut params: Map<String, Value>, on: Stream) -> Next {
-        let reply = |answer: Reply| Next::Reply(message::reply(&id, &answer));
+    fn deliver_question(
+        &self,
+        id: Value,
+        method: String,
+        mut params: Map<String, Value>,
+        on: MessageStream,
+    ) -> DispatchStep {
+        let reply =
+            |answer: QuestionReply| DispatchStep::Reply(message::encode_reply(&id, &answer));
         if method == "ping" {
             return reply(Ok(Map::new()));
         }
-        if !QUESTIONS.contains(&method.as_str()) {
-            return reply(Err(RpcError::new(NO_METHOD, "this client does not do that")));
+        if !QUESTION_METHODS.contains(&method.as_str()) {
+            return reply(Err(RpcError::new(METHOD_NOT_FOUND, "this client does not do that")));
         }
-        let has_questions = !self.has_no_questions.load(Ordering::Relaxed);
-        let mut open = self.open();
-        let task = take_related(&mut params);
-        let whose = open.who_is_told(on, task.as_deref());
+        let has_questions = !self.rejects_questions.load(Ordering::Relaxed);
+        let mut open = self.lock_calls();
+        let task = take_related_task(&mut params);
+        let whose = open.notification_target(on, task.as_deref());
         let asked = whose.filter(|_| has_questions).and_then(|call| {
             let entry = open.calls.get(&call)?;
-            let hears = entry.heard.as_ref().filter(|_| entry.asked.len() < MAX_QUESTIONS)?;
+            let hears =
+                entry.notifications.as_ref().filter(|_| entry.questions.len() < MAX_QUESTIONS)?;
             let (reply, answer) = oneshot::channel();
-            hears.try_send(Heard::Asks { method: method.into(), params, reply }).ok()?;
-            Some(Asked { call, id: id.clone(), task, answer })
+            hears
+                .try_send(CallNotification::Question { method: method.into(), params, reply })
+                .ok()?;
+            Some(PendingQuestion { call, id: id.clone(), task, answer })
         });
         match asked {
-            Some(asked) => Next::Ask(asked),
+            Some(asked) => DispatchStep::AwaitReply(asked),
             None => {
-                open.counts.refused += 1;
+                open.counts.refused_questions += 1;
                 let why = "it is not clear which call asks, or its caller cannot be asked";
-                reply(Err(RpcError::new(NO_METHOD, why)))
+                reply(Err(RpcError::new(METHOD_NOT_FOUND, why)))
             }
         }
     }
 
     /// Ends a question together with its call.
-    pub(crate) fn bind(&self, call: u64, id: Value, task: AbortHandle) {
-        match self.open().calls.get_mut(&call) {
+    pub(crate) fn bind_question(&self, call: u64, id: Value, task: AbortHandle) {
+        match self.lock_calls().calls.get_mut(&call) {
             Some(entry) => {
-                entry.asked.retain(|(_, task)| !task.is_finished());
-                entry.asked.push((id, task));
+                entry.questions.retain(|(_, task)| !task.is_finished());
+                entry.questions.push((id, task));
             }
             None => task.abort(),
         }

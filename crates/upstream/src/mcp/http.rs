@@ -12,177 +12,184 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use super::McpError;
-use super::headers::{self, SESSION, VERSION};
-use super::hearing::{Hearing, Next, Whose};
-use super::message::{self, Answer};
+use super::headers::{self, SESSION_HEADER, VERSION_HEADER};
+use super::hearing::{CallRecipient, DispatchStep, MessageDispatcher};
+use super::message::{self, McpAnswer};
 use super::meta;
-use super::oauth::show;
-use super::pace::Pace;
-use super::settings::{Call, Settings};
+use super::oauth::insert_token;
+use super::pace::UnsolicitedRate;
+use super::settings::{ConnectionSettings, McpCallOptions};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin, retry_after};
-use crate::large::Room;
+use crate::http::{
+    ExchangeLimits, HttpClient, Method, StreamingResponse, UpstreamRequest, Url, origin_text,
+    retry_after,
+};
+use crate::large::LargeBodyLimiter;
 
 mod answer;
 mod listen;
 mod session;
 
-pub(crate) use listen::listen;
-use session::Session;
+pub(crate) use listen::listen_for_notifications;
+use session::HttpSession;
 
 /// Concurrent replies to server requests. Replies beyond this limit are dropped.
 const MAX_REPLIES: usize = 16;
 /// Concurrent cancellation notices. Notices beyond this limit are dropped.
-pub(super) const MAX_CANCELLED: usize = 64;
+pub(super) const MAX_CANCEL_NOTICES: usize = 64;
 /// Long bodies that are read at the same time, of which one may be large.
-const LONG_ANSWERS: usize = 8;
+const LONG_BODY_SLOTS: usize = 8;
 /// The deadline of background requests.
-const ASIDE: Duration = Duration::from_secs(10);
+const BACKGROUND_DEADLINE: Duration = Duration::from_secs(10);
 
-pub(crate) struct HttpLink {
+pub(crate) struct StreamableHttpLink {
     pub(super) client: HttpClient,
     pub(super) url: Url,
     headers: HeaderMap,
-    pub(super) settings: Settings,
-    pub(super) hearing: Arc<Hearing>,
-    session: Mutex<Session>,
-    renewing: tokio::sync::Mutex<()>,
+    pub(super) settings: ConnectionSettings,
+    pub(super) dispatcher: Arc<MessageDispatcher>,
+    session: Mutex<HttpSession>,
+    renewal_lock: tokio::sync::Mutex<()>,
     /// Notified when a new session has begun, because the notification stream belongs to a session.
     renewed: Notify,
     replies: Semaphore,
-    cancelled: Arc<Semaphore>,
-    room: Room,
-    pace: Mutex<Pace>,
+    cancel_permits: Arc<Semaphore>,
+    body_limiter: LargeBodyLimiter,
+    unsolicited_rate: Mutex<UnsolicitedRate>,
 }
 
-impl HttpLink {
+impl StreamableHttpLink {
     pub(crate) fn new(
         client: HttpClient,
         url: Url,
         headers: HeaderMap,
-        settings: Settings,
+        settings: ConnectionSettings,
     ) -> Arc<Self> {
-        let pace = Mutex::new(Pace::new(settings.limits.max_unasked));
+        let pace = Mutex::new(UnsolicitedRate::new(settings.limits.max_unsolicited));
         Arc::new(Self {
             client,
             url,
             headers,
             settings,
-            hearing: Arc::default(),
-            session: Mutex::new(Session::none()),
-            renewing: tokio::sync::Mutex::default(),
+            dispatcher: Arc::default(),
+            session: Mutex::new(HttpSession::modern()),
+            renewal_lock: tokio::sync::Mutex::default(),
             renewed: Notify::new(),
             replies: Semaphore::new(MAX_REPLIES),
-            cancelled: Arc::new(Semaphore::new(MAX_CANCELLED)),
-            room: Room::of(LONG_ANSWERS),
-            pace,
+            cancel_permits: Arc::new(Semaphore::new(MAX_CANCEL_NOTICES)),
+            body_limiter: LargeBodyLimiter::with_slots(LONG_BODY_SLOTS),
+            unsolicited_rate: pace,
         })
     }
 
     /// The rate of unsolicited messages over all calls.
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_unsolicited_rate(&self) -> MutexGuard<'_, UnsolicitedRate> {
+        self.unsolicited_rate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a call, and renews the session once if the server has ended it.
-    pub(crate) async fn call(
+    pub(crate) async fn send_call(
         self: &Arc<Self>,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<Answer, McpError> {
-        if whose == Whose::Ours {
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<McpAnswer, McpError> {
+        if whose == CallRecipient::Internal {
             self.renew_token().await;
         }
-        let session = self.session();
+        let session = self.current_session();
         let generation = session.generation;
-        match self.exchange(session, method, params, call, whose).await {
-            Err(Failure::SessionEnded) => self.renew(generation).await?,
-            Err(Failure::SessionMissed(answer)) => {
-                let renewed = self.renew(generation).await;
+        match self.exchange_message(session, method, params, call, whose).await {
+            Err(ExchangeFailure::SessionEnded) => self.renew_session(generation).await?,
+            Err(ExchangeFailure::SessionDoubtful(answer)) => {
+                let renewed = self.renew_session(generation).await;
                 if !is_repeatable(method) {
                     return Ok(answer);
                 }
                 renewed?;
             }
-            Err(Failure::Final(error)) => return Err(error),
+            Err(ExchangeFailure::Permanent(error)) => return Err(error),
             Ok((answer, _)) => return Ok(answer),
         }
-        match self.exchange(self.session(), method, params, call, whose).await {
-            Ok((answer, _)) | Err(Failure::SessionMissed(answer)) => Ok(answer),
-            Err(failure) => Err(failure.at(&self.url)),
+        match self.exchange_message(self.current_session(), method, params, call, whose).await {
+            Ok((answer, _)) | Err(ExchangeFailure::SessionDoubtful(answer)) => Ok(answer),
+            Err(failure) => Err(failure.into_error(&self.url)),
         }
     }
 
-    async fn exchange(
+    async fn exchange_message(
         self: &Arc<Self>,
-        session: Session,
+        session: HttpSession,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<(Answer, Option<HeaderValue>), Failure> {
-        let id = self.hearing.begin_alone(call, whose)?;
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<(McpAnswer, Option<HeaderValue>), ExchangeFailure> {
+        let id = self.dispatcher.register_streamed_call(call, whose)?;
         let tells = !session.is_modern && method != "initialize";
-        let mut running = Running { link: self, id, headers: &call.headers, tells };
-        meta::add(params, whose.token(id), session.is_modern, &self.settings, call);
-        let mut head = self.head(&session, &call.headers);
+        let mut running =
+            HttpCallGuard { link: self, id, headers: &call.headers, notify_on_drop: tells };
+        meta::add_meta(params, whose.progress_token(id), session.is_modern, &self.settings, call);
+        let mut head = self.request_headers(&session, &call.headers);
         if session.is_modern {
-            head.extend(headers::modern(method, params, call.schema.as_deref())?);
+            head.extend(headers::modern_headers(method, params, call.schema.as_deref())?);
         }
-        let (body, asked) = (message::request(id, method, params), Instant::now());
-        let opened = self.post(head, body, call.longest()).await.inspect_err(|_| {
-            running.tells = false;
-        })?;
+        let (body, asked) = (message::encode_request(id, method, params), Instant::now());
+        let opened =
+            self.post_message(head, body, call.max_duration()).await.inspect_err(|_| {
+                running.notify_on_drop = false;
+            })?;
         if opened.status == 404 && session.id.is_some() {
-            running.tells = false;
-            return Err(Failure::SessionEnded);
+            running.notify_on_drop = false;
+            return Err(ExchangeFailure::SessionEnded);
         }
         // A request that is rejected for its token was not executed.
-        running.tells &= !matches!(opened.status, 401 | 403);
-        let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
-        let said = answer::read(self, opened, &session, id, method, (asked, call)).await?;
-        running.tells = false;
-        let (answer, is_numbered) = (said.answer, said.is_numbered);
-        match session.id.is_some() && status == 400 && misses_the_session(&answer) {
+        running.notify_on_drop &= !matches!(opened.status, 401 | 403);
+        let (status, begun) = (opened.status, opened.headers.get(SESSION_HEADER).cloned());
+        let said = answer::read_answer(self, opened, &session, id, method, (asked, call)).await?;
+        running.notify_on_drop = false;
+        let (answer, is_numbered) = (said.answer, said.has_request_id);
+        match session.id.is_some() && status == 400 && mentions_session(&answer) {
             // If the server had processed the request, the error would carry its id.
-            true if !is_numbered => Err(Failure::SessionEnded),
-            true => Err(Failure::SessionMissed(answer)),
+            true if !is_numbered => Err(ExchangeFailure::SessionEnded),
+            true => Err(ExchangeFailure::SessionDoubtful(answer)),
             false => Ok((answer, begun)),
         }
     }
 
     /// Sends a notification, which has no answer.
-    pub(crate) async fn notify(
+    pub(crate) async fn send_notification(
         &self,
         method: &str,
         params: &Map<String, Value>,
         more: &HeaderMap,
     ) -> Result<(), McpError> {
-        let session = self.session();
-        let mut head = self.head(&session, more);
+        let session = self.current_session();
+        let mut head = self.request_headers(&session, more);
         if session.is_modern {
-            head.extend(headers::modern(method, params, None)?);
+            head.extend(headers::modern_headers(method, params, None)?);
         }
-        let opened = self.post(head, message::notification(method, params), ASIDE).await?;
+        let opened = self
+            .post_message(head, message::encode_notification(method, params), BACKGROUND_DEADLINE)
+            .await?;
         match opened.status {
             200..300 => Ok(()),
-            _ => Err(refused(&opened, &self.url)),
+            _ => Err(refusal_error(&opened, &self.url)),
         }
     }
 
     /// Renews an expiring token for background requests, which have no caller to do so.
     async fn renew_token(&self) {
         if let Some(authorization) = &self.settings.authorization {
-            authorization.ready().await;
+            authorization.ensure_token().await;
         }
     }
 
     /// The headers of a request: those of the connection with its token, replaced by those of the call, then by ours.
-    fn head(&self, session: &Session, more: &HeaderMap) -> HeaderMap {
+    fn request_headers(&self, session: &HttpSession, more: &HeaderMap) -> HeaderMap {
         let mut head = self.headers.clone();
-        show(self.settings.authorization.as_ref(), &mut head);
+        insert_token(self.settings.authorization.as_ref(), &mut head);
         for name in more.keys() {
             head.remove(name);
             for value in more.get_all(name) {
@@ -192,89 +199,92 @@ impl HttpLink {
         let accepted = HeaderValue::from_static("application/json, text/event-stream");
         head.insert(ACCEPT, accepted);
         match session.version {
-            Some(version) => head.insert(VERSION, HeaderValue::from_static(version)),
-            None => head.remove(VERSION),
+            Some(version) => head.insert(VERSION_HEADER, HeaderValue::from_static(version)),
+            None => head.remove(VERSION_HEADER),
         };
         match &session.id {
-            Some(id) => head.insert(SESSION, id.clone()),
-            None => head.remove(SESSION),
+            Some(id) => head.insert(SESSION_HEADER, id.clone()),
+            None => head.remove(SESSION_HEADER),
         };
         head
     }
 
-    async fn post(
+    async fn post_message(
         &self,
         mut head: HeaderMap,
         body: Vec<u8>,
         deadline: Duration,
-    ) -> Result<Opened, McpError> {
+    ) -> Result<StreamingResponse, McpError> {
         head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let limits = Limits { deadline, max_bytes: self.settings.limits.max_stream };
+        let limits = ExchangeLimits { deadline, max_bytes: self.settings.limits.max_stream_bytes };
         let (method, url) = (Method::POST, self.url.clone());
-        let request = Request { method, url, headers: head, body: Some(body) };
-        Ok(self.client.open(request, limits).await?)
+        let request = UpstreamRequest { method, url, headers: head, body: Some(body) };
+        Ok(self.client.open_stream(request, limits).await?)
     }
 
     /// Sends the reply that a message requires, now or once available. `more` are the headers of the call.
-    fn react(self: &Arc<Self>, next: Next, more: &HeaderMap) {
-        if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
+    fn send_reply(self: &Arc<Self>, next: DispatchStep, more: &HeaderMap) {
+        if matches!(
+            next,
+            DispatchStep::Delivered | DispatchStep::Ignored | DispatchStep::Answered(_)
+        ) {
             return;
         }
-        let session = self.session();
-        let (link, head) = (self.clone(), self.head(&session, more));
+        let session = self.current_session();
+        let (link, head) = (self.clone(), self.request_headers(&session, more));
         let send = async move |reply: Vec<u8>| {
             let Ok(_place) = link.replies.try_acquire() else { return };
             // A lost reply shows in the server's later behaviour.
-            drop(link.post(head, reply, ASIDE).await);
+            drop(link.post_message(head, reply, BACKGROUND_DEADLINE).await);
         };
         match next {
-            Next::Taken | Next::Nothing | Next::Answered(_) => {}
+            DispatchStep::Delivered | DispatchStep::Ignored | DispatchStep::Answered(_) => {}
             _ if session.is_modern => {}
-            Next::Reply(reply) => drop(tokio::spawn(async move { send(reply).await })),
-            Next::Ask(asked) => {
+            DispatchStep::Reply(reply) => drop(tokio::spawn(async move { send(reply).await })),
+            DispatchStep::AwaitReply(asked) => {
                 let (call, id) = (asked.call, asked.id.clone());
-                let task = tokio::spawn(async move { send(asked.reply().await).await });
-                self.hearing.bind(call, id, task.abort_handle());
+                let task = tokio::spawn(async move { send(asked.await_reply().await).await });
+                self.dispatcher.bind_question(call, id, task.abort_handle());
             }
         }
     }
 }
 
 /// Why an exchange failed.
-enum Failure {
+enum ExchangeFailure {
     /// The session is gone, and the request was not executed.
     SessionEnded,
     /// The server seems to have lost the session, but may have executed the request; with its answer.
-    SessionMissed(Answer),
-    Final(McpError),
+    SessionDoubtful(McpAnswer),
+    Permanent(McpError),
 }
 
-impl Failure {
-    fn at(self, url: &Url) -> McpError {
+impl ExchangeFailure {
+    fn into_error(self, url: &Url) -> McpError {
         match self {
-            Self::SessionEnded => without_session(url, 404),
-            Self::SessionMissed(_) => without_session(url, 400),
-            Self::Final(error) => error,
+            Self::SessionEnded => session_error(url, 404),
+            Self::SessionDoubtful(_) => session_error(url, 400),
+            Self::Permanent(error) => error,
         }
     }
 }
 
-fn without_session(url: &Url, status: u16) -> McpError {
-    McpError::Status { origin: origin(url), status, retry_after: None }
+fn session_error(url: &Url, status: u16) -> McpError {
+    McpError::UnexpectedStatus { origin: origin_text(url), status, retry_after: None }
 }
 
-impl From<McpError> for Failure {
+impl From<McpError> for ExchangeFailure {
     fn from(error: McpError) -> Self {
-        Self::Final(error)
+        Self::Permanent(error)
     }
 }
 
 /// Whether the error mentions a session. Many servers refuse an unknown session with 400 instead of 404, and only this
 /// word is common to their messages.
-fn misses_the_session(answer: &Answer) -> bool {
+fn mentions_session(answer: &McpAnswer) -> bool {
     match answer {
-        Answer::Result(_) => false,
-        Answer::Error(error) => error.message().to_ascii_lowercase().contains("session"),
+        McpAnswer::Result(_) => false,
+        McpAnswer::Error(error) => error.message().to_ascii_lowercase().contains("session"),
     }
 }
 
@@ -284,8 +294,8 @@ fn is_repeatable(method: &str) -> bool {
 }
 
 /// Converts an unexpected response into an error, by its status.
-pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
-    let (origin, status) = (origin(url), opened.status);
+pub(super) fn refusal_error(opened: &StreamingResponse, url: &Url) -> McpError {
+    let (origin, status) = (origin_text(url), opened.status);
     match status {
         401 | 403 => {
             // There may be several challenges, in one header or in several.
@@ -294,32 +304,34 @@ pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
             let challenge = (!challenges.is_empty()).then(|| challenges.join(", ").into());
             McpError::Unauthorized { origin, status, challenge }
         }
-        429 | 503 => McpError::Status { origin, status, retry_after: retry_after(&opened.headers) },
-        _ => McpError::Status { origin, status, retry_after: None },
+        429 | 503 => {
+            McpError::UnexpectedStatus { origin, status, retry_after: retry_after(&opened.headers) }
+        }
+        _ => McpError::UnexpectedStatus { origin, status, retry_after: None },
     }
 }
 
 /// A call in progress. If it is dropped before its answer, it sends a cancellation; modern servers see the stream end.
-struct Running<'a> {
-    link: &'a Arc<HttpLink>,
+struct HttpCallGuard<'a> {
+    link: &'a Arc<StreamableHttpLink>,
     id: u64,
     headers: &'a HeaderMap,
-    tells: bool,
+    notify_on_drop: bool,
 }
 
-impl Drop for Running<'_> {
+impl Drop for HttpCallGuard<'_> {
     fn drop(&mut self) {
-        if !self.tells {
-            self.link.hearing.end(self.id);
-        } else if self.link.hearing.give_up(self.id)
+        if !self.notify_on_drop {
+            self.link.dispatcher.finish_call(self.id);
+        } else if self.link.dispatcher.abandon_call(self.id)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
-            && let Ok(place) = Arc::clone(&self.link.cancelled).try_acquire_owned()
+            && let Ok(place) = Arc::clone(&self.link.cancel_permits).try_acquire_owned()
         {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
                 let _place = place;
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
-                drop(link.notify("notifications/cancelled", &params, &headers).await);
+                drop(link.send_notification("notifications/cancelled", &params, &headers).await);
             });
         }
     }

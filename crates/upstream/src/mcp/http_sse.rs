@@ -10,89 +10,102 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
 use super::McpError;
-use super::headers::VERSION;
-use super::hearing::{Hearing, Next, Stream, Whose};
-use super::http::{MAX_CANCELLED, refused};
-use super::message::{self, Answer};
+use super::headers::VERSION_HEADER;
+use super::hearing::{CallRecipient, DispatchStep, MessageDispatcher, MessageStream};
+use super::http::{MAX_CANCEL_NOTICES, refusal_error};
+use super::message::{self, McpAnswer};
 use super::meta;
-use super::oauth::show;
-use super::pace::Pace;
-use super::settings::{Call, Settings};
-use super::sse::{Event, Sse};
+use super::oauth::insert_token;
+use super::pace::UnsolicitedRate;
+use super::settings::{ConnectionSettings, McpCallOptions};
+use super::sse::{SseEvent, SseParser};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
-use crate::large::{Large, Room};
+use crate::http::{
+    ExchangeLimits, HttpClient, Method, StreamingResponse, UpstreamRequest, Url, origin_text,
+};
+use crate::large::{LargeBodyLease, LargeBodyLimiter};
 
 const MAX_REPLIES: usize = 16;
-const MAX_URL: usize = 8 * 1024;
-const ASIDE: Duration = Duration::from_secs(10);
+const MAX_ENDPOINT_URL: usize = 8 * 1024;
+const BACKGROUND_DEADLINE: Duration = Duration::from_secs(10);
 /// The deadline for the rest of an event that has begun.
-const EVENT: Duration = Duration::from_secs(30);
+const EVENT_DEADLINE: Duration = Duration::from_secs(30);
 
-pub(crate) struct SseLink {
+pub(crate) struct HttpSseLink {
     client: HttpClient,
     endpoint: Url,
     headers: HeaderMap,
-    settings: Settings,
-    pub(super) hearing: Arc<Hearing>,
+    settings: ConnectionSettings,
+    pub(super) dispatcher: Arc<MessageDispatcher>,
     version: OnceLock<&'static str>,
     replies: Semaphore,
-    cancelled: Arc<Semaphore>,
+    cancel_permits: Arc<Semaphore>,
     reader: OnceLock<tokio::task::AbortHandle>,
 }
 
 /// Reads events from the stream.
-struct Reading {
-    opened: Opened,
-    sse: Sse,
-    pace: Pace,
-    large: Large,
+struct SseReader {
+    response: StreamingResponse,
+    parser: SseParser,
+    unsolicited_rate: UnsolicitedRate,
+    body_lease: LargeBodyLease,
     /// The last chunk, and how much of it was parsed.
     chunk: Box<dyn AsRef<[u8]> + Send + Sync>,
-    at: usize,
+    position: usize,
 }
 
-impl SseLink {
-    pub(crate) async fn open(
+impl HttpSseLink {
+    pub(crate) async fn connect_stream(
         client: HttpClient,
         url: Url,
         headers: HeaderMap,
-        settings: Settings,
+        settings: ConnectionSettings,
     ) -> Result<Arc<Self>, McpError> {
         let mut head = headers.clone();
-        show(settings.authorization.as_ref(), &mut head);
+        insert_token(settings.authorization.as_ref(), &mut head);
         head.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let limits = Limits { deadline: settings.limits.opening, max_bytes: u64::MAX };
-        let request = Request { headers: head, ..Request::get(url.clone()) };
-        let opened = client.open(request, limits).await?;
+        let limits =
+            ExchangeLimits { deadline: settings.limits.open_deadline, max_bytes: u64::MAX };
+        let request = UpstreamRequest { headers: head, ..UpstreamRequest::get(url.clone()) };
+        let opened = client.open_stream(request, limits).await?;
         if opened.status != 200 {
-            return Err(refused(&opened, &url));
+            return Err(refusal_error(&opened, &url));
         }
-        let sse = Sse::new(settings.limits.message());
-        let pace = Pace::new(settings.limits.max_unasked);
-        let large = Large::not_yet(Some(&Room::of(1)), None);
-        let mut reading = Reading { opened, sse, pace, large, chunk: Box::new([]), at: 0 };
-        let first = reading.next().await.filter(|it| it.name == "endpoint" && it.len() <= MAX_URL);
+        let sse = SseParser::new(settings.limits.message_bounds());
+        let pace = UnsolicitedRate::new(settings.limits.max_unsolicited);
+        let large = LargeBodyLease::unacquired(Some(&LargeBodyLimiter::with_slots(1)), None);
+        let mut reading = SseReader {
+            response: opened,
+            parser: sse,
+            unsolicited_rate: pace,
+            body_lease: large,
+            chunk: Box::new([]),
+            position: 0,
+        };
+        let first = reading
+            .next_event()
+            .await
+            .filter(|it| it.name == "endpoint" && it.len() <= MAX_ENDPOINT_URL);
         let endpoint =
             first.and_then(|event| String::from_utf8(event.data.ok()?.into_bytes()).ok());
         let endpoint = endpoint
             .and_then(|text| url.join(&text).ok())
             .ok_or_else(|| McpError::unreadable("GET", "the first event names no endpoint"))?;
         if endpoint.origin() != url.origin() {
-            return Err(McpError::Elsewhere);
+            return Err(McpError::EndpointOriginMismatch);
         }
         let link = Arc::new(Self {
             client,
             endpoint,
             headers,
             settings,
-            hearing: Arc::default(),
+            dispatcher: Arc::default(),
             version: OnceLock::new(),
             replies: Semaphore::new(MAX_REPLIES),
-            cancelled: Arc::new(Semaphore::new(MAX_CANCELLED)),
+            cancel_permits: Arc::new(Semaphore::new(MAX_CANCEL_NOTICES)),
             reader: OnceLock::new(),
         });
-        let task = tokio::spawn(read(Arc::downgrade(&link), reading, origin(&url)));
+        let task = tokio::spawn(read_events(Arc::downgrade(&link), reading, origin_text(&url)));
         link.reader.get_or_init(|| task.abort_handle());
         Ok(link)
     }
@@ -101,42 +114,44 @@ impl SseLink {
         self.version.get_or_init(|| version);
     }
 
-    pub(crate) async fn call(
+    pub(crate) async fn send_call(
         self: &Arc<Self>,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<Answer, McpError> {
-        let (id, answer) = self.hearing.begin(call, whose)?;
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<McpAnswer, McpError> {
+        let (id, answer) = self.dispatcher.register_call(call, whose)?;
         let tells = method != "initialize";
-        let mut running = Running { link: self, id, headers: &call.headers, tells };
-        meta::add(params, whose.token(id), false, &self.settings, call);
-        let body = message::request(id, method, params);
-        let sent = self.send(body, &call.headers, call.longest()).await;
+        let mut running =
+            SseCallGuard { link: self, id, headers: &call.headers, notify_on_drop: tells };
+        meta::add_meta(params, whose.progress_token(id), false, &self.settings, call);
+        let body = message::encode_request(id, method, params);
+        let sent = self.post_message(body, &call.headers, call.max_duration()).await;
         // A request that is rejected for its token was not executed.
-        running.tells &= !matches!(sent, Err(McpError::Unauthorized { .. }));
+        running.notify_on_drop &= !matches!(sent, Err(McpError::Unauthorized { .. }));
         sent?;
-        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
+        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.with_method(method))
     }
 
-    pub(crate) async fn notify(
+    pub(crate) async fn send_notification(
         &self,
         method: &str,
         params: &Map<String, Value>,
         more: &HeaderMap,
     ) -> Result<(), McpError> {
-        self.send(message::notification(method, params), more, ASIDE).await
+        self.post_message(message::encode_notification(method, params), more, BACKGROUND_DEADLINE)
+            .await
     }
 
-    async fn send(
+    async fn post_message(
         &self,
         body: Vec<u8>,
         more: &HeaderMap,
         deadline: Duration,
     ) -> Result<(), McpError> {
         let mut headers = self.headers.clone();
-        show(self.settings.authorization.as_ref(), &mut headers);
+        insert_token(self.settings.authorization.as_ref(), &mut headers);
         for name in more.keys() {
             headers.remove(name);
             more.get_all(name).iter().for_each(|value| {
@@ -145,129 +160,142 @@ impl SseLink {
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(version) = self.version.get() {
-            headers.insert(VERSION, HeaderValue::from_static(version));
+            headers.insert(VERSION_HEADER, HeaderValue::from_static(version));
         }
-        let request =
-            Request { method: Method::POST, url: self.endpoint.clone(), headers, body: Some(body) };
-        let limits = Limits { deadline, max_bytes: 64 * 1024 };
-        let opened = self.client.open(request, limits).await?;
+        let request = UpstreamRequest {
+            method: Method::POST,
+            url: self.endpoint.clone(),
+            headers,
+            body: Some(body),
+        };
+        let limits = ExchangeLimits { deadline, max_bytes: 64 * 1024 };
+        let opened = self.client.open_stream(request, limits).await?;
         match opened.status {
             200..300 => Ok(()),
-            _ => Err(refused(&opened, &self.endpoint)),
+            _ => Err(refusal_error(&opened, &self.endpoint)),
         }
     }
 
-    fn react(self: &Arc<Self>, next: Next) {
-        if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
+    fn send_reply(self: &Arc<Self>, next: DispatchStep) {
+        if matches!(
+            next,
+            DispatchStep::Delivered | DispatchStep::Ignored | DispatchStep::Answered(_)
+        ) {
             return;
         }
         let link = self.clone();
         let bound = match &next {
-            Next::Ask(asked) => Some((asked.call, asked.id.clone())),
+            DispatchStep::AwaitReply(asked) => Some((asked.call, asked.id.clone())),
             _ => None,
         };
         let task = tokio::spawn(async move {
             let reply = match next {
-                Next::Reply(reply) => reply,
-                Next::Ask(asked) => asked.reply().await,
-                Next::Taken | Next::Nothing | Next::Answered(_) => return,
+                DispatchStep::Reply(reply) => reply,
+                DispatchStep::AwaitReply(asked) => asked.await_reply().await,
+                DispatchStep::Delivered | DispatchStep::Ignored | DispatchStep::Answered(_) => {
+                    return;
+                }
             };
             let Ok(_place) = link.replies.try_acquire() else { return };
-            drop(link.send(reply, &HeaderMap::new(), ASIDE).await);
+            drop(link.post_message(reply, &HeaderMap::new(), BACKGROUND_DEADLINE).await);
         });
         if let Some((call, id)) = bound {
-            self.hearing.bind(call, id, task.abort_handle());
+            self.dispatcher.bind_question(call, id, task.abort_handle());
         }
     }
 
     pub(crate) fn close(&self) {
-        self.hearing.fail(McpError::Closed);
+        self.dispatcher.fail_all(McpError::Closed);
         if let Some(reader) = self.reader.get() {
             reader.abort();
         }
     }
 }
 
-impl Reading {
+impl SseReader {
     /// The next event; `None` at the end, or if an event takes too long. Bytes outside events count towards the rate
     /// limit.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next_event(&mut self) -> Option<SseEvent> {
         loop {
-            let mut bytes = (*self.chunk).as_ref().get(self.at..).unwrap_or_default();
+            let mut bytes = (*self.chunk).as_ref().get(self.position..).unwrap_or_default();
             let length = bytes.len();
-            let event = self.sse.next(&mut bytes);
-            self.at += length - bytes.len();
-            self.pace.count_bytes(self.sse.take_useless());
+            let event = self.parser.next_event(&mut bytes);
+            self.position += length - bytes.len();
+            self.unsolicited_rate.count_bytes(self.parser.take_useless_bytes());
             // A complete event is accounted for separately; only the unfinished one counts here.
-            self.large.holds(if event.is_some() { 0 } else { self.sse.held() }).await;
+            self.body_lease
+                .grow_to(if event.is_some() { 0 } else { self.parser.buffered_bytes() })
+                .await;
             if event.is_some() {
                 return event;
             }
-            self.pace.keep().await;
+            self.unsolicited_rate.wait_if_exceeded().await;
             // Drop the chunk before waiting, because the next one may take long to arrive.
-            (self.chunk, self.at) = (Box::new([]), 0);
-            let chunk = match self.sse.begun() {
-                Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await.ok()?,
-                None => self.opened.chunk().await,
+            (self.chunk, self.position) = (Box::new([]), 0);
+            let chunk = match self.parser.event_started() {
+                Some(begun) => {
+                    timeout_at(begun + EVENT_DEADLINE, self.response.next_chunk()).await.ok()?
+                }
+                None => self.response.next_chunk().await,
             };
             self.chunk = Box::new(chunk.ok()??);
         }
     }
 }
 
-async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
-    while let Some(event) = reading.next().await {
+async fn read_events(link: Weak<HttpSseLink>, mut reading: SseReader, origin: String) {
+    while let Some(event) = reading.next_event().await {
         let Some(link) = link.upgrade() else { return };
         let length = event.len();
-        let next = match message::of(event, link.settings.limits.message()).await {
-            Ok(message) => link.hearing.hear(message, Stream::Shared),
+        let next = match message::parse_event(event, link.settings.limits.message_bounds()).await {
+            Ok(message) => link.dispatcher.dispatch(message, MessageStream::Shared),
             Err(no_message) => {
-                link.hearing.garbage(&no_message);
-                Next::Nothing
+                link.dispatcher.record_garbage(&no_message);
+                DispatchStep::Ignored
             }
         };
-        if !matches!(next, Next::Taken) {
-            reading.pace.count();
+        if !matches!(next, DispatchStep::Delivered) {
+            reading.unsolicited_rate.count_message();
             // Questions may be long without counting as a flood.
-            let is_asked = matches!(next, Next::Ask(_));
-            reading.pace.count_bytes(if is_asked { 0 } else { length });
+            let is_asked = matches!(next, DispatchStep::AwaitReply(_));
+            reading.unsolicited_rate.count_bytes(if is_asked { 0 } else { length });
         }
-        link.react(next);
+        link.send_reply(next);
         drop(link);
-        reading.pace.keep().await;
+        reading.unsolicited_rate.wait_if_exceeded().await;
     }
     if let Some(link) = link.upgrade() {
-        link.hearing.fail(McpError::Broken { origin });
+        link.dispatcher.fail_all(McpError::StreamBroken { origin });
     }
 }
 
 /// A call in progress. If it is dropped before its answer, it sends a cancellation.
-struct Running<'a> {
-    link: &'a Arc<SseLink>,
+struct SseCallGuard<'a> {
+    link: &'a Arc<HttpSseLink>,
     id: u64,
     headers: &'a HeaderMap,
-    tells: bool,
+    notify_on_drop: bool,
 }
 
-impl Drop for Running<'_> {
+impl Drop for SseCallGuard<'_> {
     fn drop(&mut self) {
-        let was_open = self.link.hearing.give_up(self.id);
+        let was_open = self.link.dispatcher.abandon_call(self.id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if was_open
-            && self.tells
-            && let Ok(place) = Arc::clone(&self.link.cancelled).try_acquire_owned()
+            && self.notify_on_drop
+            && let Ok(place) = Arc::clone(&self.link.cancel_permits).try_acquire_owned()
         {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
                 let _place = place;
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
-                drop(link.notify("notifications/cancelled", &params, &headers).await);
+                drop(link.send_notification("notifications/cancelled", &params, &headers).await);
             });
         }
     }
 }
 
-impl Drop for SseLink {
+impl Drop for HttpSseLink {
     fn drop(&mut self) {
         self.close();
     }

@@ -5,54 +5,54 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::McpError;
-use super::hearing::{Hearing, Whose};
-use super::http::HttpLink;
-use super::http_sse::SseLink;
-use super::message::Answer;
-use super::pipe::PipeLink;
-use super::settings::Call;
+use super::hearing::{CallRecipient, MessageDispatcher};
+use super::http::StreamableHttpLink;
+use super::http_sse::HttpSseLink;
+use super::message::McpAnswer;
+use super::pipe::StdioLink;
+use super::settings::McpCallOptions;
 use crate::http::header::HeaderMap;
 
 #[derive(Clone)]
-pub(crate) enum Link {
-    Http(Arc<HttpLink>),
-    Sse(Arc<SseLink>),
-    Pipe(Arc<PipeLink>),
+pub(crate) enum TransportLink {
+    Http(Arc<StreamableHttpLink>),
+    HttpSse(Arc<HttpSseLink>),
+    Stdio(Arc<StdioLink>),
 }
 
-impl Link {
+impl TransportLink {
     /// Sends a request and waits for its answer.
-    pub(crate) async fn call(
+    pub(crate) async fn send_call(
         &self,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<Answer, McpError> {
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<McpAnswer, McpError> {
         match self {
-            Self::Http(link) => link.call(method, params, call, whose).await,
-            Self::Sse(link) => link.call(method, params, call, whose).await,
-            Self::Pipe(link) => link.call(method, params, call, whose).await,
+            Self::Http(link) => link.send_call(method, params, call, whose).await,
+            Self::HttpSse(link) => link.send_call(method, params, call, whose).await,
+            Self::Stdio(link) => link.send_call(method, params, call, whose).await,
         }
     }
 
-    pub(crate) async fn notify(
+    pub(crate) async fn send_notification(
         &self,
         method: &str,
         params: &Map<String, Value>,
     ) -> Result<(), McpError> {
         match self {
-            Self::Http(link) => link.notify(method, params, &HeaderMap::new()).await,
-            Self::Sse(link) => link.notify(method, params, &HeaderMap::new()).await,
-            Self::Pipe(link) => link.notify(method, params),
+            Self::Http(link) => link.send_notification(method, params, &HeaderMap::new()).await,
+            Self::HttpSse(link) => link.send_notification(method, params, &HeaderMap::new()).await,
+            Self::Stdio(link) => link.send_notification(method, params),
         }
     }
 
-    pub(crate) fn hearing(&self) -> &Arc<Hearing> {
+    pub(crate) fn dispatcher(&self) -> &Arc<MessageDispatcher> {
         match self {
-            Self::Http(link) => &link.hearing,
-            Self::Sse(link) => &link.hearing,
-            Self::Pipe(link) => &link.hearing,
+            Self::Http(link) => &link.dispatcher,
+            Self::HttpSse(link) => &link.dispatcher,
+            Self::Stdio(link) => &link.dispatcher,
         }
     }
 
@@ -60,11 +60,11 @@ impl Link {
     pub(crate) fn close(&self) {
         match self {
             Self::Http(link) => {
-                link.hearing.fail(McpError::Closed);
-                link.end_aside();
+                link.dispatcher.fail_all(McpError::Closed);
+                link.end_in_background();
             }
-            Self::Sse(link) => link.close(),
-            Self::Pipe(link) => link.close(),
+            Self::HttpSse(link) => link.close(),
+            Self::Stdio(link) => link.close(),
         }
     }
 }

@@ -8,14 +8,14 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::error::McpError;
-use super::sse::Event;
-use crate::pieces::{Bounds, Text, TooMuch};
+use super::sse::SseEvent;
+use crate::pieces::{MessageBounds, MessageText, MessageTooLarge};
 
 /// A received message.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Incoming {
+pub(crate) enum ServerMessage {
     /// An answer to one of our requests, if the id is ours.
-    Answer { id: Value, answer: Answer },
+    Answer { id: Value, answer: McpAnswer },
     /// A request of the server.
     Request { id: Value, method: String, params: Map<String, Value> },
     /// A notification of the server.
@@ -24,7 +24,7 @@ pub(crate) enum Incoming {
 
 /// The answer of a server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum McpAnswer {
     /// The result as received.
     Result(Map<String, Value>),
     /// The error as received.
@@ -42,32 +42,32 @@ pub struct RpcError {
 
 /// An invalid message. The call that it was meant to answer may still be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoMessage {
-    pub(crate) answers: Answers,
+pub(crate) struct BrokenMessage {
+    pub(crate) target: AnswerTarget,
     /// The exceeded limit, if the message was not parsed for that reason.
-    pub(crate) too_much: Option<TooMuch>,
+    pub(crate) exceeded: Option<MessageTooLarge>,
 }
 
-impl NoMessage {
+impl BrokenMessage {
     /// A message that exceeds a limit; `begin` is its beginning.
-    pub(crate) fn refused(too_much: TooMuch, begin: &[u8]) -> Self {
-        Self { answers: whom_it_answers(begin), too_much: Some(too_much) }
+    pub(crate) fn too_large(too_much: MessageTooLarge, begin: &[u8]) -> Self {
+        Self { target: find_answer_target(begin), exceeded: Some(too_much) }
     }
 
     /// Also searches the end of the message for its id, because some servers write the id last.
-    pub(crate) fn ended(self, end: &[u8]) -> Self {
-        let found = whom_it_answered(end).filter(|_| self.answers == Answers::Unknown);
-        Self { answers: found.map_or(self.answers, Answers::Call), ..self }
+    pub(crate) fn with_tail(self, end: &[u8]) -> Self {
+        let found = find_trailing_id(end).filter(|_| self.target == AnswerTarget::Unknown);
+        Self { target: found.map_or(self.target, AnswerTarget::Call), ..self }
     }
 
     /// The same message on a stream where it cannot answer any call.
-    pub(crate) fn to_nobody(self) -> Self {
-        Self { answers: Answers::Nobody, ..self }
+    pub(crate) fn without_target(self) -> Self {
+        Self { target: AnswerTarget::NotAnAnswer, ..self }
     }
 
     /// The error for the call that waits for this message. The caller adds the method.
-    pub(crate) fn error(&self) -> McpError {
-        match self.too_much {
+    pub(crate) fn to_error(self) -> McpError {
+        match self.exceeded {
             Some(too_much) => McpError::too_much("", too_much),
             None => McpError::unreadable("", "it is no message that can be read"),
         }
@@ -75,9 +75,9 @@ impl NoMessage {
 }
 
 /// The JSON-RPC code for an unknown method.
-pub(crate) const NO_METHOD: i64 = -32601;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 /// The JSON-RPC code for an internal error.
-pub(crate) const INTERNAL: i64 = -32603;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
 
 impl RpcError {
     /// An error created by this client.
@@ -95,24 +95,31 @@ impl RpcError {
 }
 
 /// Parses a message, on the low-priority pool if it is long.
-pub(crate) async fn read(text: Text<'_>, bounds: Bounds) -> Result<Incoming, NoMessage> {
-    if let Err(too_much) = text.check(bounds) {
-        return Err(NoMessage::refused(too_much, text.first()).ended(text.end().bytes()));
+pub(crate) async fn parse_message(
+    text: MessageText<'_>,
+    bounds: MessageBounds,
+) -> Result<ServerMessage, BrokenMessage> {
+    if let Err(too_much) = text.check_values(bounds) {
+        return Err(BrokenMessage::too_large(too_much, text.leading_bytes())
+            .with_tail(text.trailing_bytes().bytes()));
     }
-    text.read(read_here).await
+    text.parse_with(parse_inline).await
 }
 
 /// Parses the message of an event.
-pub(crate) async fn of(event: Event, bounds: Bounds) -> Result<Incoming, NoMessage> {
-    read(event.data?.into(), bounds).await
+pub(crate) async fn parse_event(
+    event: SseEvent,
+    bounds: MessageBounds,
+) -> Result<ServerMessage, BrokenMessage> {
+    parse_message(event.data?.into(), bounds).await
 }
 
-pub(super) fn read_here(bytes: &[u8]) -> Result<Incoming, NoMessage> {
-    let message = strict_json::object(bytes).ok().and_then(sort);
-    message.ok_or_else(|| NoMessage { answers: whom_it_answers(bytes), too_much: None })
+pub(super) fn parse_inline(bytes: &[u8]) -> Result<ServerMessage, BrokenMessage> {
+    let message = strict_json::parse_object(bytes).ok().and_then(classify_message);
+    message.ok_or_else(|| BrokenMessage { target: find_answer_target(bytes), exceeded: None })
 }
 
-fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
+fn classify_message(mut message: Map<String, Value>) -> Option<ServerMessage> {
     if message.get("jsonrpc")? != "2.0" {
         return None;
     }
@@ -125,54 +132,54 @@ fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
             Some(_) => return None,
         };
         return Some(match id {
-            None => Incoming::Notification { method, params },
+            None => ServerMessage::Notification { method, params },
             Some(id @ (Value::Number(_) | Value::String(_))) => {
-                Incoming::Request { id, method, params }
+                ServerMessage::Request { id, method, params }
             }
             Some(_) => return None,
         });
     }
     let answer = match (message.swap_remove("result"), message.swap_remove("error")) {
-        (Some(Value::Object(result)), None) => Answer::Result(result),
+        (Some(Value::Object(result)), None) => McpAnswer::Result(result),
         (None, Some(Value::Object(raw))) => {
-            let answer = Answer::Error(RpcError { code: raw.get("code")?.as_i64()?, raw });
+            let answer = McpAnswer::Error(RpcError { code: raw.get("code")?.as_i64()?, raw });
             // The server could not parse the request, so it may not know its id.
-            return Some(Incoming::Answer { id: id.unwrap_or(Value::Null), answer });
+            return Some(ServerMessage::Answer { id: id.unwrap_or(Value::Null), answer });
         }
         _ => return None,
     };
-    Some(Incoming::Answer { id: id?, answer })
+    Some(ServerMessage::Answer { id: id?, answer })
 }
 
 /// The call that an invalid or incomplete message was meant to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answers {
+pub(crate) enum AnswerTarget {
     Call(u64),
     /// The message is a request or a notification.
-    Nobody,
+    NotAnAnswer,
     /// The parsed part contains no id.
     Unknown,
 }
 
-impl Answers {
-    pub(crate) fn call(self) -> Option<u64> {
+impl AnswerTarget {
+    pub(crate) fn call_id(self) -> Option<u64> {
         match self {
             Self::Call(id) => Some(id),
-            Self::Nobody | Self::Unknown => None,
+            Self::NotAnAnswer | Self::Unknown => None,
         }
     }
 }
 
 /// Finds the id in an answer that is unreadable otherwise, so that its call fails before its deadline.
-pub(crate) fn whom_it_answers(bytes: &[u8]) -> Answers {
-    let mut found = Answers::Unknown;
-    let looks = Looks(&mut found);
+pub(crate) fn find_answer_target(bytes: &[u8]) -> AnswerTarget {
+    let mut found = AnswerTarget::Unknown;
+    let looks = AnswerTargetVisitor(&mut found);
     // Parsing is expected to fail; only the findings up to that point matter.
     drop(serde_json::Deserializer::from_slice(bytes).deserialize_map(looks));
     found
 }
 
-fn whom_it_answered(end: &[u8]) -> Option<u64> {
+fn find_trailing_id(end: &[u8]) -> Option<u64> {
     const ID: &[u8] = b"\"id\":";
     let end = end.trim_ascii_end().strip_suffix(b"}")?;
     let at = memchr::memmem::rfind(end, ID)?;
@@ -181,9 +188,9 @@ fn whom_it_answered(end: &[u8]) -> Option<u64> {
     number?.trim().parse().ok()
 }
 
-struct Looks<'a>(&'a mut Answers);
+struct AnswerTargetVisitor<'a>(&'a mut AnswerTarget);
 
-impl<'de> Visitor<'de> for Looks<'_> {
+impl<'de> Visitor<'de> for AnswerTargetVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -194,12 +201,12 @@ impl<'de> Visitor<'de> for Looks<'_> {
         while let Some(name) = members.next_key::<String>()? {
             match name.as_str() {
                 "method" | "params" => {
-                    *self.0 = Answers::Nobody;
+                    *self.0 = AnswerTarget::NotAnAnswer;
                     return Ok(());
                 }
                 // The target is known, and the rest may be long.
-                "result" | "error" if self.0.call().is_some() => return Ok(()),
-                "id" => *self.0 = Answers::Call(members.next_value()?),
+                "result" | "error" if self.0.call_id().is_some() => return Ok(()),
+                "id" => *self.0 = AnswerTarget::Call(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),
             }
         }
@@ -208,7 +215,7 @@ impl<'de> Visitor<'de> for Looks<'_> {
 }
 
 #[derive(Serialize)]
-struct Outgoing<'a> {
+struct ClientMessage<'a> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u64>,
@@ -217,24 +224,24 @@ struct Outgoing<'a> {
 }
 
 /// A request on one line, without a line feed.
-pub(crate) fn request(id: u64, method: &str, params: &Map<String, Value>) -> Vec<u8> {
-    written(&Outgoing { jsonrpc: "2.0", id: Some(id), method, params })
+pub(crate) fn encode_request(id: u64, method: &str, params: &Map<String, Value>) -> Vec<u8> {
+    to_json(&ClientMessage { jsonrpc: "2.0", id: Some(id), method, params })
 }
 
 /// A notification on one line, without a line feed.
-pub(crate) fn notification(method: &str, params: &Map<String, Value>) -> Vec<u8> {
-    written(&Outgoing { jsonrpc: "2.0", id: None, method, params })
+pub(crate) fn encode_notification(method: &str, params: &Map<String, Value>) -> Vec<u8> {
+    to_json(&ClientMessage { jsonrpc: "2.0", id: None, method, params })
 }
 
 /// The reply to a request of the server.
-pub(crate) fn reply(id: &Value, answer: &Result<Map<String, Value>, RpcError>) -> Vec<u8> {
+pub(crate) fn encode_reply(id: &Value, answer: &Result<Map<String, Value>, RpcError>) -> Vec<u8> {
     match answer {
-        Ok(result) => written(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
-        Err(error) => written(&json!({"jsonrpc": "2.0", "id": id, "error": error.raw})),
+        Ok(result) => to_json(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
+        Err(error) => to_json(&json!({"jsonrpc": "2.0", "id": id, "error": error.raw})),
     }
 }
 
-fn written(message: &impl Serialize) -> Vec<u8> {
+fn to_json(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).expect("values of JSON can be written")
 }
 
@@ -245,15 +252,21 @@ mod tests {
     use super::*;
 
     fn kind(text: &str) -> String {
-        let bounds = Bounds { bytes: 1000, parts: 100 };
-        let read = read(Text::Short(text.as_bytes()), bounds);
+        let bounds = MessageBounds { bytes: 1000, values: 100 };
+        let read = parse_message(MessageText::Short(text.as_bytes()), bounds);
         match read.now_or_never().expect("it is read here") {
-            Ok(Incoming::Answer { id, answer: Answer::Result(_) }) => format!("result {id}"),
-            Ok(Incoming::Answer { id, answer: Answer::Error(_) }) => format!("error {id}"),
-            Ok(Incoming::Request { id, method, .. }) => format!("request {id} {method}"),
-            Ok(Incoming::Notification { method, .. }) => format!("notification {method}"),
-            Err(NoMessage { answers, too_much: None }) => format!("none {:?}", answers.call()),
-            Err(NoMessage { answers, .. }) => format!("too much {:?}", answers.call()),
+            Ok(ServerMessage::Answer { id, answer: McpAnswer::Result(_) }) => {
+                format!("result {id}")
+            }
+            Ok(ServerMessage::Answer { id, answer: McpAnswer::Error(_) }) => format!("error {id}"),
+            Ok(ServerMessage::Request { id, method, .. }) => format!("request {id} {method}"),
+            Ok(ServerMessage::Notification { method, .. }) => format!("notification {method}"),
+            Err(BrokenMessage { target: answers, exceeded: None }) => {
+                format!("none {:?}", answers.call_id())
+            }
+            Err(BrokenMessage { target: answers, .. }) => {
+                format!("too much {:?}", answers.call_id())
+            }
         }
     }
 
@@ -293,7 +306,7 @@ mod tests {
             (r#""id":7}]}"#, None),
             (r#""id":7"#, None),
         ] {
-            assert_eq!(whom_it_answered(end.as_bytes()), expected, "{end}");
+            assert_eq!(find_trailing_id(end.as_bytes()), expected, "{end}");
         }
     }
 

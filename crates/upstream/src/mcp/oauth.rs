@@ -5,29 +5,29 @@
 //! earlier one: the resource against the server's URL, the issuer against the location of its metadata, the answer of a
 //! user against the request for consent.
 //!
-//! An [`Authorization`] is for one server and one principal. Connections with it in their settings send its token, and
+//! An [`McpAuthorization`] is for one server and one principal. Connections with it in their settings send its token, and
 //! report when the server rejects the token. Tokens are never printed and appear in no error.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use toolcrib_upstream as upstream;
 //! # use upstream::http::{HttpClient, Url};
-//! # use upstream::mcp::Settings;
-//! # use upstream::mcp::oauth::{Authorization, Consent, Flow, InMemory, OAuth, OAuthLimits};
-//! # fn example(client: HttpClient, url: Url, redirect: Url, consent: Consent, now: fn() -> u64) {
-//! let oauth = OAuth {
+//! # use upstream::mcp::ConnectionSettings;
+//! # use upstream::mcp::oauth::{McpAuthorization, ConsentCallback, OAuthFlow, InMemoryOAuthStore, OAuthSettings, OAuthLimits};
+//! # fn example(client: HttpClient, url: Url, redirect: Url, consent: ConsentCallback, now: fn() -> u64) {
+//! let oauth = OAuthSettings {
 //!     principal: "zoë".to_owned(),
 //!     name: "toolcrib".to_owned(),
-//!     flow: Flow::Code { redirect, consent },
+//!     flow: OAuthFlow::Code { redirect, consent },
 //!     registered: None,
 //!     metadata_url: None,
-//!     store: Arc::new(InMemory::default()),
+//!     store: Arc::new(InMemoryOAuthStore::default()),
 //!     now,
 //!     trusts_plain_http: false,
 //!     limits: OAuthLimits::default(),
 //! };
-//! let authorization = Some(Authorization::new(client, url, oauth));
-//! let settings = Settings { authorization, ..Settings::default() };
+//! let authorization = Some(McpAuthorization::new(client, url, oauth));
+//! let settings = ConnectionSettings { authorization, ..ConnectionSettings::default() };
 //! # }
 //! ```
 
@@ -35,7 +35,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use state::Shared;
+use state::AuthorizationState;
 
 use crate::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use crate::http::{HttpClient, Url};
@@ -58,46 +58,53 @@ mod state;
 mod store;
 mod token;
 
-pub use assertion::SigningKey;
-pub use challenge::refuses_token;
+pub use assertion::ClientSigningKey;
+pub use challenge::rejects_token;
 pub use error::OAuthError;
-pub use grant::{ACCESS_TOKEN, Grant, Granted, Grants, ID_JAG, Offered, TokenPlace};
-pub use protected::Protected;
-pub use settings::{Consent, Flow, OAuth, OAuthLimits, Registered};
-pub use store::{InMemory, Kept, Store};
+pub use grant::{
+    ACCESS_TOKEN_TYPE, GrantClient, GrantSubject, ID_JAG_TYPE, IssuedToken, TokenEndpoint,
+    TokenGrant,
+};
+pub use protected::TokenRequirements;
+pub use settings::{ConsentCallback, OAuthFlow, OAuthLimits, OAuthSettings, RegisteredClient};
+pub use store::{InMemoryOAuthStore, OAuthStore, OAuthStoreKey};
 
 /// A boxed future.
-pub type Coming<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type OAuthFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The authorization to use one server on behalf of one principal. A clone shares the same token.
 #[derive(Clone)]
-pub struct Authorization {
-    by: By,
+pub struct McpAuthorization {
+    token_source: TokenSource,
 }
 
 /// Where the token comes from.
 #[derive(Clone)]
-enum By {
-    Us(Arc<Shared>),
-    Others(Arc<Mutex<Option<HeaderValue>>>),
+enum TokenSource {
+    Managed(Arc<AuthorizationState>),
+    Provided(Arc<Mutex<Option<HeaderValue>>>),
 }
 
-impl Authorization {
+impl McpAuthorization {
     /// Authorization for the MCP server at `url`. No request is sent before the server requires a token.
-    pub fn new(client: HttpClient, url: Url, oauth: OAuth) -> Self {
-        Self { by: By::Us(Arc::new(Shared::new(client, url, oauth))) }
+    pub fn new(client: HttpClient, url: Url, oauth: OAuthSettings) -> Self {
+        Self {
+            token_source: TokenSource::Managed(Arc::new(AuthorizationState::new(
+                client, url, oauth,
+            ))),
+        }
     }
 
-    /// Authorization with a token that the owner [provides](Self::give). Rejections by the server are returned to the
+    /// Authorization with a token that the owner [provides](Self::provide_token). Rejections by the server are returned to the
     /// owner.
-    pub fn given() -> Self {
-        Self { by: By::Others(Arc::default()) }
+    pub fn with_provided_token() -> Self {
+        Self { token_source: TokenSource::Provided(Arc::default()) }
     }
 
     /// Sets the token to send from now on. Returns false if it is not a valid header value.
-    pub fn give(&self, token: &str) -> bool {
-        let (By::Others(given), Some(mut value)) =
-            (&self.by, HeaderValue::try_from(format!("Bearer {token}")).ok())
+    pub fn provide_token(&self, token: &str) -> bool {
+        let (TokenSource::Provided(given), Some(mut value)) =
+            (&self.token_source, HeaderValue::try_from(format!("Bearer {token}")).ok())
         else {
             return false;
         };
@@ -108,98 +115,104 @@ impl Authorization {
 
     /// Loads or renews the token, as far as that is possible without a user's consent. If that fails, the server's
     /// rejection states its requirements.
-    pub(crate) async fn ready(&self) {
-        let By::Us(shared) = &self.by else { return };
+    pub(crate) async fn ensure_token(&self) {
+        let TokenSource::Managed(shared) = &self.token_source else { return };
         if !shared.is_loaded() {
-            obtain::load(shared).await;
+            obtain::load_tokens(shared).await;
         }
         if shared.is_expiring() {
             // The old token is sent then, and the server's rejection tells more.
-            drop(obtain::refresh(shared).await);
+            drop(obtain::renew_token(shared).await);
         }
     }
 
     /// The `Authorization` header, if there is a token, and the generation of the token.
-    pub(crate) fn shown(&self) -> (Option<HeaderValue>, u64) {
-        match &self.by {
-            By::Us(shared) => shared.shown(),
-            By::Others(given) => (given.lock().unwrap_or_else(PoisonError::into_inner).clone(), 0),
+    pub(crate) fn current_token(&self) -> (Option<HeaderValue>, u64) {
+        match &self.token_source {
+            TokenSource::Managed(shared) => shared.current_token(),
+            TokenSource::Provided(given) => {
+                (given.lock().unwrap_or_else(PoisonError::into_inner).clone(), 0)
+            }
         }
     }
 
     /// Records that the server accepted the token of this generation.
-    pub(crate) fn worked(&self, generation: u64) {
-        if let By::Us(shared) = &self.by {
-            shared.worked(generation);
+    pub(crate) fn confirm_token(&self, generation: u64) {
+        if let TokenSource::Managed(shared) = &self.token_source {
+            shared.confirm_token(generation);
         }
     }
 
     /// Obtains the token that a rejection requires, so that the request can be repeated. Other errors are returned.
-    pub(crate) async fn answer(&self, generation: u64, refusal: McpError) -> Result<(), McpError> {
-        let (By::Us(shared), McpError::Unauthorized { origin, status, challenge }) =
-            (&self.by, &refusal)
+    pub(crate) async fn handle_rejection(
+        &self,
+        generation: u64,
+        refusal: McpError,
+    ) -> Result<(), McpError> {
+        let (TokenSource::Managed(shared), McpError::Unauthorized { origin, status, challenge }) =
+            (&self.token_source, &refusal)
         else {
             return Err(refusal);
         };
         let text = challenge.as_deref().unwrap_or_default();
-        let Some(need) = challenge::need(*status, text) else { return Err(refusal) };
+        let Some(need) = challenge::token_need(*status, text) else { return Err(refusal) };
         let origin = origin.clone();
-        let done = obtain::obtain(shared, generation, need).await;
-        done.map_err(|source| McpError::Authorization { origin, source: Arc::new(source) })
+        let done = obtain::obtain_token(shared, generation, need).await;
+        done.map_err(|source| McpError::TokenUnavailable { origin, source: Arc::new(source) })
     }
 }
 
 /// Replaces the `Authorization` header with the token of the connection, if there is one.
-pub(crate) fn show(authorization: Option<&Authorization>, headers: &mut HeaderMap) {
-    if let Some(token) = authorization.and_then(|authorization| authorization.shown().0) {
+pub(crate) fn insert_token(authorization: Option<&McpAuthorization>, headers: &mut HeaderMap) {
+    if let Some(token) = authorization.and_then(|authorization| authorization.current_token().0) {
         headers.insert(AUTHORIZATION, token);
     }
 }
 
 /// How often one request is repeated with another token.
-const MAX_AGAIN: u32 = 3;
+const MAX_TOKEN_RETRIES: u32 = 3;
 
 /// Repeats a request with another token if the server requires one, because a rejected request was not executed. The
 /// request's deadline does not cover obtaining a token, which may need a user's consent.
-pub(crate) struct Attempts<'a> {
-    authorization: Option<&'a Authorization>,
+pub(crate) struct AuthorizedAttempts<'a> {
+    authorization: Option<&'a McpAuthorization>,
     generation: u64,
-    times: u32,
+    retries: u32,
 }
 
-impl<'a> Attempts<'a> {
-    pub(crate) fn new(authorization: Option<&'a Authorization>) -> Self {
-        Self { authorization, generation: 0, times: 0 }
+impl<'a> AuthorizedAttempts<'a> {
+    pub(crate) fn new(authorization: Option<&'a McpAuthorization>) -> Self {
+        Self { authorization, generation: 0, retries: 0 }
     }
 
     /// Prepares the token before each attempt.
-    pub(crate) async fn begin(&mut self) {
+    pub(crate) async fn begin_attempt(&mut self) {
         if let Some(authorization) = self.authorization {
-            authorization.ready().await;
-            self.generation = authorization.shown().1;
+            authorization.ensure_token().await;
+            self.generation = authorization.current_token().1;
         }
     }
 
     /// Handles the result of an attempt; `None` means that the request must be repeated.
-    pub(crate) async fn end<T>(
+    pub(crate) async fn finish_attempt<T>(
         &mut self,
         done: Result<T, McpError>,
     ) -> Result<Option<T>, McpError> {
         match (done, self.authorization) {
             (Ok(done), authorization) => {
-                authorization.inspect(|it| it.worked(self.generation));
+                authorization.inspect(|it| it.confirm_token(self.generation));
                 Ok(Some(done))
             }
-            (Err(refusal), Some(authorization)) if self.times < MAX_AGAIN => {
-                self.times += 1;
-                authorization.answer(self.generation, refusal).await.map(|()| None)
+            (Err(refusal), Some(authorization)) if self.retries < MAX_TOKEN_RETRIES => {
+                self.retries += 1;
+                authorization.handle_rejection(self.generation, refusal).await.map(|()| None)
             }
             (Err(error), _) => Err(error),
         }
     }
 }
 
-impl fmt::Debug for Authorization {
+impl fmt::Debug for McpAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authorization").finish_non_exhaustive()
     }

@@ -8,49 +8,54 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::McpError;
-use super::hearing::{Hearing, Next, Stream, Whose};
-use super::message::{self, Answer, NoMessage};
+use super::hearing::{CallRecipient, DispatchStep, MessageDispatcher, MessageStream};
+use super::message::{self, BrokenMessage, McpAnswer};
 use super::meta;
-use super::pace::Pace;
-use super::settings::{Call, Settings};
-use crate::stdio::{Line, Lines, NotTaken, Process, Program, ProgramLimits};
+use super::pace::UnsolicitedRate;
+use super::settings::{ConnectionSettings, McpCallOptions};
+use crate::stdio::{
+    ChildProcess, OutputLine, OutputLines, ProgramLimits, ProgramSpec, StdinQueueError,
+};
 
 /// How long the rest of a program's output is read after its exit.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// The same for standard error, which a descendant may keep open.
-const LAST_LINES: Duration = Duration::from_millis(50);
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// How many lines of standard error are reported when the program exits.
-const SHOWN_LINES: usize = 10;
+const REPORTED_STDERR_LINES: usize = 10;
 
-pub(crate) struct PipeLink {
-    process: Process,
-    settings: Settings,
-    pub(super) hearing: Arc<Hearing>,
+pub(crate) struct StdioLink {
+    process: ChildProcess,
+    settings: ConnectionSettings,
+    pub(super) dispatcher: Arc<MessageDispatcher>,
     is_modern: AtomicBool,
 }
 
-impl PipeLink {
-    pub(crate) async fn open(program: &Program, settings: Settings) -> Result<Arc<Self>, McpError> {
+impl StdioLink {
+    pub(crate) async fn start_server(
+        program: &ProgramSpec,
+        settings: ConnectionSettings,
+    ) -> Result<Arc<Self>, McpError> {
         let limits = ProgramLimits {
-            max_line: settings.limits.max_message,
-            max_parts: settings.limits.max_parts,
+            max_line: settings.limits.max_message_bytes,
+            max_values: settings.limits.max_values,
             max_queue: settings.limits.max_queue,
             max_stderr: settings.limits.max_stderr,
             grace: settings.limits.grace,
         };
-        let started = Process::start(program, limits).await;
-        let (process, lines) = started.map_err(|source| McpError::Start {
+        let started = ChildProcess::start_process(program, limits).await;
+        let (process, lines) = started.map_err(|source| McpError::ProgramNotStarted {
             program: program.command.display().to_string().into(),
             source: Arc::new(source),
         })?;
         let link = Arc::new(Self {
             process,
             settings,
-            hearing: Arc::default(),
+            dispatcher: Arc::default(),
             is_modern: AtomicBool::new(true),
         });
-        let ended = link.process.ended.clone();
-        tokio::spawn(read(Arc::downgrade(&link), lines, ended));
+        let ended = link.process.exit.clone();
+        tokio::spawn(read_lines(Arc::downgrade(&link), lines, ended));
         Ok(link)
     }
 
@@ -58,90 +63,102 @@ impl PipeLink {
         self.is_modern.store(is_modern, Ordering::Relaxed);
     }
 
-    pub(crate) async fn call(
+    pub(crate) async fn send_call(
         self: &Arc<Self>,
         method: &str,
         params: &mut Map<String, Value>,
-        call: &Call,
-        whose: Whose,
-    ) -> Result<Answer, McpError> {
-        let (id, answer) = self.hearing.begin(call, whose)?;
-        let _running = Running { link: self, id, tells: method != "initialize" };
-        meta::add(
+        call: &McpCallOptions,
+        whose: CallRecipient,
+    ) -> Result<McpAnswer, McpError> {
+        let (id, answer) = self.dispatcher.register_call(call, whose)?;
+        let _running = StdioCallGuard { link: self, id, notify_on_drop: method != "initialize" };
+        meta::add_meta(
             params,
-            whose.token(id),
+            whose.progress_token(id),
             self.is_modern.load(Ordering::Relaxed),
             &self.settings,
             call,
         );
-        self.send(message::request(id, method, params))?;
-        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
+        self.send_line(message::encode_request(id, method, params))?;
+        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.with_method(method))
     }
 
-    pub(crate) fn notify(&self, method: &str, params: &Map<String, Value>) -> Result<(), McpError> {
-        self.send(message::notification(method, params))
+    pub(crate) fn send_notification(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> Result<(), McpError> {
+        self.send_line(message::encode_notification(method, params))
     }
 
-    fn send(&self, mut line: Vec<u8>) -> Result<(), McpError> {
+    fn send_line(&self, mut line: Vec<u8>) -> Result<(), McpError> {
         line.push(b'\n');
-        self.process.outbox.send(line).map_err(|not_taken| match not_taken {
-            NotTaken::Full => McpError::NotReading,
-            NotTaken::Closed => self.end("it closed its input"),
+        self.process.outbox.send_line(line).map_err(|not_taken| match not_taken {
+            StdinQueueError::Full => McpError::NotReading,
+            StdinQueueError::Closed => self.end_error("it closed its input"),
         })
     }
 
     /// Why the connection has ended. A program that closed its input or output without exiting has ended it too.
-    fn end(&self, otherwise: &str) -> McpError {
-        let ended = self.process.ended.borrow().clone();
+    fn end_error(&self, otherwise: &str) -> McpError {
+        let ended = self.process.exit.borrow().clone();
         let (how, at) = match ended {
-            Some(ended) => (ended.how.into(), ended.at),
+            Some(ended) => (ended.status.into(), ended.at),
             None => (otherwise.into(), Instant::now()),
         };
         let stderr = &self.process.stderr;
-        let (stderr_lines, stderr) = (stderr.lines(), stderr.tail(SHOWN_LINES).into());
-        self.hearing.ended().unwrap_or(McpError::Ended { how, stderr_lines, stderr, at })
+        let (stderr_lines, stderr) =
+            (stderr.line_count(), stderr.last_lines(REPORTED_STDERR_LINES).into());
+        self.dispatcher.end_reason().unwrap_or(McpError::ProgramEnded {
+            how,
+            stderr_lines,
+            stderr,
+            at,
+        })
     }
 
-    fn react(self: &Arc<Self>, next: Next) {
+    fn send_reply(self: &Arc<Self>, next: DispatchStep) {
         match next {
-            Next::Taken | Next::Nothing | Next::Answered(_) => {}
+            DispatchStep::Delivered | DispatchStep::Ignored | DispatchStep::Answered(_) => {}
             // If the program does not read, it gets no replies; the next call reports that.
-            Next::Reply(reply) => drop(self.send(reply)),
-            Next::Ask(asked) => {
+            DispatchStep::Reply(reply) => drop(self.send_line(reply)),
+            DispatchStep::AwaitReply(asked) => {
                 let (link, call, id) = (self.clone(), asked.call, asked.id.clone());
-                let task = tokio::spawn(async move { drop(link.send(asked.reply().await)) });
-                self.hearing.bind(call, id, task.abort_handle());
+                let task =
+                    tokio::spawn(async move { drop(link.send_line(asked.await_reply().await)) });
+                self.dispatcher.bind_question(call, id, task.abort_handle());
             }
         }
     }
 
-    pub(crate) fn stderr(&self) -> String {
-        self.process.stderr.text()
+    pub(crate) fn stderr_text(&self) -> String {
+        self.process.stderr.printable_text()
     }
 
     pub(crate) fn close(&self) {
-        self.hearing.fail(McpError::Closed);
+        self.dispatcher.fail_all(McpError::Closed);
         self.process.stop();
     }
 }
 
 /// Bounds the useless output of a program.
-struct Useless {
-    pace: Pace,
+struct UselessOutput {
+    unsolicited_rate: UnsolicitedRate,
     /// Consecutive lines that are not messages.
     garbage: u32,
     /// The line that exceeds a limit, with the call it was meant to answer if known.
-    refused: Option<NoMessage>,
+    oversized: Option<BrokenMessage>,
 }
 
 /// Reads until the program exits or writes too much that is not MCP.
-async fn read(
-    link: Weak<PipeLink>,
-    mut lines: Lines,
-    mut ended: tokio::sync::watch::Receiver<Option<crate::stdio::Ended>>,
+async fn read_lines(
+    link: Weak<StdioLink>,
+    mut lines: OutputLines,
+    mut ended: tokio::sync::watch::Receiver<Option<crate::stdio::ProgramExit>>,
 ) {
-    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
-    let mut useless = Useless { pace: Pace::new(max), garbage: 0, refused: None };
+    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unsolicited) else { return };
+    let mut useless =
+        UselessOutput { unsolicited_rate: UnsolicitedRate::new(max), garbage: 0, oversized: None };
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
@@ -149,62 +166,70 @@ async fn read(
         };
         let Ok(Some(line)) = line else { break };
         let Some(link) = link.upgrade() else { return };
-        if let Err(error) = hear(&link, line, &mut useless).await {
-            link.hearing.fail(error);
+        if let Err(error) = handle_line(&link, line, &mut useless).await {
+            link.dispatcher.fail_all(error);
             link.process.stop();
             return;
         }
         drop(link);
-        if let Some(until) = useless.pace.enough() {
+        if let Some(until) = useless.unsolicited_rate.paused_until() {
             tokio::select! {
                 () = sleep_until(until) => {}
                 _ = ended.wait_for(Option::is_some) => break,
             }
         }
     }
-    last_words(&link, &mut lines, &mut useless).await;
+    read_remaining_lines(&link, &mut lines, &mut useless).await;
     // The program closed its output; its exit status follows in a moment.
-    drop(timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await);
+    drop(timeout(DRAIN_TIMEOUT, ended.wait_for(Option::is_some)).await);
     if let Some(link) = link.upgrade() {
-        drop(timeout(LAST_LINES, link.process.stderr.whole()).await);
-        let error = link.end("it closed its output");
-        link.hearing.fail(error);
+        drop(timeout(STDERR_DRAIN_TIMEOUT, link.process.stderr.wait_until_complete()).await);
+        let error = link.end_error("it closed its output");
+        link.dispatcher.fail_all(error);
         link.process.stop();
     }
 }
 
 /// Reads the lines that the program wrote before it exited.
-async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Useless) {
+async fn read_remaining_lines(
+    link: &Weak<StdioLink>,
+    lines: &mut OutputLines,
+    useless: &mut UselessOutput,
+) {
     let rest = async {
         while let (Ok(Some(line)), Some(link)) = (lines.next().await, link.upgrade()) {
-            if hear(&link, line, useless).await.is_err() {
+            if handle_line(&link, line, useless).await.is_err() {
                 return;
             }
         }
     };
-    drop(timeout(LAST_WORDS, rest).await);
+    drop(timeout(DRAIN_TIMEOUT, rest).await);
 }
 
-async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
+async fn handle_line(
+    link: &Arc<StdioLink>,
+    line: OutputLine<'_>,
+    useless: &mut UselessOutput,
+) -> Result<(), McpError> {
     let limits = &link.settings.limits;
     let mut length = 0;
     let message = match line {
-        Line::Whole(line) if line.is_blank() => {
-            useless.pace.count();
+        OutputLine::Whole(line) if line.is_blank() => {
+            useless.unsolicited_rate.count_message();
             return Ok(());
         }
-        Line::Whole(line) => {
+        OutputLine::Whole(line) => {
             length = line.len();
-            message::read(line, limits.message()).await
+            message::parse_message(line, limits.message_bounds()).await
         }
-        Line::TooMuch(too_much, begin) => {
-            let refused = NoMessage::refused(too_much, begin);
-            useless.refused = Some(refused);
+        OutputLine::TooLong(too_much, begin) => {
+            let refused = BrokenMessage::too_large(too_much, begin);
+            useless.oversized = Some(refused);
             Err(refused)
         }
-        Line::WasTooMuch(end) => {
-            let Some(refused) = useless.refused.take() else { return Ok(()) };
-            let ended = refused.ended(end);
+        OutputLine::TooLongEnd(end) => {
+            let Some(refused) = useless.oversized.take() else { return Ok(()) };
+            let ended = refused.with_tail(end);
             if ended == refused {
                 return Ok(());
             }
@@ -214,44 +239,44 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
     let next = match message {
         Ok(message) => {
             useless.garbage = 0;
-            link.hearing.hear(message, Stream::Shared)
+            link.dispatcher.dispatch(message, MessageStream::Shared)
         }
         Err(no_message) => {
             useless.garbage += 1;
-            link.hearing.garbage(&no_message);
+            link.dispatcher.record_garbage(&no_message);
             if limits.max_garbage < useless.garbage {
-                return Err(McpError::Garbage { limit: limits.max_garbage });
+                return Err(McpError::TooMuchGarbage { limit: limits.max_garbage });
             }
-            Next::Nothing
+            DispatchStep::Ignored
         }
     };
-    if !matches!(next, Next::Taken) {
-        useless.pace.count();
+    if !matches!(next, DispatchStep::Delivered) {
+        useless.unsolicited_rate.count_message();
         // Questions may be long without counting as a flood.
-        let is_asked = matches!(next, Next::Ask(_));
-        useless.pace.count_bytes(if is_asked { 0 } else { length });
+        let is_asked = matches!(next, DispatchStep::AwaitReply(_));
+        useless.unsolicited_rate.count_bytes(if is_asked { 0 } else { length });
     }
-    link.react(next);
+    link.send_reply(next);
     Ok(())
 }
 
 /// A call in progress. If it is dropped before its answer, it sends a cancellation.
-struct Running<'a> {
-    link: &'a Arc<PipeLink>,
+struct StdioCallGuard<'a> {
+    link: &'a Arc<StdioLink>,
     id: u64,
-    tells: bool,
+    notify_on_drop: bool,
 }
 
-impl Drop for Running<'_> {
+impl Drop for StdioCallGuard<'_> {
     fn drop(&mut self) {
-        if self.link.hearing.give_up(self.id) && self.tells {
+        if self.link.dispatcher.abandon_call(self.id) && self.notify_on_drop {
             let params = Map::from_iter([("requestId".to_owned(), json!(self.id))]);
-            drop(self.link.notify("notifications/cancelled", &params));
+            drop(self.link.send_notification("notifications/cancelled", &params));
         }
     }
 }
 
-impl Drop for PipeLink {
+impl Drop for StdioLink {
     fn drop(&mut self) {
         self.process.stop();
     }

@@ -10,31 +10,31 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::McpError;
-use super::connection::Connection;
-use super::hearing::Whose;
-use super::link::Link;
-use super::message::{Answer, RpcError};
-use super::settings::{Call, Era};
+use super::connection::McpConnection;
+use super::hearing::CallRecipient;
+use super::link::TransportLink;
+use super::message::{McpAnswer, RpcError};
+use super::settings::{McpCallOptions, ServerEra};
 
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
+const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// A subscription that lasted this long resets the retry delay.
-const GOOD: Duration = Duration::from_secs(60);
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// The shortest interval between two subscriptions, so that frequent changes of interest do not keep the server busy.
-const GATHERED: Duration = Duration::from_secs(1);
+const MIN_REPLACE_INTERVAL: Duration = Duration::from_secs(1);
 /// The previous subscription stays until the server acknowledges the next, so that no change is missed; at most this
 /// long.
-const OVERLAP: Duration = Duration::from_secs(10);
+const MAX_OVERLAP: Duration = Duration::from_secs(10);
 
 /// A stream is reopened after this time, because the server may be gone without closing it.
-const RENEWED: Duration = Duration::from_secs(10 * 60);
+const REOPEN_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// The resources to receive updates for.
-pub(super) type Followed = BTreeSet<Box<str>>;
+pub(super) type SubscribedUris = BTreeSet<Box<str>>;
 
 /// The list changes that the server announces in its capabilities.
-pub(super) fn lists(server: &Map<String, Value>) -> Map<String, Value> {
+pub(super) fn announced_lists(server: &Map<String, Value>) -> Map<String, Value> {
     let mut wanted = Map::new();
     for (kind, name) in [
         ("tools", "toolsListChanged"),
@@ -50,14 +50,15 @@ pub(super) fn lists(server: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Subscribes until it is aborted, the connection ends, or the server turns out not to support subscriptions.
-pub(super) async fn listen(
-    link: Link,
+pub(super) async fn run_subscription(
+    link: TransportLink,
     lists: Map<String, Value>,
-    mut followed: watch::Receiver<Followed>,
+    mut followed: watch::Receiver<SubscribedUris>,
 ) {
-    let call = Call { deadline: Some(Duration::from_secs(30)), ..Call::default() };
-    let mut pause = FIRST;
-    let mut before: Option<Listening> = None;
+    let call =
+        McpCallOptions { deadline: Some(Duration::from_secs(30)), ..McpCallOptions::default() };
+    let mut pause = INITIAL_RETRY_DELAY;
+    let mut before: Option<SubscriptionFuture> = None;
     loop {
         let mut wanted = lists.clone();
         let uris = json!(*followed.borrow_and_update());
@@ -72,22 +73,22 @@ pub(super) async fn listen(
             }
         }
         let (begun, is_beside) = (Instant::now(), before.is_some());
-        let acknowledged = link.hearing().acknowledged.notified();
-        let mut listening = listening(&link, wanted, &call);
+        let acknowledged = link.dispatcher().acknowledged.notified();
+        let mut listening = start_subscription(&link, wanted, &call);
         let (overlaps, is_alone) = oneshot::channel::<()>();
         let answer = tokio::select! {
             answer = async {
                 if let Some(before) = before.take() {
                     tokio::select! {
                         answer = &mut listening => return answer,
-                        () = overlap(before, acknowledged, &link) => {}
+                        () = overlap_previous(before, acknowledged, &link) => {}
                     }
                 }
                 drop(overlaps);
                 (&mut listening).await
             } => Some(answer),
-            () = gathered(&mut followed, begun, is_alone) => None,
-            () = sleep(RENEWED), if matches!(link, Link::Http(_)) => None,
+            () = wait_to_replace(&mut followed, begun, is_alone) => None,
+            () = sleep(REOPEN_AFTER), if matches!(link, TransportLink::Http(_)) => None,
         };
         let Some(answer) = answer else {
             before = Some(listening);
@@ -95,45 +96,53 @@ pub(super) async fn listen(
         };
         match answer {
             // The server may refuse a second concurrent subscription.
-            Ok(Answer::Error(_)) if is_beside => pause = FIRST,
-            Ok(Answer::Error(_)) => return,
-            Err(error) if error.is_final() && link.hearing().ended().is_some() => return,
-            Ok(Answer::Result(_)) | Err(_) => {}
+            Ok(McpAnswer::Error(_)) if is_beside => pause = INITIAL_RETRY_DELAY,
+            Ok(McpAnswer::Error(_)) => return,
+            Err(error) if error.is_final() && link.dispatcher().end_reason().is_some() => return,
+            Ok(McpAnswer::Result(_)) | Err(_) => {}
         }
-        if GOOD <= begun.elapsed() {
-            pause = FIRST;
+        if STABLE_AFTER <= begun.elapsed() {
+            pause = INITIAL_RETRY_DELAY;
         }
         sleep(pause).await;
-        pause = (pause * 2).min(LONGEST);
+        pause = (pause * 2).min(MAX_RETRY_DELAY);
         // Changes in between were missed.
-        link.hearing().bell.ring(|changes| changes.all());
+        link.dispatcher().change_notifier.record_change(|changes| changes.mark_all_lists());
     }
 }
 
-type Listening = Pin<Box<dyn Future<Output = Result<Answer, McpError>> + Send>>;
+type SubscriptionFuture = Pin<Box<dyn Future<Output = Result<McpAnswer, McpError>> + Send>>;
 
-fn listening(link: &Link, wanted: Map<String, Value>, call: &Call) -> Listening {
+fn start_subscription(
+    link: &TransportLink,
+    wanted: Map<String, Value>,
+    call: &McpCallOptions,
+) -> SubscriptionFuture {
     let (link, call) = (link.clone(), call.clone());
     let mut params = Map::from_iter([("notifications".to_owned(), json!(wanted))]);
-    Box::pin(
-        async move { link.call("subscriptions/listen", &mut params, &call, Whose::Ours).await },
-    )
+    Box::pin(async move {
+        link.send_call("subscriptions/listen", &mut params, &call, CallRecipient::Internal).await
+    })
 }
 
 /// Keeps the previous subscription open until the server acknowledges the next.
-async fn overlap(before: Listening, acknowledged: Notified<'_>, link: &Link) {
+async fn overlap_previous(
+    before: SubscriptionFuture,
+    acknowledged: Notified<'_>,
+    link: &TransportLink,
+) {
     tokio::select! {
         () = acknowledged => return,
         _ = before => {}
-        () = sleep(OVERLAP) => {}
+        () = sleep(MAX_OVERLAP) => {}
     }
     // Without an acknowledgement, changes may have been missed in between.
-    link.hearing().bell.ring(|changes| changes.all());
+    link.dispatcher().change_notifier.record_change(|changes| changes.mark_all_lists());
 }
 
 /// Waits until other resources are wanted, the subscription is old enough to be replaced, and no previous one is left.
-async fn gathered(
-    followed: &mut watch::Receiver<Followed>,
+async fn wait_to_replace(
+    followed: &mut watch::Receiver<SubscribedUris>,
     begun: Instant,
     is_alone: oneshot::Receiver<()>,
 ) {
@@ -141,74 +150,74 @@ async fn gathered(
         return std::future::pending().await;
     }
     is_alone.await.ok();
-    sleep_until(begun + GATHERED).await;
+    sleep_until(begun + MIN_REPLACE_INTERVAL).await;
 }
 
-impl Connection {
+impl McpConnection {
     /// Whether the server announces updates of resources.
-    pub fn tells_of_resources(&self) -> bool {
-        let capabilities = self.about().server.get("capabilities");
+    pub fn supports_resource_updates(&self) -> bool {
+        let capabilities = self.server_description().server.get("capabilities");
         let resources = capabilities.and_then(|all| all.get("resources"));
         resources.and_then(|it| it.get("subscribe")) == Some(&Value::Bool(true))
     }
 
-    /// Replaces the set of resources to receive updates for. Updates arrive in [`Connection::changes`]. Returns the
+    /// Replaces the set of resources to receive updates for. Updates arrive in [`McpConnection::subscribe_changes`]. Returns the
     /// subscriptions that the server refused, which are not repeated.
-    pub async fn follow(
+    pub async fn subscribe_resources(
         &self,
         uris: BTreeSet<Box<str>>,
-        call: &Call,
+        call: &McpCallOptions,
     ) -> Result<Vec<(Box<str>, RpcError)>, McpError> {
-        if self.about().era == Era::Modern {
-            self.followed().send_if_modified(|before| {
+        if self.server_description().era == ServerEra::Modern {
+            self.subscribed_uris().send_if_modified(|before| {
                 let is_other = *before != uris;
                 *before = uris;
                 is_other
             });
-            self.listen();
+            self.start_listening();
             return Ok(Vec::new());
         }
         let mut followed = match self.is_first_in_session() {
-            true => Followed::new(),
-            false => self.followed().borrow().clone(),
+            true => SubscribedUris::new(),
+            false => self.subscribed_uris().borrow().clone(),
         };
         let mut refused = Vec::new();
-        let done = self.subscribe(&uris, &mut followed, &mut refused, call).await;
-        self.followed().send_replace(followed);
+        let done = self.update_subscriptions(&uris, &mut followed, &mut refused, call).await;
+        self.subscribed_uris().send_replace(followed);
         done.map(|()| refused)
     }
 
-    async fn subscribe(
+    async fn update_subscriptions(
         &self,
-        uris: &Followed,
-        followed: &mut Followed,
+        uris: &SubscribedUris,
+        followed: &mut SubscribedUris,
         refused: &mut Vec<(Box<str>, RpcError)>,
-        call: &Call,
+        call: &McpCallOptions,
     ) -> Result<(), McpError> {
         let gone: Vec<_> = followed.difference(uris).cloned().collect();
         let new: Vec<_> = uris.difference(followed).cloned().collect();
         for uri in gone {
             // An error answer does not matter: updates of this resource are ignored from now on.
-            drop(self.about_resource("resources/unsubscribe", &uri, call).await?);
+            drop(self.send_resource_request("resources/unsubscribe", &uri, call).await?);
             followed.remove(&uri);
         }
         for uri in new {
-            match self.about_resource("resources/subscribe", &uri, call).await? {
-                Answer::Result(_) => {}
-                Answer::Error(error) => refused.push((uri.clone(), error)),
+            match self.send_resource_request("resources/subscribe", &uri, call).await? {
+                McpAnswer::Result(_) => {}
+                McpAnswer::Error(error) => refused.push((uri.clone(), error)),
             }
             followed.insert(uri);
         }
         Ok(())
     }
 
-    async fn about_resource(
+    async fn send_resource_request(
         &self,
         method: &str,
         uri: &str,
-        call: &Call,
-    ) -> Result<Answer, McpError> {
+        call: &McpCallOptions,
+    ) -> Result<McpAnswer, McpError> {
         let mut params = Map::from_iter([("uri".to_owned(), json!(uri))]);
-        self.run(method, &mut params, call, Whose::Ours).await
+        self.send_request(method, &mut params, call, CallRecipient::Internal).await
     }
 }

@@ -12,24 +12,24 @@ use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 use super::profile;
-use super::{Program, Sandbox, guard};
+use super::{ProgramSpec, SandboxPaths, guard};
 #[cfg(target_os = "linux")]
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 /// The first argument of a process that becomes a bound child.
-const ASKED: &str = "--become-a-bound-child";
+const BIND_FLAG: &str = "--become-a-bound-child";
 const HIDE: &str = "--hide";
 const SANDBOX: &str = "--sandbox";
 const READ: &str = "--read";
 const WRITE: &str = "--write";
-const PROGRAM: &str = "--";
+const PROGRAM_SEPARATOR: &str = "--";
 
 /// The exit code with which shells report a command that cannot be run.
 const CANNOT_RUN: u8 = 126;
 
 /// Arguments for the server's executable: restrictions and the program to become, before the program's own arguments.
-pub(super) fn arguments(program: &Program, file: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec![ASKED.into(), std::process::id().to_string().into()];
+pub(super) fn binder_arguments(program: &ProgramSpec, file: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![BIND_FLAG.into(), std::process::id().to_string().into()];
     let mut add = |option: &str, paths: &[PathBuf]| {
         words.extend(paths.iter().flat_map(|path| [option.into(), path.into()]));
     };
@@ -40,32 +40,32 @@ pub(super) fn arguments(program: &Program, file: &Path) -> Vec<OsString> {
         add(READ, &sandbox.read);
         add(WRITE, &sandbox.write);
     }
-    words.extend([PROGRAM.into(), file.into()]);
+    words.extend([PROGRAM_SEPARATOR.into(), file.into()]);
     words
 }
 
 /// Becomes another program, or the guard of process groups, if the arguments of this process ask for it. Call it first
 /// in `main`, and exit with the code that it returns.
-pub fn run_if_asked() -> Option<ExitCode> {
-    run_in_this_process(std::env::args_os())
+pub fn run_as_bound_child() -> Option<ExitCode> {
+    run_as_bound_child_with(std::env::args_os())
 }
 
-/// Like [`run_if_asked`], with the arguments passed in.
-pub fn run_in_this_process(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+/// Like [`run_as_bound_child`], with the arguments passed in.
+pub fn run_as_bound_child_with(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.skip(1);
     let asked = arguments.next()?;
-    if asked == guard::ASKED {
-        guard::watch(std::io::stdin().lock());
+    if asked == guard::GUARD_FLAG {
+        guard::run_guard(std::io::stdin().lock());
         return Some(ExitCode::SUCCESS);
     }
-    if asked != ASKED {
+    if asked != BIND_FLAG {
         return None;
     }
     let parent = arguments.next()?.into_string().ok()?.parse().ok()?;
-    let (hidden, sandbox) = options(&mut arguments)?;
+    let (hidden, sandbox) = parse_options(&mut arguments)?;
     let program = arguments.next()?;
     // Only the server that started this process reads the message, as the end of the program's standard error.
-    if let Err(error) = bind(parent, &program, &hidden, sandbox.as_ref()) {
+    if let Err(error) = bind_to_parent(parent, &program, &hidden, sandbox.as_ref()) {
         let said = writeln!(io::stderr(), "toolcrib: the program is not started: {error}");
         said.unwrap_or_default();
         return Some(ExitCode::from(CANNOT_RUN));
@@ -78,17 +78,19 @@ pub fn run_in_this_process(arguments: impl Iterator<Item = OsString>) -> Option<
 }
 
 /// Parses the options up to the program.
-fn options(words: &mut impl Iterator<Item = OsString>) -> Option<(Vec<PathBuf>, Option<Sandbox>)> {
-    let (mut hidden, mut sandbox) = (Vec::new(), None::<Sandbox>);
+fn parse_options(
+    words: &mut impl Iterator<Item = OsString>,
+) -> Option<(Vec<PathBuf>, Option<SandboxPaths>)> {
+    let (mut hidden, mut sandbox) = (Vec::new(), None::<SandboxPaths>);
     loop {
         let word = words.next()?;
-        if word == PROGRAM {
+        if word == PROGRAM_SEPARATOR {
             return Some((hidden, sandbox));
         }
         let path = PathBuf::from(words.next()?);
         match word.to_str()? {
             HIDE => hidden.push(path),
-            SANDBOX => sandbox = Some(Sandbox::default()),
+            SANDBOX => sandbox = Some(SandboxPaths::default()),
             READ => sandbox.as_mut()?.read.push(path),
             WRITE => sandbox.as_mut()?.write.push(path),
             _ => return None,
@@ -98,22 +100,22 @@ fn options(words: &mut impl Iterator<Item = OsString>) -> Option<(Vec<PathBuf>, 
 
 /// Binds this process to its parent and drops rights. Fails if the parent has died before the binding took effect.
 #[cfg(target_os = "linux")]
-fn bind(
+fn bind_to_parent(
     parent: i32,
     program: &OsStr,
     hidden: &[PathBuf],
-    sandbox: Option<&Sandbox>,
+    sandbox: Option<&SandboxPaths>,
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid().is_none_or(|now| now.as_raw_nonzero().get() != parent) {
         return Err(io::Error::other("the server is gone"));
     }
-    profile::take(program, hidden, sandbox)
+    profile::confine_process(program, hidden, sandbox)
 }
 
 /// Outside Linux, a program notices the end of the server by the end of its input.
 #[cfg(not(target_os = "linux"))]
-fn bind(_: i32, _: &OsStr, _: &[PathBuf], sandbox: Option<&Sandbox>) -> io::Result<()> {
+fn bind(_: i32, _: &OsStr, _: &[PathBuf], sandbox: Option<&SandboxPaths>) -> io::Result<()> {
     match sandbox {
         Some(_) => Err(io::Error::other("there is a sandbox on Linux only")),
         None => Ok(()),

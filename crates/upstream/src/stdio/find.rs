@@ -4,9 +4,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::Program;
+use super::ProgramSpec;
 
-pub(super) fn find(program: &Program) -> io::Result<PathBuf> {
+pub(super) fn find_program(program: &ProgramSpec) -> io::Result<PathBuf> {
     let command = &program.command;
     if command.is_absolute() {
         return if is_executable(command) { Ok(command.clone()) } else { Err(not_found()) };

@@ -13,32 +13,32 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The first argument of the guard process.
-pub(super) const ASKED: &str = "--guard-bound-children";
+pub(super) const GUARD_FLAG: &str = "--guard-bound-children";
 
 /// The server's side of the guard. It belongs to the thread that starts programs, so its writes may block.
 #[derive(Default)]
-pub(super) struct Guard {
+pub(super) struct GroupGuard {
     process: Option<Child>,
     program: Option<PathBuf>,
     groups: BTreeSet<u32>,
 }
 
-impl Guard {
-    pub(super) fn add(&mut self, program: &Path, group: u32) {
+impl GroupGuard {
+    pub(super) fn add_group(&mut self, program: &Path, group: u32) {
         self.groups.insert(group);
         self.program.get_or_insert_with(|| program.to_owned());
-        self.tell(&format!("+{group}\n"));
+        self.send_line(&format!("+{group}\n"));
     }
 
-    pub(super) fn remove(&mut self, group: u32) {
+    pub(super) fn remove_group(&mut self, group: u32) {
         if self.groups.remove(&group) {
-            self.tell(&format!("-{group}\n"));
+            self.send_line(&format!("-{group}\n"));
         }
     }
 
     /// Writes a line to the guard. If the guard has died, starts a new one and sends it all groups again.
-    fn tell(&mut self, line: &str) {
-        if self.write(line).is_some() {
+    fn send_line(&mut self, line: &str) {
+        if self.write_line(line).is_some() {
             return;
         }
         if let Some(mut gone) = self.process.take() {
@@ -46,30 +46,30 @@ impl Guard {
             gone.kill().unwrap_or_default();
             drop(gone.wait());
         }
-        self.process = self.program.as_deref().and_then(start);
+        self.process = self.program.as_deref().and_then(start_guard);
         let all: String = self.groups.iter().map(|group| format!("+{group}\n")).collect();
-        if self.write(&all).is_none() {
+        if self.write_line(&all).is_none() {
             tracing::warn!(
                 "what MCP servers start may outlive toolcrib if it is killed: its guard cannot be started"
             );
         }
     }
 
-    fn write(&mut self, line: &str) -> Option<()> {
+    fn write_line(&mut self, line: &str) -> Option<()> {
         self.process.as_mut()?.stdin.as_mut()?.write_all(line.as_bytes()).ok()
     }
 }
 
-fn start(program: &Path) -> Option<Child> {
+fn start_guard(program: &Path) -> Option<Child> {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
     let mut command = Command::new(program);
-    let command = command.arg(ASKED).env_clear().current_dir("/").process_group(0);
+    let command = command.arg(GUARD_FLAG).env_clear().current_dir("/").process_group(0);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().ok()
 }
 
 /// The guard process: tracks the groups until its input ends, then kills them.
-pub(super) fn watch(input: impl BufRead) {
+pub(super) fn run_guard(input: impl BufRead) {
     let mut groups = BTreeSet::new();
     for line in input.lines().map_while(Result::ok) {
         let group = line.get(1..).and_then(|group| group.parse().ok()).and_then(Pid::from_raw);

@@ -12,17 +12,17 @@ use tokio::process::ChildStdin;
 use tokio::sync::Notify;
 
 #[derive(Clone)]
-pub(crate) struct Outbox {
-    shared: Arc<Shared>,
+pub(crate) struct StdinQueue {
+    shared: Arc<StdinQueueShared>,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    more: Notify,
+struct StdinQueueShared {
+    state: Mutex<StdinQueueState>,
+    wakeup: Notify,
     max: usize,
 }
 
-struct State {
+struct StdinQueueState {
     pipe: Option<Arc<pipe::Sender>>,
     queue: VecDeque<Vec<u8>>,
     /// How much of the first line is written.
@@ -34,27 +34,28 @@ struct State {
 
 /// Why a line was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotTaken {
+pub(crate) enum StdinQueueError {
     /// The queue is full.
     Full,
     /// The program's input is closed.
     Closed,
 }
 
-impl Outbox {
+impl StdinQueue {
     pub(super) fn new(stdin: Option<ChildStdin>, max: usize) -> io::Result<Self> {
         let stdin = stdin.ok_or_else(|| io::Error::other("the program has no input"))?;
         let pipe = Arc::new(pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?);
-        let state = State { pipe: Some(pipe.clone()), ..State::closed() };
-        let shared = Arc::new(Shared { state: Mutex::new(state), more: Notify::new(), max });
-        tokio::spawn(write(shared.clone(), pipe));
+        let state = StdinQueueState { pipe: Some(pipe.clone()), ..StdinQueueState::closed() };
+        let shared =
+            Arc::new(StdinQueueShared { state: Mutex::new(state), wakeup: Notify::new(), max });
+        tokio::spawn(write_loop(shared.clone(), pipe));
         Ok(Self { shared })
     }
 
     /// Queues a whole line, including its line feed.
-    pub(crate) fn send(&self, line: Vec<u8>) -> Result<(), NotTaken> {
-        let mut state = self.shared.state();
-        let pipe = state.pipe.as_ref().ok_or(NotTaken::Closed)?;
+    pub(crate) fn send_line(&self, line: Vec<u8>) -> Result<(), StdinQueueError> {
+        let mut state = self.shared.lock_state();
+        let pipe = state.pipe.as_ref().ok_or(StdinQueueError::Closed)?;
         let mut written = 0;
         if state.queue.is_empty() {
             written = match pipe.try_write(&line) {
@@ -63,40 +64,40 @@ impl Outbox {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
                 Err(_) => {
                     state.close();
-                    return Err(NotTaken::Closed);
+                    return Err(StdinQueueError::Closed);
                 }
             };
             state.written = written;
         } else if self.shared.max < state.bytes + line.len() {
-            return Err(NotTaken::Full);
+            return Err(StdinQueueError::Full);
         }
         state.bytes += line.len() - written;
         state.queue.push_back(line);
         drop(state);
-        self.shared.more.notify_one();
+        self.shared.wakeup.notify_one();
         Ok(())
     }
 
     /// Closes the program's input once it has read the queue.
-    pub(crate) fn finish(&self) {
-        self.shared.state().is_last = true;
-        self.shared.more.notify_one();
+    pub(crate) fn close_when_drained(&self) {
+        self.shared.lock_state().is_last = true;
+        self.shared.wakeup.notify_one();
     }
 
     /// Closes the program's input now and drops the queue.
     pub(crate) fn close(&self) {
-        self.shared.state().close();
-        self.shared.more.notify_one();
+        self.shared.lock_state().close();
+        self.shared.wakeup.notify_one();
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl StdinQueueShared {
+    fn lock_state(&self) -> MutexGuard<'_, StdinQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl StdinQueueState {
     fn closed() -> Self {
         Self { pipe: None, queue: VecDeque::new(), written: 0, bytes: 0, is_last: false }
     }
@@ -106,7 +107,7 @@ impl State {
     }
 
     /// Writes as much as the pipe accepts. Returns whether something is left.
-    fn write(&mut self) -> bool {
+    fn write_pending(&mut self) -> bool {
         while let (Some(pipe), Some(line)) = (&self.pipe, self.queue.front()) {
             match pipe.try_write(line.get(self.written..).unwrap_or_default()) {
                 Ok(count) => {
@@ -129,18 +130,18 @@ impl State {
 }
 
 /// Writes queued lines whenever the program reads. It ends when the queue is closed, at the latest with the process.
-async fn write(shared: Arc<Shared>, pipe: Arc<pipe::Sender>) {
+async fn write_loop(shared: Arc<StdinQueueShared>, pipe: Arc<pipe::Sender>) {
     loop {
         let (left, open) = {
-            let mut state = shared.state();
-            (state.write(), state.pipe.is_some())
+            let mut state = shared.lock_state();
+            (state.write_pending(), state.pipe.is_some())
         };
         match (open, left) {
             (false, _) => return,
-            (true, false) => shared.more.notified().await,
+            (true, false) => shared.wakeup.notified().await,
             (true, true) => tokio::select! {
                 _ = pipe.writable() => {}
-                () = shared.more.notified() => {}
+                () = shared.wakeup.notified() => {}
             },
         }
     }

@@ -9,29 +9,29 @@ use tokio::sync::watch;
 
 /// The newest bytes, up to a bound, and the number of lines.
 #[derive(Debug)]
-pub(crate) struct Ring {
-    kept: Mutex<Kept>,
+pub(crate) struct StderrRing {
+    contents: Mutex<RingContents>,
     max: usize,
-    is_whole: watch::Sender<bool>,
+    is_complete: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RingContents {
     bytes: VecDeque<u8>,
     lines: u64,
 }
 
-impl Ring {
+impl StderrRing {
     pub(super) fn new(max: usize) -> Self {
-        Self { kept: Mutex::default(), max, is_whole: watch::Sender::new(false) }
+        Self { contents: Mutex::default(), max, is_complete: watch::Sender::new(false) }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_contents(&self) -> MutexGuard<'_, RingContents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut kept = self.kept();
+        let mut kept = self.lock_contents();
         kept.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         let newest = bytes.get(bytes.len().saturating_sub(self.max)..).unwrap_or_default();
         let over = (kept.bytes.len() + newest.len()).saturating_sub(self.max);
@@ -40,14 +40,14 @@ impl Ring {
     }
 
     /// Clears the buffer for a program that is started again.
-    pub(super) fn begin(&self) {
-        *self.kept() = Kept::default();
-        self.is_whole.send_replace(false);
+    pub(super) fn clear_contents(&self) {
+        *self.lock_contents() = RingContents::default();
+        self.is_complete.send_replace(false);
     }
 
     /// The kept text. Invalid UTF-8 and control characters are replaced, because the text is shown in terminals.
-    pub(crate) fn text(&self) -> String {
-        let kept = self.kept();
+    pub(crate) fn printable_text(&self) -> String {
+        let kept = self.lock_contents();
         let bytes: Vec<u8> = kept.bytes.iter().copied().collect();
         drop(kept);
         let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
@@ -55,32 +55,32 @@ impl Ring {
     }
 
     /// The last lines of the text.
-    pub(crate) fn tail(&self, lines: usize) -> String {
-        let text = self.text();
+    pub(crate) fn last_lines(&self, lines: usize) -> String {
+        let text = self.printable_text();
         let all: Vec<&str> = text.lines().collect();
         all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
     }
 
     /// Waits until standard error is read to its end.
-    pub(crate) async fn whole(&self) {
+    pub(crate) async fn wait_until_complete(&self) {
         // Waiting cannot fail: `self` owns the sender.
-        drop(self.is_whole.subscribe().wait_for(|is_whole| *is_whole).await);
+        drop(self.is_complete.subscribe().wait_for(|is_whole| *is_whole).await);
     }
 
     /// The number of lines, including those no longer kept.
-    pub(crate) fn lines(&self) -> u64 {
-        self.kept().lines
+    pub(crate) fn line_count(&self) -> u64 {
+        self.lock_contents().lines
     }
 }
 
 /// Reads standard error to its end in a background task.
-pub(super) fn drain(stderr: Option<ChildStderr>, ring: Arc<Ring>) {
+pub(super) fn drain_stderr(stderr: Option<ChildStderr>, ring: Arc<StderrRing>) {
     let Some(mut stderr) = stderr else { return };
     tokio::spawn(async move {
         let mut buffer = [0; 8 * 1024];
         while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
             ring.push(buffer.get(..count).unwrap_or_default());
         }
-        ring.is_whole.send_replace(true);
+        ring.is_complete.send_replace(true);
     });
 }

@@ -12,30 +12,30 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::guard::Guard;
-use super::{Program, bound};
+use super::guard::GroupGuard;
+use super::{ProgramSpec, bound};
 
-enum Wish {
-    Start(Start),
+enum StarterCommand {
+    Start(StartRequest),
     /// All processes of a group have ended.
-    Ended(u32),
+    GroupEnded(u32),
 }
 
-struct Start {
+struct StartRequest {
     command: Command,
-    bound_by: Option<PathBuf>,
+    binder: Option<PathBuf>,
     runtime: Handle,
     reply: oneshot::Sender<io::Result<Child>>,
 }
 
-static STARTER: LazyLock<Option<mpsc::Sender<Wish>>> = LazyLock::new(|| {
+static STARTER: LazyLock<Option<mpsc::Sender<StarterCommand>>> = LazyLock::new(|| {
     let (wishes, taken) = mpsc::channel();
     let work = move || {
-        let mut guard = Guard::default();
+        let mut guard = GroupGuard::default();
         while let Ok(wish) = taken.recv() {
             match wish {
-                Wish::Start(start) => start.run(&mut guard),
-                Wish::Ended(group) => guard.remove(group),
+                StarterCommand::Start(start) => start.spawn_child(&mut guard),
+                StarterCommand::GroupEnded(group) => guard.remove_group(group),
             }
         }
     };
@@ -43,48 +43,48 @@ static STARTER: LazyLock<Option<mpsc::Sender<Wish>>> = LazyLock::new(|| {
     thread.ok().map(|_| wishes)
 });
 
-impl Start {
-    fn run(mut self, guard: &mut Guard) {
+impl StartRequest {
+    fn spawn_child(mut self, guard: &mut GroupGuard) {
         let _inside = self.runtime.enter();
         let child = self.command.spawn();
         let group = child.as_ref().ok().and_then(Child::id);
-        if let (Some(program), Some(group)) = (&self.bound_by, group) {
-            guard.add(program, group);
+        if let (Some(program), Some(group)) = (&self.binder, group) {
+            guard.add_group(program, group);
         }
         // If the caller has stopped waiting, the send fails and drops the child, which kills it.
         if let (Err(_), Some(group)) = (self.reply.send(child), group) {
-            guard.remove(group);
+            guard.remove_group(group);
         }
     }
 }
 
 /// Reports that all processes of a group have ended, so that the guard forgets it.
-pub(super) fn ended(group: u32) {
+pub(super) fn report_group_ended(group: u32) {
     if let Some(wishes) = STARTER.as_ref() {
         // The send cannot fail: the thread lives as long as the process.
-        wishes.send(Wish::Ended(group)).unwrap_or_default();
+        wishes.send(StarterCommand::GroupEnded(group)).unwrap_or_default();
     }
 }
 
-pub(super) async fn start(program: &Program, file: &Path) -> io::Result<Child> {
+pub(super) async fn start_program(program: &ProgramSpec, file: &Path) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts programs is gone");
     let wishes = STARTER.as_ref().ok_or_else(gone)?;
-    if program.sandbox.is_some() && program.bound_by.is_none() {
+    if program.sandbox.is_some() && program.binder.is_none() {
         let why = "there is nothing here that could put it into its sandbox";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
     let (reply, child) = oneshot::channel();
-    let (command, bound_by) = (command(program, file), program.bound_by.clone());
-    let start = Start { command, bound_by, runtime: Handle::current(), reply };
-    wishes.send(Wish::Start(start)).map_err(|_| gone())?;
+    let (command, bound_by) = (build_command(program, file), program.binder.clone());
+    let start = StartRequest { command, binder: bound_by, runtime: Handle::current(), reply };
+    wishes.send(StarterCommand::Start(start)).map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
 }
 
-fn command(program: &Program, file: &Path) -> Command {
-    let mut command = match &program.bound_by {
+fn build_command(program: &ProgramSpec, file: &Path) -> Command {
+    let mut command = match &program.binder {
         Some(binder) => {
             let mut command = Command::new(binder);
-            command.args(bound::arguments(program, file));
+            command.args(bound::binder_arguments(program, file));
             command
         }
         None => Command::new(file),
@@ -93,7 +93,7 @@ fn command(program: &Program, file: &Path) -> Command {
         .args(&program.arguments)
         .env_clear()
         .envs(&program.environment)
-        .current_dir(program.folder.clone().unwrap_or_else(|| PathBuf::from("/")))
+        .current_dir(program.working_directory.clone().unwrap_or_else(|| PathBuf::from("/")))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

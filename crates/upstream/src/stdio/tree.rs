@@ -12,46 +12,53 @@ use tokio::process::Child;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Ended;
-use super::outbox::Outbox;
+use super::ProgramExit;
+use super::outbox::StdinQueue;
 use super::starter;
 
 /// How often to check whether a group has ended.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Stops the program when it is dropped.
-pub(super) struct Keeper {
+pub(super) struct ProcessStopper {
     stop: Arc<Notify>,
 }
 
 /// A process group, killed when this is dropped, as when the runtime shuts down.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-pub(super) fn keep(
+pub(super) fn supervise_child(
     child: Child,
-    outbox: Outbox,
+    outbox: StdinQueue,
     grace: Duration,
-) -> io::Result<(Keeper, watch::Receiver<Option<Ended>>)> {
+) -> io::Result<(ProcessStopper, watch::Receiver<Option<ProgramExit>>)> {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("the program has ended already"))?;
     let (ended, watched) = watch::channel(None);
     let stop = Arc::new(Notify::new());
-    tokio::spawn(run(child, Group(Some(pid)), outbox, grace, stop.clone(), ended));
-    Ok((Keeper { stop }, watched))
+    tokio::spawn(run_supervision(
+        child,
+        ProcessGroup(Some(pid)),
+        outbox,
+        grace,
+        stop.clone(),
+        ended,
+    ));
+    Ok((ProcessStopper { stop }, watched))
 }
 
-async fn run(
+async fn run_supervision(
     mut child: Child,
-    mut group: Group,
-    outbox: Outbox,
+    mut group: ProcessGroup,
+    outbox: StdinQueue,
     grace: Duration,
     stop: Arc<Notify>,
-    ended: watch::Sender<Option<Ended>>,
+    ended: watch::Sender<Option<ProgramExit>>,
 ) {
     let tell = |status: io::Result<std::process::ExitStatus>| {
         let is_success = status.as_ref().is_ok_and(|status| status.success());
         let how = status.map_or_else(|_| "unknown".to_owned(), |status| status.to_string());
-        ended.send_replace(Some(Ended { how, is_success, at: Instant::now() }));
+        ended.send_replace(Some(ProgramExit { status: how, is_success, at: Instant::now() }));
     };
     tokio::select! {
         status = child.wait() => tell(status),
@@ -60,65 +67,65 @@ async fn run(
             if let Ok(status) = timeout(grace / 4, child.wait()).await {
                 tell(status);
             } else {
-                group.signal(Signal::TERM);
+                group.send_signal(Signal::TERM);
                 if let Ok(status) = timeout(grace, child.wait()).await {
                     tell(status);
                 } else {
-                    group.signal(Signal::KILL);
+                    group.send_signal(Signal::KILL);
                     tell(child.wait().await);
                 }
             }
         }
     }
     outbox.close();
-    group.end(grace).await;
+    group.end_group(grace).await;
 }
 
-impl Group {
-    fn signal(&self, signal: Signal) {
+impl ProcessGroup {
+    fn send_signal(&self, signal: Signal) {
         if let Some(pid) = self.0 {
             // It fails if the group has no processes left, which is the goal.
             kill_process_group(pid, signal).unwrap_or_default();
         }
     }
 
-    fn is_there(&self) -> bool {
+    fn is_alive(&self) -> bool {
         self.0.is_some_and(|pid| test_kill_process_group(pid).is_ok())
     }
 
     /// Ends the rest of the group after its leader has exited.
-    async fn end(&mut self, grace: Duration) {
-        if self.is_there() {
-            self.signal(Signal::TERM);
+    async fn end_group(&mut self, grace: Duration) {
+        if self.is_alive() {
+            self.send_signal(Signal::TERM);
             let gone = async {
-                while self.is_there() {
-                    sleep(LOOK).await;
+                while self.is_alive() {
+                    sleep(POLL_INTERVAL).await;
                 }
             };
             if timeout(grace, gone).await.is_err() {
-                self.signal(Signal::KILL);
+                self.send_signal(Signal::KILL);
             }
         }
         if let Some(pid) = self.0.take() {
-            starter::ended(pid.as_raw_nonzero().get().unsigned_abs());
+            starter::report_group_ended(pid.as_raw_nonzero().get().unsigned_abs());
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.send_signal(Signal::KILL);
     }
 }
 
-impl Keeper {
-    pub(super) fn stop(&self) {
+impl ProcessStopper {
+    pub(super) fn request_stop(&self) {
         self.stop.notify_one();
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ProcessStopper {
     fn drop(&mut self) {
-        self.stop();
+        self.request_stop();
     }
 }

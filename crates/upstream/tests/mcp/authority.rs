@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use crate::server::{Asked, Reply, Server};
+use crate::server::{ReceivedRequest, Reply, Server};
 
 /// Configuration of the server, and a record of its requests.
 #[derive(Default)]
@@ -33,12 +33,12 @@ pub(crate) struct Authority {
     count: u32,
 }
 
-pub(crate) type Shared = Arc<Mutex<Authority>>;
+pub(crate) type SharedAuthority = Arc<Mutex<Authority>>;
 
 pub(crate) const SECRET: &str = "a secret: %/+";
 
 impl Authority {
-    pub(crate) fn shared() -> Shared {
+    pub(crate) fn shared() -> SharedAuthority {
         Arc::new(Mutex::new(Self { metadata: json!({}), ..Self::default() }))
     }
 
@@ -56,12 +56,12 @@ impl Authority {
         self.refreshes.clear();
     }
 
-    fn next(&mut self, what: &str) -> String {
+    fn next_value(&mut self, what: &str) -> String {
         self.count += 1;
         format!("{what}-{}", self.count)
     }
 
-    fn answer(&mut self, asked: &Asked) -> Reply {
+    fn answer(&mut self, asked: &ReceivedRequest) -> Reply {
         let base = format!("http://{}", asked.header("host").unwrap_or_default());
         let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
         match path {
@@ -81,7 +81,7 @@ impl Authority {
                 Reply::Json(200, vec![], Some(metadata))
             }
             "/register" => self.register(&asked.body),
-            "/authorize" => self.authorize(&base, pairs(query)),
+            "/authorize" => self.authorize(&base, parse_form(query)),
             "/token" => self.token(asked),
             _ => Reply::status(404),
         }
@@ -102,7 +102,7 @@ impl Authority {
         self.expect(is("code_challenge_method", "S256"), "the kind of challenge");
         self.expect(asked.get("state").is_some_and(|it| it.len() >= 32), "the state");
         self.expect(asked.contains_key("resource"), "the resource");
-        let code = self.next("code");
+        let code = self.next_value("code");
         let iss = self.iss.clone().unwrap_or_else(|| base.to_owned());
         let iss = if iss.is_empty() { iss } else { format!("&iss={iss}") };
         let back = format!("{}?code={code}&state={}{iss}", asked["redirect_uri"], asked["state"]);
@@ -111,8 +111,8 @@ impl Authority {
         Reply::Json(302, vec![("location", back)], None)
     }
 
-    fn token(&mut self, asked: &Asked) -> Reply {
-        let form = pairs(&asked.text);
+    fn token(&mut self, asked: &ReceivedRequest) -> Reply {
+        let form = parse_form(&asked.text);
         let is_client = asked.header("authorization").is_some_and(|header| {
             let pair = STANDARD.decode(header.trim_start_matches("Basic ")).unwrap_or_default();
             let encoded: String = url::form_urlencoded::byte_serialize(SECRET.as_bytes()).collect();
@@ -123,7 +123,7 @@ impl Authority {
             "authorization_code" => {
                 let Some(consent) = self.codes.remove(&form["code"]) else {
                     self.expect(false, "the code");
-                    return refused("invalid_grant");
+                    return oauth_error("invalid_grant");
                 };
                 let hash = digest(&SHA256, form["code_verifier"].as_bytes());
                 let hash = URL_SAFE_NO_PAD.encode(hash);
@@ -137,12 +137,12 @@ impl Authority {
                     self.refreshed += 1;
                     scope
                 }
-                None => return refused("invalid_grant"),
+                None => return oauth_error("invalid_grant"),
             },
             "client_credentials" => form.get("scope").cloned().unwrap_or_default(),
-            _ => return refused("unsupported_grant_type"),
+            _ => return oauth_error("unsupported_grant_type"),
         };
-        let (access, refresh) = (self.next("token"), self.next("refresh"));
+        let (access, refresh) = (self.next_value("token"), self.next_value("refresh"));
         self.tokens.insert(access.clone(), scope.clone());
         let mut tokens = json!({"access_token": access, "token_type": "bearer"});
         if let Some(holds) = self.holds {
@@ -162,23 +162,23 @@ impl Authority {
     }
 }
 
-fn refused(code: &str) -> Reply {
+fn oauth_error(code: &str) -> Reply {
     Reply::Json(400, vec![], Some(json!({"error": code})))
 }
 
-pub(crate) fn pairs(text: &str) -> HashMap<String, String> {
+pub(crate) fn parse_form(text: &str) -> HashMap<String, String> {
     url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
-pub(crate) async fn start(authority: &Shared) -> Server {
+pub(crate) async fn start(authority: &SharedAuthority) -> Server {
     let authority = authority.clone();
     Server::start(move |asked| authority.lock().unwrap().answer(asked)).await
 }
 
 /// An MCP server that names the issuer with the index `turn` as its authorization server. Every request needs the scope
 /// `read`, and a tool the scope of its own name.
-pub(crate) async fn resource(
-    authority: &Shared,
+pub(crate) async fn start_resource_server(
+    authority: &SharedAuthority,
     issuers: Vec<String>,
     turn: Arc<AtomicU32>,
 ) -> Server {

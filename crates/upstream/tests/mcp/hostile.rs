@@ -10,8 +10,8 @@ use crate::support::*;
 #[tokio::test]
 async fn a_server_that_never_answers_times_out() {
     let mut settings = settings();
-    settings.limits.opening = Duration::from_millis(500);
-    settings.limits.probe = Duration::from_millis(200);
+    settings.limits.open_deadline = Duration::from_millis(500);
+    settings.limits.probe_deadline = Duration::from_millis(200);
     let start = Instant::now();
     let Err(error) = open_with("hang", &settings).await else { panic!("it opened") };
     assert!(matches!(error, McpError::Timeout { .. }), "{error}");
@@ -21,13 +21,13 @@ async fn a_server_that_never_answers_times_out() {
 #[tokio::test]
 async fn an_unknown_protocol_version_is_refused() {
     let Err(error) = open_with("old", &settings()).await else { panic!("it opened") };
-    assert!(matches!(error, McpError::Version { offered } if &*offered == "1999-01-01"));
+    assert!(matches!(error, McpError::UnsupportedVersion { offered } if &*offered == "1999-01-01"));
 }
 
 #[tokio::test]
 async fn a_flood_of_notifications_does_not_block_answers() {
     let connection = open("legacy").await;
-    let mut changes = connection.changes();
+    let mut changes = connection.subscribe_changes();
     call(&connection, "flood", json!({"count": 5000})).await.unwrap();
     changes.wait_for(|changes| changes.tools == 5000).await.unwrap();
     call(&connection, "echo", json!({})).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_flood_of_notifications_does_not_block_answers() {
 #[tokio::test]
 async fn empty_lines_are_rate_limited_too() {
     let mut settings = settings();
-    settings.limits.max_unasked = 100;
+    settings.limits.max_unsolicited = 100;
     let connection = open_with("legacy", &settings).await.unwrap();
     let start = Instant::now();
     call(&connection, "blank", json!({"count": 250})).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_flood_of_requests_progress_and_logs_does_not_delay_deadlines() {
     call(&connection, "asks_too_much", json!({"count": 300})).await.unwrap();
     let start = Instant::now();
     let flood = tool("asks_too_much", json!({"count": 1_000_000}));
-    let flooded = connection.request("tools/call", flood, within(1.0)).await;
+    let flooded = connection.call_method("tools/call", flood, call_within(1.0)).await;
     assert!(matches!(flooded, Err(McpError::Timeout { .. })), "{flooded:?}");
     assert!(start.elapsed() < Duration::from_secs(3));
 }
@@ -65,21 +65,21 @@ async fn a_line_sent_in_pieces_is_reassembled() {
 async fn a_little_garbage_is_ignored_and_much_closes_the_connection() {
     let connection = open("legacy").await;
     call(&connection, "garbage", json!({"count": 100})).await.unwrap();
-    assert_eq!(connection.counts().garbage, 200);
+    assert_eq!(connection.dispatch_counts().garbage, 200);
     let error = call(&connection, "garbage", json!({"count": 2000})).await.unwrap_err();
-    assert!(matches!(error, McpError::Garbage { limit: 1000 }), "{error}");
-    assert!(connection.ended().is_some());
+    assert!(matches!(error, McpError::TooMuchGarbage { limit: 1000 }), "{error}");
+    assert!(connection.end_reason().is_some());
 }
 
 #[tokio::test]
 async fn an_oversized_answer_fails_its_call_at_once() {
     let mut settings = settings();
-    settings.limits.max_message = 100_000;
-    settings.limits.max_parts = 1000;
+    settings.limits.max_message_bytes = 100_000;
+    settings.limits.max_values = 1000;
     let connection = open_with("legacy", &settings).await.unwrap();
     for tool in ["unreadable", "no_text"] {
         let error = call(&connection, tool, json!({})).await.unwrap_err();
-        assert!(matches!(error, McpError::Unreadable { .. }), "{error}");
+        assert!(matches!(error, McpError::InvalidAnswer { .. }), "{error}");
     }
     for (tool, what) in [("too_long", "bytes"), ("too_many", "values")] {
         let error = call(&connection, tool, json!({})).await.unwrap_err().to_string();
@@ -92,27 +92,28 @@ async fn an_oversized_answer_fails_its_call_at_once() {
 #[tokio::test]
 async fn an_overlong_line_is_skipped_and_the_next_one_is_read() {
     let mut settings = settings();
-    settings.limits.max_message = 100_000;
+    settings.limits.max_message_bytes = 100_000;
     let connection = open_with("legacy", &settings).await.unwrap();
     for bytes in [99_999, 100_001, 1_000_000] {
         call(&connection, "long", json!({"bytes": bytes})).await.unwrap();
     }
-    assert_eq!(connection.counts().garbage, 3);
+    assert_eq!(connection.dispatch_counts().garbage, 3);
 }
 
 #[tokio::test]
 async fn an_endless_line_uses_no_memory_and_the_call_times_out() {
     let mut settings = settings();
-    settings.limits.max_message = 1_000_000;
+    settings.limits.max_message_bytes = 1_000_000;
     let connection = open_with("legacy", &settings).await.unwrap();
-    let before = memory();
-    let endless = connection.request("tools/call", tool("endless", json!({})), within(1.0)).await;
+    let before = resident_memory();
+    let endless =
+        connection.call_method("tools/call", tool("endless", json!({})), call_within(1.0)).await;
     assert!(matches!(endless, Err(McpError::Timeout { .. })));
-    assert!(memory() < before + 32 * 1024, "{before} {}", memory());
+    assert!(resident_memory() < before + 32 * 1024, "{before} {}", resident_memory());
 }
 
 /// Resident memory of this process, in KiB.
-fn memory() -> u64 {
+fn resident_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -124,9 +125,11 @@ async fn stderr_is_always_drained_and_its_tail_kept() {
     settings.limits.max_stderr = 1000;
     let connection = open_with("legacy", &settings).await.unwrap();
     call(&connection, "stderr", json!({"lines": 50_000})).await.unwrap();
-    eventually("the last line is there", || connection.stderr().unwrap().contains("line 49999"))
-        .await;
-    let kept = connection.stderr().unwrap();
+    eventually("the last line is there", || {
+        connection.stderr_text().unwrap().contains("line 49999")
+    })
+    .await;
+    let kept = connection.stderr_text().unwrap();
     assert!(kept.chars().count() <= 1000 && !kept.contains('\u{1b}'));
 }
 
@@ -140,14 +143,15 @@ async fn a_program_that_does_not_read_its_input_fails_only_its_own_calls() {
     let large = json!({"text": "x".repeat(300_000)});
     let mut refused = None;
     for _ in 0..10 {
-        let call = deaf.request("tools/call", tool("echo", large.clone()), within(0.05)).await;
+        let call =
+            deaf.call_method("tools/call", tool("echo", large.clone()), call_within(0.05)).await;
         refused = refused.or(call.err().filter(|error| matches!(error, McpError::NotReading)));
         call_quickly(&other).await;
     }
     assert!(refused.is_some());
 }
 
-async fn call_quickly(connection: &upstream::mcp::Connection) {
+async fn call_quickly(connection: &upstream::mcp::McpConnection) {
     let start = Instant::now();
     call(connection, "echo", json!({})).await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(1));

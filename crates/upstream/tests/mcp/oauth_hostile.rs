@@ -5,17 +5,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 use upstream::http::{HttpClient, HttpError};
 use upstream::mcp::McpError;
-use upstream::mcp::oauth::{Authorization, Consent, Flow, OAuthError};
+use upstream::mcp::oauth::{ConsentCallback, McpAuthorization, OAuthError, OAuthFlow};
 
-use crate::oauth::{World, cause, client, consent, oauth, open_at, url};
-use crate::server::{Asked, Reply, Server};
+use crate::oauth::{World, client, consent, oauth, oauth_cause, open_at, url};
+use crate::server::{ReceivedRequest, Reply, Server};
 use crate::support::*;
 
 /// An MCP server that is its own authorization server; `other` can override any reply.
-async fn server(other: impl Fn(&Asked, &str) -> Option<Reply> + Send + Sync + 'static) -> Server {
+async fn server(
+    other: impl Fn(&ReceivedRequest, &str) -> Option<Reply> + Send + Sync + 'static,
+) -> Server {
     Server::start(move |asked| {
         let base = format!("http://{}", asked.header("host").unwrap_or_default());
         if let Some(reply) = other(asked, &base) {
@@ -29,7 +31,7 @@ async fn server(other: impl Fn(&Asked, &str) -> Option<Reply> + Send + Sync + 's
             "/.well-known/oauth-authorization-server" => metadata(&base),
             "/register" => json!({"client_id": "a"}),
             "/token" => json!({"access_token": "hush", "token_type": "Bearer"}),
-            "/authorize" => return back(asked, &format!("iss={base}&code=hush")),
+            "/authorize" => return redirect_back(asked, &format!("iss={base}&code=hush")),
             _ => return Reply::Json(401, vec![("www-authenticate", "Bearer".to_owned())], None),
         };
         Reply::Json(200, vec![], Some(document))
@@ -48,8 +50,8 @@ fn metadata(base: &str) -> Value {
     })
 }
 
-fn back(asked: &Asked, answer: &str) -> Reply {
-    let asked = crate::authority::pairs(asked.path.split_once('?').unwrap().1);
+fn redirect_back(asked: &ReceivedRequest, answer: &str) -> Reply {
+    let asked = crate::authority::parse_form(asked.path.split_once('?').unwrap().1);
     let to = format!("{}?state={}&{answer}", asked["redirect_uri"], asked["state"]);
     Reply::Json(302, vec![("location", to)], None)
 }
@@ -57,19 +59,19 @@ fn back(asked: &Asked, answer: &str) -> Reply {
 /// The error of an attempt to connect. The errors never contain a secret.
 async fn refusal(server: &Server, client: &HttpClient) -> OAuthError {
     let mut oauth = oauth(consent(client.clone()));
-    oauth.limits.request = Duration::from_millis(500);
-    let authorization = Authorization::new(client.clone(), url(server), oauth);
+    oauth.limits.request_deadline = Duration::from_millis(500);
+    let authorization = McpAuthorization::new(client.clone(), url(server), oauth);
     let error = open_at(client, url(server), &authorization).await.err().unwrap();
     assert!(!format!("{error:?} {error} {authorization:?}").contains("hush"), "{error:?}");
-    cause(&error).clone()
+    oauth_cause(&error).clone()
 }
 
-fn is_asked(server: &Server, path: &str) -> bool {
-    server.asked().iter().any(|asked| asked.path.starts_with(path))
+fn has_received(server: &Server, path: &str) -> bool {
+    server.received_requests().iter().any(|asked| asked.path.starts_with(path))
 }
 
 /// A server with modified metadata.
-async fn with(change: impl Fn(&mut Value, &str) + Send + Sync + 'static) -> Server {
+async fn server_with_metadata(change: impl Fn(&mut Value, &str) + Send + Sync + 'static) -> Server {
     server(move |asked, base| {
         (asked.path == "/.well-known/oauth-authorization-server").then(|| {
             let mut metadata = metadata(base);
@@ -83,12 +85,13 @@ async fn with(change: impl Fn(&mut Value, &str) + Send + Sync + 'static) -> Serv
 #[tokio::test]
 async fn metadata_of_another_issuer_is_not_used() {
     for other in ["https://evil.example".to_owned(), "BASE/".to_owned()] {
-        let server =
-            with(move |metadata, base| metadata["issuer"] = json!(other.replace("BASE", base)))
-                .await;
+        let server = server_with_metadata(move |metadata, base| {
+            metadata["issuer"] = json!(other.replace("BASE", base))
+        })
+        .await;
         let error = refusal(&server, &client()).await;
         assert!(matches!(error, OAuthError::WrongIssuer { .. }), "{error:?}");
-        assert!(!is_asked(&server, "/register") && !is_asked(&server, "/authorize"));
+        assert!(!has_received(&server, "/register") && !has_received(&server, "/authorize"));
     }
 }
 
@@ -103,7 +106,7 @@ async fn metadata_of_another_resource_is_not_used() {
     .await;
     let error = refusal(&server, &client()).await;
     assert!(matches!(error, OAuthError::WrongResource { .. }), "{error:?}");
-    assert!(!is_asked(&server, "/.well-known/oauth-authorization-server"));
+    assert!(!has_received(&server, "/.well-known/oauth-authorization-server"));
 }
 
 #[tokio::test]
@@ -119,20 +122,23 @@ async fn an_authorization_response_of_another_request_or_issuer_gets_no_token() 
     ] {
         let server = server(move |asked, base| {
             let is_it = asked.path.starts_with("/authorize");
-            is_it.then(|| back(asked, &answer.replace("BASE", base)))
+            is_it.then(|| redirect_back(asked, &answer.replace("BASE", base)))
         })
         .await;
         let error = refusal(&server, &client()).await;
         assert_eq!(matches!(error, OAuthError::WrongIssuer { .. }), is_mixed_up, "{answer}");
-        assert!(is_mixed_up || matches!(error, OAuthError::Answer { .. }), "{answer}: {error:?}");
-        assert!(!is_asked(&server, "/token"), "{answer}");
+        assert!(
+            is_mixed_up || matches!(error, OAuthError::InvalidConsentAnswer { .. }),
+            "{answer}: {error:?}"
+        );
+        assert!(!has_received(&server, "/token"), "{answer}");
     }
 }
 
 #[tokio::test]
 async fn an_authorization_response_without_a_required_issuer_gets_no_token() {
     let server = server(|asked, base| match asked.path.split('?').next() {
-        Some("/authorize") => Some(back(asked, "code=hush")),
+        Some("/authorize") => Some(redirect_back(asked, "code=hush")),
         Some("/.well-known/oauth-authorization-server") => {
             let mut metadata = metadata(base);
             metadata["authorization_response_iss_parameter_supported"] = json!(true);
@@ -143,7 +149,7 @@ async fn an_authorization_response_without_a_required_issuer_gets_no_token() {
     .await;
     let error = refusal(&server, &client()).await;
     assert!(matches!(error, OAuthError::WrongIssuer { .. }), "{error:?}");
-    assert!(!is_asked(&server, "/token"));
+    assert!(!has_received(&server, "/token"));
 }
 
 #[tokio::test]
@@ -168,11 +174,11 @@ async fn forbidden_addresses_are_not_contacted() {
         .await;
         let open = url(&server);
         let open = format!("{}:{}", open.host_str().unwrap(), open.port().unwrap());
-        let egress = Egress { allow_private: false, allowed: vec![open.parse().unwrap()] };
+        let egress = EgressPolicy { allow_private: false, allowed: vec![open.parse().unwrap()] };
         let error = refusal(&server, &HttpClient::new(egress)).await;
         assert!(matches!(error, OAuthError::Forbidden { .. }), "{place}: {error:?}");
     }
-    assert_eq!(inner.story(), Vec::<String>::new());
+    assert_eq!(inner.request_summaries(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -184,9 +190,9 @@ async fn resource_metadata_of_another_origin_is_not_fetched() {
     })
     .await;
     let error = refusal(&server, &client()).await;
-    assert!(matches!(error, OAuthError::Unusable { .. }), "{error:?}");
+    assert!(matches!(error, OAuthError::InvalidResponse { .. }), "{error:?}");
     assert!(error.to_string().contains("another origin"), "{error}");
-    assert_eq!(inner.story(), Vec::<String>::new());
+    assert_eq!(inner.request_summaries(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -200,30 +206,30 @@ async fn insecure_and_malformed_endpoints_get_neither_secrets_nor_users() {
         ("authorization_endpoint", "https://as.example/#here"),
         ("token_endpoint", "no url"),
     ] {
-        let server = with(move |metadata, _| metadata[place] = json!(named)).await;
+        let server = server_with_metadata(move |metadata, _| metadata[place] = json!(named)).await;
         let error = refusal(&server, &client()).await;
         let is_told = matches!(
             error,
-            OAuthError::Plain { .. }
+            OAuthError::InsecureUrl { .. }
                 | OAuthError::Forbidden { .. }
-                | OAuthError::Unusable { .. }
-                | OAuthError::Nowhere { .. }
+                | OAuthError::InvalidResponse { .. }
+                | OAuthError::InvalidUrl { .. }
         );
         assert!(is_told, "{named}: {error:?}");
-        assert!(!is_asked(&server, "/token"), "{named}");
+        assert!(!has_received(&server, "/token"), "{named}");
     }
 }
 
 #[tokio::test]
 async fn without_pkce_no_consent_is_requested() {
     for methods in [json!([]), json!(["plain"])] {
-        let server = with(move |metadata, _| {
+        let server = server_with_metadata(move |metadata, _| {
             metadata["code_challenge_methods_supported"] = methods.clone();
         })
         .await;
         let error = refusal(&server, &client()).await;
         assert!(matches!(error, OAuthError::NoPkce { .. }), "{error:?}");
-        assert!(!is_asked(&server, "/authorize"));
+        assert!(!has_received(&server, "/authorize"));
     }
 }
 
@@ -254,7 +260,7 @@ async fn redirects_and_document_sizes_are_limited() {
 async fn a_hanging_endpoint_times_out() {
     for path in ["/.well-known/oauth-authorization-server", "/register", "/token"] {
         let hanging = server(move |asked, _| {
-            (asked.path == path).then(|| Reply::Stream(vec![crate::server::Piece::Hold]))
+            (asked.path == path).then(|| Reply::Stream(vec![crate::server::StreamPart::Hold]))
         })
         .await;
         let begun = Instant::now();
@@ -274,13 +280,15 @@ async fn a_token_of_another_type_or_with_invalid_characters_is_not_sent() {
         })
         .await;
         let error = refusal(&server, &client()).await;
-        assert!(matches!(error, OAuthError::Unusable { .. }), "{error:?}");
-        assert!(server.asked().iter().all(|asked| asked.header("authorization").is_none()));
+        assert!(matches!(error, OAuthError::InvalidResponse { .. }), "{error:?}");
+        assert!(
+            server.received_requests().iter().all(|asked| asked.header("authorization").is_none())
+        );
     }
 }
 
 /// Counts the consent requests.
-fn counted(consent: Consent, count: &Arc<AtomicU32>) -> Consent {
+fn count_consent_requests(consent: ConsentCallback, count: &Arc<AtomicU32>) -> ConsentCallback {
     let count = count.clone();
     Arc::new(move |url| {
         count.fetch_add(1, Ordering::Relaxed);
@@ -300,14 +308,14 @@ async fn repeated_challenges_cause_a_limited_number_of_consent_requests() {
         })
         .await;
         let (client, count) = (client(), Arc::default());
-        let mut oauth = oauth(counted(consent(client.clone()), &count));
-        oauth.limits.rest = Duration::ZERO;
-        let authorization = Authorization::new(client.clone(), url(&server), oauth);
+        let mut oauth = oauth(count_consent_requests(consent(client.clone()), &count));
+        oauth.limits.failure_cooldown = Duration::ZERO;
+        let authorization = McpAuthorization::new(client.clone(), url(&server), oauth);
         for _ in 0..5 {
             let error = open_at(&client, url(&server), &authorization).await.err().unwrap();
             let is_told = matches!(
                 error,
-                McpError::Authorization { .. } | McpError::Unauthorized { status: 403, .. }
+                McpError::TokenUnavailable { .. } | McpError::Unauthorized { status: 403, .. }
             );
             assert!(is_told, "{status}: {error:?}");
         }
@@ -332,25 +340,25 @@ async fn the_number_of_scopes_is_limited() {
 #[tokio::test]
 async fn failed_consent_is_not_requested_again_at_once() {
     let world = World::new().await;
-    let connection = world.opened().await;
+    let connection = world.open_connection().await;
     world.authority.lock().unwrap().revoke_all();
     world.authority.lock().unwrap().iss = Some("https://evil.example".to_owned());
     for _ in 0..5 {
         let error = call(&connection, "read", json!({})).await.unwrap_err();
-        assert!(matches!(cause(&error), OAuthError::WrongIssuer { .. }), "{error:?}");
+        assert!(matches!(oauth_cause(&error), OAuthError::WrongIssuer { .. }), "{error:?}");
     }
-    assert_eq!(world.consents(), 2);
+    assert_eq!(world.count_consents(), 2);
 }
 
 #[tokio::test]
 async fn waiting_for_consent_has_a_timeout() {
     let server = server(|_, _| None).await;
     let client = client();
-    let never: Consent = Arc::new(|_| Box::pin(std::future::pending()));
+    let never: ConsentCallback = Arc::new(|_| Box::pin(std::future::pending()));
     let mut oauth = oauth(never);
-    oauth.limits.consent = Duration::from_millis(200);
-    assert!(matches!(oauth.flow, Flow::Code { .. }));
-    let authorization = Authorization::new(client.clone(), url(&server), oauth);
+    oauth.limits.consent_deadline = Duration::from_millis(200);
+    assert!(matches!(oauth.flow, OAuthFlow::AuthorizationCode { .. }));
+    let authorization = McpAuthorization::new(client.clone(), url(&server), oauth);
     let error = open_at(&client, url(&server), &authorization).await.err().unwrap();
-    assert!(matches!(cause(&error), OAuthError::NoConsent), "{error:?}");
+    assert!(matches!(oauth_cause(&error), OAuthError::NoConsent), "{error:?}");
 }

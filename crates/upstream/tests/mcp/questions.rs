@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use serde_json::json;
-use upstream::mcp::{Call, Heard, Pauses, RpcError};
+use upstream::mcp::{CallNotification, DeadlinePauses, McpCallOptions, RpcError};
 
 use crate::support::*;
 
 #[tokio::test]
 async fn the_only_call_gets_the_question_and_its_answer_is_returned() {
     let connection = open("legacy").await;
-    let (call, mut hears) = heard();
-    let asking = connection.request("tools/call", tool("ask", json!({})), call);
+    let (call, mut hears) = listening_call();
+    let asking = connection.call_method("tools/call", tool("ask", json!({})), call);
     let answering = async {
-        let Some(Heard::Asks { method, params, reply }) = hears.recv().await else {
+        let Some(CallNotification::Question { method, params, reply }) = hears.recv().await else {
             panic!("it did not ask")
         };
         assert_eq!((&*method, json!(params)), ("elicitation/create", json!({"message": "name?"})));
@@ -29,17 +29,19 @@ async fn during_a_question_the_permit_is_released_and_the_deadline_paused() {
     let mut settings = settings();
     settings.limits.max_calls = 1;
     let connection = open_with("legacy", &settings).await.unwrap();
-    let (call, mut hears) = heard();
-    let pauses = Pauses::up_to(Duration::from_secs(20));
-    let call = Call { pauses: Some(pauses.clone()), ..call };
-    let call = Call { deadline: Some(Duration::from_secs(1)), ..call };
-    let asking = connection.request("tools/call", tool("ask", json!({})), call);
+    let (call, mut hears) = listening_call();
+    let pauses = DeadlinePauses::with_max(Duration::from_secs(20));
+    let call = McpCallOptions { pauses: Some(pauses.clone()), ..call };
+    let call = McpCallOptions { deadline: Some(Duration::from_secs(1)), ..call };
+    let asking = connection.call_method("tools/call", tool("ask", json!({})), call);
     let answering = async {
-        let Some(Heard::Asks { reply, .. }) = hears.recv().await else { panic!("it did not ask") };
-        pauses.begin();
+        let Some(CallNotification::Question { reply, .. }) = hears.recv().await else {
+            panic!("it did not ask")
+        };
+        pauses.begin_pause();
         let slow = tool("slow", json!({"seconds": 1.5, "word": "x"}));
-        connection.request("tools/call", slow, within(10.0)).await.unwrap();
-        pauses.end();
+        connection.call_method("tools/call", slow, call_within(10.0)).await.unwrap();
+        pauses.end_pause();
         reply.send(Ok(object(json!({"action": "cancel"})))).unwrap();
     };
     let (answer, ()) = tokio::join!(asking, answering);
@@ -50,10 +52,10 @@ async fn during_a_question_the_permit_is_released_and_the_deadline_paused() {
 async fn a_question_is_refused_explicitly_or_by_not_answering() {
     let connection = open("legacy").await;
     for says_so in [true, false] {
-        let (call, mut hears) = heard();
-        let asking = connection.request("tools/call", tool("ask", json!({})), call);
+        let (call, mut hears) = listening_call();
+        let asking = connection.call_method("tools/call", tool("ask", json!({})), call);
         let answering = async {
-            let Some(Heard::Asks { reply, .. }) = hears.recv().await else {
+            let Some(CallNotification::Question { reply, .. }) = hears.recv().await else {
                 panic!("it did not ask")
             };
             if says_so {
@@ -69,16 +71,16 @@ async fn a_question_is_refused_explicitly_or_by_not_answering() {
 #[tokio::test]
 async fn a_question_is_refused_if_two_calls_are_in_progress() {
     let connection = open("legacy").await;
-    let (other, mut others) = heard();
+    let (other, mut others) = listening_call();
     let slow = tool("slow", json!({"seconds": 0.5, "word": "x"}));
-    let slow = connection.request("tools/call", slow, other);
-    let (call, mut hears) = heard();
-    let asking = connection.request("tools/call", tool("ask", json!({})), call);
+    let slow = connection.call_method("tools/call", slow, other);
+    let (call, mut hears) = listening_call();
+    let asking = connection.call_method("tools/call", tool("ask", json!({})), call);
     let (slow, answer) = tokio::join!(slow, asking);
     slow.unwrap();
     assert_eq!(result(answer.unwrap())["answer"]["code"], json!(-32601));
     assert!(others.try_recv().is_err() && hears.try_recv().is_err());
-    assert_eq!(connection.counts().refused, 1);
+    assert_eq!(connection.dispatch_counts().refused_questions, 1);
 }
 
 #[tokio::test]
@@ -87,8 +89,8 @@ async fn a_call_that_cannot_answer_gets_no_question() {
     let answer = call(&connection, "ask", json!({})).await.unwrap();
     assert_eq!(answer["answer"]["code"], json!(-32601));
     let modern = open("modern").await;
-    let (call, mut hears) = heard();
-    let answer = modern.request("tools/call", tool("ask", json!({})), call).await.unwrap();
+    let (call, mut hears) = listening_call();
+    let answer = modern.call_method("tools/call", tool("ask", json!({})), call).await.unwrap();
     assert_eq!(result(answer)["answer"]["code"], json!(-32601));
     assert!(hears.try_recv().is_err());
 }

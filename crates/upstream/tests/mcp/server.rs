@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, watch};
-use upstream::egress::Egress;
+use upstream::egress::EgressPolicy;
 use upstream::http::{HttpClient, header::HeaderMap};
-use upstream::mcp::Target;
+use upstream::mcp::McpTarget;
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) verb: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
@@ -27,14 +27,14 @@ pub(crate) enum Reply {
     /// A status, headers, and an optional JSON body.
     Json(u16, Vec<(&'static str, String)>, Option<Value>),
     /// An event stream of these pieces.
-    Stream(Vec<Piece>),
+    Stream(Vec<StreamPart>),
     /// Raw bytes, then the connection closes.
     Raw(Vec<u8>),
     /// No reply; the connection stays open.
     Silence,
 }
 
-pub(crate) enum Piece {
+pub(crate) enum StreamPart {
     /// Raw text.
     Text(String),
     /// A JSON-RPC message as a server-sent event.
@@ -55,16 +55,18 @@ pub(crate) enum Piece {
 
 pub(crate) struct Server {
     port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     /// Number of connections that the client closed while the server held them open.
     pub(crate) left: watch::Receiver<u32>,
 }
 
 impl Server {
-    pub(crate) async fn start(reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        reply: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (asked, reply) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(reply));
+        let (asked, reply) = (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::new(reply));
         let (leaves, left) = watch::channel(0);
         let seen = asked.clone();
         tokio::spawn(async move {
@@ -88,28 +90,28 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    pub(crate) fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> McpTarget {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", "Bearer of-the-source".parse().unwrap());
-        let client = HttpClient::new(Egress { allow_private: true, allowed: vec![] });
-        Target::Http { client, url: self.url("/mcp").parse().unwrap(), headers }
+        let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: vec![] });
+        McpTarget::Http { client, url: self.url("/mcp").parse().unwrap(), headers }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn received_requests(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 
     /// All requests in short form: `POST initialize`, `GET`, …
-    pub(crate) fn story(&self) -> Vec<String> {
-        let told = |asked: &Asked| match asked.method() {
+    pub(crate) fn request_summaries(&self) -> Vec<String> {
+        let told = |asked: &ReceivedRequest| match asked.method() {
             "" => asked.verb.clone(),
             method => format!("{} {method}", asked.verb),
         };
-        self.asked().iter().map(told).collect()
+        self.received_requests().iter().map(told).collect()
     }
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
@@ -130,11 +132,11 @@ impl Asked {
 }
 
 impl Reply {
-    pub(crate) fn result(asked: &Asked, result: Value) -> Self {
+    pub(crate) fn result(asked: &ReceivedRequest, result: Value) -> Self {
         Self::Json(200, vec![], Some(asked.result(result)))
     }
 
-    pub(crate) fn error(asked: &Asked, status: u16, code: i64) -> Self {
+    pub(crate) fn error(asked: &ReceivedRequest, status: u16, code: i64) -> Self {
         Self::Json(status, vec![], Some(asked.error(code)))
     }
 
@@ -143,7 +145,7 @@ impl Reply {
     }
 }
 
-async fn read(connection: &mut BufReader<TcpStream>) -> Option<Asked> {
+async fn read(connection: &mut BufReader<TcpStream>) -> Option<ReceivedRequest> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if connection.read_line(&mut head).await.ok()? == 0 {
@@ -160,14 +162,14 @@ async fn read(connection: &mut BufReader<TcpStream>) -> Option<Asked> {
     connection.read_exact(&mut body).await.ok()?;
     let text = String::from_utf8(body).unwrap_or_default();
     let body = serde_json::from_str(&text).unwrap_or_default();
-    Some(Asked { verb, path, headers, body, text })
+    Some(ReceivedRequest { verb, path, headers, body, text })
 }
 
 /// Returns `None` if the client closed the connection.
 async fn answer(to: &mut TcpStream, reply: Reply) -> Option<()> {
     match reply {
         Reply::Raw(bytes) => to.write_all(&bytes).await.ok(),
-        Reply::Silence => send(to, Piece::Hold).await,
+        Reply::Silence => send(to, StreamPart::Hold).await,
         Reply::Json(status, headers, body) => {
             let body = body.map(|body| body.to_string()).unwrap_or_default();
             let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n");
@@ -192,12 +194,12 @@ async fn answer(to: &mut TcpStream, reply: Reply) -> Option<()> {
     }
 }
 
-async fn send(to: &mut TcpStream, piece: Piece) -> Option<()> {
+async fn send(to: &mut TcpStream, piece: StreamPart) -> Option<()> {
     match piece {
-        Piece::Text(text) => to.write_all(text.as_bytes()).await.ok(),
-        Piece::Message(message) => to.write_all(event(&message).as_bytes()).await.ok(),
-        Piece::Until(mut said) => said.wait_for(|said| *said).await.map(drop).ok(),
-        Piece::From(mut messages) => loop {
+        StreamPart::Text(text) => to.write_all(text.as_bytes()).await.ok(),
+        StreamPart::Message(message) => to.write_all(event(&message).as_bytes()).await.ok(),
+        StreamPart::Until(mut said) => said.wait_for(|said| *said).await.map(drop).ok(),
+        StreamPart::From(mut messages) => loop {
             tokio::select! {
                 message = messages.recv() => {
                     to.write_all(event(&message.ok()?).as_bytes()).await.ok()?;
@@ -205,18 +207,18 @@ async fn send(to: &mut TcpStream, piece: Piece) -> Option<()> {
                 gone = to.read_u8() => { gone.ok()?; }
             }
         },
-        Piece::FromUntil(messages, mut said) => tokio::select! {
-            sent = Box::pin(send(to, Piece::From(messages))) => sent,
+        StreamPart::FromUntil(messages, mut said) => tokio::select! {
+            sent = Box::pin(send(to, StreamPart::From(messages))) => sent,
             Ok(_) = said.wait_for(|said| *said) => Some(()),
         },
-        Piece::Trickle => loop {
+        StreamPart::Trickle => loop {
             to.write_all(b"d").await.ok()?;
             tokio::time::sleep(Duration::from_millis(50)).await;
         },
-        Piece::Endless => loop {
+        StreamPart::Endless => loop {
             to.write_all(&[b'x'; 65536]).await.ok()?;
         },
-        Piece::Hold => to.read_u8().await.map(drop).ok(),
+        StreamPart::Hold => to.read_u8().await.map(drop).ok(),
     }
 }
 

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use upstream::mcp::{Answer, Call, Connection, Heard, McpError, Settings, Target};
-use upstream::stdio::Program;
+use upstream::mcp::{
+    CallNotification, ConnectionSettings, McpAnswer, McpCallOptions, McpConnection, McpError,
+    McpTarget,
+};
+use upstream::stdio::ProgramSpec;
 
 /// The real interpreter: a wrapper script would need an environment to find it.
 static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -19,25 +22,28 @@ static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
     String::from_utf8(found.stdout).unwrap().trim().into()
 });
 
-pub(crate) fn program(manner: &str) -> Program {
+pub(crate) fn program(manner: &str) -> ProgramSpec {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/fake.py");
-    let mut program = Program::new(PYTHON.clone());
+    let mut program = ProgramSpec::new(PYTHON.clone());
     program.arguments = vec!["-S".into(), "-E".into(), script.into(), manner.into()];
     program
 }
 
-pub(crate) fn settings() -> Settings {
-    let mut settings = Settings::default();
+pub(crate) fn settings() -> ConnectionSettings {
+    let mut settings = ConnectionSettings::default();
     settings.limits.grace = Duration::from_millis(400);
     settings
 }
 
-pub(crate) async fn open(manner: &str) -> Connection {
+pub(crate) async fn open(manner: &str) -> McpConnection {
     open_with(manner, &settings()).await.unwrap()
 }
 
-pub(crate) async fn open_with(manner: &str, settings: &Settings) -> Result<Connection, McpError> {
-    Connection::open(&Target::Program(program(manner)), settings).await
+pub(crate) async fn open_with(
+    manner: &str,
+    settings: &ConnectionSettings,
+) -> Result<McpConnection, McpError> {
+    McpConnection::open(&McpTarget::Program(program(manner)), settings).await
 }
 
 pub(crate) fn object(value: Value) -> Map<String, Value> {
@@ -51,28 +57,29 @@ pub(crate) fn tool(name: &str, arguments: Value) -> Map<String, Value> {
     object(json!({"name": name, "arguments": arguments}))
 }
 
-pub(crate) fn within(seconds: f32) -> Call {
-    Call { deadline: Some(Duration::from_secs_f32(seconds)), ..Call::default() }
+pub(crate) fn call_within(seconds: f32) -> McpCallOptions {
+    McpCallOptions { deadline: Some(Duration::from_secs_f32(seconds)), ..McpCallOptions::default() }
 }
 
-pub(crate) fn heard() -> (Call, mpsc::Receiver<Heard>) {
+pub(crate) fn listening_call() -> (McpCallOptions, mpsc::Receiver<CallNotification>) {
     let (heard, hears) = mpsc::channel(64);
-    (Call { heard: Some(heard), ..within(20.0) }, hears)
+    (McpCallOptions { notifications: Some(heard), ..call_within(20.0) }, hears)
 }
 
 pub(crate) async fn call(
-    connection: &Connection,
+    connection: &McpConnection,
     name: &str,
     arguments: Value,
 ) -> Result<Value, McpError> {
-    let answer = connection.request("tools/call", tool(name, arguments), within(20.0)).await;
+    let answer =
+        connection.call_method("tools/call", tool(name, arguments), call_within(20.0)).await;
     answer.map(result)
 }
 
-pub(crate) fn result(answer: Answer) -> Value {
+pub(crate) fn result(answer: McpAnswer) -> Value {
     match answer {
-        Answer::Result(result) => Value::Object(result),
-        Answer::Error(error) => panic!("it was refused: {:?}", error.raw),
+        McpAnswer::Result(result) => Value::Object(result),
+        McpAnswer::Error(error) => panic!("it was refused: {:?}", error.raw),
     }
 }
 
@@ -93,6 +100,6 @@ pub(crate) fn is_alive(pid: &Value) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-pub(crate) fn is_there(pid: &Value) -> bool {
+pub(crate) fn process_exists(pid: &Value) -> bool {
     PathBuf::from(format!("/proc/{pid}")).exists()
 }

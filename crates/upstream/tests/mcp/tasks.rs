@@ -4,29 +4,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use upstream::mcp::{Answer, AsTask, Call, Connection, Heard, McpError, McpLimits, Pauses};
+use upstream::mcp::{
+    CallNotification, DeadlinePauses, McpAnswer, McpCallOptions, McpConnection, McpError,
+    McpLimits, ToolTaskOptions,
+};
 
-use crate::server::{Asked, Piece, Reply, Server};
+use crate::server::{ReceivedRequest, Reply, Server, StreamPart};
 use crate::support::*;
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
-const NEEDED: AsTask = AsTask { is_needed: true, patience: None };
+const NEEDED: ToolTaskOptions = ToolTaskOptions { is_required: true, max_wait: None };
 
 /// A server of the older protocol with these task capabilities.
-async fn older(
+async fn older_task_server(
     tasks: Value,
-    then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
-) -> (Server, Connection) {
-    older_for(McpLimits::default().max_calls, tasks, then).await
+    then: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (Server, McpConnection) {
+    older_task_server_with_permits(McpLimits::default().max_calls, tasks, then).await
 }
 
 /// Like `older`, with this number of concurrent calls on the connection.
-async fn older_for(
+async fn older_task_server_with_permits(
     max_calls: usize,
     tasks: Value,
-    then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
-) -> (Server, Connection) {
+    then: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (Server, McpConnection) {
     let mut settings = settings();
     settings.limits.max_calls = max_calls;
     let server = Server::start(move |asked| match asked.method() {
@@ -42,11 +45,13 @@ async fn older_for(
         _ => then(asked),
     })
     .await;
-    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    let connection = McpConnection::open(&server.target(), &settings).await.unwrap();
     (server, connection)
 }
 
-async fn modern(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Server, Connection) {
+async fn modern_task_server(
+    then: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (Server, McpConnection) {
     let server = Server::start(move |asked| match asked.method() {
         "server/discover" => {
             let capabilities = json!({"tools": {}, "extensions": {TASKS: {}}});
@@ -57,11 +62,11 @@ async fn modern(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Serv
         _ => then(asked),
     })
     .await;
-    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let connection = McpConnection::open(&server.target(), &settings()).await.unwrap();
     (server, connection)
 }
 
-fn can_all() -> Value {
+fn all_task_capabilities() -> Value {
     json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
 }
 
@@ -76,31 +81,32 @@ fn task_with(status: &str, name: &str, value: Value) -> Value {
     task
 }
 
-fn methods(server: &Server) -> Vec<String> {
-    let story = server.story().into_iter();
+fn request_methods(server: &Server) -> Vec<String> {
+    let story = server.request_summaries().into_iter();
     story.filter_map(|told| Some(told.strip_prefix("POST ")?.to_owned())).skip(1).collect()
 }
 
 #[tokio::test]
 async fn a_tool_that_requires_a_task_is_called_as_one_and_awaited() {
     let looks = AtomicUsize::new(0);
-    let (server, connection) = older(can_all(), move |asked| match asked.method() {
-        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
-        "tasks/get" => {
-            let is_first = looks.fetch_add(1, Ordering::Relaxed) == 0;
-            Reply::result(asked, task(if is_first { "working" } else { "completed" }))
-        }
-        _ => {
-            let meta = json!({RELATED: {"taskId": "t1"}, "vendor": 1});
-            Reply::result(asked, json!({"content": [], "_meta": meta}))
-        }
-    })
-    .await;
-    let (call, mut hears) = heard();
+    let (server, connection) =
+        older_task_server(all_task_capabilities(), move |asked| match asked.method() {
+            "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+            "tasks/get" => {
+                let is_first = looks.fetch_add(1, Ordering::Relaxed) == 0;
+                Reply::result(asked, task(if is_first { "working" } else { "completed" }))
+            }
+            _ => {
+                let meta = json!({RELATED: {"taskId": "t1"}, "vendor": 1});
+                Reply::result(asked, json!({"content": [], "_meta": meta}))
+            }
+        })
+        .await;
+    let (call, mut hears) = listening_call();
     let answer = connection.call_tool(tool("x", json!({"a": 1})), NEEDED, call).await.unwrap();
     assert_eq!(result(answer), json!({"content": [], "_meta": {"vendor": 1}}));
-    assert!(matches!(hears.try_recv(), Ok(Heard::GoesOn)));
-    let asked = server.asked();
+    assert!(matches!(hears.try_recv(), Ok(CallNotification::BecameTask)));
+    let asked = server.received_requests();
     let params = |method: &str| {
         asked.iter().find(|asked| asked.method() == method).unwrap().body["params"].clone()
     };
@@ -110,17 +116,21 @@ async fn a_tool_that_requires_a_task_is_called_as_one_and_awaited() {
         (json!({"taskId": "t1"}), json!({"taskId": "t1"}))
     );
     let told = ["tools/call", "tasks/get", "tasks/get", "tasks/result"];
-    assert!(methods(&server).ends_with(&told.map(str::to_owned)), "{:?}", methods(&server));
+    assert!(
+        request_methods(&server).ends_with(&told.map(str::to_owned)),
+        "{:?}",
+        request_methods(&server)
+    );
 }
 
 #[tokio::test]
 async fn no_task_is_requested_if_not_required_or_not_supported() {
-    for (tasks, needed) in [(can_all(), false), (json!({"requests": {}}), true)] {
+    for (tasks, needed) in [(all_task_capabilities(), false), (json!({"requests": {}}), true)] {
         let (server, connection) =
-            older(tasks, |asked| Reply::result(asked, json!({"content": []}))).await;
-        let as_task = AsTask { is_needed: needed, patience: None };
-        connection.call_tool(tool("x", json!({})), as_task, within(5.0)).await.unwrap();
-        let asked = server.asked();
+            older_task_server(tasks, |asked| Reply::result(asked, json!({"content": []}))).await;
+        let as_task = ToolTaskOptions { is_required: needed, max_wait: None };
+        connection.call_tool(tool("x", json!({})), as_task, call_within(5.0)).await.unwrap();
+        let asked = server.received_requests();
         let called = asked.iter().find(|asked| asked.method() == "tools/call").unwrap();
         assert_eq!(called.body["params"]["task"], Value::Null);
     }
@@ -128,39 +138,42 @@ async fn no_task_is_requested_if_not_required_or_not_supported() {
 
 #[tokio::test]
 async fn questions_and_messages_of_a_task_reach_its_caller() {
-    let (server, connection) = older(can_all(), |asked| match asked.method() {
-        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
-        "tasks/get" => Reply::result(asked, task("input_required")),
-        _ => {
-            let message = |mut message: Value| {
-                message["jsonrpc"] = json!("2.0");
-                Piece::Message(message)
-            };
-            let meta = json!({RELATED: {"taskId": "t1"}});
-            let log = json!({"level": "info", "data": 3, "_meta": meta});
-            let other = json!({"message": "whose?", "_meta": {RELATED: {"taskId": "t2"}}});
-            let params = json!({"message": "name?", "_meta": meta});
-            let progress = json!({"progressToken": 3, "progress": 1});
-            Reply::Stream(vec![
-                message(json!({"method": "notifications/progress", "params": progress})),
-                message(json!({"method": "notifications/message", "params": log})),
-                message(json!({"id": "o", "method": "elicitation/create", "params": other})),
-                message(json!({"id": "q", "method": "elicitation/create", "params": params})),
-                Piece::Text(": beat\n\n".to_owned()),
-                Piece::Message(asked.result(json!({"content": []}))),
-            ])
-        }
-    })
-    .await;
-    let (call, mut hears) = heard();
+    let (server, connection) =
+        older_task_server(all_task_capabilities(), |asked| match asked.method() {
+            "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+            "tasks/get" => Reply::result(asked, task("input_required")),
+            _ => {
+                let message = |mut message: Value| {
+                    message["jsonrpc"] = json!("2.0");
+                    StreamPart::Message(message)
+                };
+                let meta = json!({RELATED: {"taskId": "t1"}});
+                let log = json!({"level": "info", "data": 3, "_meta": meta});
+                let other = json!({"message": "whose?", "_meta": {RELATED: {"taskId": "t2"}}});
+                let params = json!({"message": "name?", "_meta": meta});
+                let progress = json!({"progressToken": 3, "progress": 1});
+                Reply::Stream(vec![
+                    message(json!({"method": "notifications/progress", "params": progress})),
+                    message(json!({"method": "notifications/message", "params": log})),
+                    message(json!({"id": "o", "method": "elicitation/create", "params": other})),
+                    message(json!({"id": "q", "method": "elicitation/create", "params": params})),
+                    StreamPart::Text(": beat\n\n".to_owned()),
+                    StreamPart::Message(asked.result(json!({"content": []}))),
+                ])
+            }
+        })
+        .await;
+    let (call, mut hears) = listening_call();
     let calling = connection.call_tool(tool("x", json!({})), NEEDED, call);
     let answering = async {
-        assert!(matches!(hears.recv().await, Some(Heard::GoesOn)));
-        let Some(Heard::Progress(progress)) = hears.recv().await else { panic!("no progress") };
+        assert!(matches!(hears.recv().await, Some(CallNotification::BecameTask)));
+        let Some(CallNotification::Progress(progress)) = hears.recv().await else {
+            panic!("no progress")
+        };
         assert_eq!(progress["progress"], 1);
-        let Some(Heard::Log(log)) = hears.recv().await else { panic!("no log") };
+        let Some(CallNotification::Log(log)) = hears.recv().await else { panic!("no log") };
         assert_eq!(json!(log), json!({"level": "info", "data": 3}));
-        let Some(Heard::Asks { params, reply, .. }) = hears.recv().await else {
+        let Some(CallNotification::Question { params, reply, .. }) = hears.recv().await else {
             panic!("it did not ask")
         };
         assert_eq!(json!(params), json!({"message": "name?"}));
@@ -168,11 +181,16 @@ async fn questions_and_messages_of_a_task_reach_its_caller() {
     };
     let (answer, ()) = tokio::join!(calling, answering);
     assert_eq!(result(answer.unwrap()), json!({"content": []}));
-    let token = |asked: &Asked| asked.body["params"]["_meta"]["progressToken"].clone();
-    let called = server.asked().into_iter().find(|asked| asked.method() == "tools/call").unwrap();
+    let token = |asked: &ReceivedRequest| asked.body["params"]["_meta"]["progressToken"].clone();
+    let called = server
+        .received_requests()
+        .into_iter()
+        .find(|asked| asked.method() == "tools/call")
+        .unwrap();
     assert_eq!(token(&called), json!(3), "the progress above was of another call");
     eventually("it is answered", || {
-        let replies = server.asked().into_iter().filter(|asked| asked.method().is_empty());
+        let replies =
+            server.received_requests().into_iter().filter(|asked| asked.method().is_empty());
         let replies: Vec<Value> = replies.map(|asked| asked.body).collect();
         // A question that names a different task is refused.
         replies.iter().any(|reply| reply["id"] == "o" && reply["error"].is_object())
@@ -182,20 +200,21 @@ async fn questions_and_messages_of_a_task_reach_its_caller() {
 
 #[tokio::test]
 async fn tasks_that_wait_for_input_hold_no_permit_of_the_connection() {
-    let (server, connection) = older_for(2, can_all(), |asked| match asked.method() {
-        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
-        "tasks/get" => Reply::result(asked, task("input_required")),
-        "tasks/result" => Reply::Stream(vec![Piece::Hold]),
-        _ => Reply::result(asked, json!({})),
-    })
-    .await;
+    let (server, connection) =
+        older_task_server_with_permits(2, all_task_capabilities(), |asked| match asked.method() {
+            "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+            "tasks/get" => Reply::result(asked, task("input_required")),
+            "tasks/result" => Reply::Stream(vec![StreamPart::Hold]),
+            _ => Reply::result(asked, json!({})),
+        })
+        .await;
     let waits = || async {
-        connection.call_tool(tool("x", json!({})), NEEDED, within(20.0)).await.unwrap();
+        connection.call_tool(tool("x", json!({})), NEEDED, call_within(20.0)).await.unwrap();
     };
     let others = async {
-        let waiting = || methods(&server).iter().filter(|it| *it == "tasks/result").count();
+        let waiting = || request_methods(&server).iter().filter(|it| *it == "tasks/result").count();
         eventually("three tasks wait", || waiting() == 3).await;
-        connection.request("ping", object(json!({})), within(5.0)).await.unwrap();
+        connection.call_method("ping", object(json!({})), call_within(5.0)).await.unwrap();
     };
     tokio::select! {
         _ = futures_util::future::join3(waits(), waits(), waits()) => panic!("they do not end"),
@@ -205,19 +224,20 @@ async fn tasks_that_wait_for_input_hold_no_permit_of_the_connection() {
 
 #[tokio::test]
 async fn task_polling_and_cancellation_have_a_limit_per_owner_apart_from_calls() {
-    let (server, connection) = older_for(1, can_all(), |asked| match asked.method() {
-        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
-        "tasks/get" | "tasks/cancel" => Reply::Silence,
-        _ => Reply::result(asked, json!({})),
-    })
-    .await;
-    let count = |method: &str| methods(&server).iter().filter(|it| *it == method).count();
+    let (server, connection) =
+        older_task_server_with_permits(1, all_task_capabilities(), |asked| match asked.method() {
+            "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+            "tasks/get" | "tasks/cancel" => Reply::Silence,
+            _ => Reply::result(asked, json!({})),
+        })
+        .await;
+    let count = |method: &str| request_methods(&server).iter().filter(|it| *it == method).count();
     let waits = |owner| {
-        let call = Call { owner, ..within(60.0) };
+        let call = McpCallOptions { owner, ..call_within(60.0) };
         connection.call_tool(tool("x", json!({})), NEEDED, call)
     };
     let ping = || async {
-        connection.request("ping", object(json!({})), within(5.0)).await.unwrap();
+        connection.call_method("ping", object(json!({})), call_within(5.0)).await.unwrap();
     };
     let others = async {
         let all_begun = || count("tools/call") == 6 && count("tasks/get") == 4;
@@ -245,34 +265,35 @@ async fn task_polling_and_cancellation_have_a_limit_per_owner_apart_from_calls()
 
 #[tokio::test]
 async fn the_deadline_of_a_task_is_paused_during_a_question() {
-    let (server, connection) = older(can_all(), |asked| match asked.method() {
-        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
-        "tasks/get" => Reply::result(asked, task("input_required")),
-        _ => {
-            let params = json!({"message": "name?", "_meta": {RELATED: {"taskId": "t1"}}});
-            let asks = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+    let (server, connection) =
+        older_task_server(all_task_capabilities(), |asked| match asked.method() {
+            "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+            "tasks/get" => Reply::result(asked, task("input_required")),
+            _ => {
+                let params = json!({"message": "name?", "_meta": {RELATED: {"taskId": "t1"}}});
+                let asks = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
                 "params": params});
-            Reply::Stream(vec![Piece::Message(asks), Piece::Hold])
-        }
-    })
-    .await;
-    let (call, mut hears) = heard();
-    let pauses = Pauses::up_to(Duration::from_secs(20));
-    let call = Call { pauses: Some(pauses.clone()), ..call };
-    let second = AsTask { patience: Some(Duration::from_secs(5)), ..NEEDED };
+                Reply::Stream(vec![StreamPart::Message(asks), StreamPart::Hold])
+            }
+        })
+        .await;
+    let (call, mut hears) = listening_call();
+    let pauses = DeadlinePauses::with_max(Duration::from_secs(20));
+    let call = McpCallOptions { pauses: Some(pauses.clone()), ..call };
+    let second = ToolTaskOptions { max_wait: Some(Duration::from_secs(5)), ..NEEDED };
     let mut calling = Box::pin(connection.call_tool(tool("x", json!({})), second, call));
     let asking = async {
-        while !matches!(hears.recv().await, Some(Heard::Asks { .. })) {}
-        pauses.begin();
+        while !matches!(hears.recv().await, Some(CallNotification::Question { .. })) {}
+        pauses.begin_pause();
         tokio::time::sleep(Duration::from_millis(5_500)).await;
     };
     tokio::select! {
         answer = &mut calling => panic!("it ended while somebody was asked: {answer:?}"),
-        () = asking => pauses.end(),
+        () = asking => pauses.end_pause(),
     }
     let answer = calling.await;
     assert!(matches!(answer, Err(McpError::Timeout { .. })), "{answer:?}");
-    let asked = server.asked();
+    let asked = server.received_requests();
     let called = asked.iter().find(|asked| asked.method() == "tools/call").unwrap();
     let ttl = &called.body["params"]["task"]["ttl"];
     assert_eq!(ttl, &json!(20_000), "the task is kept for as long as it may be waited for");
@@ -280,7 +301,7 @@ async fn the_deadline_of_a_task_is_paused_during_a_question() {
 
 #[tokio::test]
 async fn an_abandoned_task_is_cancelled() {
-    let reply = |asked: &Asked| match asked.method() {
+    let reply = |asked: &ReceivedRequest| match asked.method() {
         "tools/call" => {
             let mut begun = task_with("working", "resultType", json!("task"));
             begun["task"] = task("working");
@@ -288,38 +309,41 @@ async fn an_abandoned_task_is_cancelled() {
         }
         _ => Reply::result(asked, task("working")),
     };
-    let late = AsTask { patience: Some(Duration::from_millis(300)), ..NEEDED };
-    for (server, connection) in [older(can_all(), reply).await, modern(reply).await] {
-        let cancels = || methods(&server).iter().filter(|it| *it == "tasks/cancel").count();
-        let waits = connection.call_tool(tool("x", json!({})), NEEDED, within(20.0));
+    let late = ToolTaskOptions { max_wait: Some(Duration::from_millis(300)), ..NEEDED };
+    for (server, connection) in
+        [older_task_server(all_task_capabilities(), reply).await, modern_task_server(reply).await]
+    {
+        let cancels = || request_methods(&server).iter().filter(|it| *it == "tasks/cancel").count();
+        let waits = connection.call_tool(tool("x", json!({})), NEEDED, call_within(20.0));
         assert!(tokio::time::timeout(Duration::from_millis(300), waits).await.is_err());
         eventually("it is cancelled", || cancels() == 1).await;
-        let answer = connection.call_tool(tool("x", json!({})), late, within(20.0)).await;
+        let answer = connection.call_tool(tool("x", json!({})), late, call_within(20.0)).await;
         assert!(matches!(answer, Err(McpError::Timeout { .. })), "{answer:?}");
         eventually("it is cancelled too", || cancels() == 2).await;
-        assert_eq!(connection.calls(), 0);
+        assert_eq!(connection.active_calls(), 0);
     }
 }
 
 #[tokio::test]
 async fn a_server_without_task_cancellation_gets_no_cancel_request() {
     let tasks = json!({"requests": {"tools": {"call": {}}}});
-    let (server, connection) = older(tasks, |asked| match asked.method() {
+    let (server, connection) = older_task_server(tasks, |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
         "ping" => Reply::result(asked, json!({})),
         _ => Reply::error(asked, 200, -32602),
     })
     .await;
-    let answer = connection.call_tool(tool("x", json!({})), NEEDED, within(5.0)).await.unwrap();
-    assert!(matches!(answer, Answer::Error(error) if error.code == -32602));
-    connection.request("ping", object(json!({})), Call::default()).await.unwrap();
-    assert!(!methods(&server).contains(&"tasks/cancel".to_owned()));
+    let answer =
+        connection.call_tool(tool("x", json!({})), NEEDED, call_within(5.0)).await.unwrap();
+    assert!(matches!(answer, McpAnswer::Error(error) if error.code == -32602));
+    connection.call_method("ping", object(json!({})), McpCallOptions::default()).await.unwrap();
+    assert!(!request_methods(&server).contains(&"tasks/cancel".to_owned()));
 }
 
 #[tokio::test]
 async fn a_task_of_a_modern_server_is_polled_and_its_questions_answered() {
     let looks = AtomicUsize::new(0);
-    let (server, connection) = modern(move |asked| match asked.method() {
+    let (server, connection) = modern_task_server(move |asked| match asked.method() {
         "tools/call" => Reply::result(asked, task_with("working", "resultType", json!("task"))),
         "tasks/update" => Reply::result(asked, json!({"resultType": "complete"})),
         _ => Reply::result(
@@ -341,13 +365,13 @@ async fn a_task_of_a_modern_server_is_polled_and_its_questions_answered() {
         ),
     })
     .await;
-    let (mut call, mut hears) = heard();
+    let (mut call, mut hears) = listening_call();
     call.capabilities = Some(object(json!({"elicitation": {}})));
-    let calling = connection.call_tool(tool("x", json!({})), AsTask::default(), call);
+    let calling = connection.call_tool(tool("x", json!({})), ToolTaskOptions::default(), call);
     let answering = async {
         let mut asked = 0;
         while let Some(heard) = hears.recv().await {
-            if let Heard::Asks { reply, .. } = heard {
+            if let CallNotification::Question { reply, .. } = heard {
                 asked += 1;
                 drop(
                     reply.send(Ok(object(json!({"action": "accept", "content": {"name": "Ada"}})))),
@@ -359,7 +383,7 @@ async fn a_task_of_a_modern_server_is_polled_and_its_questions_answered() {
     let (answer, asked) = tokio::join!(calling, answering);
     assert_eq!(asked, 1);
     assert_eq!(result(answer.unwrap())["content"][0]["text"], "Hi");
-    let asked = server.asked();
+    let asked = server.received_requests();
     let of = |method: &str| asked.iter().filter(|it| it.method() == method).collect::<Vec<_>>();
     let capabilities = json!({"elicitation": {}, "extensions": {TASKS: {}}});
     for asked in of("tools/call").into_iter().chain(of("tasks/get")).chain(of("tasks/update")) {
@@ -381,16 +405,19 @@ async fn the_outcome_of_a_modern_task_is_that_of_the_call() {
         (task("cancelled"), Some(-32000)),
         (task("completed"), None),
     ] {
-        let (_server, connection) = modern(move |asked| match asked.method() {
+        let (_server, connection) = modern_task_server(move |asked| match asked.method() {
             "tools/call" => Reply::result(asked, task_with("working", "resultType", json!("task"))),
             _ => Reply::result(asked, end.clone()),
         })
         .await;
-        let answer =
-            connection.call_tool(tool("x", json!({})), AsTask::default(), within(5.0)).await;
+        let answer = connection
+            .call_tool(tool("x", json!({})), ToolTaskOptions::default(), call_within(5.0))
+            .await;
         match expected {
-            Some(code) => assert!(matches!(answer, Ok(Answer::Error(error)) if error.code == code)),
-            None => assert!(matches!(answer, Err(McpError::Unreadable { .. })), "{answer:?}"),
+            Some(code) => {
+                assert!(matches!(answer, Ok(McpAnswer::Error(error)) if error.code == code))
+            }
+            None => assert!(matches!(answer, Err(McpError::InvalidAnswer { .. })), "{answer:?}"),
         }
     }
 }

@@ -4,19 +4,24 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::step::At;
-use super::{Done, Frame, Run};
-use crate::document::{Attempt, Retry};
-use crate::fault::Fault;
-use crate::template::{Scope, Template};
+use super::step::StepContext;
+use super::{StepFrame, StepsResult, WorkflowRun};
+use crate::document::{StepRetryPolicy, TryTask};
+use crate::fault::WorkflowFault;
+use crate::template::{ExpressionScope, ValueTemplate};
 
-impl Run<'_> {
-    pub(super) async fn attempt(&self, within: &At<'_>, it: &Attempt, frame: &mut Frame) -> Done {
-        let began = self.around.clock.elapsed();
+impl WorkflowRun<'_> {
+    pub(super) async fn run_try(
+        &self,
+        within: &StepContext<'_>,
+        it: &TryTask,
+        frame: &mut StepFrame,
+    ) -> StepsResult {
+        let began = self.environment.clock.elapsed();
         let outside = frame.variables.len();
         let mut attempts = 0;
         loop {
-            let done = self.steps(&it.steps, Arc::clone(&within.input), frame).await;
+            let done = self.run_steps(&it.steps, Arc::clone(&within.input), frame).await;
             frame.variables.truncate(outside);
             let fault = match done {
                 Err(fault) if !fault.is_final => fault,
@@ -25,81 +30,83 @@ impl Run<'_> {
             let error = Arc::new(fault.to_value());
             let mut scope = within.scope.clone();
             scope.variables.push((it.variable.clone(), Arc::clone(&error)));
-            if !self.catches(within, it, &error, &scope).await? {
+            if !self.catches_error(within, it, &error, &scope).await? {
                 return Err(fault);
             }
             if let Some(retry) = &it.retry
                 && attempts < retry.attempts
-                && self.is_wanted(within, retry, &scope).await?
+                && self.should_retry(within, retry, &scope).await?
             {
                 attempts += 1;
-                let wait = retry.wait(attempts);
-                let over = self.around.clock.elapsed().saturating_add(wait);
+                let wait = retry.delay_before(attempts);
+                let over = self.environment.clock.elapsed().saturating_add(wait);
                 let in_time = retry.within.is_none_or(|time| over.saturating_sub(began) <= time);
                 // Do not sleep past the deadline: the retry could not run any more.
-                if in_time && wait < self.left(frame) {
-                    self.around.clock.sleep(wait).await;
+                if in_time && wait < self.time_left(frame) {
+                    self.environment.clock.sleep(wait).await;
                     continue;
                 }
             }
-            return self.give_up(within, it, fault, error, frame).await;
+            return self.run_catch(within, it, fault, error, frame).await;
         }
     }
 
-    async fn catches(
+    async fn catches_error(
         &self,
-        within: &At<'_>,
-        it: &Attempt,
+        within: &StepContext<'_>,
+        it: &TryTask,
         error: &Value,
-        scope: &Scope,
-    ) -> Result<bool, Fault> {
+        scope: &ExpressionScope,
+    ) -> Result<bool, WorkflowFault> {
         let fits = |(name, value): &(&str, Value)| error.get(*name) == Some(value);
-        Ok(it.with.iter().all(fits)
-            && self.says(within, it.when.as_ref(), scope, true).await?
-            && !self.says(within, it.except_when.as_ref(), scope, false).await?)
+        Ok(it.error_filter.iter().all(fits)
+            && self.condition_or_default(within, it.when.as_ref(), scope, true).await?
+            && !self.condition_or_default(within, it.except_when.as_ref(), scope, false).await?)
     }
 
-    async fn is_wanted(
+    async fn should_retry(
         &self,
-        within: &At<'_>,
-        retry: &Retry,
-        scope: &Scope,
-    ) -> Result<bool, Fault> {
-        Ok(self.says(within, retry.when.as_ref(), scope, true).await?
-            && !self.says(within, retry.except_when.as_ref(), scope, false).await?)
+        within: &StepContext<'_>,
+        retry: &StepRetryPolicy,
+        scope: &ExpressionScope,
+    ) -> Result<bool, WorkflowFault> {
+        Ok(self.condition_or_default(within, retry.when.as_ref(), scope, true).await?
+            && !self.condition_or_default(within, retry.except_when.as_ref(), scope, false).await?)
     }
 
-    async fn says(
+    async fn condition_or_default(
         &self,
-        within: &At<'_>,
-        condition: Option<&Arc<Template>>,
-        scope: &Scope,
+        within: &StepContext<'_>,
+        condition: Option<&Arc<ValueTemplate>>,
+        scope: &ExpressionScope,
         otherwise: bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, WorkflowFault> {
         match condition {
-            Some(condition) => self.holds(condition, &within.input, scope, within.doing).await,
+            Some(condition) => {
+                self.condition_holds(condition, &within.input, scope, within.doing).await
+            }
             None => Ok(otherwise),
         }
     }
 
     /// Runs the `catch` steps. Without `catch` steps, an error of a task with a retry policy stays an error.
-    async fn give_up(
+    async fn run_catch(
         &self,
-        within: &At<'_>,
-        it: &Attempt,
-        fault: Fault,
+        within: &StepContext<'_>,
+        it: &TryTask,
+        fault: WorkflowFault,
         error: Arc<Value>,
-        frame: &mut Frame,
-    ) -> Done {
-        let Some(steps) = &it.otherwise else {
+        frame: &mut StepFrame,
+    ) -> StepsResult {
+        let Some(steps) = &it.catch_steps else {
             return match it.retry {
                 Some(_) => Err(fault),
-                None => Ok((Arc::clone(&within.input), super::Ended::List)),
+                None => Ok((Arc::clone(&within.input), super::FlowOutcome::List)),
             };
         };
         let outside = frame.variables.len();
         frame.variables.push((it.variable.clone(), error));
-        let done = self.steps(steps, Arc::clone(&within.input), frame).await;
+        let done = self.run_steps(steps, Arc::clone(&within.input), frame).await;
         frame.variables.truncate(outside);
         done
     }

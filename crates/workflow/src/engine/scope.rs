@@ -5,109 +5,112 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Frame, Run};
-use crate::document::Step;
+use super::{StepFrame, WorkflowRun};
+use crate::document::WorkflowStep;
 use crate::expression::{ExpressionError, deep};
-use crate::fault::Fault;
-use crate::template::{Scope, Template};
+use crate::fault::WorkflowFault;
+use crate::template::{ExpressionScope, ValueTemplate};
 
 /// The step that is running.
-pub(super) struct Doing<'a> {
-    pub(super) step: &'a Step,
+pub(super) struct ActiveStep<'a> {
+    pub(super) step: &'a WorkflowStep,
     pub(super) raw_input: Arc<Value>,
     pub(super) started: Timestamp,
 }
 
-impl Frame {
+impl StepFrame {
     /// The scope outside of all steps.
-    pub(super) fn outermost(&self) -> Scope {
+    pub(super) fn workflow_scope(&self) -> ExpressionScope {
         let context = ("context".into(), Arc::clone(&self.context));
-        Scope { input: Arc::default(), variables: vec![context] }
+        ExpressionScope { input: Arc::default(), variables: vec![context] }
     }
 
     /// The scope within a step.
-    pub(super) fn scope(&self) -> Scope {
-        let mut scope = self.outermost();
+    pub(super) fn step_scope(&self) -> ExpressionScope {
+        let mut scope = self.workflow_scope();
         scope.variables.extend(self.variables.iter().cloned());
         scope
     }
 }
 
-impl Run<'_> {
+impl WorkflowRun<'_> {
     /// Applies an optional template to a value; without a template, the value stays as it is.
-    pub(super) async fn made(
+    pub(super) async fn apply_template(
         &self,
-        template: Option<&Arc<Template>>,
+        template: Option<&Arc<ValueTemplate>>,
         value: Arc<Value>,
-        scope: &Scope,
+        scope: &ExpressionScope,
         at: &str,
-    ) -> Result<Arc<Value>, Fault> {
+    ) -> Result<Arc<Value>, WorkflowFault> {
         let Some(template) = template else { return Ok(value) };
-        self.evaluated(template, value, scope, None, at).await
+        self.evaluate_template(template, value, scope, None, at).await
     }
 
     /// Evaluates a template. Within a step, expressions can also read the step's descriptor.
-    pub(super) async fn evaluated(
+    pub(super) async fn evaluate_template(
         &self,
-        template: &Arc<Template>,
+        template: &Arc<ValueTemplate>,
         value: Arc<Value>,
-        scope: &Scope,
-        doing: Option<(&Doing<'_>, Option<&Value>)>,
+        scope: &ExpressionScope,
+        doing: Option<(&ActiveStep<'_>, Option<&Value>)>,
         at: &str,
-    ) -> Result<Arc<Value>, Fault> {
-        let mut scope = Scope { input: value, ..scope.clone() };
-        self.describe(template, &mut scope, doing);
-        let (template, work) = (Arc::clone(template), self.around.budget.work());
-        let evaluated = deep::soon(move || {
+    ) -> Result<Arc<Value>, WorkflowFault> {
+        let mut scope = ExpressionScope { input: value, ..scope.clone() };
+        self.add_descriptors(template, &mut scope, doing);
+        let (template, work) = (Arc::clone(template), self.environment.budget.work_allowance());
+        let evaluated = deep::run_on_pool(move || {
             let mut left = work;
             let result = template.evaluate(&scope, &mut left);
             (result, work - left)
         });
         let Some((result, worked)) = evaluated.await else {
-            return Err(Fault::expression("it cannot be evaluated", at));
+            return Err(WorkflowFault::expression_failed("it cannot be evaluated", at));
         };
-        self.around.budget.worked(worked);
+        self.environment.budget.consume_work(worked);
         let value = result.map_err(|error| match error {
-            ExpressionError::TooMuchWork if work < crate::budget::WORK_AT_ONCE => {
-                Fault::bound("has made expressions do more work than it may", at)
+            ExpressionError::TooMuchWork if work < crate::budget::MAX_EXPRESSION_WORK => {
+                WorkflowFault::limit_reached("has made expressions do more work than it may", at)
             }
-            error => Fault::expression(&error.to_string(), at),
+            error => WorkflowFault::expression_failed(&error.to_string(), at),
         })?;
-        self.around.budget.keep(&value).map_err(|what| Fault::bound(what, at))?;
+        self.environment
+            .budget
+            .consume_data(&value)
+            .map_err(|what| WorkflowFault::limit_reached(what, at))?;
         Ok(Arc::new(value))
     }
 
     /// Adds the DSL's descriptors that the template's expressions mention.
-    fn describe(
+    fn add_descriptors(
         &self,
-        template: &Template,
-        scope: &mut Scope,
-        doing: Option<(&Doing<'_>, Option<&Value>)>,
+        template: &ValueTemplate,
+        scope: &mut ExpressionScope,
+        doing: Option<(&ActiveStep<'_>, Option<&Value>)>,
     ) {
         let mut add = |name: &str, value: Value| {
             scope.variables.push((name.into(), Arc::new(value)));
         };
-        if template.mentions("workflow") {
+        if template.mentions_variable("workflow") {
             let value = json!({
-                "id": self.around.id,
+                "id": self.environment.id,
                 "definition": &*self.workflow.definition,
                 "input": &*self.input,
-                "startedAt": moment(self.started),
+                "startedAt": datetime_descriptor(self.started),
             });
             add("workflow", value);
         }
-        if template.mentions("runtime") {
+        if template.mentions_variable("runtime") {
             let value =
                 json!({"name": "toolcrib", "version": env!("CARGO_PKG_VERSION"), "metadata": {}});
             add("runtime", value);
         }
-        if let Some((doing, raw_output)) = doing.filter(|_| template.mentions("task")) {
+        if let Some((doing, raw_output)) = doing.filter(|_| template.mentions_variable("task")) {
             let mut value = json!({
                 "name": doing.step.name,
                 "reference": doing.step.reference,
                 "definition": &*doing.step.definition,
                 "input": &*doing.raw_input,
-                "startedAt": moment(doing.started),
+                "startedAt": datetime_descriptor(doing.started),
             });
             if let Some(output) = raw_output {
                 value["output"] = output.clone();
@@ -118,7 +121,7 @@ impl Run<'_> {
 }
 
 /// The DSL's date-time descriptor.
-fn moment(at: Timestamp) -> Value {
+fn datetime_descriptor(at: Timestamp) -> Value {
     json!({
         "iso8601": at.to_string(),
         "epoch": {"seconds": at.as_second(), "milliseconds": at.as_millisecond()},

@@ -19,17 +19,17 @@ use jaq_core::val::Range;
 use serde_json::{Number, Value};
 
 /// Maximum nesting depth of arrays and objects.
-pub(super) const DEEPEST: u16 = 64;
+pub(super) const MAX_VALUE_DEPTH: u16 = 64;
 /// Bytes of text that count as one value.
-const TEXT: usize = 64;
+const TEXT_BYTES_PER_VALUE: usize = 64;
 
 /// Maximum duration of one evaluation; checked once per `TIME_CHECK_INTERVAL` units of work.
-const LONGEST: Duration = Duration::from_secs(2);
-const LOOK_EVERY: u64 = 256;
+const MAX_EVALUATION_TIME: Duration = Duration::from_secs(2);
+const TIME_CHECK_INTERVAL: u64 = 256;
 
 /// Maximum stack of one evaluation, in bytes: the input decides the length of paths, and the interpreter recurses as
 /// deep. The threads of `deep_stack` have more than twice this size.
-const STACK: usize = 24 << 20;
+const MAX_EVALUATION_STACK: usize = 24 << 20;
 
 thread_local! {
     static START: Cell<usize> = const { Cell::new(0) };
@@ -39,116 +39,116 @@ thread_local! {
 
 /// The limit that stopped an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum ExceededLimit {
     TooMuchWork,
     TooDeep,
 }
 
 /// Starts an evaluation on this thread, with this work limit.
-pub(super) fn allow(work: u64) {
-    START.set(here());
+pub(super) fn start_limits(work: u64) {
+    START.set(stack_position());
     LEFT.set(work);
-    UNTIL.set(Some(Instant::now() + LONGEST));
+    UNTIL.set(Some(Instant::now() + MAX_EVALUATION_TIME));
 }
 
 /// The work that is left to the evaluation.
-pub(super) fn left() -> u64 {
+pub(super) fn remaining_work() -> u64 {
     LEFT.get()
 }
 
 /// Counts some work against the limit.
-pub(super) fn spend(work: u64) {
-    if STACK < START.get().abs_diff(here()) {
-        stop(Stopped::TooDeep);
+pub(super) fn spend_work(work: u64) {
+    if MAX_EVALUATION_STACK < START.get().abs_diff(stack_position()) {
+        abort_evaluation(ExceededLimit::TooDeep);
     }
     let before = LEFT.get();
     let left = before.saturating_sub(work);
     LEFT.set(left);
     let is_late = || UNTIL.get().is_some_and(|until| until < Instant::now());
-    if before < work || (before / LOOK_EVERY != left / LOOK_EVERY && is_late()) {
-        stop(Stopped::TooMuchWork);
+    if before < work || (before / TIME_CHECK_INTERVAL != left / TIME_CHECK_INTERVAL && is_late()) {
+        abort_evaluation(ExceededLimit::TooMuchWork);
     }
 }
 
 /// The approximate address of the top of the stack.
 #[inline(always)]
-fn here() -> usize {
+fn stack_position() -> usize {
     let local = 0_u8;
     std::ptr::from_ref(std::hint::black_box(&local)).addr()
 }
 
-fn stop(why: Stopped) -> ! {
+fn abort_evaluation(why: ExceededLimit) -> ! {
     // Resume unwinding instead of panicking: the panic hook prints nothing, and only `evaluate` catches it.
     std::panic::resume_unwind(Box::new(why))
 }
 
 /// A JSON value as jq sees it.
 #[derive(Debug)]
-pub(super) enum Datum {
+pub(super) enum JqValue {
     Null,
     Bool(bool),
     Int(i64),
     /// Always finite.
     Float(f64),
     Text(Rc<str>),
-    List(Rc<List>),
-    Object(Rc<Object>),
+    List(Rc<JqArray>),
+    Object(Rc<JqObject>),
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct List {
-    items: Vec<Datum>,
-    shape: Shape,
+pub(super) struct JqArray {
+    items: Vec<JqValue>,
+    shape: ContentSize,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Object {
-    members: IndexMap<Rc<str>, Datum>,
-    shape: Shape,
+pub(super) struct JqObject {
+    members: IndexMap<Rc<str>, JqValue>,
+    shape: ContentSize,
 }
 
 /// Size and depth of the contents of an array or object.
 #[derive(Clone, Copy, Debug, Default)]
-struct Shape {
+struct ContentSize {
     size: u64,
     /// Upper bound of the nesting depth.
     depth: u16,
 }
 
-impl Shape {
-    fn add(&mut self, datum: &Datum) {
-        self.size = self.size.saturating_add(datum.size());
-        self.depth = self.depth.max(datum.depth());
-        if DEEPEST <= self.depth {
-            stop(Stopped::TooDeep);
+impl ContentSize {
+    fn add_value(&mut self, datum: &JqValue) {
+        self.size = self.size.saturating_add(datum.value_count());
+        self.depth = self.depth.max(datum.nesting_depth());
+        if MAX_VALUE_DEPTH <= self.depth {
+            abort_evaluation(ExceededLimit::TooDeep);
         }
     }
 
-    fn take(&mut self, datum: &Datum) {
-        self.size = self.size.saturating_sub(datum.size());
+    fn remove_value(&mut self, datum: &JqValue) {
+        self.size = self.size.saturating_sub(datum.value_count());
     }
 
     /// Null replaces the value.
-    fn lift(&mut self, datum: &Datum) {
-        self.take(datum);
-        self.size = self.size.saturating_add(Datum::Null.size());
+    fn replace_with_null(&mut self, datum: &JqValue) {
+        self.remove_value(datum);
+        self.size = self.size.saturating_add(JqValue::Null.value_count());
     }
 }
 
-type Failed = Error<Datum>;
+type JqError = Error<JqValue>;
 
-impl Datum {
+impl JqValue {
     /// Number of values, including nested ones.
-    pub(super) fn size(&self) -> u64 {
+    pub(super) fn value_count(&self) -> u64 {
         match self {
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => 1,
-            Self::Text(text) => 1 + size_of_text(text.len()),
+            Self::Text(text) => 1 + text_size(text.len()),
             Self::List(list) => list.shape.size.saturating_add(1),
             Self::Object(object) => object.shape.size.saturating_add(1),
         }
     }
 
-    fn depth(&self) -> u16 {
+    fn nesting_depth(&self) -> u16 {
         match self {
             Self::List(list) => list.shape.depth + 1,
             Self::Object(object) => object.shape.depth + 1,
@@ -156,12 +156,12 @@ impl Datum {
         }
     }
 
-    pub(super) fn text(text: &str) -> Self {
-        spend(1 + size_of_text(text.len()));
+    pub(super) fn from_text(text: &str) -> Self {
+        spend_work(1 + text_size(text.len()));
         Self::Text(text.into())
     }
 
-    fn number(number: f64) -> Result<Self, Failed> {
+    fn from_finite(number: f64) -> Result<Self, JqError> {
         match number.is_finite() {
             true => Ok(Self::Float(number)),
             false => Err(Error::str("the result is no number that JSON has")),
@@ -180,10 +180,10 @@ impl Datum {
         matches!(self, Self::Int(_) | Self::Float(_))
     }
 
-    fn object(members: impl Iterator<Item = (Rc<str>, Self)>) -> Self {
-        let mut object = Object::default();
+    fn from_members(members: impl Iterator<Item = (Rc<str>, Self)>) -> Self {
+        let mut object = JqObject::default();
         for (name, value) in members {
-            object.put(name, value);
+            object.insert_member(name, value);
         }
         Self::Object(Rc::new(object))
     }
@@ -203,40 +203,42 @@ impl Datum {
                 Some(whole) => Self::Int(whole),
                 None => Self::Float(number.as_f64().unwrap_or_default()),
             },
-            Value::String(text) => Self::text(text),
+            Value::String(text) => Self::from_text(text),
             Value::Array(items) => items.iter().map(Self::from_json).collect(),
             Value::Object(members) => {
                 let member = |(name, value): (&String, &Value)| {
-                    spend(1);
+                    spend_work(1);
                     (Rc::from(name.as_str()), Self::from_json(value))
                 };
-                Self::object(members.iter().map(member))
+                Self::from_members(members.iter().map(member))
             }
         }
     }
 
     pub(super) fn to_json(&self) -> Value {
-        spend(self.size());
-        self.json()
+        spend_work(self.value_count());
+        self.to_json_unmetered()
     }
 
-    fn json(&self) -> Value {
+    fn to_json_unmetered(&self) -> Value {
         match self {
             Self::Null => Value::Null,
             Self::Bool(is_so) => Value::Bool(*is_so),
             Self::Int(whole) => Value::from(*whole),
             Self::Float(number) => Number::from_f64(*number).map_or(Value::Null, Value::Number),
             Self::Text(text) => Value::from(&**text),
-            Self::List(list) => list.items.iter().map(Self::json).collect(),
+            Self::List(list) => list.items.iter().map(Self::to_json_unmetered).collect(),
             Self::Object(object) => {
-                let member = |(name, value): (&Rc<str>, &Self)| (name.to_string(), value.json());
+                let member = |(name, value): (&Rc<str>, &Self)| {
+                    (name.to_string(), value.to_json_unmetered())
+                };
                 Value::Object(object.members.iter().map(member).collect())
             }
         }
     }
 
-    pub(super) fn length(&self) -> Result<Self, Failed> {
-        spend(self.as_str().map_or(1, |text| size_of_text(text.len())));
+    pub(super) fn length(&self) -> Result<Self, JqError> {
+        spend_work(self.as_str().map_or(1, |text| text_size(text.len())));
         match self {
             Self::Null => Ok(Self::Int(0)),
             Self::Bool(_) => Err(Error::str("a boolean has no length")),
@@ -250,7 +252,7 @@ impl Datum {
         }
     }
 
-    pub(super) fn has(&self, key: &Self) -> Result<bool, Failed> {
+    pub(super) fn has_key(&self, key: &Self) -> Result<bool, JqError> {
         match (self, key) {
             (Self::Object(object), Self::Text(name)) => Ok(object.members.contains_key(name)),
             (Self::List(list), Self::Int(place)) => {
@@ -262,10 +264,10 @@ impl Datum {
 
     /// Whether the other value is contained in this one, as jq defines it.
     pub(super) fn contains(&self, other: &Self) -> bool {
-        spend(1);
+        spend_work(1);
         match (self, other) {
             (Self::Text(text), Self::Text(part)) => {
-                spend(size_of_text(text.len()));
+                spend_work(text_size(text.len()));
                 text.contains(&**part)
             }
             (Self::List(list), Self::List(parts)) => {
@@ -280,11 +282,11 @@ impl Datum {
     }
 
     /// The positions of the other value in this one.
-    pub(super) fn indices(&self, other: &Self) -> Result<Self, Failed> {
+    pub(super) fn indices_of(&self, other: &Self) -> Result<Self, JqError> {
         match (self, other) {
             (Self::Null, _) => Ok(Self::Null),
             (Self::Text(text), Self::Text(part)) => {
-                spend(size_of_text(text.len()).saturating_mul(1 + size_of_text(part.len())));
+                spend_work(text_size(text.len()).saturating_mul(1 + text_size(part.len())));
                 if part.is_empty() {
                     return Ok(Self::Null);
                 }
@@ -309,10 +311,10 @@ impl Datum {
     }
 
     /// The bounds of a slice. Slices of strings count characters.
-    fn bounds(&self, range: Range<&Self>) -> Result<(usize, usize), Failed> {
+    fn slice_bounds(&self, range: Range<&Self>) -> Result<(usize, usize), JqError> {
         let length = match self {
             Self::Text(text) => {
-                spend(size_of_text(text.len()));
+                spend_work(text_size(text.len()));
                 text.chars().count()
             }
             Self::List(list) => list.items.len(),
@@ -320,8 +322,8 @@ impl Datum {
         };
         let place = |bound: Option<&Self>, otherwise: usize| match bound {
             None | Some(Self::Null) => Ok(otherwise),
-            Some(Self::Int(place)) => Ok(absolute(*place, length)),
-            Some(Self::Float(place)) => Ok(absolute(place.floor() as i64, length)),
+            Some(Self::Int(place)) => Ok(clamp_index(*place, length)),
+            Some(Self::Float(place)) => Ok(clamp_index(place.floor() as i64, length)),
             Some(other) => Err(Error::typ(other.clone(), "a place")),
         };
         let start = place(range.start, 0)?;
@@ -330,12 +332,12 @@ impl Datum {
     }
 
     /// The range that an object with `start` and `end` describes.
-    fn said_range(&self) -> Option<Range<&Self>> {
+    fn range_of_object(&self) -> Option<Range<&Self>> {
         let Self::Object(object) = self else { return None };
         Some(object.members.get("start")..object.members.get("end"))
     }
 
-    fn place_in(&self, length: usize) -> Option<usize> {
+    fn index_within(&self, length: usize) -> Option<usize> {
         let place = match self {
             Self::Int(place) => *place,
             Self::Float(place) => place.floor() as i64,
@@ -347,32 +349,32 @@ impl Datum {
     }
 }
 
-impl Object {
-    fn put(&mut self, name: Rc<str>, value: Datum) {
-        spend(1);
-        self.shape.add(&value);
-        let of_name = 1 + size_of_text(name.len());
+impl JqObject {
+    fn insert_member(&mut self, name: Rc<str>, value: JqValue) {
+        spend_work(1);
+        self.shape.add_value(&value);
+        let of_name = 1 + text_size(name.len());
         match self.members.insert(name, value) {
-            Some(old) => self.shape.take(&old),
+            Some(old) => self.shape.remove_value(&old),
             None => self.shape.size = self.shape.size.saturating_add(of_name),
         }
     }
 }
 
-fn size_of_text(bytes: usize) -> u64 {
-    (bytes / TEXT) as u64
+fn text_size(bytes: usize) -> u64 {
+    (bytes / TEXT_BYTES_PER_VALUE) as u64
 }
 
 /// Clamps an index to the length; a negative index counts from the end.
-fn absolute(place: i64, length: usize) -> usize {
+fn clamp_index(place: i64, length: usize) -> usize {
     let length_too = i64::try_from(length).unwrap_or(i64::MAX);
     let place = if place < 0 { place.saturating_add(length_too).max(0) } else { place };
     usize::try_from(place).map_or(length, |place| place.min(length))
 }
 
-impl Clone for Datum {
+impl Clone for JqValue {
     fn clone(&self) -> Self {
-        spend(1);
+        spend_work(1);
         match self {
             Self::Null => Self::Null,
             Self::Bool(is_so) => Self::Bool(*is_so),
@@ -385,63 +387,63 @@ impl Clone for Datum {
     }
 }
 
-impl fmt::Display for Datum {
+impl fmt::Display for JqValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.to_json())
     }
 }
 
-impl From<bool> for Datum {
+impl From<bool> for JqValue {
     fn from(is_so: bool) -> Self {
         Self::Bool(is_so)
     }
 }
-impl From<isize> for Datum {
+impl From<isize> for JqValue {
     fn from(whole: isize) -> Self {
-        spend(1);
+        spend_work(1);
         Self::Int(whole as i64)
     }
 }
-impl From<usize> for Datum {
+impl From<usize> for JqValue {
     fn from(whole: usize) -> Self {
-        spend(1);
+        spend_work(1);
         i64::try_from(whole).map_or(Self::Float(whole as f64), Self::Int)
     }
 }
-impl From<f64> for Datum {
+impl From<f64> for JqValue {
     fn from(number: f64) -> Self {
-        spend(1);
+        spend_work(1);
         if number.is_finite() { Self::Float(number) } else { Self::Null }
     }
 }
-impl From<String> for Datum {
+impl From<String> for JqValue {
     fn from(text: String) -> Self {
-        Self::text(&text)
+        Self::from_text(&text)
     }
 }
-impl From<Range<Self>> for Datum {
+impl From<Range<Self>> for JqValue {
     fn from(range: Range<Self>) -> Self {
         let bounds = [("start", range.start), ("end", range.end)];
         let said = bounds.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
-        Self::object(said.map(|(name, bound)| (Rc::from(name), bound)))
+        Self::from_members(said.map(|(name, bound)| (Rc::from(name), bound)))
     }
 }
 
-impl FromIterator<Self> for Datum {
+impl FromIterator<Self> for JqValue {
     fn from_iter<T: IntoIterator<Item = Self>>(items: T) -> Self {
-        let mut list = List::default();
-        spend(1);
+        let mut list = JqArray::default();
+        spend_work(1);
         for item in items {
-            list.push(item);
+            list.push_item(item);
         }
         Self::List(Rc::new(list))
     }
 }
 
-impl List {
-    fn push(&mut self, item: Datum) {
-        spend(1);
-        self.shape.add(&item);
+impl JqArray {
+    fn push_item(&mut self, item: JqValue) {
+        spend_work(1);
+        self.shape.add_value(&item);
         self.items.push(item);
     }
 }

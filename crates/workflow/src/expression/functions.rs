@@ -6,12 +6,12 @@ use jaq_core::native::{Fun, bome, run, unary, v};
 use jaq_core::{Error, ValR, ValT as _};
 use model::strict_json;
 
-use super::Kind;
-use super::datum::{Datum, spend};
+use super::JqDataType;
+use super::datum::{JqValue, spend_work};
 
 /// Omitted definitions of the standard library. They need more than values (a clock, a log, process exit, numbers that
 /// JSON lacks, another regular-expression engine), or they never end. `join` is replaced by our own.
-const LEFT_OUT: [&str; 43] = [
+const OMITTED_DEFINITIONS: [&str; 43] = [
     "join",
     "repeat",
     "while",
@@ -58,7 +58,7 @@ const LEFT_OUT: [&str; 43] = [
 ];
 
 /// Our own definitions, written in jq.
-const DEFINED: &str = r#"
+const OWN_DEFINITIONS: &str = r#"
 def tonumber: if type == "number" then . elif type == "string" then fromjson | if type == "number" then . else error("this is no number") end else error("this is no number") end;
 def toboolean: if type == "boolean" then . elif . == "true" then true elif . == "false" then false else error("this is no boolean") end;
 def transpose: [range([.[] | length] | max // 0) as $i | [.[][$i]]];
@@ -70,58 +70,58 @@ def @json: tojson;
 "#;
 
 /// All functions that are written in jq.
-pub(super) fn definitions() -> Vec<Def<&'static str>> {
-    let own = jaq_core::load::parse(DEFINED, |parser| parser.defs());
+pub(super) fn jq_definitions() -> Vec<Def<&'static str>> {
+    let own = jaq_core::load::parse(OWN_DEFINITIONS, |parser| parser.defs());
     let own = own.expect("our own definitions are jq");
     let library = jaq_core::defs().chain(jaq_std::defs());
     let library = library.filter(|definition| {
         let with_arity = format!("{}/{}", definition.name, definition.args.len());
-        !LEFT_OUT.iter().any(|name| *name == definition.name || *name == with_arity)
+        !OMITTED_DEFINITIONS.iter().any(|name| *name == definition.name || *name == with_arity)
     });
     library.chain(own).collect()
 }
 
 /// All functions that are written in Rust.
-pub(super) fn all() -> impl Iterator<Item = Fun<Kind>> {
+pub(super) fn native_functions() -> impl Iterator<Item = Fun<JqDataType>> {
     let others = jaq_core::funs().chain(jaq_std::base_funs());
     let others = others.filter(|(name, ..)| !matches!(*name, "halt" | "escape_sh"));
-    others.chain(own())
+    others.chain(own_functions())
 }
 
-fn own() -> [Fun<Kind>; 7] {
+fn own_functions() -> [Fun<JqDataType>; 7] {
     [
         run(("length", v(0), |cv| bome(cv.1.length()))),
-        run(("tojson", v(0), |cv| bome(Ok(Datum::from(cv.1.to_string()))))),
-        run(("fromjson", v(0), |cv| bome(from_json(&cv.1)))),
-        run(("has", v(1), |cv| with(cv, |one, two| one.has(two).map(Datum::from)))),
-        run(("contains", v(1), |cv| with(cv, |one, two| Ok(one.contains(two).into())))),
-        run(("indices", v(1), |cv| with(cv, Datum::indices))),
-        run(("join", v(1), |cv| with(cv, join))),
+        run(("tojson", v(0), |cv| bome(Ok(JqValue::from(cv.1.to_string()))))),
+        run(("fromjson", v(0), |cv| bome(parse_json_text(&cv.1)))),
+        run(("has", v(1), |cv| with_argument(cv, |one, two| one.has_key(two).map(JqValue::from)))),
+        run(("contains", v(1), |cv| with_argument(cv, |one, two| Ok(one.contains(two).into())))),
+        run(("indices", v(1), |cv| with_argument(cv, JqValue::indices_of))),
+        run(("join", v(1), |cv| with_argument(cv, join_texts))),
     ]
 }
 
-type Results<'a> = BoxIter<'a, jaq_core::ValX<'a, Datum>>;
+type FilterResults<'a> = BoxIter<'a, jaq_core::ValX<'a, JqValue>>;
 
-fn with<'a>(
-    cv: jaq_core::Cv<'a, Kind>,
-    f: impl Fn(&Datum, &Datum) -> ValR<Datum> + 'a,
-) -> Results<'a> {
+fn with_argument<'a>(
+    cv: jaq_core::Cv<'a, JqDataType>,
+    f: impl Fn(&JqValue, &JqValue) -> ValR<JqValue> + 'a,
+) -> FilterResults<'a> {
     unary(cv, move |one, two| f(&one, &two))
 }
 
-fn from_json(datum: &Datum) -> ValR<Datum> {
+fn parse_json_text(datum: &JqValue) -> ValR<JqValue> {
     let Some(text) = datum.as_str() else {
         return Err(Error::typ(datum.clone(), "a text"));
     };
     // The parsed value takes more memory than its text.
-    spend(text.len() as u64);
-    let value = strict_json::tolerant(text.as_bytes());
+    spend_work(text.len() as u64);
+    let value = strict_json::parse_tolerant(text.as_bytes());
     let value = value.map_err(|_| Error::str("the text is not JSON"))?;
-    Ok(Datum::from_json(&value))
+    Ok(JqValue::from_json(&value))
 }
 
 /// Builds the joined text in one pass: with the library's definition, each item copies the whole text.
-fn join(list: &Datum, by: &Datum) -> ValR<Datum> {
+fn join_texts(list: &JqValue, by: &JqValue) -> ValR<JqValue> {
     let mut joined = String::new();
     for (place, item) in list.clone().values().enumerate() {
         let by = by.as_str().ok_or_else(|| Error::typ(by.clone(), "a text"))?;
@@ -129,10 +129,10 @@ fn join(list: &Datum, by: &Datum) -> ValR<Datum> {
             joined.push_str(by);
         }
         match item? {
-            Datum::Null => {}
+            JqValue::Null => {}
             item => joined.push_str(item.into_string().as_str().unwrap_or_default()),
         }
-        spend(1 + by.len() as u64);
+        spend_work(1 + by.len() as u64);
     }
-    Ok(Datum::from(joined))
+    Ok(JqValue::from(joined))
 }

@@ -9,25 +9,25 @@ use jaq_core::path::Part;
 
 use super::functions;
 
-type Text = &'static str;
+type StaticText = &'static str;
 
 /// A definition with the names of the functions that it calls.
-struct Known {
-    definition: Def<Text>,
-    calls: BTreeSet<Text>,
+struct LibraryDefinition {
+    definition: Def<StaticText>,
+    calls: BTreeSet<StaticText>,
 }
 
-static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    let known = |definition: Def<Text>| {
+static ALL: LazyLock<Vec<LibraryDefinition>> = LazyLock::new(|| {
+    let known = |definition: Def<StaticText>| {
         let mut calls = BTreeSet::new();
-        collect(&definition.body, &mut calls);
-        Known { definition, calls }
+        collect_calls(&definition.body, &mut calls);
+        LibraryDefinition { definition, calls }
     };
-    functions::definitions().into_iter().map(known).collect()
+    functions::jq_definitions().into_iter().map(known).collect()
 });
 
 /// The definitions that these words need, directly or indirectly, in the order of the library.
-pub(super) fn needed(words: &BTreeSet<&str>) -> Vec<Def<Text>> {
+pub(super) fn required_definitions(words: &BTreeSet<&str>) -> Vec<Def<StaticText>> {
     let mut wanted: BTreeSet<&str> = words.clone();
     // A definition calls only itself and earlier definitions.
     for known in ALL.iter().rev() {
@@ -40,63 +40,64 @@ pub(super) fn needed(words: &BTreeSet<&str>) -> Vec<Def<Text>> {
 }
 
 /// Collects the functions that a term calls.
-fn collect(term: &Term<Text>, calls: &mut BTreeSet<Text>) {
-    let mut each = |terms: &[&Term<Text>]| terms.iter().for_each(|term| collect(term, calls));
+fn collect_calls(term: &Term<StaticText>, calls: &mut BTreeSet<StaticText>) {
+    let mut each =
+        |terms: &[&Term<StaticText>]| terms.iter().for_each(|term| collect_calls(term, calls));
     match term {
         Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Var(_) => {}
         Term::Call(name, arguments) => {
-            arguments.iter().for_each(|argument| collect(argument, calls));
+            arguments.iter().for_each(|argument| collect_calls(argument, calls));
             calls.insert(name);
         }
         Term::Str(format, parts) => {
             for part in parts {
                 if let StrPart::Term(term) = part {
-                    collect(term, calls);
+                    collect_calls(term, calls);
                 }
             }
             calls.extend(format);
         }
-        Term::Arr(inside) => inside.iter().for_each(|term| collect(term, calls)),
+        Term::Arr(inside) => inside.iter().for_each(|term| collect_calls(term, calls)),
         Term::Obj(members) => {
             for (name, value) in members {
-                collect(name, calls);
-                value.iter().for_each(|value| collect(value, calls));
+                collect_calls(name, calls);
+                value.iter().for_each(|value| collect_calls(value, calls));
             }
         }
         Term::Neg(inside) | Term::Label(_, inside) => each(&[inside]),
         Term::BinOp(left, operator, right) => {
             each(&[left, right]);
             if let BinaryOp::Pipe(Some(pattern)) = operator {
-                collect_in(pattern, calls);
+                collect_pattern_calls(pattern, calls);
             }
         }
         Term::Fold(_, over, pattern, arguments) => {
             each(&[over]);
-            collect_in(pattern, calls);
-            arguments.iter().for_each(|argument| collect(argument, calls));
+            collect_pattern_calls(pattern, calls);
+            arguments.iter().for_each(|argument| collect_calls(argument, calls));
         }
         Term::TryCatch(tried, caught) => {
             each(&[tried]);
-            caught.iter().for_each(|caught| collect(caught, calls));
+            caught.iter().for_each(|caught| collect_calls(caught, calls));
         }
         Term::IfThenElse(cases, otherwise) => {
             for (condition, then) in cases {
-                collect(condition, calls);
-                collect(then, calls);
+                collect_calls(condition, calls);
+                collect_calls(then, calls);
             }
-            otherwise.iter().for_each(|otherwise| collect(otherwise, calls));
+            otherwise.iter().for_each(|otherwise| collect_calls(otherwise, calls));
         }
         Term::Def(definitions, rest) => {
-            definitions.iter().for_each(|definition| collect(&definition.body, calls));
-            collect(rest, calls);
+            definitions.iter().for_each(|definition| collect_calls(&definition.body, calls));
+            collect_calls(rest, calls);
         }
         Term::Path(of, path) => {
             each(&[of]);
             for (part, _) in &path.0 {
                 match part {
-                    Part::Index(index) => collect(index, calls),
+                    Part::Index(index) => collect_calls(index, calls),
                     Part::Range(from, to) => {
-                        from.iter().chain(to).for_each(|bound| collect(bound, calls));
+                        from.iter().chain(to).for_each(|bound| collect_calls(bound, calls));
                     }
                 }
             }
@@ -104,14 +105,14 @@ fn collect(term: &Term<Text>, calls: &mut BTreeSet<Text>) {
     }
 }
 
-fn collect_in(pattern: &Pattern<Text>, calls: &mut BTreeSet<Text>) {
+fn collect_pattern_calls(pattern: &Pattern<StaticText>, calls: &mut BTreeSet<StaticText>) {
     match pattern {
         Pattern::Var(_) => {}
-        Pattern::Arr(items) => items.iter().for_each(|item| collect_in(item, calls)),
+        Pattern::Arr(items) => items.iter().for_each(|item| collect_pattern_calls(item, calls)),
         Pattern::Obj(members) => {
             for (name, member) in members {
-                collect(name, calls);
-                collect_in(member, calls);
+                collect_calls(name, calls);
+                collect_pattern_calls(member, calls);
             }
         }
     }
@@ -119,26 +120,27 @@ fn collect_in(pattern: &Pattern<Text>, calls: &mut BTreeSet<Text>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Expression;
+    use super::super::RuntimeExpression;
     use super::*;
 
     #[test]
     fn every_definition_brings_all_that_it_needs() {
         assert!(60 < ALL.len(), "{}", ALL.len());
-        for Known { definition, .. } in ALL.iter() {
+        for LibraryDefinition { definition, .. } in ALL.iter() {
             let arguments = vec!["."; definition.args.len()].join("; ");
             let text = match definition.args.is_empty() {
                 true => definition.name.to_owned(),
                 false => format!("{}({arguments})", definition.name),
             };
-            assert!(Expression::compile(&text, &[]).is_ok(), "{text}");
+            assert!(RuntimeExpression::compile(&text, &[]).is_ok(), "{text}");
         }
     }
 
     #[test]
     fn a_word_without_calls_needs_no_further_definitions() {
-        assert!(needed(&BTreeSet::new()).is_empty());
-        let names: Vec<_> = needed(&["map"].into()).iter().map(|it| it.name).collect();
+        assert!(required_definitions(&BTreeSet::new()).is_empty());
+        let names: Vec<_> =
+            required_definitions(&["map"].into()).iter().map(|it| it.name).collect();
         assert_eq!(names, ["map"]);
     }
 }

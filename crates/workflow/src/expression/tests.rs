@@ -8,8 +8,9 @@ use super::*;
 const WORK: u64 = 500_000;
 
 fn evaluate(text: &str, input: &Value) -> Result<Value, String> {
-    deep::now(|| {
-        let expression = Expression::compile(text, &[]).map_err(|error| error.to_string())?;
+    deep::run_on_new_thread(|| {
+        let expression =
+            RuntimeExpression::compile(text, &[]).map_err(|error| error.to_string())?;
         let mut work = WORK;
         expression.evaluate(input, |_| None, &mut work).map_err(|error| error.to_string())
     })
@@ -76,8 +77,8 @@ fn expressions_evaluate_as_in_jq() {
 #[test]
 fn a_variable_has_the_given_value() {
     let expression =
-        Expression::compile("$input.a + $item", &["input", "item", "context"]).unwrap();
-    assert!(expression.mentions("item") && !expression.mentions("context"));
+        RuntimeExpression::compile("$input.a + $item", &["input", "item", "context"]).unwrap();
+    assert!(expression.mentions_variable("item") && !expression.mentions_variable("context"));
     let (input, item) = (json!({"a": 1}), json!(2));
     let value = |name: &str| if name == "input" { Some(&input) } else { Some(&item) };
     assert_eq!(expression.evaluate(&Value::Null, value, &mut 1_000), Ok(json!(3)));
@@ -219,7 +220,7 @@ fn error_messages_are_useful_and_short() {
 
 #[test]
 fn work_is_subtracted_from_the_remaining_budget() {
-    let expression = Expression::compile("[range(100)] | length", &[]).unwrap();
+    let expression = RuntimeExpression::compile("[range(100)] | length", &[]).unwrap();
     let mut work = 10_000;
     expression.evaluate(&json!(0), |_| None, &mut work).unwrap();
     assert!(work < 10_000 && 5_000 < work, "{work}");

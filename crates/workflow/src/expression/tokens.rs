@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 
 use jaq_core::load::lex::{Lexer, StrPart, Tok, Token};
 
-use super::{InvalidExpression, syntax};
+use super::{InvalidExpression, syntax_error};
 
 /// Maximum bracket depth and maximum number of tokens: the parser recurses as deep.
-const DEEPEST: usize = 24;
-const MOST: usize = 800;
+const MAX_BRACKET_DEPTH: usize = 24;
+const MAX_TOKENS: usize = 800;
 
 /// Keywords that define or load something.
-const REFUSED: [&str; 4] = ["def", "import", "include", "module"];
+const REJECTED_KEYWORDS: [&str; 4] = ["def", "import", "include", "module"];
 
 /// The names that an expression mentions.
 #[derive(Default)]
-pub(super) struct Mentioned<'a> {
+pub(super) struct MentionedNames<'a> {
     /// Variables, without `$`.
     pub(super) variables: BTreeSet<&'a str>,
     /// Words, including the names of functions.
@@ -24,23 +24,23 @@ pub(super) struct Mentioned<'a> {
     number: usize,
 }
 
-pub(super) fn check(text: &str) -> Result<Mentioned<'_>, InvalidExpression> {
+pub(super) fn check_tokens(text: &str) -> Result<MentionedNames<'_>, InvalidExpression> {
     // The lexer recurses as deep as brackets nest.
     let opens = |c: &char| matches!(c, '(' | '[' | '{');
-    if deepest(text, opens) {
+    if exceeds_bracket_depth(text, opens) {
         return Err(InvalidExpression::TooDeep);
     }
     let tokens = Lexer::new(text).lex().map_err(|errors| {
         let (expected, at) = errors.first().map_or(("token", ""), |(it, at)| (it.as_str(), *at));
-        syntax(expected, at)
+        syntax_error(expected, at)
     })?;
-    let mut mentioned = Mentioned::default();
-    mentioned.look_at(&tokens)?;
+    let mut mentioned = MentionedNames::default();
+    mentioned.collect_names(&tokens)?;
     Ok(mentioned)
 }
 
 /// Whether brackets nest too deep. Brackets in string literals count, too.
-fn deepest(text: &str, opens: impl Fn(&char) -> bool) -> bool {
+fn exceeds_bracket_depth(text: &str, opens: impl Fn(&char) -> bool) -> bool {
     let mut depth = 0_usize;
     text.chars().any(|c| {
         if opens(&c) {
@@ -48,22 +48,22 @@ fn deepest(text: &str, opens: impl Fn(&char) -> bool) -> bool {
         } else if matches!(c, ')' | ']' | '}') {
             depth = depth.saturating_sub(1);
         }
-        DEEPEST < depth
+        MAX_BRACKET_DEPTH < depth
     })
 }
 
-impl<'a> Mentioned<'a> {
-    fn look_at(&mut self, tokens: &[Token<&'a str>]) -> Result<(), InvalidExpression> {
+impl<'a> MentionedNames<'a> {
+    fn collect_names(&mut self, tokens: &[Token<&'a str>]) -> Result<(), InvalidExpression> {
         let after = tokens.iter().skip(1).map(|Token(text, _)| *text).chain([""]);
         let mut before = "";
         for (Token(text, kind), after) in tokens.iter().zip(after) {
             self.number += 1;
-            if MOST < self.number {
+            if MAX_TOKENS < self.number {
                 return Err(InvalidExpression::TooDeep);
             }
             match kind {
                 // In `.def` and `{def: 1}` the word is a field name.
-                Tok::Word if REFUSED.contains(text) && before != "." && after != ":" => {
+                Tok::Word if REJECTED_KEYWORDS.contains(text) && before != "." && after != ":" => {
                     return Err(InvalidExpression::NotSupported { word: (*text).to_owned() });
                 }
                 Tok::Var => {
@@ -72,11 +72,11 @@ impl<'a> Mentioned<'a> {
                 Tok::Str(parts) => {
                     for part in parts {
                         if let StrPart::Term(token) = part {
-                            self.look_at(std::slice::from_ref(token))?;
+                            self.collect_names(std::slice::from_ref(token))?;
                         }
                     }
                 }
-                Tok::Block(inside) => self.look_at(inside)?,
+                Tok::Block(inside) => self.collect_names(inside)?,
                 Tok::Word | Tok::Fmt => {
                     self.words.insert(text);
                 }

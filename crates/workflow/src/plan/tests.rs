@@ -29,12 +29,12 @@ fn sample() -> Workflow {
             {"last": {"do": [{"done": {"set": "${ {ok: true} }", "then": "exit"}}]}},
         ],
     });
-    Workflow::read(&document).unwrap()
+    Workflow::from_document(&document).unwrap()
 }
 
 #[test]
 fn a_plan_describes_every_step() {
-    insta::assert_snapshot!(sample().plan(), @r#"
+    insta::assert_snapshot!(sample().to_plan(), @r#"
     find: call menu__find {name}, within 5s
     found: switch .price < 20 → order; otherwise → refuse
     refuse: raise 402 "https://example.com/\"dear\""
@@ -49,13 +49,13 @@ fn a_plan_describes_every_step() {
     last: do
       done: set {ok: true}, then exit
     "#);
-    let tools: Vec<_> = sample().tools().into_iter().collect();
+    let tools: Vec<_> = sample().tool_names().into_iter().collect();
     assert_eq!(tools, ["mail__send", "menu__find", "orders__create", "text__send"]);
 }
 
 #[test]
 fn a_flowchart_shows_the_target_of_every_step() {
-    insta::assert_snapshot!(sample().mermaid(), @r#"
+    insta::assert_snapshot!(sample().to_mermaid(), @r#"
     flowchart TD
         start([start])
         done([end])
@@ -100,7 +100,7 @@ fn no_name_breaks_out_of_its_label_in_a_flowchart() {
         "document": {"dsl": "1.0.0", "namespace": "test", "name": "x", "version": "1.0.0"},
         "do": [{name: {"call": name, "if": "\"|]\\n\" == .", "with": {}}}],
     });
-    let picture = Workflow::read(&document).unwrap().mermaid();
+    let picture = Workflow::from_document(&document).unwrap().to_mermaid();
     insta::assert_snapshot!(picture, @r##"
     flowchart TD
         start([start])

@@ -5,55 +5,61 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::members::Members;
-use super::{Place, Reader};
-use crate::document::{Action, Attempt, Backoff, Retry};
+use super::members::WorkflowObject;
+use super::{DocumentReader, DocumentScope};
+use crate::document::{RetryBackoff, StepAction, StepRetryPolicy, TryTask};
 
 /// Upper limit on the retries of a document.
 const MOST_ATTEMPTS: u32 = 100;
 
-impl Reader {
-    pub(super) fn attempt(&mut self, members: &Members<'_>, place: &Place) -> Option<Action> {
+impl DocumentReader {
+    pub(super) fn read_try(
+        &mut self,
+        members: &WorkflowObject<'_>,
+        place: &DocumentScope,
+    ) -> Option<StepAction> {
         let mut inside = place.clone();
         inside.variables.retain(|name| !matches!(&**name, "input" | "task" | "context"));
-        let steps = self.steps(&members.path_of("try"), members.get("try")?, &inside);
-        let path = members.path_of("catch");
-        let value = members.needed(self, "catch")?;
-        let catch = self.members(&path, value)?;
+        let steps = self.read_steps(&members.field_path("try"), members.get("try")?, &inside);
+        let path = members.field_path("catch");
+        let value = members.require_field(self, "catch")?;
+        let catch = self.read_object(&path, value)?;
         let known = ["errors", "as", "when", "exceptWhen", "retry", "do"];
-        catch.only(self, &known, &[]);
-        let with = self.filter(&catch);
-        let variable = self.variable(&catch, "as", "error");
-        let caught = place.with(&[&variable]);
-        let when = self.condition(&catch, "when", &caught);
-        let except_when = self.condition(&catch, "exceptWhen", &caught);
-        let retry = self.retry(&catch, &caught);
-        let otherwise = catch
-            .get("do")
-            .map(|steps| self.steps(&catch.path_of("do"), steps, &inside.with(&[&variable])));
+        catch.reject_unknown_fields(self, &known, &[]);
+        let with = self.read_error_filter(&catch);
+        let variable = self.read_variable_name(&catch, "as", "error");
+        let caught = place.with_variables(&[&variable]);
+        let when = self.read_condition(&catch, "when", &caught);
+        let except_when = self.read_condition(&catch, "exceptWhen", &caught);
+        let retry = self.read_retry_policy(&catch, &caught);
+        let otherwise = catch.get("do").map(|steps| {
+            self.read_steps(&catch.field_path("do"), steps, &inside.with_variables(&[&variable]))
+        });
         let otherwise = otherwise.map_or(Some(None), |steps| steps.map(Some));
-        Some(Action::Try(Box::new(Attempt {
+        Some(StepAction::Try(Box::new(TryTask {
             steps: steps?,
-            with,
+            error_filter: with,
             variable,
             when,
             except_when,
             retry,
-            otherwise: otherwise?,
+            catch_steps: otherwise?,
         })))
     }
 
     /// Reads the fields that an error must have to be caught.
-    fn filter(&mut self, catch: &Members<'_>) -> Vec<(&'static str, Value)> {
+    fn read_error_filter(&mut self, catch: &WorkflowObject<'_>) -> Vec<(&'static str, Value)> {
         let Some(value) = catch.get("errors") else { return Vec::new() };
-        let Some(errors) = self.members(&catch.path_of("errors"), value) else { return Vec::new() };
-        errors.only(self, &["with"], &[]);
+        let Some(errors) = self.read_object(&catch.field_path("errors"), value) else {
+            return Vec::new();
+        };
+        errors.reject_unknown_fields(self, &["with"], &[]);
         let Some(value) = errors.get("with") else { return Vec::new() };
-        let path = errors.path_of("with");
-        let Some(with) = self.members(&path, value) else { return Vec::new() };
+        let path = errors.field_path("with");
+        let Some(with) = self.read_object(&path, value) else { return Vec::new() };
         // The DSL's schema names the field `details`, its reference documentation `detail`.
         let known = ["type", "status", "instance", "title", "detail", "details"];
-        with.only(self, &known, &[]);
+        with.reject_unknown_fields(self, &known, &[]);
         let member = |name| {
             let value = with.get(name)?.clone();
             Some((if name == "details" { "detail" } else { name }, value))
@@ -61,67 +67,76 @@ impl Reader {
         known.into_iter().filter_map(member).collect()
     }
 
-    fn retry(&mut self, catch: &Members<'_>, place: &Place) -> Option<Arc<Retry>> {
-        let path = catch.path_of("retry");
+    fn read_retry_policy(
+        &mut self,
+        catch: &WorkflowObject<'_>,
+        place: &DocumentScope,
+    ) -> Option<Arc<StepRetryPolicy>> {
+        let path = catch.field_path("retry");
         let (path, value) = match catch.get("retry")? {
-            Value::String(name) => self.reused(&path, "retries", name)?,
+            Value::String(name) => self.resolve_reference(&path, "retries", name)?,
             other => (path, other.clone()),
         };
-        let retry = self.members(&path, &value)?;
+        let retry = self.read_object(&path, &value)?;
         let known = ["when", "exceptWhen", "limit", "backoff", "delay"];
-        retry.only(self, &known, &[("jitter", "write a `delay` and a `backoff`")]);
-        let (attempts, within) = self.limit(&retry);
-        let delay = retry.get("delay").and_then(|it| self.duration(&retry.path_of("delay"), it));
-        Some(Arc::new(Retry {
-            when: self.condition(&retry, "when", place),
-            except_when: self.condition(&retry, "exceptWhen", place),
+        retry.reject_unknown_fields(self, &known, &[("jitter", "write a `delay` and a `backoff`")]);
+        let (attempts, within) = self.read_retry_limit(&retry);
+        let delay =
+            retry.get("delay").and_then(|it| self.read_duration(&retry.field_path("delay"), it));
+        Some(Arc::new(StepRetryPolicy {
+            when: self.read_condition(&retry, "when", place),
+            except_when: self.read_condition(&retry, "exceptWhen", place),
             attempts,
             within,
             delay: delay.unwrap_or_default(),
-            backoff: self.backoff(&retry),
+            backoff: self.read_backoff(&retry),
         }))
     }
 
-    fn limit(&mut self, retry: &Members<'_>) -> (u32, Option<Duration>) {
+    fn read_retry_limit(&mut self, retry: &WorkflowObject<'_>) -> (u32, Option<Duration>) {
         let Some(value) = retry.get("limit") else { return (MOST_ATTEMPTS, None) };
-        let Some(limit) = self.members(&retry.path_of("limit"), value) else {
+        let Some(limit) = self.read_object(&retry.field_path("limit"), value) else {
             return (MOST_ATTEMPTS, None);
         };
-        limit.only(self, &["attempt", "duration"], &[]);
-        let within =
-            limit.get("duration").and_then(|it| self.duration(&limit.path_of("duration"), it));
-        let attempts = limit.get("attempt").and_then(|value| self.count(&limit, value));
+        limit.reject_unknown_fields(self, &["attempt", "duration"], &[]);
+        let within = limit
+            .get("duration")
+            .and_then(|it| self.read_duration(&limit.field_path("duration"), it));
+        let attempts =
+            limit.get("attempt").and_then(|value| self.read_attempt_count(&limit, value));
         (attempts.unwrap_or(MOST_ATTEMPTS), within)
     }
 
-    fn count(&mut self, limit: &Members<'_>, value: &Value) -> Option<u32> {
-        let attempt = self.members(&limit.path_of("attempt"), value)?;
+    fn read_attempt_count(&mut self, limit: &WorkflowObject<'_>, value: &Value) -> Option<u32> {
+        let attempt = self.read_object(&limit.field_path("attempt"), value)?;
         let why = "give the task a `timeout`, or the limit a `duration`";
-        attempt.only(self, &["count"], &[("duration", why)]);
+        attempt.reject_unknown_fields(self, &["count"], &[("duration", why)]);
         let count = attempt.get("count")?.as_u64().and_then(|count| u32::try_from(count).ok());
         match count.filter(|count| *count <= MOST_ATTEMPTS) {
             Some(count) => Some(count),
             None => {
                 let message = format!("this must be a number up to {MOST_ATTEMPTS}");
-                self.wrong(&attempt.path_of("count"), message);
+                self.report_problem(&attempt.field_path("count"), message);
                 None
             }
         }
     }
 
-    fn backoff(&mut self, retry: &Members<'_>) -> Backoff {
-        let path = retry.path_of("backoff");
-        let Some(value) = retry.get("backoff") else { return Backoff::Constant };
-        let Some(backoff) = self.members(&path, value) else { return Backoff::Constant };
-        backoff.only(self, &["constant", "linear", "exponential"], &[]);
-        for (name, which) in [("linear", Backoff::Linear), ("exponential", Backoff::Exponential)] {
-            if backoff.has(name) {
+    fn read_backoff(&mut self, retry: &WorkflowObject<'_>) -> RetryBackoff {
+        let path = retry.field_path("backoff");
+        let Some(value) = retry.get("backoff") else { return RetryBackoff::Constant };
+        let Some(backoff) = self.read_object(&path, value) else { return RetryBackoff::Constant };
+        backoff.reject_unknown_fields(self, &["constant", "linear", "exponential"], &[]);
+        for (name, which) in
+            [("linear", RetryBackoff::Linear), ("exponential", RetryBackoff::Exponential)]
+        {
+            if backoff.has_field(name) {
                 if backoff.get(name).and_then(Value::as_object).is_some_and(|it| !it.is_empty()) {
-                    self.wrong(&backoff.path_of(name), "this must be an empty object");
+                    self.report_problem(&backoff.field_path(name), "this must be an empty object");
                 }
                 return which;
             }
         }
-        Backoff::Constant
+        RetryBackoff::Constant
     }
 }

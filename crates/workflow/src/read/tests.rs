@@ -13,7 +13,7 @@ fn document(mut members: Value) -> Value {
 }
 
 fn problems(members: Value) -> Vec<String> {
-    let invalid = Workflow::read(&document(members)).unwrap_err();
+    let invalid = Workflow::from_document(&document(members)).unwrap_err();
     invalid.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -23,7 +23,7 @@ fn problems_of(task: Value) -> Vec<String> {
 
 #[test]
 fn the_reader_keeps_the_document_metadata() {
-    let workflow = Workflow::read(&json!({
+    let workflow = Workflow::from_document(&json!({
         "document": {
             "dsl": "1.0.1", "namespace": "test", "name": "order", "version": "1.0.0",
             "title": "Order", "summary": "Orders a pizza", "tags": {"team": "kitchen"},
@@ -42,7 +42,7 @@ fn the_reader_keeps_the_document_metadata() {
     assert_eq!(workflow.tags, ["team=kitchen".into()]);
     assert_eq!(workflow.input_schema, Some(json!({"type": "object"})));
     assert_eq!(workflow.timeout, Some(std::time::Duration::from_secs(1)));
-    assert_eq!(workflow.tools().into_iter().collect::<Vec<_>>(), ["echo"]);
+    assert_eq!(workflow.tool_names().into_iter().collect::<Vec<_>>(), ["echo"]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn all_problems_are_reported_at_once() {
     let many: Vec<Value> = (0..50).map(|at| json!({format!("t{at}"): {"nope": 1}})).collect();
     assert_eq!(problems(json!({"do": many})).len(), 20);
     assert_eq!(problems(json!({})), ["/: `do` is missing"]);
-    let nothing = Workflow::read(&json!([])).unwrap_err();
+    let nothing = Workflow::from_document(&json!([])).unwrap_err();
     assert_eq!(nothing.to_string(), "/: this must be an object");
 }
 
@@ -237,5 +237,5 @@ fn documents_have_size_limits() {
     let said = problems(json!({"do": [{"a": wide}]}));
     assert!(said[0].ends_with("more than 64 branches would be at work at once"), "{said:?}");
     let fits = branches(branches(json!({"wait": "PT1S"}), 8), 8);
-    assert!(Workflow::read(&document(json!({"do": [{"a": fits}]}))).is_ok());
+    assert!(Workflow::from_document(&document(json!({"do": [{"a": fits}]}))).is_ok());
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::tools::{TAGS, visibility};
-use super::{GROUPS, LABELS, Making, Random};
-use crate::agreement::world::{Group, GroupWish, Selector, Wish};
+use super::tools::{TAGS, random_visibility};
+use super::{CaseBuilder, GROUPS, LABELS, WorldRandom};
+use crate::agreement::world::{GroupChange, WorldChange, WorldGroup, WorldSelector};
 
 const SOURCE_PATTERNS: [&str; 10] =
     ["*", "s", "S", "shop", "Shop*", "{s,b}", "?", "[!s]*", "regex:s|b", "regex:S.*"];
@@ -62,14 +62,14 @@ const PATH_PATTERNS: [&str; 11] = [
 const METHOD_PATTERNS: [&str; 7] =
     ["get", "GET", "{get,post}", "*", "p*", "regex:GET", "regex:P.*"];
 
-pub(super) fn selectors(random: &mut Random) -> Vec<Selector> {
+pub(super) fn random_selectors(random: &mut WorldRandom) -> Vec<WorldSelector> {
     let count = [0, 1, 1, 1, 2, 2, 3][random.below(7)];
-    (0..count).map(|_| selector(random)).collect()
+    (0..count).map(|_| random_selector(random)).collect()
 }
 
-fn selector(random: &mut Random) -> Selector {
+fn random_selector(random: &mut WorldRandom) -> WorldSelector {
     let mut part = |chance: usize, patterns: &[&str]| {
-        random.percent(chance).then(|| random.pick(patterns).to_owned())
+        random.percent_chance(chance).then(|| random.pick_from(patterns).to_owned())
     };
     let kind = part(8, &["tool", "tool", "prompt", "resource"]);
     let source = part(25, &SOURCE_PATTERNS);
@@ -84,38 +84,47 @@ fn selector(random: &mut Random) -> Selector {
     let says_nothing = [&source, &name, &path, &method].into_iter().all(Option::is_none)
         && required_tags.len() + excluded_tags.len() + required_labels.len() == 0;
     // Some selectors stay without a condition: both sides must refuse them.
-    if says_nothing && random.percent(80) {
+    if says_nothing && random.percent_chance(80) {
         name = Some("*".to_owned());
     }
-    Selector { kind, source, name, path, method, required_tags, excluded_tags, required_labels }
+    WorldSelector {
+        kind,
+        source,
+        name,
+        path,
+        method,
+        required_tags,
+        excluded_tags,
+        required_labels,
+    }
 }
 
-impl Making {
-    pub(super) fn groups(&mut self) {
+impl CaseBuilder {
+    pub(super) fn add_groups(&mut self) {
         for id in self.random.some_of(GROUPS, 60) {
-            let group = self.group();
-            self.wish(Wish::Group(id.to_owned(), GroupWish::Create(group)));
-            if self.random.percent(8) {
-                self.wish(Wish::Group(id.to_owned(), GroupWish::Deactivate));
+            let group = self.random_group();
+            self.push_change(WorldChange::Group(id.to_owned(), GroupChange::Create(group)));
+            if self.random.percent_chance(8) {
+                self.push_change(WorldChange::Group(id.to_owned(), GroupChange::Deactivate));
             }
         }
     }
 
-    pub(super) fn group(&mut self) -> Group {
-        Group {
+    pub(super) fn random_group(&mut self) -> WorldGroup {
+        WorldGroup {
             is_active: true,
-            any: self.random.percent(45),
-            visibility: visibility(&mut self.random),
-            selectors: selectors(&mut self.random),
+            any: self.random.percent_chance(45),
+            visibility: random_visibility(&mut self.random),
+            selectors: random_selectors(&mut self.random),
             tools: self.some_tool_ids(20),
             excluded: self.some_tool_ids(15),
         }
     }
 
     /// Mostly the id of an existing group.
-    pub(super) fn group_id(&mut self) -> String {
+    pub(super) fn likely_group_id(&mut self) -> String {
         let there = self.world.groups.keys().cloned();
-        let known = if self.random.percent(92) { self.random.one_of(there) } else { None };
-        known.unwrap_or_else(|| self.random.pick(&GROUPS).to_owned())
+        let known = if self.random.percent_chance(92) { self.random.one_of(there) } else { None };
+        known.unwrap_or_else(|| self.random.pick_from(&GROUPS).to_owned())
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{KEYS, Making, Random};
+use super::{CaseBuilder, KEYS, WorldRandom};
 use crate::agreement::oracle::unique_name;
-use crate::agreement::world::{Manifest, SourceProfile, ToolWish, Visibility, World};
+use crate::agreement::world::{
+    ToolChange, World, WorldManifest, WorldSourceProfile, WorldVisibility,
+};
 
 const NAMES: [&str; 16] = [
     "a",
@@ -29,90 +31,90 @@ const METHODS: [&str; 4] = ["GET", "POST", "DELETE", "get"];
 pub(super) const TAGS: [&str; 3] = ["x", "y", "X"];
 const SOURCE_NAMES: [&str; 5] = ["Shop One", "B", "s", "Other", "shop"];
 /// Maximum number of tools in a world.
-const TOOLS: usize = 12;
+const MAX_TOOLS: usize = 12;
 
-pub(super) fn profile(random: &mut Random) -> SourceProfile {
-    SourceProfile {
-        name: random.pick(&SOURCE_NAMES).to_owned(),
-        is_reviewed: random.percent(25),
+pub(super) fn random_profile(random: &mut WorldRandom) -> WorldSourceProfile {
+    WorldSourceProfile {
+        name: random.pick_from(&SOURCE_NAMES).to_owned(),
+        is_reviewed: random.percent_chance(25),
         visibility: random
             .one_of([
-                Visibility::Listed,
-                Visibility::Listed,
-                Visibility::Searchable,
-                Visibility::Hidden,
+                WorldVisibility::Listed,
+                WorldVisibility::Listed,
+                WorldVisibility::Searchable,
+                WorldVisibility::Hidden,
             ])
             .expect("there are some"),
     }
 }
 
-pub(super) fn visibility(random: &mut Random) -> Option<Visibility> {
-    let all = [Visibility::Listed, Visibility::Searchable, Visibility::Hidden];
-    if random.percent(40) { random.one_of(all) } else { None }
+pub(super) fn random_visibility(random: &mut WorldRandom) -> Option<WorldVisibility> {
+    let all = [WorldVisibility::Listed, WorldVisibility::Searchable, WorldVisibility::Hidden];
+    if random.percent_chance(40) { random.one_of(all) } else { None }
 }
 
-pub(super) fn inventory(
-    random: &mut Random,
+pub(super) fn random_inventory(
+    random: &mut WorldRandom,
     source: &str,
     there_are: usize,
-) -> BTreeMap<String, Manifest> {
+) -> BTreeMap<String, WorldManifest> {
     let keys = random.some_of(KEYS, 65);
-    let keys = keys.into_iter().take(TOOLS.saturating_sub(there_are));
-    keys.map(|key| (key.to_owned(), manifest(random, source))).collect()
+    let keys = keys.into_iter().take(MAX_TOOLS.saturating_sub(there_are));
+    keys.map(|key| (key.to_owned(), random_manifest(random, source))).collect()
 }
 
-pub(super) fn manifest(random: &mut Random, source: &str) -> Manifest {
-    Manifest {
-        name: name(random, source),
-        method: random.pick(&METHODS).to_owned(),
-        path: random.pick(&PATHS).to_owned(),
+pub(super) fn random_manifest(random: &mut WorldRandom, source: &str) -> WorldManifest {
+    WorldManifest {
+        name: random_tool_name(random, source),
+        method: random.pick_from(&METHODS).to_owned(),
+        path: random.pick_from(&PATHS).to_owned(),
         tags: random.some_of(TAGS, 35).into_iter().map(str::to_owned).collect(),
         edition: random.below(2),
     }
 }
 
-fn name(random: &mut Random, source: &str) -> String {
+fn random_tool_name(random: &mut WorldRandom, source: &str) -> String {
     match random.below(40) {
         // Near the length at which names are truncated, with a difference only after that point.
         0..4 => {
             let length = 44 + random.below(22);
-            format!("{}{}", "n".repeat(length), random.pick(&["a", "b"]))
+            format!("{}{}", "n".repeat(length), random.pick_from(&["a", "b"]))
         }
         // The unique name of another tool.
         4..7 => {
-            let id = World::tool_id(source, random.pick(&KEYS));
-            unique_name(&id, source, random.pick(&NAMES))
+            let id = World::tool_id(source, random.pick_from(&KEYS));
+            unique_name(&id, source, random.pick_from(&NAMES))
         }
-        7 => random.pick(&["é", "ü"]).repeat(10 + random.below(60)),
-        _ => random.pick(&NAMES).to_owned(),
+        7 => random.pick_from(&["é", "ü"]).repeat(10 + random.below(60)),
+        _ => random.pick_from(&NAMES).to_owned(),
     }
 }
 
-pub(super) fn overriding(random: &mut Random) -> ToolWish {
-    let name = random.percent(60).then(|| name(random, "s"));
-    ToolWish::Override { name, visibility: visibility(random) }
+pub(super) fn random_override(random: &mut WorldRandom) -> ToolChange {
+    let name = random.percent_chance(60).then(|| random_tool_name(random, "s"));
+    ToolChange::Override { name, visibility: random_visibility(random) }
 }
 
-impl Making {
+impl CaseBuilder {
     pub(super) fn some_labels(&mut self) -> BTreeSet<String> {
         self.random.some_of(self.world.labels.iter().cloned(), 50).into_iter().collect()
     }
 
     /// Mostly the id of an existing tool.
-    pub(super) fn tool_id(&mut self) -> String {
+    pub(super) fn likely_tool_id(&mut self) -> String {
         let there = self.world.tools.keys().cloned();
-        let known = if self.random.percent(90) { self.random.one_of(there) } else { None };
+        let known = if self.random.percent_chance(90) { self.random.one_of(there) } else { None };
         known.unwrap_or_else(|| self.any_tool_id())
     }
 
     fn any_tool_id(&mut self) -> String {
-        World::tool_id(self.random.pick(&super::SOURCES), self.random.pick(&KEYS))
+        World::tool_id(self.random.pick_from(&super::SOURCES), self.random.pick_from(&KEYS))
     }
 
     pub(super) fn some_tool_ids(&mut self, chance: usize) -> BTreeSet<String> {
         let known: Vec<String> = self.world.tools.keys().cloned().collect();
         let mut some: BTreeSet<String> = self.random.some_of(known, chance).into_iter().collect();
-        if self.random.percent(15) {
+        if self.random.percent_chance(15) {
             some.insert(self.any_tool_id());
         }
         some

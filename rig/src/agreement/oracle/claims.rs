@@ -2,14 +2,14 @@
 
 use serde_json::{Number, Value};
 
-use super::patterns::is_whole;
-use crate::agreement::world::{Matcher, Operator};
+use super::patterns::matches_whole_text;
+use crate::agreement::world::{WorldMatcher, WorldOperator};
 
 /// Regular expressions never match a longer string.
-const LONGEST_TEXT: usize = 16 * 1024;
+const MAX_TEXT_LENGTH: usize = 16 * 1024;
 
-pub(super) fn is_match(matcher: &Matcher, claims: &Value) -> bool {
-    let found = find(&segments(&matcher.claim), claims);
+pub(super) fn matches_claims(matcher: &WorldMatcher, claims: &Value) -> bool {
+    let found = values_at(&path_segments(&matcher.claim), claims);
     let value = || matcher.value.as_ref().expect("worlds have valid matchers only");
     let some = |test: &dyn Fn(&Value) -> bool| found.iter().any(|claim| test(claim));
     let none = |test: &dyn Fn(&Value) -> bool, can_compare: &dyn Fn(&Value) -> bool| {
@@ -19,28 +19,31 @@ pub(super) fn is_match(matcher: &Matcher, claims: &Value) -> bool {
         found.iter().all(|claim| can_compare(claim) && !test(claim))
     };
     match matcher.operator {
-        Operator::Exists => !found.is_empty(),
-        Operator::NotExists => found.is_empty(),
-        Operator::Equals => some(&|claim| are_equal(claim, value())),
-        Operator::NotEquals => none(&|claim| are_equal(claim, value()), &|claim| {
-            kind(claim) == kind(value()) && !was_rounded(claim)
+        WorldOperator::Exists => !found.is_empty(),
+        WorldOperator::NotExists => found.is_empty(),
+        WorldOperator::Equals => some(&|claim| are_equal(claim, value())),
+        WorldOperator::NotEquals => none(&|claim| are_equal(claim, value()), &|claim| {
+            type_name(claim) == type_name(value()) && !contains_rounded(claim)
         }),
-        Operator::Contains => some(&|claim| contains(claim, value())),
-        Operator::NotContains => {
-            none(&|claim| contains(claim, value()), &|claim| can_contain(claim, value()))
+        WorldOperator::Contains => some(&|claim| contains_value(claim, value())),
+        WorldOperator::NotContains => {
+            none(&|claim| contains_value(claim, value()), &|claim| can_contain(claim, value()))
         }
-        Operator::In => some(&|claim| choices(value()).iter().any(|one| are_equal(claim, one))),
-        Operator::NotIn => {
-            none(&|claim| choices(value()).iter().any(|one| are_equal(claim, one)), &|claim| {
-                !was_rounded(claim) && choices(value()).iter().any(|one| kind(claim) == kind(one))
+        WorldOperator::In => {
+            some(&|claim| as_choices(value()).iter().any(|one| are_equal(claim, one)))
+        }
+        WorldOperator::NotIn => {
+            none(&|claim| as_choices(value()).iter().any(|one| are_equal(claim, one)), &|claim| {
+                !contains_rounded(claim)
+                    && as_choices(value()).iter().any(|one| type_name(claim) == type_name(one))
             })
         }
-        Operator::Matches => some(&|claim| matches(claim, value())),
+        WorldOperator::Matches => some(&|claim| matches_expression(claim, value())),
     }
 }
 
 /// The segments of a claim path: separated by dots, except between quotation marks.
-fn segments(path: &str) -> Vec<String> {
+fn path_segments(path: &str) -> Vec<String> {
     let mut segments = vec![String::new()];
     let mut is_quoted = false;
     for c in path.chars() {
@@ -54,12 +57,12 @@ fn segments(path: &str) -> Vec<String> {
 }
 
 /// Every value at a path. An array on the way is entered, one level deep; `null` counts as absent.
-fn find<'a>(segments: &[String], value: &'a Value) -> Vec<&'a Value> {
+fn values_at<'a>(segments: &[String], value: &'a Value) -> Vec<&'a Value> {
     let Some((key, rest)) = segments.split_first() else {
         return if value.is_null() { Vec::new() } else { vec![value] };
     };
     let step = |value: &'a Value| match value {
-        Value::Object(members) => members.get(key).map_or(Vec::new(), |next| find(rest, next)),
+        Value::Object(members) => members.get(key).map_or(Vec::new(), |next| values_at(rest, next)),
         _ => Vec::new(),
     };
     match value {
@@ -68,11 +71,11 @@ fn find<'a>(segments: &[String], value: &'a Value) -> Vec<&'a Value> {
     }
 }
 
-fn choices(value: &Value) -> &[Value] {
+fn as_choices(value: &Value) -> &[Value] {
     value.as_array().expect("worlds have valid matchers only")
 }
 
-fn kind(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -104,7 +107,7 @@ fn are_equal(one: &Value, two: &Value) -> bool {
 
 /// Compares by value: `1` equals `1.0`. Integers are never rounded for the comparison.
 fn are_same_number(one: &Number, two: &Number) -> bool {
-    match (whole(one), whole(two)) {
+    match (as_integer(one), as_integer(two)) {
         _ if is_rounded(one) || is_rounded(two) => false,
         (Some(one), Some(two)) => one == two,
         (None, None) => one.as_f64() == two.as_f64(),
@@ -118,16 +121,16 @@ fn is_rounded(number: &Number) -> bool {
 }
 
 /// True if a value contains such a number anywhere.
-pub(in crate::agreement) fn was_rounded(value: &Value) -> bool {
+pub(in crate::agreement) fn contains_rounded(value: &Value) -> bool {
     match value {
         Value::Number(number) => is_rounded(number),
-        Value::Array(elements) => elements.iter().any(was_rounded),
-        Value::Object(members) => members.values().any(was_rounded),
+        Value::Array(elements) => elements.iter().any(contains_rounded),
+        Value::Object(members) => members.values().any(contains_rounded),
         Value::Null | Value::Bool(_) | Value::String(_) => false,
     }
 }
 
-fn whole(number: &Number) -> Option<i128> {
+fn as_integer(number: &Number) -> Option<i128> {
     if let Some(whole) = number.as_i128() {
         return Some(whole);
     }
@@ -137,7 +140,7 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 /// True if an array contains the value, or a string contains it as a word.
-fn contains(claim: &Value, value: &Value) -> bool {
+fn contains_value(claim: &Value, value: &Value) -> bool {
     match (claim, value) {
         (Value::Array(elements), value) => elements.iter().any(|element| are_equal(element, value)),
         (Value::String(text), Value::String(word)) => text.split(' ').any(|one| one == word),
@@ -146,12 +149,12 @@ fn contains(claim: &Value, value: &Value) -> bool {
 }
 
 fn can_contain(claim: &Value, value: &Value) -> bool {
-    (claim.is_array() && !was_rounded(claim)) || (claim.is_string() && value.is_string())
+    (claim.is_array() && !contains_rounded(claim)) || (claim.is_string() && value.is_string())
 }
 
-fn matches(claim: &Value, expression: &Value) -> bool {
+fn matches_expression(claim: &Value, expression: &Value) -> bool {
     let expression = expression.as_str().expect("worlds have valid matchers only");
-    let fits = |text: &str| text.len() <= LONGEST_TEXT && is_whole(expression, text);
+    let fits = |text: &str| text.len() <= MAX_TEXT_LENGTH && matches_whole_text(expression, text);
     match claim {
         Value::String(text) => fits(text),
         Value::Array(elements) => elements.iter().any(|element| element.as_str().is_some_and(fits)),

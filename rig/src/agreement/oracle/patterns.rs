@@ -6,16 +6,16 @@ use std::collections::HashMap;
 use regex::Regex;
 
 /// Matches a case-insensitive glob, or `regex:` and a regular expression for the whole string.
-pub(super) fn is_match(pattern: &str, text: &str) -> bool {
+pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     if let Some(expression) = pattern.strip_prefix("regex:") {
-        return is_whole(expression, text);
+        return matches_whole_text(expression, text);
     }
     let lower = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
-    glob(&lower(pattern), &lower(text))
+    matches_glob(&lower(pattern), &lower(text))
 }
 
 /// True if a regular expression matches the string from its first character to its last.
-pub(super) fn is_whole(expression: &str, text: &str) -> bool {
+pub(super) fn matches_whole_text(expression: &str, text: &str) -> bool {
     thread_local! {
         static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
     }
@@ -30,24 +30,24 @@ pub(super) fn is_whole(expression: &str, text: &str) -> bool {
 }
 
 /// Matches a glob. Braces without a comma are literal, because paths contain them: `/orders/{id}`.
-fn glob(pattern: &[char], text: &[char]) -> bool {
+fn matches_glob(pattern: &[char], text: &[char]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     match first {
-        '*' => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
-        '?' => !text.is_empty() && glob(rest, &text[1..]),
+        '*' => (0..=text.len()).any(|skipped| matches_glob(rest, &text[skipped..])),
+        '?' => !text.is_empty() && matches_glob(rest, &text[1..]),
         '[' => {
-            let (class, rest) = up_to(']', rest);
-            !text.is_empty() && is_in_class(class, text[0]) && glob(rest, &text[1..])
+            let (class, rest) = split_at_delimiter(']', rest);
+            !text.is_empty() && is_in_class(class, text[0]) && matches_glob(rest, &text[1..])
         }
-        '{' if up_to('}', rest).0.contains(&',') => {
-            let (choices, rest) = up_to('}', rest);
-            choices.split(|c| *c == ',').any(|choice| glob(&[choice, rest].concat(), text))
+        '{' if split_at_delimiter('}', rest).0.contains(&',') => {
+            let (choices, rest) = split_at_delimiter('}', rest);
+            choices.split(|c| *c == ',').any(|choice| matches_glob(&[choice, rest].concat(), text))
         }
-        literal => text.first() == Some(literal) && glob(rest, &text[1..]),
+        literal => text.first() == Some(literal) && matches_glob(rest, &text[1..]),
     }
 }
 
-fn up_to(end: char, pattern: &[char]) -> (&[char], &[char]) {
+fn split_at_delimiter(end: char, pattern: &[char]) -> (&[char], &[char]) {
     let place = pattern.iter().position(|c| *c == end).expect("worlds have valid patterns only");
     (&pattern[..place], &pattern[place + 1..])
 }

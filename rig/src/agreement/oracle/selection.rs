@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::patterns::is_match;
-use crate::agreement::world::{Group, Selector};
+use super::patterns::matches_pattern;
+use crate::agreement::world::{WorldGroup, WorldSelector};
 
 /// The facts of a tool that selectors can match.
-pub(super) struct Facts<'a> {
+pub(super) struct ToolFacts<'a> {
     pub(super) source_id: &'a str,
     pub(super) source_name: &'a str,
     pub(super) name: &'a str,
@@ -17,23 +17,24 @@ pub(super) struct Facts<'a> {
 }
 
 /// True if the tool is selected or explicit, and not excluded.
-pub(super) fn contains(group: &Group, id: &str, facts: &Facts<'_>) -> bool {
+pub(super) fn group_contains(group: &WorldGroup, id: &str, facts: &ToolFacts<'_>) -> bool {
     if group.excluded.contains(id) {
         return false;
     }
     group.tools.contains(id) || is_selected(group, facts)
 }
 
-fn is_selected(group: &Group, facts: &Facts<'_>) -> bool {
+fn is_selected(group: &WorldGroup, facts: &ToolFacts<'_>) -> bool {
     if group.selectors.is_empty() {
         return false;
     }
-    let matching = group.selectors.iter().filter(|selector| selects(selector, facts)).count();
+    let matching =
+        group.selectors.iter().filter(|selector| selector_matches(selector, facts)).count();
     if group.any { 0 < matching } else { matching == group.selectors.len() }
 }
 
-fn selects(selector: &Selector, facts: &Facts<'_>) -> bool {
-    let Selector {
+fn selector_matches(selector: &WorldSelector, facts: &ToolFacts<'_>) -> bool {
+    let WorldSelector {
         kind,
         source,
         name,
@@ -44,7 +45,7 @@ fn selects(selector: &Selector, facts: &Facts<'_>) -> bool {
         required_labels,
     } = selector;
     let fits = |pattern: &Option<String>, text: &str| match pattern {
-        Some(pattern) => is_match(pattern, text),
+        Some(pattern) => matches_pattern(pattern, text),
         None => true,
     };
     kind.as_deref().unwrap_or("tool") == "tool"

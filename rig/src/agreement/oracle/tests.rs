@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Meaning, Oracle, claims, names, patterns};
-use crate::agreement::world::{Case, Matcher, Wish, World};
+use super::{NameMeaning, Oracle, claims, names, patterns};
+use crate::agreement::world::{AgreementCase, World, WorldChange, WorldMatcher};
 
 fn wish(world: &mut World, wish: Value) {
-    let wish: Wish = serde_json::from_value(wish).unwrap();
+    let wish: WorldChange = serde_json::from_value(wish).unwrap();
     assert_eq!(world.apply(&wish), Ok(()), "{wish:?}");
 }
 
@@ -44,18 +44,18 @@ fn second_source(world: &mut World, tools: Value) {
 }
 
 fn granted(world: &World) -> Vec<String> {
-    let toolset = Oracle::new(world).toolset(&json!({"role": "staff"}));
+    let toolset = Oracle::new(world).toolset_for(&json!({"role": "staff"}));
     toolset.0.iter().map(|tool| tool.id.to_owned()).collect()
 }
 
 fn listed(world: &World) -> Vec<String> {
-    let toolset = Oracle::new(world).toolset(&json!({"role": "staff"}));
-    toolset.listed().map(|tool| tool.shown.clone()).collect()
+    let toolset = Oracle::new(world).toolset_for(&json!({"role": "staff"}));
+    toolset.listed().map(|tool| tool.shown_name.clone()).collect()
 }
 
 fn matches(matcher: Value, claims: Value) -> bool {
-    let matcher: Matcher = serde_json::from_value(matcher).unwrap();
-    claims::is_match(&matcher, &claims)
+    let matcher: WorldMatcher = serde_json::from_value(matcher).unwrap();
+    claims::matches_claims(&matcher, &claims)
 }
 
 fn role(operator: &str, value: Value, claim: Value) -> bool {
@@ -65,7 +65,7 @@ fn role(operator: &str, value: Value, claim: Value) -> bool {
 #[test]
 fn without_a_grant_the_toolset_is_empty() {
     let world = world(json!([{"name": "*"}]), json!([]), json!([]));
-    assert!(Oracle::new(&world).toolset(&json!({})).0.is_empty());
+    assert!(Oracle::new(&world).toolset_for(&json!({})).0.is_empty());
     assert_eq!(granted(&world), ["s:a", "s:b"]);
 }
 
@@ -138,8 +138,9 @@ fn visibility_comes_from_the_tool_then_its_groups_then_its_source() {
         &mut world,
         json!({"group": ["g", {"update": {"any": false, "visibility": "searchable"}}]}),
     );
-    let searched =
-        |world: &World| Oracle::new(world).toolset(&json!({"role": "staff"})).searchable().count();
+    let searched = |world: &World| {
+        Oracle::new(world).toolset_for(&json!({"role": "staff"})).searchable().count()
+    };
     assert_eq!((listed(&world).len(), searched(&world)), (0, 2));
     wish(&mut world, json!({"group": ["h", group(json!([]), json!(["s:a"]), json!([]))]}));
     wish(&mut world, json!({"group": ["h", {"update": {"any": false, "visibility": "listed"}}]}));
@@ -156,12 +157,12 @@ fn all_tools_with_a_clashing_name_get_qualified_names() {
     second_source(&mut world, json!({"a": manifest("a")}));
     assert_eq!(listed(&world), ["b__a", "s__a", "b"]);
     let oracle = Oracle::new(&world);
-    let toolset = oracle.toolset(&json!({"role": "staff"}));
-    assert_eq!(toolset.meaning("a"), Meaning::Ambiguous);
-    assert_eq!(toolset.meaning("s__a"), Meaning::Tool("s:a".into()));
-    assert_eq!(toolset.meaning("b"), Meaning::Tool("s:b".into()));
-    assert_eq!(toolset.meaning("s__b"), Meaning::Tool("s:b".into()));
-    assert_eq!(toolset.meaning("S__b"), Meaning::Nothing);
+    let toolset = oracle.toolset_for(&json!({"role": "staff"}));
+    assert_eq!(toolset.resolve_name("a"), NameMeaning::Ambiguous);
+    assert_eq!(toolset.resolve_name("s__a"), NameMeaning::Tool("s:a".into()));
+    assert_eq!(toolset.resolve_name("b"), NameMeaning::Tool("s:b".into()));
+    assert_eq!(toolset.resolve_name("s__b"), NameMeaning::Tool("s:b".into()));
+    assert_eq!(toolset.resolve_name("S__b"), NameMeaning::Nothing);
 }
 
 #[test]
@@ -169,23 +170,23 @@ fn a_clashing_qualified_name_falls_back_to_the_unique_name() {
     let mut world = world(json!([{"name": "*"}]), json!([]), json!([]));
     second_source(&mut world, json!({"a": manifest("a"), "c": manifest("s__a")}));
     // `b:a` and `s:a` clash, and so do `s__a` of `s:a` and the name of `b:c`.
-    let unique = names::unique("s:a", "s", "a");
+    let unique = names::unique_tool_name("s:a", "s", "a");
     assert_eq!(listed(&world), ["b__a", "b__s__a", &unique, "b"]);
     let oracle = Oracle::new(&world);
-    let toolset = oracle.toolset(&json!({"role": "staff"}));
-    assert_eq!(toolset.meaning("s__a"), Meaning::Ambiguous);
-    assert_eq!(toolset.meaning(&unique), Meaning::Tool("s:a".into()));
+    let toolset = oracle.toolset_for(&json!({"role": "staff"}));
+    assert_eq!(toolset.resolve_name("s__a"), NameMeaning::Ambiguous);
+    assert_eq!(toolset.resolve_name(&unique), NameMeaning::Tool("s:a".into()));
 }
 
 #[test]
 fn long_names_are_truncated_and_disambiguated_by_a_hash_of_the_id() {
     // printf s:a | sha256sum
-    let [plain, qualified, unique] = names::forms("s:a", "s", "a");
+    let [plain, qualified, unique] = names::name_forms("s:a", "s", "a");
     assert_eq!((&*plain, &*qualified), ("a", "s__a"));
     assert_eq!(unique, "s__a_d4315d83");
     let just = "n".repeat(61);
-    assert_eq!(names::forms("s:a", "s", &just)[1], format!("s__{just}"));
-    let [_, qualified, unique] = names::forms("s:a", "s", &"n".repeat(62));
+    assert_eq!(names::name_forms("s:a", "s", &just)[1], format!("s__{just}"));
+    let [_, qualified, unique] = names::name_forms("s:a", "s", &"n".repeat(62));
     assert_eq!((qualified.len(), &qualified), (64, &unique));
     assert!(qualified.starts_with(&format!("s__{}_", "n".repeat(52))));
 }
@@ -208,7 +209,7 @@ fn a_pattern_is_a_case_insensitive_glob() {
         ("/a/*", "/a/b/c", true),
         ("ab", "abc", false),
     ] {
-        assert_eq!(patterns::is_match(pattern, text), expected, "{pattern} {text}");
+        assert_eq!(patterns::matches_pattern(pattern, text), expected, "{pattern} {text}");
     }
 }
 
@@ -221,7 +222,7 @@ fn a_regular_expression_is_case_sensitive_and_matches_the_whole_text() {
         ("regex:a", "a\n", false),
         ("regex:a$", "a\n", false),
     ] {
-        assert_eq!(patterns::is_match(pattern, text), expected, "{pattern} {text:?}");
+        assert_eq!(patterns::matches_pattern(pattern, text), expected, "{pattern} {text:?}");
     }
 }
 
@@ -325,8 +326,8 @@ fn of_several_values_one_must_match_and_none_may_contradict() {
 
 #[test]
 fn a_case_survives_a_json_round_trip() {
-    let case = crate::agreement::generate::case(7);
+    let case = crate::agreement::generate::generate_case(7);
     let text = serde_json::to_string(&case).unwrap();
-    let again: Case = serde_json::from_str(&text).unwrap();
+    let again: AgreementCase = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Refused;
-use crate::agreement::world::{Wish, World};
+use super::ChangeRefusal;
+use crate::agreement::world::{World, WorldChange};
 
-fn tell(world: &mut World, wish: Value) -> Result<(), Refused> {
-    let wish: Wish = serde_json::from_value(wish).unwrap();
+fn tell(world: &mut World, wish: Value) -> Result<(), ChangeRefusal> {
+    let wish: WorldChange = serde_json::from_value(wish).unwrap();
     world.apply(&wish)
 }
 
@@ -15,7 +15,7 @@ fn register(world: &mut World, is_reviewed: bool) {
     assert_eq!(tell(world, json!({"source": ["s", {"register": profile}]})), Ok(()));
 }
 
-fn ingest(world: &mut World, tools: &[(&str, usize)], force: bool) -> Result<(), Refused> {
+fn ingest(world: &mut World, tools: &[(&str, usize)], force: bool) -> Result<(), ChangeRefusal> {
     let manifest = |edition: usize| json!({"name": "a", "method": "GET", "path": "/a", "tags": [], "edition": edition});
     let tools: serde_json::Map<String, Value> =
         tools.iter().map(|(key, edition)| ((*key).to_owned(), manifest(*edition))).collect();
@@ -30,7 +30,7 @@ fn a_deprecated_tool_stays_disabled_and_cannot_be_enabled() {
     tell(&mut world, json!({"tool": ["s:a", "disable"]})).unwrap();
     ingest(&mut world, &[("b", 0)], false).unwrap();
     assert!(!world.tools["s:a"].is_active);
-    assert_eq!(tell(&mut world, json!({"tool": ["s:a", "enable"]})), Err(Refused));
+    assert_eq!(tell(&mut world, json!({"tool": ["s:a", "enable"]})), Err(ChangeRefusal));
     ingest(&mut world, &[("a", 0), ("b", 0)], false).unwrap();
     assert!(world.tools["s:a"].is_active && !world.tools["s:a"].is_enabled);
 }
@@ -40,8 +40,8 @@ fn a_refresh_that_removes_too_many_tools_is_refused() {
     let mut world = World::default();
     register(&mut world, false);
     ingest(&mut world, &[("a", 0), ("b", 0), ("c", 0)], false).unwrap();
-    assert_eq!(ingest(&mut world, &[("a", 0)], false), Err(Refused));
-    assert_eq!(ingest(&mut world, &[], false), Err(Refused));
+    assert_eq!(ingest(&mut world, &[("a", 0)], false), Err(ChangeRefusal));
+    assert_eq!(ingest(&mut world, &[], false), Err(ChangeRefusal));
     assert!(world.tools.values().all(|tool| tool.is_active));
     ingest(&mut world, &[], true).unwrap();
     assert!(!world.tools.values().any(|tool| tool.is_active));
@@ -61,7 +61,7 @@ fn under_review_agents_keep_the_last_approved_version() {
     assert_eq!(approved(&world), Some(0));
     tell(&mut world, json!({"tool": ["s:a", "approve"]})).unwrap();
     assert_eq!(approved(&world), Some(1));
-    assert_eq!(tell(&mut world, json!({"tool": ["s:a", "reject"]})), Err(Refused));
+    assert_eq!(tell(&mut world, json!({"tool": ["s:a", "reject"]})), Err(ChangeRefusal));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_recreated_label_is_on_no_tool() {
     let mut world = World::default();
     register(&mut world, false);
     ingest(&mut world, &[("a", 0)], false).unwrap();
-    assert_eq!(tell(&mut world, json!({"tool": ["s:a", {"label": ["l"]}]})), Err(Refused));
+    assert_eq!(tell(&mut world, json!({"tool": ["s:a", {"label": ["l"]}]})), Err(ChangeRefusal));
     tell(&mut world, json!({"label": ["l", "create"]})).unwrap();
     tell(&mut world, json!({"tool": ["s:a", {"label": ["l"]}]})).unwrap();
     tell(&mut world, json!({"label": ["l", "delete"]})).unwrap();
@@ -88,11 +88,11 @@ fn a_policy_needs_a_matcher_and_an_existing_group() {
         tell(&mut world, json!({"policy": ["p", {"define": rules}]}))
     };
     let matcher = json!([{"claim": "role", "operator": "exists"}]);
-    assert_eq!(define(json!([]), json!(["g"])), Err(Refused));
-    assert_eq!(define(matcher.clone(), json!([])), Err(Refused));
-    assert_eq!(define(matcher.clone(), json!(["h"])), Err(Refused));
+    assert_eq!(define(json!([]), json!(["g"])), Err(ChangeRefusal));
+    assert_eq!(define(matcher.clone(), json!([])), Err(ChangeRefusal));
+    assert_eq!(define(matcher.clone(), json!(["h"])), Err(ChangeRefusal));
     assert_eq!(define(matcher, json!(["g"])), Ok(()));
-    assert_eq!(tell(&mut world, json!({"group": ["g", "delete"]})), Err(Refused));
+    assert_eq!(tell(&mut world, json!({"group": ["g", "delete"]})), Err(ChangeRefusal));
     tell(&mut world, json!({"policy": ["p", "delete"]})).unwrap();
     assert_eq!(tell(&mut world, json!({"group": ["g", "delete"]})), Ok(()));
 }
@@ -104,5 +104,5 @@ fn removing_a_source_removes_its_tools() {
     ingest(&mut world, &[("a", 0)], false).unwrap();
     tell(&mut world, json!({"source": ["s", "remove"]})).unwrap();
     assert!(world.tools.is_empty());
-    assert_eq!(tell(&mut world, json!({"source": ["s", "enable"]})), Err(Refused));
+    assert_eq!(tell(&mut world, json!({"source": ["s", "enable"]})), Err(ChangeRefusal));
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::process::Server;
-use super::wire::Connection;
+use super::process::ServerProcess;
+use super::wire::BenchConnection;
 
 /// Requests on every connection before the measurement.
 const WARM_UP: usize = 20;
 
 /// The results of one round.
-pub(super) struct Round {
+pub(super) struct LoadRound {
     /// CPU time of the server per request, in µs.
     pub(super) cpu: f64,
     /// Requests per second.
@@ -24,23 +24,23 @@ pub(super) struct Round {
 }
 
 /// Sends requests for this time. One thread is enough, and leaves the rest of the machine to the server.
-pub(super) fn round(
-    server: &Server,
+pub(super) fn run_round(
+    server: &ServerProcess,
     request: &[u8],
     connections: usize,
     time: Duration,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<LoadRound> {
     tokio::task::block_in_place(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let open = warm(server.address, request, connections).await?;
+            let open = open_warm_connections(server.address, request, connections).await?;
             let (before, start) = (server.cpu_time()?, Instant::now());
-            let mut times = ask_for(open, request, time).await?;
+            let mut times = send_requests_for(open, request, time).await?;
             let (cpu, took) = (server.cpu_time()?.saturating_sub(before), start.elapsed());
             times.sort_unstable();
             let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
             let count = times.len() as f64;
-            Ok(Round {
+            Ok(LoadRound {
                 cpu: cpu.as_secs_f64() * 1e6 / count,
                 rate: count / took.as_secs_f64(),
                 p50: at(0.5).as_secs_f64() * 1e6,
@@ -50,16 +50,16 @@ pub(super) fn round(
     })
 }
 
-async fn warm(
+async fn open_warm_connections(
     address: SocketAddr,
     request: &[u8],
     connections: usize,
-) -> anyhow::Result<Vec<Connection>> {
+) -> anyhow::Result<Vec<BenchConnection>> {
     let mut open = Vec::new();
     for _ in 0..connections {
-        let mut connection = Connection::open(address).await?;
+        let mut connection = BenchConnection::open(address).await?;
         for _ in 0..WARM_UP {
-            connection.ask(request).await?;
+            connection.send_request(request).await?;
         }
         open.push(connection);
     }
@@ -67,8 +67,8 @@ async fn warm(
 }
 
 /// Returns the response time of each request.
-async fn ask_for(
-    open: Vec<Connection>,
+async fn send_requests_for(
+    open: Vec<BenchConnection>,
     request: &[u8],
     time: Duration,
 ) -> anyhow::Result<Vec<Duration>> {
@@ -81,7 +81,7 @@ async fn ask_for(
             let mut times = Vec::new();
             let mut start = Instant::now();
             while start < end {
-                connection.ask(&request).await?;
+                connection.send_request(&request).await?;
                 let now = Instant::now();
                 times.push(now - start);
                 start = now;

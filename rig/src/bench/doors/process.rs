@@ -8,30 +8,30 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::server::Ready;
+use super::server::ReadyMessage;
 use crate::bench::opened;
 
 /// A server process that is killed when this value is dropped.
-pub(crate) struct Server {
+pub(crate) struct ServerProcess {
     child: Child,
     pub(crate) address: SocketAddr,
     keys: BTreeMap<String, String>,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts a server and waits until it is ready.
     pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
-        Self::start_as("server", arguments)
+        Self::start_command("server", arguments)
     }
 
     /// Starts another command of the rig that prints a ready message.
-    pub(crate) fn start_as(order: &str, arguments: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn start_command(order: &str, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let command = command.arg(order).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let Ready { address, keys } =
+        let ReadyMessage { address, keys } =
             serde_json::from_str(&line).context("a server did not start")?;
         Ok(Self { child, address, keys })
     }
@@ -55,7 +55,7 @@ impl Server {
 
     /// Resident memory of the process.
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<f64> {
-        opened::resident(&self.child.id().to_string())
+        opened::resident_bytes_of(&self.child.id().to_string())
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn cpu_time_of(process: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(total))
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

@@ -14,19 +14,19 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serving::Limits;
+use serving::ConnectionLimits;
 use tokio::net::TcpListener;
 
 use super::crib;
 
 #[derive(clap::Args)]
-pub(crate) struct Orders {
+pub(crate) struct BenchServerArgs {
     #[command(subcommand)]
-    kind: Kind,
+    kind: BenchServerKind,
 }
 
 #[derive(clap::Subcommand)]
-enum Kind {
+enum BenchServerKind {
     /// Ours, with a crib to be measured.
     Toolcrib {
         /// Where the tool that is forwarded leads.
@@ -49,55 +49,55 @@ enum Kind {
 
 /// The message that a server prints when it is ready.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyMessage {
     pub(crate) address: SocketAddr,
     pub(crate) keys: BTreeMap<String, String>,
 }
 
 /// Exits when standard input ends, so that no server outlives its parent.
-pub(crate) fn end_with_input() {
+pub(crate) fn exit_with_stdin() {
     std::thread::spawn(|| {
         drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
         std::process::exit(0);
     });
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    end_with_input();
+pub(crate) async fn run(orders: BenchServerArgs) -> anyhow::Result<()> {
+    exit_with_stdin();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let ready = |keys| -> anyhow::Result<()> {
-        println!("{}", serde_json::to_string(&Ready { address, keys })?);
+        println!("{}", serde_json::to_string(&ReadyMessage { address, keys })?);
         Ok(())
     };
-    let (limits, never) = (Limits::default(), std::future::pending());
+    let (limits, never) = (ConnectionLimits::default(), std::future::pending());
     let serving = match orders.kind {
-        Kind::Toolcrib { upstream } => {
-            let made = crib::make(upstream).await?;
-            let (doors, _) = serving::doors(made.crib, serving::Options::default());
+        BenchServerKind::Toolcrib { upstream } => {
+            let made = crib::build_crib(upstream).await?;
+            let (doors, _) = serving::build_endpoints(made.crib, serving::ServerOptions::default());
             ready(made.keys)?;
-            tokio::spawn(serving::serve(listener, doors, limits, never))
+            tokio::spawn(serving::serve_connections(listener, doors, limits, never))
         }
-        Kind::Bare { answer, takes, of_axum: true } => {
-            let router = bare(&answer, takes)?;
+        BenchServerKind::Bare { answer, takes, of_axum: true } => {
+            let router = bare_router(&answer, takes)?;
             ready(BTreeMap::new())?;
             tokio::spawn(async { axum::serve(listener, router).await.unwrap_or_default() })
         }
-        Kind::Bare { answer, takes, of_axum: false } => {
-            let router = bare(&answer, takes)?;
+        BenchServerKind::Bare { answer, takes, of_axum: false } => {
+            let router = bare_router(&answer, takes)?;
             ready(BTreeMap::new())?;
-            tokio::spawn(serving::serve(listener, router, limits, never))
+            tokio::spawn(serving::serve_connections(listener, router, limits, never))
         }
-        Kind::Forwarder { upstream } => {
-            let router = forwarder(upstream)?;
+        BenchServerKind::Forwarder { upstream } => {
+            let router = forwarder_router(upstream)?;
             ready(BTreeMap::new())?;
-            tokio::spawn(serving::serve(listener, router, limits, never))
+            tokio::spawn(serving::serve_connections(listener, router, limits, never))
         }
     };
     Ok(serving.await?)
 }
 
-fn bare(answer: &Path, takes: u64) -> anyhow::Result<Router> {
+fn bare_router(answer: &Path, takes: u64) -> anyhow::Result<Router> {
     let answer = Bytes::from(std::fs::read(answer)?);
     Ok(Router::new()
         .fallback(any(move |State(answer): State<Bytes>, _asked: Bytes| async move {
@@ -110,27 +110,27 @@ fn bare(answer: &Path, takes: u64) -> anyhow::Result<Router> {
 }
 
 #[derive(Clone)]
-struct Onward {
+struct ForwarderState {
     client: reqwest::Client,
     upstream: SocketAddr,
 }
 
-fn forwarder(upstream: SocketAddr) -> anyhow::Result<Router> {
+fn forwarder_router(upstream: SocketAddr) -> anyhow::Result<Router> {
     let client = reqwest::Client::builder().no_proxy().build()?;
-    let onward = Onward { client, upstream };
-    Ok(Router::new().fallback(any(forward)).with_state(onward))
+    let onward = ForwarderState { client, upstream };
+    Ok(Router::new().fallback(any(forward_request)).with_state(onward))
 }
 
-async fn forward(State(onward): State<Onward>, asked: Bytes) -> Response {
-    match onward.send(&asked).await {
+async fn forward_request(State(onward): State<ForwarderState>, asked: Bytes) -> Response {
+    match onward.send_upstream(&asked).await {
         Ok(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
 }
 
-impl Onward {
+impl ForwarderState {
     /// Sends the request that our tool sends for the same call.
-    async fn send(&self, asked: &[u8]) -> anyhow::Result<Bytes> {
+    async fn send_upstream(&self, asked: &[u8]) -> anyhow::Result<Bytes> {
         let mut asked: Value = serde_json::from_slice(asked)?;
         let mut arguments = asked["params"]["arguments"].take();
         let shop = arguments.as_object_mut().and_then(|members| members.shift_remove("shop"));

@@ -12,22 +12,22 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 const END_OF_CHUNKS: &[u8] = b"0\r\n\r\n";
 
 /// `tools/list` with this key.
-pub(crate) fn list(key: &str) -> Vec<u8> {
-    mcp(key, "tools/list", None, json!({}))
+pub(crate) fn list_request(key: &str) -> Vec<u8> {
+    mcp_request(key, "tools/list", None, json!({}))
 }
 
 /// `tools/call` with this key.
-pub(crate) fn call(key: &str, name: &str, arguments: Value) -> Vec<u8> {
-    mcp(key, "tools/call", Some(name), json!({"name": name, "arguments": arguments}))
+pub(crate) fn call_request(key: &str, name: &str, arguments: Value) -> Vec<u8> {
+    mcp_request(key, "tools/call", Some(name), json!({"name": name, "arguments": arguments}))
 }
 
 /// `subscriptions/listen`: the response is a stream of changes.
-pub(crate) fn listen(key: &str) -> Vec<u8> {
+pub(crate) fn listen_request(key: &str) -> Vec<u8> {
     let wanted = json!({"notifications": {"toolsListChanged": true}});
-    mcp(key, "subscriptions/listen", None, wanted)
+    mcp_request(key, "subscriptions/listen", None, wanted)
 }
 
-fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8> {
+fn mcp_request(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8> {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1.0.0"},
@@ -36,21 +36,21 @@ fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     let more = format!("MCP-Protocol-Version: {VERSION}\r\nMcp-Method: {method}\r\n{name}");
-    post("/mcp", key, &more, &body)
+    post_request("/mcp", key, &more, &body)
 }
 
 /// A request of an admin, without a body.
-pub(crate) fn admin(key: &str, path: &str) -> Vec<u8> {
-    post(path, key, "", "")
+pub(crate) fn admin_request(key: &str, path: &str) -> Vec<u8> {
+    post_request(path, key, "", "")
 }
 
 /// A REST call without arguments, with its own request id.
-pub(crate) fn execute(key: &str, tool: &str, id: &str) -> Vec<u8> {
+pub(crate) fn rest_call_request(key: &str, tool: &str, id: &str) -> Vec<u8> {
     let more = format!("X-Request-Id: {id}\r\n");
-    post(&format!("/api/tools/{tool}/execute"), key, &more, "{}")
+    post_request(&format!("/api/tools/{tool}/execute"), key, &more, "{}")
 }
 
-fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
+fn post_request(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench/1.0\r\n\
@@ -61,12 +61,12 @@ fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
 }
 
 /// A connection that is reused for many requests.
-pub(crate) struct Connection {
+pub(crate) struct BenchConnection {
     stream: TcpStream,
     answer: Vec<u8>,
 }
 
-impl Connection {
+impl BenchConnection {
     pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -75,20 +75,23 @@ impl Connection {
 
     /// Sends a request and reads the complete response. Returns the body as it was sent; fails unless the status is
     /// 200.
-    pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
-        let (status, body) = self.ask_anything(request).await?;
+    pub(crate) async fn send_request(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
+        let (status, body) = self.send_for_any_status(request).await?;
         ensure!(status == 200, "refused, {status}: {}", String::from_utf8_lossy(body));
         Ok(body)
     }
 
     /// Sends a request and returns the response with any status.
-    pub(crate) async fn ask_anything(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
+    pub(crate) async fn send_for_any_status(
+        &mut self,
+        request: &[u8],
+    ) -> anyhow::Result<(u16, &[u8])> {
         self.answer.clear();
         self.stream.write_all(request).await?;
         let start = self.read_head().await?;
         let head = str::from_utf8(&self.answer[..start])?;
         let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        match header(head, "content-length") {
+        match header_value(head, "content-length") {
             Some(length) => {
                 let end = start + length.parse::<usize>()?;
                 self.answer.reserve(end.saturating_sub(self.answer.len()));
@@ -112,7 +115,7 @@ impl Connection {
         let start = self.read_head().await?;
         let is_good = self.answer.starts_with(b"HTTP/1.1 200 ");
         ensure!(is_good, "refused: {}", String::from_utf8_lossy(&self.answer));
-        while position(&self.answer[start..], b"\n\n").is_none() {
+        while find_bytes(&self.answer[start..], b"\n\n").is_none() {
             self.read_more().await?;
         }
         self.answer = Vec::new();
@@ -120,9 +123,9 @@ impl Connection {
     }
 
     /// Waits until the stream contains these bytes.
-    pub(crate) async fn hear(&mut self, word: &[u8]) -> anyhow::Result<()> {
+    pub(crate) async fn wait_for_bytes(&mut self, word: &[u8]) -> anyhow::Result<()> {
         loop {
-            if let Some(place) = position(&self.answer, word) {
+            if let Some(place) = find_bytes(&self.answer, word) {
                 self.answer.drain(..place + word.len());
                 return Ok(());
             }
@@ -132,7 +135,7 @@ impl Connection {
 
     async fn read_head(&mut self) -> anyhow::Result<usize> {
         loop {
-            if let Some(place) = position(&self.answer, END_OF_HEAD) {
+            if let Some(place) = find_bytes(&self.answer, END_OF_HEAD) {
                 return Ok(place + END_OF_HEAD.len());
             }
             self.read_more().await?;
@@ -149,11 +152,11 @@ impl Connection {
     }
 }
 
-fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
+fn header_value<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
     head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case(wanted).then_some(value.trim())
@@ -161,7 +164,7 @@ fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
 }
 
 /// The JSON of a response, which may be the single event of a stream.
-pub(crate) fn json_of(body: &[u8]) -> anyhow::Result<Value> {
+pub(crate) fn parse_json_body(body: &[u8]) -> anyhow::Result<Value> {
     let text = str::from_utf8(body)?;
     let event = text.lines().rev().find_map(|line| line.strip_prefix("data: "));
     serde_json::from_str(event.unwrap_or(text)).with_context(|| text.to_owned())

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-pub(super) struct Pipes {
+pub(super) struct PipeClient {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -14,7 +14,7 @@ pub(super) struct Pipes {
     turn: u64,
 }
 
-impl Pipes {
+impl PipeClient {
     /// Starts an MCP server of the rig and initializes the connection.
     pub(super) fn open() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
@@ -23,19 +23,19 @@ impl Pipes {
         let input = child.stdin.take().context("no input")?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
         let mut pipes = Self { child, input, output, line: String::new(), turn: 0 };
-        pipes.ask("initialize", json!({}))?;
+        pipes.send_request("initialize", json!({}))?;
         Ok(pipes)
     }
 
     /// Calls the echo tool.
-    pub(super) fn call(&mut self, text: &str) -> anyhow::Result<()> {
+    pub(super) fn call_echo(&mut self, text: &str) -> anyhow::Result<()> {
         let params = json!({"name": "bare_echo", "arguments": {"text": text}});
-        let answer = self.ask("tools/call", params)?;
+        let answer = self.send_request("tools/call", params)?;
         ensure!(answer["result"]["content"][0]["text"] == text, "{answer}");
         Ok(())
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+    fn send_request(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         self.turn += 1;
         let asked = json!({"jsonrpc": "2.0", "id": self.turn, "method": method, "params": params});
         self.input.write_all(format!("{asked}\n").as_bytes())?;
@@ -45,7 +45,7 @@ impl Pipes {
     }
 }
 
-impl Drop for Pipes {
+impl Drop for PipeClient {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

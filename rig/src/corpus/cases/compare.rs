@@ -5,11 +5,11 @@
 
 use serde_json::{Map, Value};
 
-use super::normal::{decoded, decoded_pairs, normal, normal_pairs, readable_path};
-use super::sent::{Part, Sent};
+use super::normal::{decode_path, decoded_pairs, normalize, normalized_pairs, percent_decode};
+use super::sent::{FormPart, SentRequest};
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CaseVerdict {
     Exact,
     /// Different from the expected request, but an upstream understands it.
     Lenient(String),
@@ -17,64 +17,71 @@ pub(super) enum Verdict {
 }
 
 /// The differences that are tolerated, or the first that is not.
-type Checked = Result<Vec<String>, String>;
+type ComparisonResult = Result<Vec<String>, String>;
 
 /// Compares the request with the expected one, or with the best of several expected ones.
-pub(super) fn compare(expect: &Value, sent: Option<&Sent>) -> Verdict {
+pub(super) fn compare_request(expect: &Value, sent: Option<&SentRequest>) -> CaseVerdict {
     let alone = std::slice::from_ref(expect);
     let choices = expect["any_of"].as_array().map_or(alone, Vec::as_slice);
-    let mut best = Verdict::Failed("nothing is expected".to_owned());
+    let mut best = CaseVerdict::Failed("nothing is expected".to_owned());
     for choice in choices {
-        match (one(choice, sent), &best) {
-            (Verdict::Exact, _) => return Verdict::Exact,
-            (Verdict::Failed(_), Verdict::Lenient(_)) => {}
+        match (compare_choice(choice, sent), &best) {
+            (CaseVerdict::Exact, _) => return CaseVerdict::Exact,
+            (CaseVerdict::Failed(_), CaseVerdict::Lenient(_)) => {}
             (verdict, _) => best = verdict,
         }
     }
     best
 }
 
-fn one(expect: &Value, sent: Option<&Sent>) -> Verdict {
+fn compare_choice(expect: &Value, sent: Option<&SentRequest>) -> CaseVerdict {
     let refused = expect["error"] == true;
     let Some(sent) = sent else {
         return match refused {
-            true => Verdict::Exact,
-            false => Verdict::Failed("no request is sent".to_owned()),
+            true => CaseVerdict::Exact,
+            false => CaseVerdict::Failed("no request is sent".to_owned()),
         };
     };
     if refused {
-        return Verdict::Failed("a request is sent that should be refused".to_owned());
+        return CaseVerdict::Failed("a request is sent that should be refused".to_owned());
     }
-    let checks = [method, path, query, headers, cookies, body];
+    let checks = [
+        compare_method,
+        compare_path,
+        compare_query,
+        compare_headers,
+        compare_cookies,
+        compare_body,
+    ];
     let checked: Result<Vec<_>, String> = checks.iter().map(|check| check(expect, sent)).collect();
     match checked.map(|lenient| lenient.concat()) {
-        Err(why) => Verdict::Failed(why),
-        Ok(lenient) if lenient.is_empty() => Verdict::Exact,
-        Ok(lenient) => Verdict::Lenient(lenient.join("; ")),
+        Err(why) => CaseVerdict::Failed(why),
+        Ok(lenient) if lenient.is_empty() => CaseVerdict::Exact,
+        Ok(lenient) => CaseVerdict::Lenient(lenient.join("; ")),
     }
 }
 
-fn method(expect: &Value, sent: &Sent) -> Checked {
-    wanted(sent.method == text(expect, "method"), || format!("method {}", sent.method))
+fn compare_method(expect: &Value, sent: &SentRequest) -> ComparisonResult {
+    expect_that(sent.method == text_at(expect, "method"), || format!("method {}", sent.method))
 }
 
-fn path(expect: &Value, sent: &Sent) -> Checked {
+fn compare_path(expect: &Value, sent: &SentRequest) -> ComparisonResult {
     let expected: Vec<&str> = alternatives(expect, "path", "path_alts").collect();
     let is_any = |same: fn(&str) -> String| {
         expected.iter().any(|expected| same(expected) == same(&sent.path))
     };
-    let told = format!("path {} instead of {}", sent.path, text(expect, "path"));
-    match is_any(normal) {
+    let told = format!("path {} instead of {}", sent.path, text_at(expect, "path"));
+    match is_any(normalize) {
         true => Ok(Vec::new()),
-        false if is_any(readable_path) => Ok(vec![told]),
+        false if is_any(decode_path) => Ok(vec![told]),
         false => Err(told),
     }
 }
 
-fn query(expect: &Value, sent: &Sent) -> Checked {
+fn compare_query(expect: &Value, sent: &SentRequest) -> ComparisonResult {
     let expected: Vec<&str> = alternatives(expect, "query", "query_alts").collect();
-    let told = format!("query {} instead of {}", sent.query, text(expect, "query"));
-    if expected.iter().any(|expected| normal_pairs(expected) == normal_pairs(&sent.query)) {
+    let told = format!("query {} instead of {}", sent.query, text_at(expect, "query"));
+    if expected.iter().any(|expected| normalized_pairs(expected) == normalized_pairs(&sent.query)) {
         return Ok(Vec::new());
     }
     let decoded = decoded_pairs(&sent.query);
@@ -97,7 +104,7 @@ fn is_json_query(expected: &Value, query: &str) -> bool {
     members.is_some_and(|members| Value::Object(members) == *expected)
 }
 
-fn headers(expect: &Value, sent: &Sent) -> Checked {
+fn compare_headers(expect: &Value, sent: &SentRequest) -> ComparisonResult {
     let mut lenient = Vec::new();
     for (name, expected) in expect["headers"].as_object().into_iter().flatten() {
         let expected = expected.as_str().unwrap_or_default();
@@ -118,13 +125,13 @@ fn headers(expect: &Value, sent: &Sent) -> Checked {
             return Err(told);
         }
     }
-    match texts(expect, "headers_absent").find(|name| !sent.headers(name).is_empty()) {
+    match texts_at(expect, "headers_absent").find(|name| !sent.headers(name).is_empty()) {
         Some(name) => Err(format!("header {name} is there")),
         None => Ok(lenient),
     }
 }
 
-fn cookies(expect: &Value, sent: &Sent) -> Checked {
+fn compare_cookies(expect: &Value, sent: &SentRequest) -> ComparisonResult {
     let mut lenient = Vec::new();
     for (name, expected) in expect["cookies"].as_object().into_iter().flatten() {
         let expected = expected.as_str().unwrap_or_default();
@@ -132,52 +139,54 @@ fn cookies(expect: &Value, sent: &Sent) -> Checked {
         let told = format!("cookie {name} {found:?} instead of {expected}");
         match found {
             Some(value) if value == expected => {}
-            Some(value) if decoded(value.trim_matches('"')) == expected => lenient.push(told),
+            Some(value) if percent_decode(value.trim_matches('"')) == expected => {
+                lenient.push(told)
+            }
             _ => return Err(told),
         }
     }
-    match texts(expect, "cookies_absent").find(|name| sent.cookie(name).is_some()) {
+    match texts_at(expect, "cookies_absent").find(|name| sent.cookie(name).is_some()) {
         Some(name) => Err(format!("cookie {name} is there")),
         None => Ok(lenient),
     }
 }
 
-fn body(expect: &Value, sent: &Sent) -> Checked {
+fn compare_body(expect: &Value, sent: &SentRequest) -> ComparisonResult {
     let expected = &expect["body"];
     let told = || format!("body {}", sent.text().chars().take(120).collect::<String>());
     let kind = expected["kind"].as_str().unwrap_or("none");
     if kind == "none" {
-        return wanted(sent.body.is_empty(), told);
+        return expect_that(sent.body.is_empty(), told);
     }
     let media_type = sent.content_type().split(';').next().unwrap_or_default().trim();
-    if !media_type.eq_ignore_ascii_case(text(expected, "content_type")) {
+    if !media_type.eq_ignore_ascii_case(text_at(expected, "content_type")) {
         return Err(format!("content type {:?}", sent.content_type()));
     }
     match kind {
-        "json" => wanted(is_json(&sent.text(), &expected["json"]), told),
-        "text" => wanted(sent.text() == text(expected, "text"), told),
+        "json" => expect_that(equals_json(&sent.text(), &expected["json"]), told),
+        "text" => expect_that(sent.text() == text_at(expected, "text"), told),
         "form" => {
-            let (raw, found) = (text(expected, "raw"), sent.text());
-            let pairs = |text: &str| normal_pairs(&text.replace('+', "%20"));
+            let (raw, found) = (text_at(expected, "raw"), sent.text());
+            let pairs = |text: &str| normalized_pairs(&text.replace('+', "%20"));
             match pairs(raw) == pairs(&found) {
                 true => Ok(Vec::new()),
                 false if decoded_pairs(raw) == decoded_pairs(&found) => Ok(vec![told()]),
                 false => Err(told()),
             }
         }
-        "multipart" => parts(expected, &sent.parts().ok_or("the body has no boundary")?),
+        "multipart" => compare_parts(expected, &sent.parts().ok_or("the body has no boundary")?),
         other => Err(format!("a body of the unknown kind `{other}` is expected")),
     }
 }
 
-fn parts(expected: &Value, parts: &[Part]) -> Checked {
+fn compare_parts(expected: &Value, parts: &[FormPart]) -> ComparisonResult {
     let mut lenient = Vec::new();
     for expected in expected["parts"].as_array().into_iter().flatten() {
-        let name = text(expected, "name");
+        let name = text_at(expected, "name");
         let part = parts.iter().find(|part| part.name == name);
         let part = part.ok_or_else(|| format!("part {name} is missing"))?;
         let fits = expected.get("text").is_none_or(|text| *text == part.text)
-            && expected.get("json").is_none_or(|json| is_json(&part.text, json));
+            && expected.get("json").is_none_or(|json| equals_json(&part.text, json));
         if !fits {
             return Err(format!("part {name} is {}", part.text));
         }
@@ -192,24 +201,24 @@ fn parts(expected: &Value, parts: &[Part]) -> Checked {
     Ok(lenient)
 }
 
-fn wanted(holds: bool, told: impl FnOnce() -> String) -> Checked {
+fn expect_that(holds: bool, told: impl FnOnce() -> String) -> ComparisonResult {
     if holds { Ok(Vec::new()) } else { Err(told()) }
 }
 
-fn is_json(text: &str, expected: &Value) -> bool {
+fn equals_json(text: &str, expected: &Value) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|value| value == *expected)
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-fn texts<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+fn texts_at<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     value[key].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn alternatives<'a>(expect: &'a Value, key: &str, others: &str) -> impl Iterator<Item = &'a str> {
-    std::iter::once(text(expect, key)).chain(texts(expect, others))
+    std::iter::once(text_at(expect, key)).chain(texts_at(expect, others))
 }
 
 #[cfg(test)]

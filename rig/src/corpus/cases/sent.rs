@@ -1,9 +1,9 @@
 //! A request as the upstream receives it.
 
-use execution::Request;
+use execution::RenderedRequest;
 use url::Position;
 
-pub(super) struct Sent {
+pub(super) struct SentRequest {
     pub method: String,
     pub path: String,
     pub query: String,
@@ -11,8 +11,8 @@ pub(super) struct Sent {
     pub body: Vec<u8>,
 }
 
-impl From<Request> for Sent {
-    fn from(request: Request) -> Self {
+impl From<RenderedRequest> for SentRequest {
+    fn from(request: RenderedRequest) -> Self {
         Self {
             path: request.url.path().to_owned(),
             query: request.url[Position::BeforeQuery..Position::AfterQuery].to_owned(),
@@ -23,7 +23,7 @@ impl From<Request> for Sent {
     }
 }
 
-impl Sent {
+impl SentRequest {
     /// The values of all headers with this name, in any case.
     pub(super) fn headers(&self, name: &str) -> Vec<&str> {
         let named = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -45,25 +45,25 @@ impl Sent {
     }
 
     /// The parts of a `multipart/form-data` body (RFC 7578).
-    pub(super) fn parts(&self) -> Option<Vec<Part>> {
+    pub(super) fn parts(&self) -> Option<Vec<FormPart>> {
         let (_, boundary) = self.content_type().split_once("boundary=")?;
         let boundary = boundary.split(';').next().unwrap_or_default().trim_matches('"');
         let text = self.text();
         let mut pieces: Vec<&str> = text.split(&format!("--{boundary}")).skip(1).collect();
         pieces.pop();
-        Some(pieces.into_iter().map(Part::read).collect())
+        Some(pieces.into_iter().map(FormPart::parse_part).collect())
     }
 }
 
-pub(super) struct Part {
+pub(super) struct FormPart {
     pub name: String,
     pub has_file_name: bool,
     pub content_type: String,
     pub text: String,
 }
 
-impl Part {
-    fn read(text: &str) -> Self {
+impl FormPart {
+    fn parse_part(text: &str) -> Self {
         let (head, text) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         let lines = || head.lines().filter_map(|line| line.split_once(':'));
         let header = |name: &str| {

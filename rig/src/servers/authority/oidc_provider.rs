@@ -7,10 +7,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::world::{World, token};
-use super::{place, program};
-use crate::servers::server::Installed;
-use crate::started::Started;
+use super::world::{AuthoritySetup, access_token};
+use super::{parse_listening_url, program_path};
+use crate::servers::server::InstalledPackages;
+use crate::started::ChildProgram;
 
 /// The audience of the agents' tokens.
 const AUDIENCE: &str = "https://crib.example.com";
@@ -18,12 +18,12 @@ const AUDIENCE: &str = "https://crib.example.com";
 pub(super) const AGENT: &str = "agent";
 
 pub(super) struct OidcProvider {
-    server: Started,
+    server: ChildProgram,
     issuer: String,
-    program: Program,
+    program: ProviderProgram,
 }
 
-struct Program {
+struct ProviderProgram {
     node: PathBuf,
     package: PathBuf,
     /// A file for each current or former key.
@@ -32,8 +32,11 @@ struct Program {
 
 impl OidcProvider {
     /// Starts the server. It signs with the first of its keys.
-    pub(super) async fn start(installed: &Installed, keys: &[&str]) -> anyhow::Result<Self> {
-        let program = Program {
+    pub(super) async fn start(
+        installed: &InstalledPackages,
+        keys: &[&str],
+    ) -> anyhow::Result<Self> {
+        let program = ProviderProgram {
             node: installed.node.clone(),
             package: installed.packages.join("node_modules/oidc-provider/lib/index.js"),
             keys: tempfile::tempdir()?,
@@ -43,34 +46,34 @@ impl OidcProvider {
     }
 
     /// Restarts the server with these keys, at the same address.
-    pub(super) async fn again(&mut self, keys: &[&str]) -> anyhow::Result<()> {
-        self.end().await?;
+    pub(super) async fn restart(&mut self, keys: &[&str]) -> anyhow::Result<()> {
+        self.stop().await?;
         let port = self.issuer.rsplit(':').next().unwrap_or_default();
         (self.server, _) = self.program.start(port, keys).await?;
         Ok(())
     }
 
-    pub(super) async fn end(&mut self) -> anyhow::Result<()> {
-        self.server.end(Signal::TERM).await
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        self.server.stop(Signal::TERM).await
     }
 
-    pub(super) async fn world(&self) -> anyhow::Result<World> {
-        World::open(&self.issuer, json!({"audience": AUDIENCE})).await
+    pub(super) async fn open_setup(&self) -> anyhow::Result<AuthoritySetup> {
+        AuthoritySetup::open(&self.issuer, json!({"audience": AUDIENCE})).await
     }
 }
 
-impl Program {
-    async fn start(&self, port: &str, keys: &[&str]) -> anyhow::Result<(Started, String)> {
+impl ProviderProgram {
+    async fn start(&self, port: &str, keys: &[&str]) -> anyhow::Result<(ChildProgram, String)> {
         let mut node = Command::new(&self.node);
-        node.arg(program("authority-oidc-provider.mjs")).arg(&self.package);
+        node.arg(program_path("authority-oidc-provider.mjs")).arg(&self.package);
         node.arg(port).arg(self.keys.path()).args(keys);
-        Started::start(&node, place).await
+        ChildProgram::start(&node, parse_listening_url).await
     }
 }
 
 /// Gets a token for the agent, with the agent's own client credentials.
-pub(super) async fn agents_token(world: &World) -> anyhow::Result<String> {
+pub(super) async fn agent_token(world: &AuthoritySetup) -> anyhow::Result<String> {
     let grant = ("grant_type", "client_credentials");
     let form = [grant, ("scope", "orders"), ("resource", AUDIENCE)];
-    token(&world.ask("token", AGENT, &form).await?)
+    access_token(&world.post_form("token", AGENT, &form).await?)
 }

@@ -2,28 +2,28 @@
 
 use serde_json::json;
 
-use super::oidc_provider::{OidcProvider, agents_token};
-use super::world::{CLIENT, SECRET, check, claims};
+use super::oidc_provider::{OidcProvider, agent_token};
+use super::world::{CLIENT, SECRET, check_fields, unverified_claims};
 use crate::servers::agent::ERAS;
-use crate::servers::server::Installed;
+use crate::servers::server::InstalledPackages;
 
 /// Returns the number of calls.
-pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
+pub(super) async fn run(installed: &InstalledPackages) -> anyhow::Result<usize> {
     let mut provider = OidcProvider::start(installed, &["only"]).await?;
-    let mut world = provider.world().await?;
+    let mut world = provider.open_setup().await?;
     let auth = json!({"kind": "client_credentials", "scopes": ["orders"]});
-    world.add("orders", SECRET, auth.clone()).await?;
-    world.add_refused("stranger", "another", auth).await?;
+    world.add_source("orders", SECRET, auth.clone()).await?;
+    world.add_refused_source("stranger", "another", auth).await?;
 
-    let own = agents_token(&world).await?;
+    let own = agent_token(&world).await?;
     let wanted = json!({
         "iss": world.issuer, "sub": CLIENT, "client_id": CLIENT, "scope": "orders",
         "aud": "https://orders.example.com",
     });
     for era in ERAS {
-        let shown = world.shown(&own, era, "orders").await?;
-        check("the token", &claims(&shown)?, &wanted)?;
+        let shown = world.forwarded_token(&own, era, "orders").await?;
+        check_fields("the token", &unverified_claims(&shown)?, &wanted)?;
     }
-    provider.end().await?;
-    world.end().await
+    provider.stop().await?;
+    world.stop().await
 }

@@ -6,42 +6,46 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use serde_json::json;
 
-use super::oidc_provider::{AGENT, OidcProvider, agents_token};
-use super::world::World;
-use crate::servers::server::Installed;
+use super::oidc_provider::{AGENT, OidcProvider, agent_token};
+use super::world::AuthoritySetup;
+use crate::servers::server::InstalledPackages;
 
 /// An admin may request a refresh of the keys once per second.
-const FETCH: Duration = Duration::from_secs(10);
+const KEY_REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the number of calls, which is zero.
-pub(super) async fn run(installed: &Installed) -> anyhow::Result<usize> {
+pub(super) async fn run(installed: &InstalledPackages) -> anyhow::Result<usize> {
     let mut provider = OidcProvider::start(installed, &["first"]).await?;
-    let world = provider.world().await?;
-    let first = agents_token(&world).await?;
-    wait_for(&world, &first, Some(AGENT)).await?;
+    let world = provider.open_setup().await?;
+    let first = agent_token(&world).await?;
+    wait_for_subject(&world, &first, Some(AGENT)).await?;
 
-    provider.again(&["second", "first"]).await?;
-    let second = agents_token(&world).await?;
-    wait_for(&world, &second, Some(AGENT)).await?;
-    wait_for(&world, &first, Some(AGENT)).await?;
+    provider.restart(&["second", "first"]).await?;
+    let second = agent_token(&world).await?;
+    wait_for_subject(&world, &second, Some(AGENT)).await?;
+    wait_for_subject(&world, &first, Some(AGENT)).await?;
 
     // The token names the same issuer, but the key is not in its key set when toolcrib fetches it.
-    provider.again(&["unknown"]).await?;
-    let unknown = agents_token(&world).await?;
-    provider.again(&["second"]).await?;
-    wait_for(&world, &first, None).await?;
-    wait_for(&world, &unknown, None).await?;
-    wait_for(&world, &second, Some(AGENT)).await?;
-    provider.end().await?;
-    world.end().await
+    provider.restart(&["unknown"]).await?;
+    let unknown = agent_token(&world).await?;
+    provider.restart(&["second"]).await?;
+    wait_for_subject(&world, &first, None).await?;
+    wait_for_subject(&world, &unknown, None).await?;
+    wait_for_subject(&world, &second, Some(AGENT)).await?;
+    provider.stop().await?;
+    world.stop().await
 }
 
 /// Refreshes the keys as an admin, until the token is accepted for this subject, or refused. toolcrib also refreshes
 /// them by itself for an unknown key, but not within 30 seconds of the last refresh.
-async fn wait_for(world: &World, token: &str, wanted: Option<&str>) -> anyhow::Result<()> {
-    let deadline = Instant::now() + FETCH;
+async fn wait_for_subject(
+    world: &AuthoritySetup,
+    token: &str,
+    wanted: Option<&str>,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + KEY_REFRESH_TIMEOUT;
     loop {
-        let subject = world.subject(token).await?;
+        let subject = world.recognized_subject(token).await?;
         if subject.as_deref() == wanted {
             return Ok(());
         }

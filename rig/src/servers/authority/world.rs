@@ -13,26 +13,26 @@ use tempfile::TempDir;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use crate::clients::upstream::Upstream;
-use crate::served::Served;
-use crate::servers::agent::{Agent, Era};
+use crate::clients::upstream::OrderApi;
+use crate::served::RunningToolcrib;
+use crate::servers::agent::{AgentEra, McpAgent};
 
-const LIMIT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The client id and secret of toolcrib at the authorization servers.
 pub(super) const CLIENT: &str = "toolcrib";
 pub(super) const SECRET: &str = "toolcrib-secret";
 
-pub(super) struct World {
+pub(super) struct AuthoritySetup {
     pub(super) issuer: String,
-    pub(super) served: Served,
+    pub(super) served: RunningToolcrib,
     client: reqwest::Client,
-    upstream: Upstream,
+    upstream: OrderApi,
     folder: TempDir,
     /// The number of tool calls.
     calls: usize,
 }
 
-impl World {
+impl AuthoritySetup {
     /// Every agent with a token for orders has all tools. `settings` are further settings of the issuer.
     pub(super) async fn open(issuer: &str, mut settings: Value) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
@@ -40,41 +40,50 @@ impl World {
         settings["allow"] = json!(["127.0.0.1"]);
         let config = folder.path().join("config.json").display().to_string();
         fs::write(&config, json!({"issuers": [settings]}).to_string())?;
-        let served = Served::open(&["--config", &config]).await?;
+        let served = RunningToolcrib::open(&["--config", &config]).await?;
         let group = json!({"id": "all", "name": "All", "selectors": [{"name": "*"}]});
         served.admin.post("groups", group).await?;
         let matchers = json!([{"claim": "scope", "operator": "contains", "value": "orders"}]);
         let policy = json!({"name": "For orders", "groups": ["all"], "matchers": matchers});
         served.admin.post("policies", policy).await?;
         let redirects = reqwest::redirect::Policy::none();
-        let client = reqwest::Client::builder().no_proxy().redirect(redirects).timeout(LIMIT);
-        let (client, upstream) = (client.build()?, Upstream::open()?);
+        let client =
+            reqwest::Client::builder().no_proxy().redirect(redirects).timeout(REQUEST_TIMEOUT);
+        let (client, upstream) = (client.build()?, OrderApi::open()?);
         Ok(Self { issuer: issuer.to_owned(), served, client, upstream, folder, calls: 0 })
     }
 
     /// Adds a source that agents can call.
-    pub(super) async fn add(&self, id: &str, secret: &str, auth: Value) -> anyhow::Result<()> {
-        self.register(id, secret, auth).await?;
-        self.served.admin.wait_for(id).await?;
-        Ok(())
-    }
-
-    /// Adds a source whose refresh must fail with the error of the authorization server.
-    pub(super) async fn add_refused(
+    pub(super) async fn add_source(
         &self,
         id: &str,
         secret: &str,
         auth: Value,
     ) -> anyhow::Result<()> {
-        self.register(id, secret, auth).await?;
+        self.register_source(id, secret, auth).await?;
+        self.served.admin.wait_for_inventory(id).await?;
+        Ok(())
+    }
+
+    /// Adds a source whose refresh must fail with the error of the authorization server.
+    pub(super) async fn add_refused_source(
+        &self,
+        id: &str,
+        secret: &str,
+        auth: Value,
+    ) -> anyhow::Result<()> {
+        self.register_source(id, secret, auth).await?;
         let refreshed = self.served.admin.post(&format!("sources/{id}/refresh"), json!({})).await;
         let error = refreshed.err().map(|error| error.to_string()).unwrap_or_default();
-        ensure!(error.contains(&said("invalid_client")), "`{id}` was refreshed: {error}");
+        ensure!(
+            error.contains(&authority_error("invalid_client")),
+            "`{id}` was refreshed: {error}"
+        );
         Ok(())
     }
 
     /// Registers a source with one tool of the same name. `auth` says how it gets its tokens; the client is added here.
-    async fn register(&self, id: &str, secret: &str, mut auth: Value) -> anyhow::Result<()> {
+    async fn register_source(&self, id: &str, secret: &str, mut auth: Value) -> anyhow::Result<()> {
         let file = self.folder.path().join(id);
         fs::write(&file, secret)?;
         auth["issuer"] = json!(self.issuer);
@@ -94,13 +103,13 @@ impl World {
     }
 
     /// The token that the upstream receives when an agent with its own token calls a tool.
-    pub(super) async fn shown(
+    pub(super) async fn forwarded_token(
         &mut self,
         own: &str,
-        era: Era,
+        era: AgentEra,
         tool: &str,
     ) -> anyhow::Result<String> {
-        let (result, requests) = self.call(own, era, tool).await?;
+        let (result, requests) = self.call_tool(own, era, tool).await?;
         ensure!(result["isError"] != true, "`{tool}` failed: {result}");
         let [request] = &requests[..] else {
             bail!("the upstream was asked {} times", requests.len());
@@ -112,34 +121,34 @@ impl World {
     }
 
     /// The agent gets the error of the authorization server, and the upstream gets no request.
-    pub(super) async fn refused(
+    pub(super) async fn expect_refusal(
         &mut self,
         own: &str,
         tool: &str,
         word: &str,
     ) -> anyhow::Result<()> {
-        let (result, requests) = self.call(own, Era::Modern, tool).await?;
+        let (result, requests) = self.call_tool(own, AgentEra::Modern, tool).await?;
         let text = result["content"][0]["text"].as_str().unwrap_or_default();
-        let is_told = result["isError"] == true && text.contains(&said(word));
+        let is_told = result["isError"] == true && text.contains(&authority_error(word));
         ensure!(is_told, "`{tool}` gave {result}");
         ensure!(requests.is_empty(), "the upstream was asked `{}`", requests.join("`, `"));
         Ok(())
     }
 
-    async fn call(
+    async fn call_tool(
         &mut self,
         own: &str,
-        era: Era,
+        era: AgentEra,
         tool: &str,
     ) -> anyhow::Result<(Value, Vec<String>)> {
         self.calls += 1;
-        let agent = Agent::connect(&self.served.url, own, era).await?;
-        let told = agent.call(tool, json!({})).await?;
+        let agent = McpAgent::connect(&self.served.url, own, era).await?;
+        let told = agent.call_tool(tool, json!({})).await?;
         Ok((told.result, self.upstream.take_requests()))
     }
 
     /// The subject that toolcrib recognises for a token; `None` if it refuses the token.
-    pub(super) async fn subject(&self, token: &str) -> anyhow::Result<Option<String>> {
+    pub(super) async fn recognized_subject(&self, token: &str) -> anyhow::Result<Option<String>> {
         let url = self.served.url.replace("/mcp", "/api/whoami");
         let answer = self.client.get(url).bearer_auth(token).send().await?;
         if answer.status() == 401 {
@@ -150,7 +159,7 @@ impl World {
     }
 
     /// Sends a form to the authorization server, as a client.
-    pub(super) async fn ask(
+    pub(super) async fn post_form(
         &self,
         path: &str,
         client: &str,
@@ -168,13 +177,13 @@ impl World {
     }
 
     /// Stops the server. Returns the number of calls.
-    pub(super) async fn end(mut self) -> anyhow::Result<usize> {
-        self.served.server.end(Signal::TERM).await?;
+    pub(super) async fn stop(mut self) -> anyhow::Result<usize> {
+        self.served.server.stop(Signal::TERM).await?;
         Ok(self.calls)
     }
 
     /// The redirect for a user who signs in with name and password.
-    pub(super) async fn sent_back(&self, asked: &Url, user: &str) -> anyhow::Result<Url> {
+    pub(super) async fn sign_in_redirect(&self, asked: &Url, user: &str) -> anyhow::Result<Url> {
         let get = self.client.get(asked.clone()).basic_auth(user, Some(format!("{user}'s")));
         let answer = get.send().await?;
         let place = answer.headers().get("location").context("the user is sent nowhere")?;
@@ -183,23 +192,23 @@ impl World {
 }
 
 /// The error text that passes on a refusal of the authorization server.
-fn said(word: &str) -> String {
+fn authority_error(word: &str) -> String {
     format!("the authorization server says `{word}`")
 }
 
 /// The access token of a token response.
-pub(super) fn token(answer: &Value) -> anyhow::Result<String> {
+pub(super) fn access_token(answer: &Value) -> anyhow::Result<String> {
     Ok(answer["access_token"].as_str().context("there is no token")?.to_owned())
 }
 
 /// The claims of a token, without verification of its signature.
-pub(super) fn claims(token: &str) -> anyhow::Result<Value> {
+pub(super) fn unverified_claims(token: &str) -> anyhow::Result<Value> {
     let payload = token.split('.').nth(1).context("the token is no JWT")?;
     Ok(serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload)?)?)
 }
 
 /// Checks that these fields have the expected values.
-pub(super) fn check(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
+pub(super) fn check_fields(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
     for (name, wanted) in wanted.as_object().into_iter().flatten() {
         let seen = &seen[name];
         ensure!(seen == wanted, "`{name}` of {what} is {seen}, and must be {wanted}");

@@ -6,83 +6,85 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Orders;
-use super::reply::{CHANGED, Reply, reply};
-use crate::random::Random;
+use super::EchoServerArgs;
+use super::reply::{EchoReply, LIST_CHANGED, reply_to};
+use crate::random::SeededRandom;
 
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 /// 10 GB in total.
-const PIECES: u64 = 10_000_000_000 / PIECE as u64;
+const CHUNK_COUNT: u64 = 10_000_000_000 / CHUNK_BYTES as u64;
 
-pub(super) fn run(orders: &Orders) -> anyhow::Result<()> {
-    let mut random = Random::new(u64::from(std::process::id()));
+pub(super) fn run(orders: &EchoServerArgs) -> anyhow::Result<()> {
+    let mut random = SeededRandom::new(u64::from(std::process::id()));
     for line in io::stdin().lock().lines() {
         let asked: Value = serde_json::from_str(&line?)?;
-        let reply = reply(orders, &asked);
+        let reply = reply_to(orders, &asked);
         if orders.delay == 0 || asked["method"] != "tools/call" {
-            say(reply)?;
+            send_reply(reply)?;
             continue;
         }
         let delay = Duration::from_micros(random.below(orders.delay * 1000));
         thread::spawn(move || {
             thread::sleep(delay);
             // If the write fails, the client is gone.
-            drop(say(reply));
+            drop(send_reply(reply));
         });
     }
     Ok(())
 }
 
-fn say(reply: Reply) -> io::Result<()> {
+fn send_reply(reply: EchoReply) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match reply {
-        Reply::Message(bytes) => line(&mut out, bytes),
-        Reply::Prepared(begin, rest) => {
+        EchoReply::Message(bytes) => write_line(&mut out, bytes),
+        EchoReply::Prepared(begin, rest) => {
             out.write_all(&begin)?;
             out.write_all(rest.as_bytes())?;
-            line(&mut out, Vec::new())
+            write_line(&mut out, Vec::new())
         }
-        Reply::Told(bytes) => line(&mut out, [CHANGED, b"\n", &bytes].concat()),
-        Reply::Flood(count, bytes) => {
+        EchoReply::AfterNotification(bytes) => {
+            write_line(&mut out, [LIST_CHANGED, b"\n", &bytes].concat())
+        }
+        EchoReply::Flood(count, bytes) => {
             for _ in 0..count {
-                line(&mut out, CHANGED.to_vec())?;
+                write_line(&mut out, LIST_CHANGED.to_vec())?;
             }
-            line(&mut out, bytes)
+            write_line(&mut out, bytes)
         }
-        Reply::Large(begin, end) => {
-            large(&mut out, &begin)?;
-            line(&mut out, end)
+        EchoReply::Large(begin, end) => {
+            write_large(&mut out, &begin)?;
+            write_line(&mut out, end)
         }
-        Reply::Slowly(bytes) => slowly(&mut out, &bytes),
-        Reply::Broken(part) => {
+        EchoReply::Slowly(bytes) => write_slowly(&mut out, &bytes),
+        EchoReply::Broken(part) => {
             out.write_all(&part)?;
             out.flush()?;
             std::process::exit(1)
         }
-        Reply::Anew => std::process::exit(1),
-        Reply::Never | Reply::None => Ok(()),
+        EchoReply::SessionExpired => std::process::exit(1),
+        EchoReply::Silence | EchoReply::NotARequest => Ok(()),
     }
 }
 
 /// Writes a line in one write; the buffer of standard output would split it in two.
-fn line(out: &mut impl Write, mut bytes: Vec<u8>) -> io::Result<()> {
+fn write_line(out: &mut impl Write, mut bytes: Vec<u8>) -> io::Result<()> {
     bytes.push(b'\n');
     out.write_all(&bytes)?;
     out.flush()
 }
 
 /// Writes the beginning of a message and 10 GB after it.
-pub(crate) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
+pub(crate) fn write_large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
     out.write_all(begin)?;
-    let piece = vec![b'x'; PIECE];
-    for _ in 0..PIECES {
+    let piece = vec![b'x'; CHUNK_BYTES];
+    for _ in 0..CHUNK_COUNT {
         out.write_all(&piece)?;
     }
     Ok(())
 }
 
 /// Writes one byte per second.
-pub(crate) fn slowly(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_slowly(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     for byte in bytes {
         out.write_all(&[*byte])?;
         out.flush()?;

@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use super::{Manner, Orders};
+use super::{EchoServerArgs, HostileBehavior};
 
-const FLOOD: usize = 100_000;
-const REPEATED: usize = 10_000;
-const MANY: usize = 100_000;
+const FLOOD_NOTIFICATIONS: usize = 100_000;
+const REPEATED_NAMES: usize = 10_000;
+const MANY_TOOLS: usize = 100_000;
 
-pub(super) enum Reply {
+pub(super) enum EchoReply {
     Message(Vec<u8>),
     /// The beginning of a message and its long remainder, which was generated in advance.
     Prepared(Vec<u8>, &'static str),
     /// A change notification, then the message.
-    Told(Vec<u8>),
+    AfterNotification(Vec<u8>),
     /// This number of change notifications, then the message.
     Flood(usize, Vec<u8>),
     /// The beginning of a message, 10 GB of filler, and its end.
@@ -25,84 +25,100 @@ pub(super) enum Reply {
     /// A part of a message, and no more after that.
     Broken(Vec<u8>),
     /// The client must initialize a new session.
-    Anew,
+    SessionExpired,
     /// No reply, although the client waits for one.
-    Never,
+    Silence,
     /// No reply, because the message was no request.
-    None,
+    NotARequest,
 }
 
-pub(super) const CHANGED: &[u8] =
+pub(super) const LIST_CHANGED: &[u8] =
     br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
-pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
+pub(super) fn reply_to(orders: &EchoServerArgs, asked: &Value) -> EchoReply {
     let method = asked["method"].as_str().unwrap_or_default();
     if asked.get("id").is_none() || method.is_empty() {
-        return Reply::None;
+        return EchoReply::NotARequest;
     }
-    let (id, harm) = (&asked["id"], orders.harm());
-    let good = || message(id, method, orders, asked);
+    let (id, harm) = (&asked["id"], orders.active_harm());
+    let good = || result_message(id, method, orders, asked);
     match (harm, method) {
-        (Some(Manner::HangsOnInitialize), "initialize" | "server/discover") => Reply::Never,
-        (Some(Manner::HangsOnInitialize), _) => Reply::Anew,
-        (Some(Manner::DiesInMidCall), "tools/call") => {
+        (Some(HostileBehavior::HangsOnInitialize), "initialize" | "server/discover") => {
+            EchoReply::Silence
+        }
+        (Some(HostileBehavior::HangsOnInitialize), _) => EchoReply::SessionExpired,
+        (Some(HostileBehavior::DiesInMidCall), "tools/call") => {
             let mut part = good();
             part.truncate(part.len() / 2);
-            Reply::Broken(part)
+            EchoReply::Broken(part)
         }
-        (Some(Manner::FloodsNotifications), "tools/call" | "tools/list") => {
-            Reply::Flood(FLOOD, good())
+        (Some(HostileBehavior::FloodsNotifications), "tools/call" | "tools/list") => {
+            EchoReply::Flood(FLOOD_NOTIFICATIONS, good())
         }
         // A server with a false tool list also reports a change with every answer.
-        (Some(Manner::RepeatsNames | Manner::EndlessCursor | Manner::ManyTools), "tools/call") => {
-            Reply::Told(good())
-        }
-        (Some(manner @ (Manner::RepeatsNames | Manner::ManyTools)), "tools/list") => {
+        (
+            Some(
+                HostileBehavior::RepeatsNames
+                | HostileBehavior::EndlessCursor
+                | HostileBehavior::ManyTools,
+            ),
+            "tools/call",
+        ) => EchoReply::AfterNotification(good()),
+        (
+            Some(manner @ (HostileBehavior::RepeatsNames | HostileBehavior::ManyTools)),
+            "tools/list",
+        ) => {
             let begin = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
-            Reply::Prepared(begin.into_bytes(), prepared(manner))
+            EchoReply::Prepared(begin.into_bytes(), prepared_tool_list(manner))
         }
-        (Some(Manner::EndlessCursor), "tools/list") => {
+        (Some(HostileBehavior::EndlessCursor), "tools/list") => {
             let page = asked["params"]["cursor"].as_str().and_then(|page| page.parse().ok());
             let next: u64 = page.unwrap_or(0) + 1;
-            let tools = json!([tool(&format!("page-{next}"))]);
+            let tools = json!([tool_json(&format!("page-{next}"))]);
             let result = json!({"tools": tools, "nextCursor": next.to_string()});
             let page = json!({"jsonrpc": "2.0", "id": id, "result": result});
-            Reply::Message(page.to_string().into_bytes())
+            EchoReply::Message(page.to_string().into_bytes())
         }
-        (Some(Manner::LargeAnswer), "tools/call" | "tools/list") => {
+        (Some(HostileBehavior::LargeAnswer), "tools/call" | "tools/list") => {
             let (begin, end) =
                 (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":""#), r#""}}"#);
-            Reply::Large(begin.into_bytes(), end.into())
+            EchoReply::Large(begin.into_bytes(), end.into())
         }
-        (Some(Manner::InvalidUtf8), "tools/call" | "tools/list") => {
+        (Some(HostileBehavior::InvalidUtf8), "tools/call" | "tools/list") => {
             let mut bytes =
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":""#).into_bytes();
             bytes.extend_from_slice(b"\xff\xfe\"}}");
-            Reply::Message(bytes)
+            EchoReply::Message(bytes)
         }
-        (Some(Manner::SlowLoris), "tools/call" | "tools/list") => Reply::Slowly(good()),
-        _ => Reply::Message(good()),
+        (Some(HostileBehavior::SlowLoris), "tools/call" | "tools/list") => {
+            EchoReply::Slowly(good())
+        }
+        _ => EchoReply::Message(good()),
     }
 }
 
 /// A result and the end of its message. It is generated in advance, so that the CPU time for this is not measured.
-pub(super) fn prepared(manner: Manner) -> &'static str {
+pub(super) fn prepared_tool_list(manner: HostileBehavior) -> &'static str {
     static RESULT: OnceLock<String> = OnceLock::new();
     RESULT.get_or_init(|| {
         let tools: Vec<Value> = match manner {
-            Manner::RepeatsNames => (0..REPEATED).map(|_| tool("again")).collect(),
-            Manner::ManyTools => (0..MANY).map(|number| tool(&format!("t{number}"))).collect(),
+            HostileBehavior::RepeatsNames => {
+                (0..REPEATED_NAMES).map(|_| tool_json("again")).collect()
+            }
+            HostileBehavior::ManyTools => {
+                (0..MANY_TOOLS).map(|number| tool_json(&format!("t{number}"))).collect()
+            }
             _ => Vec::new(),
         };
         format!("{}}}", json!({"tools": tools}))
     })
 }
 
-fn tool(name: &str) -> Value {
+fn tool_json(name: &str) -> Value {
     json!({"name": name, "inputSchema": {"type": "object"}})
 }
 
-fn message(id: &Value, method: &str, orders: &Orders, asked: &Value) -> Vec<u8> {
+fn result_message(id: &Value, method: &str, orders: &EchoServerArgs, asked: &Value) -> Vec<u8> {
     let name = &orders.name;
     let result = match method {
         "initialize" => json!({

@@ -39,7 +39,7 @@ impl FromStr for PostgresUrl {
         let parsed = format!("{address}?{}", others.join("&")).parse::<Config>();
         let mut config = parsed.map_err(|error| JournalError::CannotOpen {
             place: "postgres".to_owned(),
-            cause: format!("its URL: {}", chain(&error)),
+            cause: format!("its URL: {}", error_chain(&error)),
         })?;
         config.connect_timeout(Duration::from_secs(5));
         config.keepalives_idle(Duration::from_secs(20));
@@ -68,41 +68,41 @@ impl fmt::Debug for PostgresUrl {
 }
 
 /// Time limit for a reply of the server. The server's own limits (30 s) are slightly shorter.
-pub(crate) const SILENCE: Duration = Duration::from_secs(35);
+pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A connection that is reopened when it is lost.
-pub(crate) struct Link {
+pub(crate) struct PostgresConnection {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
-    session: Mutex<Connected>,
+    state: Mutex<SessionState>,
     /// The schema that contains the tables, once it is known.
     schema: Arc<OnceLock<String>>,
     /// Backend process id of the session: notifications from it report our own appends.
-    process: AtomicI32,
+    backend_pid: AtomicI32,
 }
 
 /// The live session, or the error of the last attempt to open one.
 #[derive(Default)]
-struct Connected {
-    session: Option<Arc<Session>>,
+struct SessionState {
+    session: Option<Arc<PostgresSession>>,
     failed: Option<(Instant, JournalError)>,
 }
 
 /// For this time after a failed attempt, waiting callers get the same error instead of trying to connect themselves.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
+const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
 /// A live connection with its prepared statements by SQL text.
-pub(super) struct Session {
+pub(super) struct PostgresSession {
     client: Client,
     prepared: Mutex<HashMap<String, Statement>>,
 }
 
-impl Session {
+impl PostgresSession {
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    async fn query(
+    async fn run_statement(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -121,45 +121,52 @@ impl Session {
     }
 }
 
-pub(super) type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+pub(super) type ConnectionDriver =
+    Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-impl Link {
+impl PostgresConnection {
     pub(crate) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
-        let tls = MakeRustlsConnect::new(trust(&url)?);
+        let tls = MakeRustlsConnect::new(tls_config(&url)?);
         let schema = Arc::default();
-        Ok(Self { url, tls, session: Mutex::default(), schema, process: AtomicI32::new(0) })
+        Ok(Self { url, tls, state: Mutex::default(), schema, backend_pid: AtomicI32::new(0) })
     }
 
     /// A separate connection to the same database.
-    pub(super) fn another(&self) -> Self {
+    pub(super) fn separate_connection(&self) -> Self {
         Self {
             url: self.url.clone(),
             tls: self.tls.clone(),
-            session: Mutex::default(),
+            state: Mutex::default(),
             schema: Arc::clone(&self.schema),
-            process: AtomicI32::new(0),
+            backend_pid: AtomicI32::new(0),
         }
     }
 
     /// A new connection whose driver the caller has to poll.
-    pub(super) async fn connect(&self) -> Result<(Client, Wire), JournalError> {
-        self.url.config.connect(self.tls.clone()).await.map_err(|error| self.failure(&error, false))
+    pub(super) async fn connect_undriven(
+        &self,
+    ) -> Result<(Client, ConnectionDriver), JournalError> {
+        self.url
+            .config
+            .connect(self.tls.clone())
+            .await
+            .map_err(|error| self.map_error(&error, false))
     }
 
     /// A new connection with our settings; a background task drives it.
-    pub(crate) async fn fresh(&self) -> Result<Client, JournalError> {
-        let (client, wire) = self.connect().await?;
+    pub(crate) async fn open_client(&self) -> Result<Client, JournalError> {
+        let (client, wire) = self.connect_undriven().await?;
         // Errors reach the caller through the client, so the result of the driver is ignored.
         tokio::spawn(async move { drop(wire.await) });
-        let sql = |error: tokio_postgres::Error| self.failure(&error, false);
-        client.batch_execute(schema::SETTINGS).await.map_err(sql)?;
+        let sql = |error: tokio_postgres::Error| self.map_error(&error, false);
+        client.batch_execute(schema::SESSION_SETTINGS_SQL).await.map_err(sql)?;
         let schema = match self.schema.get() {
             Some(schema) => schema.clone(),
             None => {
-                let row = client.query_one(schema::WHERE, &[]).await.map_err(sql)?;
+                let row = client.query_one(schema::FIND_SCHEMA_SQL, &[]).await.map_err(sql)?;
                 let found: Option<String> = row.get(0);
                 let found = found.ok_or_else(|| JournalError::CannotOpen {
-                    place: self.place(),
+                    place: self.display_url(),
                     cause: "no schema is selected: set the search path of the user".to_owned(),
                 })?;
                 self.schema.get_or_init(|| found).clone()
@@ -172,20 +179,20 @@ impl Link {
     }
 
     /// The shared session, reopened if it was lost.
-    pub(super) async fn session(&self) -> Result<Arc<Session>, JournalError> {
-        let mut connected = self.session.lock().await;
+    pub(super) async fn shared_session(&self) -> Result<Arc<PostgresSession>, JournalError> {
+        let mut connected = self.state.lock().await;
         if let Some(live) = connected.session.as_ref().filter(|session| !session.client.is_closed())
         {
             return Ok(Arc::clone(live));
         }
         if let Some((at, error)) = &connected.failed
-            && at.elapsed() < TRY_AGAIN_AFTER
+            && at.elapsed() < RECONNECT_AFTER
         {
             return Err(error.clone());
         }
-        match self.new_session().await {
+        match self.open_session().await {
             Ok(session) => {
-                *connected = Connected { session: Some(Arc::clone(&session)), failed: None };
+                *connected = SessionState { session: Some(Arc::clone(&session)), failed: None };
                 Ok(session)
             }
             Err(error) => {
@@ -195,19 +202,22 @@ impl Link {
         }
     }
 
-    async fn new_session(&self) -> Result<Arc<Session>, JournalError> {
+    async fn open_session(&self) -> Result<Arc<PostgresSession>, JournalError> {
         let connect = async {
-            let client = self.fresh().await?;
+            let client = self.open_client().await?;
             let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
-            let row = row.map_err(|error| self.failure(&error, false))?;
-            self.process.store(row.get(0), Ordering::Relaxed);
-            Ok(Arc::new(Session { client, prepared: Mutex::default() }))
+            let row = row.map_err(|error| self.map_error(&error, false))?;
+            self.backend_pid.store(row.get(0), Ordering::Relaxed);
+            Ok(Arc::new(PostgresSession { client, prepared: Mutex::default() }))
         };
-        tokio::time::timeout(SILENCE, connect).await.map_err(|_| self.silent(false))?
+        tokio::time::timeout(SERVER_TIMEOUT, connect)
+            .await
+            .map_err(|_| self.timeout_error(false))?
     }
 
-    pub(crate) fn silent(&self, maybe_stored: bool) -> JournalError {
-        let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
+    pub(crate) fn timeout_error(&self, maybe_stored: bool) -> JournalError {
+        let (place, cause) =
+            (self.display_url(), format!("it has been silent for {SERVER_TIMEOUT:?}"));
         JournalError::Unavailable { place, cause, maybe_stored }
     }
 
@@ -217,12 +227,12 @@ impl Link {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, JournalError> {
-        let session = self.session().await?;
-        match self.ask(&session, sql, parameters, false).await {
+        let session = self.shared_session().await?;
+        match self.run_in_session(&session, sql, parameters, false).await {
             Err(error) if session.client.is_closed() => {
                 tracing::debug!(%error, "the connection is gone, trying another");
-                let session = self.session().await?;
-                self.ask(&session, sql, parameters, false).await
+                let session = self.shared_session().await?;
+                self.run_in_session(&session, sql, parameters, false).await
             }
             result => result,
         }
@@ -234,56 +244,56 @@ impl Link {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, JournalError> {
-        let session = self.session().await?;
-        self.ask(&session, sql, parameters, true).await
+        let session = self.shared_session().await?;
+        self.run_in_session(&session, sql, parameters, true).await
     }
 
     /// Runs a statement with a time limit. If the server does not reply in time, the connection is discarded.
-    pub(super) async fn ask(
+    pub(super) async fn run_in_session(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<PostgresSession>,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
         writing: bool,
     ) -> Result<Vec<Row>, JournalError> {
-        match tokio::time::timeout(SILENCE, session.query(sql, parameters)).await {
-            Ok(result) => result.map_err(|error| self.failure(&error, writing)),
+        match tokio::time::timeout(SERVER_TIMEOUT, session.run_statement(sql, parameters)).await {
+            Ok(result) => result.map_err(|error| self.map_error(&error, writing)),
             Err(_) => {
-                self.give_up(session).await;
-                Err(self.silent(writing))
+                self.discard_session(session).await;
+                Err(self.timeout_error(writing))
             }
         }
     }
 
     /// Stops using a session. Its connection closes when the last holder drops it.
-    pub(super) async fn give_up(&self, session: &Arc<Session>) {
-        let mut connected = self.session.lock().await;
+    pub(super) async fn discard_session(&self, session: &Arc<PostgresSession>) {
+        let mut connected = self.state.lock().await;
         if connected.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
             connected.session = None;
         }
     }
 
     /// Asks the server to cancel the current query of a client.
-    pub(crate) async fn cancel(&self, client: &Client) {
+    pub(crate) async fn cancel_query(&self, client: &Client) {
         let token = client.cancel_token();
-        match tokio::time::timeout(SILENCE, token.cancel_query(self.tls.clone())).await {
+        match tokio::time::timeout(SERVER_TIMEOUT, token.cancel_query(self.tls.clone())).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a query that nobody wants goes on"),
             Err(_) => tracing::debug!("a query that nobody wants goes on: the server is silent"),
         }
     }
 
-    pub(super) fn process(&self) -> i32 {
-        self.process.load(Ordering::Relaxed)
+    pub(super) fn backend_pid(&self) -> i32 {
+        self.backend_pid.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn display_url(&self) -> String {
         self.url.to_string()
     }
 
     /// Maps a failed call to the error that tells the reader how to react. `writing`: the change may have been stored.
-    pub(crate) fn failure(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
-        let (place, cause) = (self.place(), chain(error));
+    pub(crate) fn map_error(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
+        let (place, cause) = (self.display_url(), error_chain(error));
         let Some(code) = error.code() else {
             return JournalError::Unavailable { place, cause, maybe_stored: writing };
         };
@@ -313,7 +323,7 @@ impl Link {
 }
 
 /// The message with its causes: that of the driver alone says only "db error".
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -323,7 +333,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn trust(url: &PostgresUrl) -> Result<rustls::ClientConfig, JournalError> {
+fn tls_config(url: &PostgresUrl) -> Result<rustls::ClientConfig, JournalError> {
     let cannot = |cause: String| JournalError::CannotOpen { place: url.to_string(), cause };
     let mut roots = rustls::RootCertStore::empty();
     match &url.root_certificates {

@@ -7,21 +7,21 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::link::Link;
+use super::link::PostgresConnection;
 use super::{JournalError, Position, read};
 use crate::journal::WAKE_UP_AT_LEAST_EVERY;
 
 /// Keeps `head` up to date until the task is aborted. A lost connection is reopened; meanwhile the timer triggers
 /// reads.
-pub(super) async fn listen(link: Arc<Link>, head: watch::Sender<Position>) {
+pub(super) async fn follow_head(link: Arc<PostgresConnection>, head: watch::Sender<Position>) {
     let mut ears = None;
     loop {
         if ears.is_none() {
-            ears = open_ears(&link).await.ok();
+            ears = open_listener(&link).await.ok();
         }
-        wait(&mut ears).await;
-        match read::head(&link).await {
-            Ok(found) => raise(&head, found),
+        wait_for_signal(&mut ears).await;
+        match read::read_head(&link).await {
+            Ok(found) => advance_head(&head, found),
             Err(error) => {
                 tracing::warn!(%error, "the journal cannot be read; trying again");
                 tokio::time::sleep(Duration::from_millis(200)).await;
@@ -32,21 +32,21 @@ pub(super) async fn listen(link: Arc<Link>, head: watch::Sender<Position>) {
 
 /// Notifies the other nodes shortly after an append. The notification is only a hint, so it is not part of the
 /// transaction. Several appends in quick succession cause one notification.
-pub(super) async fn tell(link: Arc<Link>, stored: Arc<Notify>) {
+pub(super) async fn send_notifications(link: Arc<PostgresConnection>, stored: Arc<Notify>) {
     loop {
         stored.notified().await;
         if let Err(error) = link.execute("NOTIFY toolcrib_journal", &[]).await {
             tracing::debug!(%error, "the other nodes were not told; their timers will");
         }
-        tokio::time::sleep(TELL_AT_MOST_EVERY).await;
+        tokio::time::sleep(NOTIFY_AT_MOST_EVERY).await;
     }
 }
 
 /// Minimum time between notifications; with more of them, nodes would do little else than react.
-const TELL_AT_MOST_EVERY: Duration = Duration::from_millis(5);
+const NOTIFY_AT_MOST_EVERY: Duration = Duration::from_millis(5);
 
 /// Moves the known head forward, never back.
-pub(super) fn raise(head: &watch::Sender<Position>, found: Position) {
+pub(super) fn advance_head(head: &watch::Sender<Position>, found: Position) {
     head.send_if_modified(|known| {
         let newer = *known < found;
         *known = found.max(*known);
@@ -55,15 +55,15 @@ pub(super) fn raise(head: &watch::Sender<Position>, found: Position) {
 }
 
 /// A connection that listens for notifications as long as its client exists.
-struct Ears {
+struct NotificationListener {
     _client: Client,
     signals: mpsc::Receiver<()>,
 }
 
 /// Waits for a notification, the loss of the connection, or the timer.
-async fn wait(ears: &mut Option<Ears>) {
+async fn wait_for_signal(ears: &mut Option<NotificationListener>) {
     let timer = tokio::time::sleep(WAKE_UP_AT_LEAST_EVERY);
-    let Some(Ears { signals, .. }) = ears else {
+    let Some(NotificationListener { signals, .. }) = ears else {
         return timer.await;
     };
     tokio::select! {
@@ -74,15 +74,17 @@ async fn wait(ears: &mut Option<Ears>) {
     }
 }
 
-async fn open_ears(link: &Arc<Link>) -> Result<Ears, JournalError> {
-    let (client, mut wire) = link.connect().await?;
+async fn open_listener(
+    link: &Arc<PostgresConnection>,
+) -> Result<NotificationListener, JournalError> {
+    let (client, mut wire) = link.connect_undriven().await?;
     let (sender, signals) = mpsc::channel(1);
     let ours = Arc::clone(link);
     tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |context| wire.poll_message(context));
         while let Some(Ok(message)) = messages.next().await {
             let AsyncMessage::Notification(notification) = message else { continue };
-            if notification.process_id() != ours.process() {
+            if notification.process_id() != ours.backend_pid() {
                 // If the channel is full, a signal is already pending.
                 sender.try_send(()).ok();
             }
@@ -91,6 +93,6 @@ async fn open_ears(link: &Arc<Link>) -> Result<Ears, JournalError> {
     client
         .batch_execute("LISTEN toolcrib_journal")
         .await
-        .map_err(|error| link.failure(&error, false))?;
-    Ok(Ears { _client: client, signals })
+        .map_err(|error| link.map_error(&error, false))?;
+    Ok(NotificationListener { _client: client, signals })
 }

@@ -1,11 +1,11 @@
 //! The tables, the SQL function that appends, and the settings of a connection.
 
 use super::JournalError;
-use super::link::Link;
+use super::link::PostgresConnection;
 
 /// Set on every connection. A journal must not acknowledge before the flush, so `synchronous_commit = off` is
 /// overridden; stricter settings stay.
-pub(super) const SETTINGS: &str = "
+pub(super) const SESSION_SETTINGS_SQL: &str = "
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET plan_cache_mode = force_generic_plan; -- planning anew costs more than the append itself
     SET default_transaction_isolation = 'read committed'; -- the head is read after the lock is taken
@@ -19,12 +19,12 @@ pub(super) const SETTINGS: &str = "
 ";
 
 /// The schema of the journal: the first one on the search path that contains it, or else the current schema.
-pub(super) const WHERE: &str = "SELECT coalesce(
+pub(super) const FIND_SCHEMA_SQL: &str = "SELECT coalesce(
     (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = to_regclass('toolcrib_format')), current_schema())::text";
 
 /// Taken by every append and held until commit, so that positions become visible in order.
-pub(super) const LOCK: &str =
+pub(super) const APPEND_LOCK_SQL: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0))";
 
 /// Schema migrations, one per format. A released migration never changes; a new one is added instead.
@@ -122,20 +122,20 @@ END
 $$;
 "];
 
-pub(super) const APPEND: &str =
+pub(super) const APPEND_SQL: &str =
     "SELECT * FROM toolcrib_append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)";
 
-pub(super) const VERSIONS: &str =
+pub(super) const VERSIONS_SQL: &str =
     "SELECT stream, max(version) FROM toolcrib_events WHERE stream = ANY ($1) GROUP BY stream";
 
-pub(super) const EVENT: &str = "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events";
+pub(super) const SELECT_EVENT: &str = "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events";
 
-pub(super) const READ_AFTER: &str =
+pub(super) const READ_AFTER_SQL: &str =
     "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events
      WHERE position > $1 ORDER BY position LIMIT $2";
 
 /// The format of the existing journal, if there is one.
-async fn format(link: &Link) -> Result<Option<i64>, JournalError> {
+async fn read_format(link: &PostgresConnection) -> Result<Option<i64>, JournalError> {
     let there = link.query("SELECT to_regclass('toolcrib_format') IS NOT NULL", &[]).await?;
     if !there.first().is_some_and(|row| row.get(0)) {
         return Ok(None);
@@ -144,37 +144,37 @@ async fn format(link: &Link) -> Result<Option<i64>, JournalError> {
     let (found, known): (i64, i64) =
         (rows.first().map_or(0, |row| row.get(0)), MIGRATIONS.len() as i64);
     if known < found {
-        return Err(JournalError::Newer { place: link.place(), found, known });
+        return Err(JournalError::Newer { place: link.display_url(), found, known });
     }
     Ok(Some(found))
 }
 
 /// Rejects a database that contains no journal, or a journal in an unsupported format.
-pub(super) async fn check(link: &Link) -> Result<(), JournalError> {
-    match format(link).await? {
+pub(super) async fn check_format(link: &PostgresConnection) -> Result<(), JournalError> {
+    match read_format(link).await? {
         Some(_) => Ok(()),
         None => {
             let cause = "it has no journal in it".to_owned();
-            Err(JournalError::NotAJournal { place: link.place(), cause })
+            Err(JournalError::NotAJournal { place: link.display_url(), cause })
         }
     }
 }
 
 /// Creates the tables, or migrates them to this program's format. Several nodes may start at the same time.
-pub(super) async fn migrate(link: &Link) -> Result<(), JournalError> {
-    if format(link).await? == Some(MIGRATIONS.len() as i64) {
+pub(super) async fn run_migrations(link: &PostgresConnection) -> Result<(), JournalError> {
+    if read_format(link).await? == Some(MIGRATIONS.len() as i64) {
         return Ok(());
     }
     let rows = link.query("SHOW server_encoding", &[]).await?;
     let encoding = rows.first().map_or(String::new(), |row| row.get(0));
     if encoding != "UTF8" && encoding != "SQL_ASCII" {
         let cause = format!("its encoding is {encoding}: make a database with `ENCODING 'UTF8'`");
-        return Err(JournalError::CannotOpen { place: link.place(), cause });
+        return Err(JournalError::CannotOpen { place: link.display_url(), cause });
     }
-    let mut client = link.fresh().await?;
-    let sql = |error: tokio_postgres::Error| link.failure(&error, false);
+    let mut client = link.open_client().await?;
+    let sql = |error: tokio_postgres::Error| link.map_error(&error, false);
     let transaction = client.transaction().await.map_err(sql)?;
-    transaction.batch_execute(LOCK).await.map_err(sql)?;
+    transaction.batch_execute(APPEND_LOCK_SQL).await.map_err(sql)?;
     let create = "CREATE TABLE IF NOT EXISTS toolcrib_format (format bigint NOT NULL)";
     transaction.batch_execute(create).await.map_err(sql)?;
     let found = "SELECT coalesce(max(format), 0) FROM toolcrib_format";

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{JournalError, failure};
+use super::{JournalError, map_sqlite_error};
 
 /// `crib`: identifies our database files.
 const APPLICATION_ID: i64 = 0x6372_6962;
@@ -37,49 +37,51 @@ const MIGRATIONS: &[&str] = &["
 
 /// How readers open the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Access {
+pub(super) enum ReaderAccess {
     /// Concurrently with a writer.
     Shared,
     /// The folder is read-only, so no process can be writing: neither lock nor shared memory is needed.
     Immutable,
 }
 
-impl Access {
-    pub(super) fn reader(self, path: &Path) -> rusqlite::Result<Connection> {
+impl ReaderAccess {
+    pub(super) fn open_reader(self, path: &Path) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
         let connection = match self {
             Self::Shared => Connection::open_with_flags(path, flags & !OpenFlags::SQLITE_OPEN_URI)?,
-            Self::Immutable => {
-                Connection::open_with_flags(format!("file:{}?immutable=1", escaped(path)), flags)?
-            }
+            Self::Immutable => Connection::open_with_flags(
+                format!("file:{}?immutable=1", escape_uri_path(path)),
+                flags,
+            )?,
         };
-        connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         Ok(connection)
     }
 }
 
 /// How long to wait for another program that has locked the file, such as a backup.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-fn escaped(path: &Path) -> String {
+fn escape_uri_path(path: &Path) -> String {
     path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
 /// Opens for writing; the lock is held as long as the returned file is open.
-pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), JournalError> {
-    let lock = lock(path)?;
-    create_private(path)?;
-    refuse_second_name(path)?;
+pub(super) fn open_for_writing(path: &Path) -> Result<(Connection, File), JournalError> {
+    let lock = acquire_file_lock(path)?;
+    create_private_file(path)?;
+    reject_hard_link(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).map_err(|error| failure(path, &error))?;
-    let connection = prepare(opened, path)?;
+    let opened =
+        Connection::open_with_flags(path, flags).map_err(|error| map_sqlite_error(path, &error))?;
+    let connection = prepare_connection(opened, path)?;
     Ok((connection, lock))
 }
 
 /// The canonical path of a file, regardless of links: the name of the lock file depends on it.
-pub(super) fn real(path: &Path) -> Result<PathBuf, JournalError> {
+pub(super) fn canonical_path(path: &Path) -> Result<PathBuf, JournalError> {
     let cannot = |cause: &str| JournalError::CannotOpen {
         place: path.display().to_string(),
         cause: cause.to_owned(),
@@ -100,13 +102,13 @@ pub(super) fn real(path: &Path) -> Result<PathBuf, JournalError> {
     Ok(folder.join(name))
 }
 
-fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, JournalError> {
-    let sql = |error: rusqlite::Error| failure(path, &error);
+fn prepare_connection(mut connection: Connection, path: &Path) -> Result<Connection, JournalError> {
+    let sql = |error: rusqlite::Error| map_sqlite_error(path, &error);
     let cannot = |cause: &str| JournalError::CannotOpen {
         place: path.display().to_string(),
         cause: cause.to_owned(),
     };
-    connection.busy_timeout(BUSY).map_err(sql)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(sql)?;
     check_format(&connection, path)?;
     // SQLite returns the resulting mode and reports no error if it could not switch.
     let mode = connection
@@ -120,7 +122,7 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(64);
-    migrate(&mut connection).map_err(sql)?;
+    run_migrations(&mut connection).map_err(sql)?;
     // Move everything visible into the database file and flush it there. Frames of the write-ahead log whose flush
     // failed before a restart would otherwise remain, unflushed, before later ones.
     let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -134,7 +136,7 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
 }
 
 /// Opens for reading, even on a read-only file system.
-pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalError> {
+pub(super) fn open_for_reading(path: &Path) -> Result<(Connection, ReaderAccess), JournalError> {
     let place = || path.display().to_string();
     match path.metadata() {
         Err(_) => {
@@ -151,24 +153,25 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
     }
     let wal = PathBuf::from(format!("{}-wal", path.display()));
     let no_wal = !wal.metadata().is_ok_and(|metadata| 0 < metadata.len());
-    let attempt = |access: Access| {
-        let connection = access.reader(path).map_err(|error| failure(path, &error))?;
+    let attempt = |access: ReaderAccess| {
+        let connection =
+            access.open_reader(path).map_err(|error| map_sqlite_error(path, &error))?;
         if !check_format(&connection, path)? {
             let cause = "it holds nothing yet".to_owned();
             return Err(JournalError::NotAJournal { place: place(), cause });
         }
         Ok((connection, access))
     };
-    match attempt(Access::Shared) {
+    match attempt(ReaderAccess::Shared) {
         Err(JournalError::ReadOnly { .. } | JournalError::CannotOpen { .. }) if no_wal => {
-            attempt(Access::Immutable)
+            attempt(ReaderAccess::Immutable)
         }
         other => other,
     }
 }
 
 /// Rejects hard links: SQLite would keep two logs for one file and corrupt it.
-fn refuse_second_name(path: &Path) -> Result<(), JournalError> {
+fn reject_hard_link(path: &Path) -> Result<(), JournalError> {
     #[cfg(unix)]
     if path.metadata().is_ok_and(|metadata| 1 < std::os::unix::fs::MetadataExt::nlink(&metadata)) {
         let cause = "it has a second name, a hard link: remove one of them".to_owned();
@@ -178,10 +181,10 @@ fn refuse_second_name(path: &Path) -> Result<(), JournalError> {
 }
 
 /// Locks a separate file: closing a second handle of the database file would release SQLite's own locks on it.
-fn lock(path: &Path) -> Result<File, JournalError> {
+fn acquire_file_lock(path: &Path) -> Result<File, JournalError> {
     let place = || path.display().to_string();
     let lock_path = format!("{}.lock", path.display());
-    let opened = private().open(lock_path);
+    let opened = private_file_options().open(lock_path);
     let file = opened.map_err(|error| cannot_write(path, &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -194,14 +197,14 @@ fn lock(path: &Path) -> Result<File, JournalError> {
 }
 
 /// The file contains access rights and encrypted secrets, so only its owner may read it.
-fn create_private(path: &Path) -> Result<(), JournalError> {
+fn create_private_file(path: &Path) -> Result<(), JournalError> {
     if path.exists() {
         return Ok(());
     }
-    private().open(path).map(drop).map_err(|error| cannot_write(path, &error))
+    private_file_options().open(path).map(drop).map_err(|error| cannot_write(path, &error))
 }
 
-fn private() -> OpenOptions {
+fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true);
     #[cfg(unix)]
@@ -226,7 +229,7 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> JournalError {
 
 /// Checks that the file is ours; returns true if it already contains a journal.
 fn check_format(connection: &Connection, path: &Path) -> Result<bool, JournalError> {
-    let sql = |error: rusqlite::Error| failure(path, &error);
+    let sql = |error: rusqlite::Error| map_sqlite_error(path, &error);
     let number = |pragma: &str| {
         connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0))
     };
@@ -254,7 +257,7 @@ fn check_format(connection: &Connection, path: &Path) -> Result<bool, JournalErr
     Ok(!empty)
 }
 
-fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+fn run_migrations(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let format: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;

@@ -9,95 +9,110 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use model::{Digest, Document};
+use model::{Digest, SchemaDocument};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{JournalError, failure, is_shm_growth, read};
+use super::{JournalError, is_shm_growth, map_sqlite_error, read};
 use crate::clock::Clock;
-use crate::journal::shared::follows;
-use crate::journal::{Answer, Append, Appended, Position, Recorded, StreamAppend, Version};
+use crate::journal::shared::check_next_event;
+use crate::journal::{
+    AppendOutcome, AppendRequest, IdempotentAnswer, Position, RecordedEvent, StreamAppend,
+    StreamVersion,
+};
 
 /// Requests in the queue before further callers have to wait for a slot.
-const QUEUE: usize = 1024;
+const QUEUE_LIMIT: usize = 1024;
 /// Upper bound for events in one group commit, so that the first caller does not wait too long.
-const GROUP: usize = 8192;
+const GROUP_EVENT_LIMIT: usize = 8192;
 
 /// The handle of the writer thread; dropping it ends the thread.
-pub(super) struct Writer {
+pub(super) struct SqliteWriter {
     path: PathBuf,
     /// `None` only while the writer is being dropped.
-    jobs: Option<mpsc::Sender<Job>>,
+    requests: Option<mpsc::Sender<WriterRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Writer {
+impl Drop for SqliteWriter {
     /// Waits for the thread, so that the file is unlocked once the journal is closed.
     fn drop(&mut self) {
-        self.jobs = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
     }
 }
 
-enum Job {
-    Append(Append, oneshot::Sender<Result<Appended, JournalError>>),
-    Change(Box<dyn FnOnce(&mut Bench) + Send>),
+enum WriterRequest {
+    Append(AppendRequest, oneshot::Sender<Result<AppendOutcome, JournalError>>),
+    Change(Box<dyn FnOnce(&mut SqliteWriterState) + Send>),
 }
 
 /// Why a change failed: by a rule of the journal, or in the database.
-pub(super) enum Refused {
+pub(super) enum WriteError {
     Rule(JournalError),
     Sql(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Refused {
+impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl Writer {
-    pub(super) fn start(
+impl SqliteWriter {
+    pub(super) fn spawn_thread(
         path: PathBuf,
         connection: Connection,
         lock: File,
         clock: Arc<dyn Clock>,
         head: watch::Sender<Position>,
     ) -> Self {
-        let (jobs, queue) = mpsc::channel(QUEUE);
-        let bench =
-            Bench { path: path.clone(), connection, _lock: lock, clock, head, stopped: None };
+        let (jobs, queue) = mpsc::channel(QUEUE_LIMIT);
+        let bench = SqliteWriterState {
+            path: path.clone(),
+            connection,
+            _lock: lock,
+            clock,
+            head,
+            stopped: None,
+        };
         let thread = thread::Builder::new().name("journal writer".to_owned());
-        let thread = thread.spawn(move || bench.work(queue)).expect("a process can start a thread");
-        Self { path, jobs: Some(jobs), thread: Some(thread) }
+        let thread =
+            thread.spawn(move || bench.run_loop(queue)).expect("a process can start a thread");
+        Self { path, requests: Some(jobs), thread: Some(thread) }
     }
 
-    pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+    pub(super) async fn append(
+        &self,
+        append: AppendRequest,
+    ) -> Result<AppendOutcome, JournalError> {
         let (sender, answer) = oneshot::channel();
-        self.send(Job::Append(append, sender)).await?;
-        answer.await.map_err(|_| self.gone())?
+        self.send_request(WriterRequest::Append(append, sender)).await?;
+        answer.await.map_err(|_| self.stopped_error())?
     }
 
-    pub(super) async fn change<T, F>(&self, change: F) -> Result<T, JournalError>
+    pub(super) async fn run_change<T, F>(&self, change: F) -> Result<T, JournalError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, WriteError> + Send + 'static,
     {
         let (sender, answer) = oneshot::channel();
         // A caller that went away no longer needs the result.
-        let job = Job::Change(Box::new(move |bench| drop(sender.send(bench.change(change)))));
-        self.send(job).await?;
-        answer.await.map_err(|_| self.gone())?
+        let job = WriterRequest::Change(Box::new(move |bench| {
+            drop(sender.send(bench.run_in_transaction(change)))
+        }));
+        self.send_request(job).await?;
+        answer.await.map_err(|_| self.stopped_error())?
     }
 
-    async fn send(&self, job: Job) -> Result<(), JournalError> {
-        let jobs = self.jobs.as_ref().ok_or_else(|| self.gone())?;
-        jobs.send(job).await.map_err(|_| self.gone())
+    async fn send_request(&self, job: WriterRequest) -> Result<(), JournalError> {
+        let jobs = self.requests.as_ref().ok_or_else(|| self.stopped_error())?;
+        jobs.send(job).await.map_err(|_| self.stopped_error())
     }
 
-    fn gone(&self) -> JournalError {
+    fn stopped_error(&self) -> JournalError {
         JournalError::Stopped {
             place: self.path.display().to_string(),
             cause: "its writer is gone".to_owned(),
@@ -106,7 +121,7 @@ impl Writer {
 }
 
 /// The state of the writer thread.
-struct Bench {
+struct SqliteWriterState {
     path: PathBuf,
     connection: Connection,
     _lock: File,
@@ -115,30 +130,30 @@ struct Bench {
     stopped: Option<String>,
 }
 
-impl Bench {
-    fn work(mut self, mut queue: mpsc::Receiver<Job>) {
+impl SqliteWriterState {
+    fn run_loop(mut self, mut queue: mpsc::Receiver<WriterRequest>) {
         let mut next = queue.blocking_recv();
         while let Some(job) = next.take() {
             match job {
-                Job::Change(change) => change(&mut self),
-                Job::Append(append, sender) => {
+                WriterRequest::Change(change) => change(&mut self),
+                WriterRequest::Append(append, sender) => {
                     let mut size = append.len();
                     let mut group = vec![(append, sender)];
-                    while size < GROUP
+                    while size < GROUP_EVENT_LIMIT
                         && let Ok(job) = queue.try_recv()
                     {
                         match job {
-                            Job::Append(append, sender) => {
+                            WriterRequest::Append(append, sender) => {
                                 size += append.len();
                                 group.push((append, sender));
                             }
-                            Job::Change(_) => {
+                            WriterRequest::Change(_) => {
                                 next = Some(job);
                                 break;
                             }
                         }
                     }
-                    self.commit(group);
+                    self.commit_group(group);
                 }
             }
             if next.is_none() {
@@ -148,20 +163,25 @@ impl Bench {
     }
 
     /// Commits all appends in one transaction; each answer is sent after the flush.
-    fn commit(&mut self, group: Vec<(Append, oneshot::Sender<Result<Appended, JournalError>>)>) {
+    fn commit_group(
+        &mut self,
+        group: Vec<(AppendRequest, oneshot::Sender<Result<AppendOutcome, JournalError>>)>,
+    ) {
         let now = self.clock.now().as_microsecond();
         let alone = group.len() == 1;
-        let outcome = self.change(|connection| {
-            let mut head = read::head(connection)?;
+        let outcome = self.run_in_transaction(|connection| {
+            let mut head = read::read_head(connection)?;
             let mut stored = Vec::with_capacity(group.len());
             for (append, _) in &group {
-                let result = check(connection, append, alone)?;
+                let result = check_append(connection, append, alone)?;
                 let result = match result {
-                    Verdict::Store => {
-                        Ok(Appended::Stored(store(connection, append, &mut head, now)?))
+                    AppendVerdict::Store => {
+                        Ok(AppendOutcome::Stored(store_append(connection, append, &mut head, now)?))
                     }
-                    Verdict::Before(answer) => Ok(Appended::Before(answer)),
-                    Verdict::Refuse(error) => Err(error),
+                    AppendVerdict::AlreadyStored(answer) => {
+                        Ok(AppendOutcome::AlreadyStored(answer))
+                    }
+                    AppendVerdict::Refuse(error) => Err(error),
                 };
                 stored.push(result);
             }
@@ -176,7 +196,7 @@ impl Bench {
             }
             Err(error) => {
                 for (append, sender) in group {
-                    let conflict = if alone { self.conflict(&append) } else { None };
+                    let conflict = if alone { self.find_conflict(&append) } else { None };
                     drop(sender.send(Err(conflict.unwrap_or_else(|| error.clone()))));
                 }
             }
@@ -184,14 +204,17 @@ impl Bench {
     }
 
     /// The first version conflict of an append, if there is one.
-    fn conflict(&self, append: &Append) -> Option<JournalError> {
-        append.streams.iter().find_map(|stream| conflict(&self.connection, stream).ok().flatten())
+    fn find_conflict(&self, append: &AppendRequest) -> Option<JournalError> {
+        append
+            .streams
+            .iter()
+            .find_map(|stream| stream_conflict(&self.connection, stream).ok().flatten())
     }
 
     /// Runs a change in its own transaction.
-    fn change<T>(
+    fn run_in_transaction<T>(
         &mut self,
-        change: impl FnOnce(&Connection) -> Result<T, Refused>,
+        change: impl FnOnce(&Connection) -> Result<T, WriteError>,
     ) -> Result<T, JournalError> {
         let place = || self.path.display().to_string();
         if let Some(cause) = &self.stopped {
@@ -206,56 +229,61 @@ impl Bench {
         })();
         match outcome {
             Ok(result) => Ok(result),
-            Err(Refused::Rule(error)) => Err(error),
-            Err(Refused::Sql(error)) => {
+            Err(WriteError::Rule(error)) => Err(error),
+            Err(WriteError::Sql(error)) => {
                 let io = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
                     && !is_shm_growth(&error);
                 if io {
                     self.stopped = Some(error.to_string());
                     return Err(JournalError::Stopped { place: place(), cause: error.to_string() });
                 }
-                Err(failure(&self.path, &error))
+                Err(map_sqlite_error(&self.path, &error))
             }
         }
     }
 }
 
-const INSERT: &str = "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
+const INSERT_EVENT: &str = "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// The result of checking an append.
-enum Verdict {
+enum AppendVerdict {
     Store,
-    Before(Answer),
+    AlreadyStored(IdempotentAnswer),
     Refuse(JournalError),
 }
 
 /// Checks everything before anything is stored, so that a rejected append leaves nothing in the group's transaction.
 /// If an append is alone in its transaction, new streams need no check: the table's unique constraint rejects a
 /// conflict, and the rollback affects no other append.
-fn check(connection: &Connection, append: &Append, alone: bool) -> rusqlite::Result<Verdict> {
-    if let Some(once) = &append.once
-        && let Some(answer) = read::answer(connection, &once.key)?
+fn check_append(
+    connection: &Connection,
+    append: &AppendRequest,
+    alone: bool,
+) -> rusqlite::Result<AppendVerdict> {
+    if let Some(once) = &append.idempotency
+        && let Some(answer) = read::find_answer(connection, &once.key)?
     {
         return Ok(match answer.request == once.request {
-            true => Verdict::Before(answer),
-            false => Verdict::Refuse(JournalError::KeyReused { key: once.key.to_string() }),
+            true => AppendVerdict::AlreadyStored(answer),
+            false => AppendVerdict::Refuse(JournalError::KeyReused { key: once.key.to_string() }),
         });
     }
-    for stream in append.streams.iter().filter(|stream| !alone || stream.expected != Version::NONE)
+    for stream in
+        append.streams.iter().filter(|stream| !alone || stream.expected != StreamVersion::NONE)
     {
-        if let Some(error) = conflict(connection, stream)? {
-            return Ok(Verdict::Refuse(error));
+        if let Some(error) = stream_conflict(connection, stream)? {
+            return Ok(AppendVerdict::Refuse(error));
         }
     }
-    Ok(Verdict::Store)
+    Ok(AppendVerdict::Store)
 }
 
-fn conflict(
+fn stream_conflict(
     connection: &Connection,
     append: &StreamAppend,
 ) -> rusqlite::Result<Option<JournalError>> {
-    let actual = read::version(connection, &append.stream)?;
+    let actual = read::read_version(connection, &append.stream)?;
     if actual == append.expected {
         return Ok(None);
     }
@@ -263,14 +291,14 @@ fn conflict(
     Ok(Some(JournalError::Conflict { stream, expected, actual }))
 }
 
-fn store(
+fn store_append(
     connection: &Connection,
-    append: &Append,
+    append: &AppendRequest,
     head: &mut Position,
     now: i64,
 ) -> rusqlite::Result<Position> {
     store_documents(connection, &append.documents)?;
-    let mut insert = connection.prepare_cached(INSERT)?;
+    let mut insert = connection.prepare_cached(INSERT_EVENT)?;
     let context = &append.context;
     for stream in &append.streams {
         let mut version = stream.expected;
@@ -290,14 +318,14 @@ fn store(
             ))?;
         }
     }
-    if let Some(once) = &append.once {
+    if let Some(once) = &append.idempotency {
         let (key, request, answer) = (once.key.clone(), once.request, once.answer.clone());
-        store_answer(connection, &Answer { key, request, answer, position: *head })?;
+        store_answer(connection, &IdempotentAnswer { key, request, answer, position: *head })?;
     }
     Ok(*head)
 }
 
-fn store_documents(connection: &Connection, documents: &[Document]) -> rusqlite::Result<()> {
+fn store_documents(connection: &Connection, documents: &[SchemaDocument]) -> rusqlite::Result<()> {
     let mut insert = connection
         .prepare_cached("INSERT OR IGNORE INTO documents (digest, body) VALUES (?1, ?2)")?;
     for document in documents {
@@ -306,7 +334,7 @@ fn store_documents(connection: &Connection, documents: &[Document]) -> rusqlite:
     Ok(())
 }
 
-fn store_answer(connection: &Connection, answer: &Answer) -> rusqlite::Result<()> {
+fn store_answer(connection: &Connection, answer: &IdempotentAnswer) -> rusqlite::Result<()> {
     let sql =
         "INSERT OR IGNORE INTO answers (key, request, answer, position) VALUES (?1, ?2, ?3, ?4)";
     let mut insert = connection.prepare_cached(sql)?;
@@ -315,19 +343,19 @@ fn store_answer(connection: &Connection, answer: &Answer) -> rusqlite::Result<()
         .map(drop)
 }
 
-pub(super) fn restore(
+pub(super) fn restore_events(
     connection: &Connection,
-    events: &[Recorded],
-    documents: &[Document],
-    answers: &[Answer],
-) -> Result<Position, Refused> {
+    events: &[RecordedEvent],
+    documents: &[SchemaDocument],
+    answers: &[IdempotentAnswer],
+) -> Result<Position, WriteError> {
     store_documents(connection, documents)?;
-    let mut head = read::head(connection)?;
-    let mut insert = connection.prepare_cached(INSERT)?;
+    let mut head = read::read_head(connection)?;
+    let mut insert = connection.prepare_cached(INSERT_EVENT)?;
     for event in events {
         head.0 += 1;
-        let version = read::version(connection, &event.stream)?.next();
-        follows(event, head, version).map_err(Refused::Rule)?;
+        let version = read::read_version(connection, &event.stream)?.next();
+        check_next_event(event, head, version).map_err(WriteError::Rule)?;
         insert.execute((
             head.0,
             event.stream.as_str(),
@@ -351,7 +379,7 @@ pub(super) fn remove_documents(
     digests: &[Digest],
     seen: Position,
 ) -> rusqlite::Result<Option<usize>> {
-    if read::head(connection)? != seen {
+    if read::read_head(connection)? != seen {
         return Ok(None);
     }
     let mut delete = connection.prepare_cached("DELETE FROM documents WHERE digest = ?1")?;
@@ -362,7 +390,7 @@ pub(super) fn remove_documents(
     Ok(Some(removed))
 }
 
-pub(super) fn checkpoint(
+pub(super) fn write_checkpoint(
     connection: &Connection,
     at: Position,
     piece: u32,
@@ -379,7 +407,7 @@ pub(super) fn remove_checkpoints_before(
     connection.execute("DELETE FROM checkpoints WHERE at < ?1", [at.0]).map(drop)
 }
 
-pub(super) fn seal(
+pub(super) fn store_encrypted_secret(
     connection: &Connection,
     name: &str,
     bytes: Option<&[u8]>,

@@ -7,9 +7,9 @@ use rusqlite::StatementStatus;
 use super::*;
 use crate::record::samples::{call, rare, time};
 
-fn record() -> (tempfile::TempDir, SqliteRecords) {
+fn record() -> (tempfile::TempDir, SqliteCallLog) {
     let folder = tempfile::tempdir().unwrap();
-    let records = SqliteRecords::open(&folder.path().join("crib.db.record")).unwrap();
+    let records = SqliteCallLog::open(&folder.path().join("crib.db.record")).unwrap();
     (folder, records)
 }
 
@@ -37,15 +37,15 @@ fn slow(
 async fn a_long_read_blocks_neither_writers_nor_readers() {
     let (_folder, records) = record();
     let records = Arc::new(records);
-    records.store(vec![call("a:x", 1); 3].into()).await.unwrap();
+    records.store_calls(vec![call("a:x", 1); 3].into()).await.unwrap();
     let ((begun, has_begun), (tell, told)) = (mpsc::channel(), mpsc::channel());
     let reading = tokio::spawn({
         let records = Arc::clone(&records);
-        async move { records.readers.read(None, slow(begun, told)).await }
+        async move { records.readers.run_query(None, slow(begun, told)).await }
     });
     tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
-    records.store([call("a:x", 2)].into()).await.unwrap();
-    assert_eq!(records.chain().await.unwrap().head.id, 4);
+    records.store_calls([call("a:x", 2)].into()).await.unwrap();
+    assert_eq!(records.chain_bounds().await.unwrap().head.id, 4);
     tell.send(()).unwrap();
     // The query sees the rows that existed when it began.
     assert_eq!(reading.await.unwrap().unwrap(), 3);
@@ -63,11 +63,11 @@ async fn a_search_that_takes_too_long_is_interrupted() {
         ended.send(found.as_ref().err().and_then(rusqlite::Error::sqlite_error_code)).unwrap();
         found
     };
-    let answer = records.readers.read(Some(Duration::from_millis(20)), for_ever).await;
+    let answer = records.readers.run_query(Some(Duration::from_millis(20)), for_ever).await;
     assert!(matches!(answer, Err(JournalError::TookTooLong { .. })), "{answer:?}");
     let why = tokio::task::spawn_blocking(move || has_ended.recv().unwrap()).await.unwrap();
     assert_eq!(why, Some(ErrorCode::OperationInterrupted));
-    assert_eq!(records.chain().await.unwrap().head.id, 0);
+    assert_eq!(records.chain_bounds().await.unwrap().head.id, 0);
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_search_is_interrupted_when_its_caller_goes_away() {
     };
     let reading = tokio::spawn({
         let records = Arc::clone(&records);
-        async move { records.readers.read(None, for_ever).await }
+        async move { records.readers.run_query(None, for_ever).await }
     });
     tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
     reading.abort();
@@ -99,11 +99,11 @@ async fn a_search_is_interrupted_when_its_caller_goes_away() {
 }
 
 /// Number of virtual machine steps that a search takes.
-async fn steps(records: &SqliteRecords, filter: CallFilter) -> (usize, i32) {
+async fn steps(records: &SqliteCallLog, filter: CallFilter) -> (usize, i32) {
     let look = move |connection: &mut Connection| {
-        let found = read(connection, filter.clone())?.len();
-        let filter = narrowed(connection, filter)?;
-        let (wanted, values) = filter.to_sql(DIALECT);
+        let found = read_rows(connection, filter.clone())?.len();
+        let filter = narrow_by_time(connection, filter)?;
+        let (wanted, values) = filter.to_sql(SQLITE_DIALECT);
         let mut statement = connection.prepare(&format!("SELECT id FROM calls {wanted}"))?;
         let mut rows = statement.query(rusqlite::params_from_iter(values))?;
         while rows.next()?.is_some() {}
@@ -112,14 +112,14 @@ async fn steps(records: &SqliteRecords, filter: CallFilter) -> (usize, i32) {
         assert_eq!(statement.get_status(StatementStatus::Sort), 0, "{wanted}");
         Ok((found, steps))
     };
-    records.readers.read(None, look).await.unwrap()
+    records.readers.run_query(None, look).await.unwrap()
 }
 
 #[tokio::test]
 async fn rare_calls_are_found_without_a_full_scan() {
     let (_folder, records) = record();
     let (calls, rare) = rare();
-    records.store(calls.into()).await.unwrap();
+    records.store_calls(calls.into()).await.unwrap();
     for filter in rare {
         let (found, steps) = steps(&records, filter.clone()).await;
         assert_eq!(found, 1, "{filter:?}");
@@ -138,16 +138,16 @@ async fn rare_calls_are_found_without_a_full_scan() {
 async fn a_call_log_of_the_first_format_gets_its_indexes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crib.db.record");
-    make_private(&path).unwrap();
+    create_private_file(&path).unwrap();
     let old = Connection::open(&path).unwrap();
     old.execute_batch(MIGRATIONS[0]).unwrap();
     old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
-    let looked_at = SqliteRecords::open_read_only(&path).unwrap();
+    let looked_at = SqliteCallLog::open_read_only(&path).unwrap();
     let all = CallFilter { limit: 9, since: Some(time(0)), ..CallFilter::default() };
-    assert_eq!(looked_at.read(all.clone()).await.unwrap(), []);
-    let records = SqliteRecords::open(&path).unwrap();
-    records.store([call("a:x", 1)].into()).await.unwrap();
-    assert_eq!(records.read(all).await.unwrap().len(), 1);
+    assert_eq!(looked_at.read_rows(all.clone()).await.unwrap(), []);
+    let records = SqliteCallLog::open(&path).unwrap();
+    records.store_calls([call("a:x", 1)].into()).await.unwrap();
+    assert_eq!(records.read_rows(all).await.unwrap().len(), 1);
 }

@@ -8,30 +8,30 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::super::documents::{Dangling, Place};
-use super::{Direction, Schemas, keyword};
-use crate::text::{Node, Object};
+use super::super::documents::{DanglingReference, DocumentValue};
+use super::{SchemaDirection, SharedSchemas, keyword};
+use crate::text::{DocumentNode, DocumentObject};
 
 /// The maximum length of an example in bytes; a longer one does not help to fill in an argument.
-const EXAMPLE_UNTIL: usize = 200;
+const MAX_EXAMPLE_BYTES: usize = 200;
 
 /// Converts one schema; `uses` collects the definitions that it refers to.
-pub(super) fn convert<'a>(
-    schemas: &mut Schemas<'a>,
-    place: Place<'a>,
+pub(super) fn convert_schema<'a>(
+    schemas: &mut SharedSchemas<'a>,
+    place: DocumentValue<'a>,
     uses: &mut Vec<usize>,
-) -> Result<Value, Dangling> {
-    Converter { schemas, uses }.schema(place)
+) -> Result<Value, DanglingReference> {
+    SchemaConverter { schemas, uses }.convert_value(place)
 }
 
-struct Converter<'s, 'a> {
-    schemas: &'s mut Schemas<'a>,
+struct SchemaConverter<'s, 'a> {
+    schemas: &'s mut SharedSchemas<'a>,
     uses: &'s mut Vec<usize>,
 }
 
 /// Keywords whose meaning depends on other keywords of the same schema.
 #[derive(Default)]
-struct Together {
+struct DependentKeywords {
     nullable: bool,
     exclusive_minimum: bool,
     exclusive_maximum: bool,
@@ -40,107 +40,110 @@ struct Together {
     additional_items: Option<Value>,
     required: Vec<String>,
     /// Names of omitted properties.
-    left_out: HashSet<String>,
+    omitted: HashSet<String>,
 }
 
-impl<'a> Converter<'_, 'a> {
-    fn schema(&mut self, place: Place<'a>) -> Result<Value, Dangling> {
+impl<'a> SchemaConverter<'_, 'a> {
+    fn convert_value(&mut self, place: DocumentValue<'a>) -> Result<Value, DanglingReference> {
         let object = match place.value {
-            Node::Object(object) => object,
-            Node::Bool(any) => return Ok(Value::Bool(*any)),
+            DocumentNode::Object(object) => object,
+            DocumentNode::Bool(any) => return Ok(Value::Bool(*any)),
             _ => return Ok(Value::Object(Map::new())),
         };
         let mut out = Map::new();
-        if let Some(Node::Text(text)) = object.get("$ref")
-            && let Value::Object(referred) = self.schemas.referred(place, text, self.uses)?
+        if let Some(DocumentNode::Text(text)) = object.get("$ref")
+            && let Value::Object(referred) =
+                self.schemas.convert_reference(place, text, self.uses)?
         {
             out = referred;
         }
-        let mut together = Together::default();
+        let mut together = DependentKeywords::default();
         for (key, value) in object.iter() {
-            self.keyword(key, place.with(value), &mut out, &mut together)?;
+            self.convert_keyword(key, place.with_value(value), &mut out, &mut together)?;
         }
-        together.settle(&mut out);
+        together.apply_to(&mut out);
         collapse_single(&mut out);
         Ok(Value::Object(out))
     }
 
-    fn keyword(
+    fn convert_keyword(
         &mut self,
         key: &str,
-        place: Place<'a>,
+        place: DocumentValue<'a>,
         out: &mut Map<String, Value>,
-        together: &mut Together,
-    ) -> Result<(), Dangling> {
+        together: &mut DependentKeywords,
+    ) -> Result<(), DanglingReference> {
         let value = place.value;
         let converted = match key {
             "type" => {
                 if value.as_str() == Some("file") {
                     out.insert("format".to_owned(), Value::from("binary"));
                 }
-                keyword::type_value(&keyword::types(value))
+                keyword::type_value(&keyword::type_names(value))
             }
             "description" | "title" | "format" | "contentEncoding" | "contentMediaType" => {
-                value.scalar().filter(|text| !text.is_empty()).map(Value::String)
+                value.scalar_string().filter(|text| !text.is_empty()).map(Value::String)
             }
-            "properties" => Some(self.properties(place, together)?),
+            "properties" => Some(self.convert_properties(place, together)?),
             "required" => {
-                together.required.extend(keyword::texts(value).unwrap_or_default());
+                together.required.extend(keyword::distinct_strings(value).unwrap_or_default());
                 None
             }
             "items" => match value {
-                Node::List(_) => {
+                DocumentNode::List(_) => {
                     together.tuple = true;
-                    if let Some(items) = self.list(place)? {
+                    if let Some(items) = self.convert_list(place)? {
                         out.insert("prefixItems".to_owned(), items);
                     }
                     None
                 }
-                _ => Some(self.schema(place)?),
+                _ => Some(self.convert_value(place)?),
             },
             "additionalItems" => {
-                together.additional_items = Some(self.schema(place)?);
+                together.additional_items = Some(self.convert_value(place)?);
                 None
             }
-            "allOf" | "anyOf" | "oneOf" | "prefixItems" => self.list(place)?,
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => self.convert_list(place)?,
             "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" => match value {
-                Node::Bool(_) | Node::Object(_) => Some(self.schema(place)?),
+                DocumentNode::Bool(_) | DocumentNode::Object(_) => Some(self.convert_value(place)?),
                 _ => None,
             },
             "not" | "if" | "then" | "else" | "contains" | "propertyNames" | "contentSchema" => {
                 match value {
-                    Node::Bool(_) | Node::Object(_) => Some(self.schema(place)?),
+                    DocumentNode::Bool(_) | DocumentNode::Object(_) => {
+                        Some(self.convert_value(place)?)
+                    }
                     _ => None,
                 }
             }
-            "patternProperties" | "dependentSchemas" => self.schemas_by_name(key, place)?,
-            "dependentRequired" => names_by_name(value),
+            "patternProperties" | "dependentSchemas" => self.convert_named_schemas(key, place)?,
+            "dependentRequired" => convert_dependent_required(value),
             "enum" => match value {
-                Node::List(values) if values.is_empty() => None,
-                Node::List(_) => Some(value.to_value()),
+                DocumentNode::List(values) if values.is_empty() => None,
+                DocumentNode::List(_) => Some(value.to_value()),
                 _ => None,
             },
             "const" | "default" => Some(value.to_value()),
-            "example" => self.example(value).map(|example| json!([example])),
-            "examples" => self.examples(value),
-            "minimum" | "maximum" => keyword::number(value),
+            "example" => self.convert_example(value).map(|example| json!([example])),
+            "examples" => self.convert_examples(value),
+            "minimum" | "maximum" => keyword::number_value(value),
             "exclusiveMinimum" => match value {
-                Node::Bool(exclusive) => {
+                DocumentNode::Bool(exclusive) => {
                     together.exclusive_minimum = *exclusive;
                     None
                 }
-                _ => keyword::number(value),
+                _ => keyword::number_value(value),
             },
             "exclusiveMaximum" => match value {
-                Node::Bool(exclusive) => {
+                DocumentNode::Bool(exclusive) => {
                     together.exclusive_maximum = *exclusive;
                     None
                 }
-                _ => keyword::number(value),
+                _ => keyword::number_value(value),
             },
-            "multipleOf" => keyword::positive(value),
+            "multipleOf" => keyword::positive_number(value),
             "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
-            | "maxProperties" | "minContains" | "maxContains" => keyword::count(value),
+            | "maxProperties" | "minContains" | "maxContains" => keyword::count_value(value),
             "uniqueItems" | "deprecated" => value.is_true().then_some(Value::Bool(true)),
             "pattern" => match value.as_str() {
                 Some(pattern) if self.schemas.is_portable(pattern) => Some(Value::from(pattern)),
@@ -167,71 +170,84 @@ impl<'a> Converter<'_, 'a> {
         Ok(())
     }
 
-    fn properties(&mut self, place: Place<'a>, together: &mut Together) -> Result<Value, Dangling> {
+    fn convert_properties(
+        &mut self,
+        place: DocumentValue<'a>,
+        together: &mut DependentKeywords,
+    ) -> Result<Value, DanglingReference> {
         let mut properties = Map::new();
-        for (name, value) in place.object().into_iter().flat_map(Object::iter) {
-            let property = place.with(value);
-            if self.schemas.is_left_out(property) {
-                together.left_out.insert(name.to_owned());
+        for (name, value) in place.as_object().into_iter().flat_map(DocumentObject::iter) {
+            let property = place.with_value(value);
+            if self.schemas.is_omitted(property) {
+                together.omitted.insert(name.to_owned());
                 continue;
             }
             // JSON Schema draft 3 has `required` on the property itself.
             if property.is_true("required") {
                 together.required.push(name.to_owned());
             }
-            let mut schema = self.schema(property)?;
+            let mut schema = self.convert_value(property)?;
             drop_repeated_title(name, &mut schema);
             properties.insert(name.to_owned(), schema);
         }
         Ok(Value::Object(properties))
     }
 
-    fn list(&mut self, place: Place<'a>) -> Result<Option<Value>, Dangling> {
-        let Node::List(items) = place.value else { return Ok(None) };
-        let items: Vec<Value> =
-            items.iter().map(|item| self.schema(place.with(item))).collect::<Result<_, _>>()?;
+    fn convert_list(
+        &mut self,
+        place: DocumentValue<'a>,
+    ) -> Result<Option<Value>, DanglingReference> {
+        let DocumentNode::List(items) = place.value else { return Ok(None) };
+        let items: Vec<Value> = items
+            .iter()
+            .map(|item| self.convert_value(place.with_value(item)))
+            .collect::<Result<_, _>>()?;
         Ok((!items.is_empty()).then_some(Value::Array(items)))
     }
 
-    fn schemas_by_name(&mut self, key: &str, place: Place<'a>) -> Result<Option<Value>, Dangling> {
-        let Some(object) = place.object() else { return Ok(None) };
+    fn convert_named_schemas(
+        &mut self,
+        key: &str,
+        place: DocumentValue<'a>,
+    ) -> Result<Option<Value>, DanglingReference> {
+        let Some(object) = place.as_object() else { return Ok(None) };
         let mut schemas = Map::new();
         for (name, value) in object.iter() {
             if key != "patternProperties" || self.schemas.is_portable(name) {
-                schemas.insert(name.to_owned(), self.schema(place.with(value))?);
+                schemas.insert(name.to_owned(), self.convert_value(place.with_value(value))?);
             }
         }
         Ok(Some(Value::Object(schemas)))
     }
 
-    fn example(&self, value: &Node<'_>) -> Option<Value> {
-        if self.schemas.direction == Direction::Response {
+    fn convert_example(&self, value: &DocumentNode<'_>) -> Option<Value> {
+        if self.schemas.direction == SchemaDirection::Response {
             return None;
         }
         let example = value.to_value();
         let is_short = !(example.is_object() || example.is_array())
-            || example.to_string().len() <= EXAMPLE_UNTIL;
+            || example.to_string().len() <= MAX_EXAMPLE_BYTES;
         is_short.then_some(example)
     }
 
-    fn examples(&self, value: &Node<'_>) -> Option<Value> {
-        let examples: Vec<&Node<'_>> = match value {
-            Node::List(examples) => examples.iter().collect(),
+    fn convert_examples(&self, value: &DocumentNode<'_>) -> Option<Value> {
+        let examples: Vec<&DocumentNode<'_>> = match value {
+            DocumentNode::List(examples) => examples.iter().collect(),
             // Parameters and bodies use `{name: {value: …}}`.
-            Node::Object(named) => {
+            DocumentNode::Object(named) => {
                 named.iter().filter_map(|(_, example)| example.get("value")).collect()
             }
             _ => return None,
         };
         let helpful: Vec<Value> =
-            examples.into_iter().filter_map(|example| self.example(example)).collect();
+            examples.into_iter().filter_map(|example| self.convert_example(example)).collect();
         (!helpful.is_empty()).then_some(Value::Array(helpful))
     }
 }
 
-impl Together {
-    fn settle(mut self, out: &mut Map<String, Value>) {
-        self.required.retain(|name| !self.left_out.contains(name));
+impl DependentKeywords {
+    fn apply_to(mut self, out: &mut Map<String, Value>) {
+        self.required.retain(|name| !self.omitted.contains(name));
         self.required.sort();
         self.required.dedup();
         if !self.required.is_empty() {
@@ -250,7 +266,7 @@ impl Together {
         {
             out.insert("exclusiveMaximum".to_owned(), maximum);
         }
-        words_of_a_string(out);
+        restore_enum_strings(out);
         if self.nullable {
             allow_null(out);
         }
@@ -258,7 +274,7 @@ impl Together {
 }
 
 /// Restores the strings of an `enum` of type `string` that YAML parsed as numbers or booleans.
-fn words_of_a_string(out: &mut Map<String, Value>) {
+fn restore_enum_strings(out: &mut Map<String, Value>) {
     if out.get("type").is_none_or(|word| word != "string") {
         return;
     }
@@ -335,9 +351,9 @@ fn drop_repeated_title(name: &str, schema: &mut Value) {
     }
 }
 
-fn names_by_name(value: &Node<'_>) -> Option<Value> {
-    let names = |(name, value): (&str, &Node<'_>)| {
-        Some((name.to_owned(), Value::from(keyword::texts(value)?)))
+fn convert_dependent_required(value: &DocumentNode<'_>) -> Option<Value> {
+    let names = |(name, value): (&str, &DocumentNode<'_>)| {
+        Some((name.to_owned(), Value::from(keyword::distinct_strings(value)?)))
     };
     Some(Value::Object(value.as_object()?.iter().filter_map(names).collect()))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Number, Value};
 
-use crate::text::Node;
+use crate::text::DocumentNode;
 
 /// The JSON Schema name of a type, also for common misspellings.
 pub(super) fn type_name(word: &str) -> Option<&'static str> {
@@ -22,9 +22,9 @@ pub(super) fn type_name(word: &str) -> Option<&'static str> {
 }
 
 /// The known types in a `type` keyword, each once.
-pub(super) fn types(value: &Node<'_>) -> Vec<&'static str> {
-    let words: &[Node<'_>] = match value {
-        Node::List(words) => words,
+pub(super) fn type_names(value: &DocumentNode<'_>) -> Vec<&'static str> {
+    let words: &[DocumentNode<'_>] = match value {
+        DocumentNode::List(words) => words,
         one => std::slice::from_ref(one),
     };
     let mut types = Vec::new();
@@ -46,22 +46,22 @@ pub(super) fn type_value(types: &[&'static str]) -> Option<Value> {
 }
 
 /// A number, also if it is written as a string.
-pub(super) fn number(value: &Node<'_>) -> Option<Value> {
+pub(super) fn number_value(value: &DocumentNode<'_>) -> Option<Value> {
     match value {
-        Node::Number(number) => Some(Value::Number(number.clone())),
-        Node::Text(text) => text.trim().parse::<Number>().ok().map(Value::Number),
+        DocumentNode::Number(number) => Some(Value::Number(number.clone())),
+        DocumentNode::Text(text) => text.trim().parse::<Number>().ok().map(Value::Number),
         _ => None,
     }
 }
 
 /// A number above zero.
-pub(super) fn positive(value: &Node<'_>) -> Option<Value> {
-    number(value).filter(|value| value.as_f64().is_some_and(|number| 0.0 < number))
+pub(super) fn positive_number(value: &DocumentNode<'_>) -> Option<Value> {
+    number_value(value).filter(|value| value.as_f64().is_some_and(|number| 0.0 < number))
 }
 
 /// A length or count: `3`, also written `3.0` or `"3"`.
-pub(super) fn count(value: &Node<'_>) -> Option<Value> {
-    let number = number(value)?;
+pub(super) fn count_value(value: &DocumentNode<'_>) -> Option<Value> {
+    let number = number_value(value)?;
     if number.is_u64() {
         return Some(number);
     }
@@ -75,8 +75,8 @@ pub(super) fn count(value: &Node<'_>) -> Option<Value> {
 }
 
 /// The distinct strings of a list.
-pub(super) fn texts(value: &Node<'_>) -> Option<Vec<String>> {
+pub(super) fn distinct_strings(value: &DocumentNode<'_>) -> Option<Vec<String>> {
     let mut seen = HashSet::new();
-    let texts = value.as_list()?.iter().filter_map(Node::scalar);
+    let texts = value.as_list()?.iter().filter_map(DocumentNode::scalar_string);
     Some(texts.filter(|text| seen.insert(text.clone())).collect())
 }

@@ -1,17 +1,17 @@
 //! Detects which patterns are regular expressions of ECMA-262, the dialect that JSON Schema requires.
 
 /// Whether a `pattern` is probably a regular expression of ECMA-262.
-pub(super) fn is_portable(pattern: &str) -> bool {
+pub(super) fn is_ecma_pattern(pattern: &str) -> bool {
     if 10_000 < pattern.len() || has_foreign_syntax(pattern) {
         return false;
     }
     // ECMA-262 has look-around and back-references, but the linear-time parser does not: check only the brackets.
     if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|around| pattern.contains(around)) {
-        return balanced(pattern);
+        return has_balanced_brackets(pattern);
     }
     let parsed = regex_syntax::ast::parse::ParserBuilder::new().nest_limit(100).build();
     let mut parser = parsed;
-    parser.parse(pattern).is_ok() || (has_back_reference(pattern) && balanced(pattern))
+    parser.parse(pattern).is_ok() || (has_back_reference(pattern) && has_balanced_brackets(pattern))
 }
 
 /// Whether a pattern uses constructs of PCRE, Python or Rust that ECMA-262 lacks.
@@ -51,7 +51,7 @@ fn has_back_reference(pattern: &str) -> bool {
 }
 
 /// Whether parentheses and brackets are balanced.
-fn balanced(pattern: &str) -> bool {
+fn has_balanced_brackets(pattern: &str) -> bool {
     let (mut depth, mut in_class, mut escaped) = (0_i32, false, false);
     for c in pattern.chars() {
         match c {
@@ -86,7 +86,7 @@ mod tests {
             "",
             "a|b",
         ] {
-            assert!(is_portable(pattern), "{pattern}");
+            assert!(is_ecma_pattern(pattern), "{pattern}");
         }
     }
 
@@ -107,7 +107,7 @@ mod tests {
             "(?=a",
             "[[:digit:]]",
         ] {
-            assert!(!is_portable(pattern), "{pattern}");
+            assert!(!is_ecma_pattern(pattern), "{pattern}");
         }
     }
 }

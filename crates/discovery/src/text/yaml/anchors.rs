@@ -5,99 +5,99 @@
 
 use std::collections::HashMap;
 
-use crate::text::node::Node;
-use crate::text::{MAX_DEPTH, Place, TextError};
+use crate::text::node::DocumentNode;
+use crate::text::{DocumentError, MAX_DEPTH, TextPosition};
 
-const NODE: usize = 16;
-const ALLOWANCE: usize = 2 * 1024 * 1024;
+const NODE_COST: usize = 16;
+const BASE_BUDGET: usize = 2 * 1024 * 1024;
 
-pub(super) struct Anchors<'t> {
+pub(super) struct YamlAnchors<'t> {
     /// By the parser's number of the anchor.
-    kept: HashMap<usize, Kept<'t>>,
-    left: usize,
+    values: HashMap<usize, AnchoredValue<'t>>,
+    budget: usize,
 }
 
-struct Kept<'t> {
-    value: Node<'t>,
-    size: Size,
+struct AnchoredValue<'t> {
+    value: DocumentNode<'t>,
+    size: CopyCost,
 }
 
-struct Size {
-    cost: usize,
+struct CopyCost {
+    bytes: usize,
     /// The nesting depth of lists and objects.
     depth: usize,
 }
 
-impl<'t> Anchors<'t> {
+impl<'t> YamlAnchors<'t> {
     /// Without anchors, for a document of this length in bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { kept: HashMap::new(), left: ALLOWANCE + 2 * bytes }
+        Self { values: HashMap::new(), budget: BASE_BUDGET + 2 * bytes }
     }
 
     /// Stores a copy of a value for its aliases; anchor 0 means no anchor.
     #[inline]
-    pub(super) fn keep(
+    pub(super) fn store_value(
         &mut self,
         anchor: usize,
-        value: &Node<'t>,
-        at: Place,
-    ) -> Result<(), TextError> {
+        value: &DocumentNode<'t>,
+        at: TextPosition,
+    ) -> Result<(), DocumentError> {
         if anchor == 0 {
             return Ok(());
         }
-        let size = measure(value);
-        pay(&mut self.left, size.cost, at)?;
-        self.kept.insert(anchor, Kept { value: value.clone(), size });
+        let size = measure_value(value);
+        spend_budget(&mut self.budget, size.bytes, at)?;
+        self.values.insert(anchor, AnchoredValue { value: value.clone(), size });
         Ok(())
     }
 
     /// A copy of the value with this anchor, to be nested in `depth` others.
-    pub(super) fn copy(
+    pub(super) fn copy_value(
         &mut self,
         anchor: usize,
-        at: Place,
+        at: TextPosition,
         depth: usize,
-    ) -> Result<Node<'t>, TextError> {
-        let Some(kept) = self.kept.get(&anchor) else {
-            return Err(TextError::EndlessAlias { at });
+    ) -> Result<DocumentNode<'t>, DocumentError> {
+        let Some(kept) = self.values.get(&anchor) else {
+            return Err(DocumentError::EndlessAlias { at });
         };
         if MAX_DEPTH < depth + kept.size.depth {
-            return Err(TextError::TooDeep { at });
+            return Err(DocumentError::TooDeep { at });
         }
-        pay(&mut self.left, kept.size.cost, at)?;
+        spend_budget(&mut self.budget, kept.size.bytes, at)?;
         Ok(kept.value.clone())
     }
 }
 
-fn pay(left: &mut usize, cost: usize, at: Place) -> Result<(), TextError> {
-    *left = left.checked_sub(cost).ok_or(TextError::TooManyCopies { at })?;
+fn spend_budget(left: &mut usize, cost: usize, at: TextPosition) -> Result<(), DocumentError> {
+    *left = left.checked_sub(cost).ok_or(DocumentError::TooManyCopies { at })?;
     Ok(())
 }
 
-fn measure(value: &Node<'_>) -> Size {
-    let mut size = Size { cost: NODE, depth: 0 };
+fn measure_value(value: &DocumentNode<'_>) -> CopyCost {
+    let mut size = CopyCost { bytes: NODE_COST, depth: 0 };
     match value {
-        Node::Null | Node::Bool(_) | Node::Number(_) => {}
-        Node::Text(text) => size.cost += text.len(),
-        Node::List(list) => {
+        DocumentNode::Null | DocumentNode::Bool(_) | DocumentNode::Number(_) => {}
+        DocumentNode::Text(text) => size.bytes += text.len(),
+        DocumentNode::List(list) => {
             size.depth = 1;
-            list.iter().for_each(|inner| size.add(inner));
+            list.iter().for_each(|inner| size.add_child(inner));
         }
-        Node::Object(object) => {
+        DocumentNode::Object(object) => {
             size.depth = 1;
             for (key, inner) in object.iter() {
-                size.cost += key.len();
-                size.add(inner);
+                size.bytes += key.len();
+                size.add_child(inner);
             }
         }
     }
     size
 }
 
-impl Size {
-    fn add(&mut self, inner: &Node<'_>) {
-        let inner = measure(inner);
-        self.cost += inner.cost;
+impl CopyCost {
+    fn add_child(&mut self, inner: &DocumentNode<'_>) {
+        let inner = measure_value(inner);
+        self.bytes += inner.bytes;
         self.depth = self.depth.max(1 + inner.depth);
     }
 }

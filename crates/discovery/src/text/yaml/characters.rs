@@ -17,7 +17,7 @@ pub(super) const MAX_AHEAD: usize = 200_000;
 /// The number of characters that the parser may look ahead. It also reserves as many for each plain scalar.
 const LOOKAHEAD: usize = 16;
 
-pub(super) struct Characters<'text, 'ahead> {
+pub(super) struct YamlCharacters<'text, 'ahead> {
     text: &'text str,
     /// The next character, as a byte position in `text`.
     position: usize,
@@ -28,19 +28,19 @@ pub(super) struct Characters<'text, 'ahead> {
     moved: Option<usize>,
 }
 
-impl<'text, 'ahead> Characters<'text, 'ahead> {
+impl<'text, 'ahead> YamlCharacters<'text, 'ahead> {
     /// The characters of `text`; the consumer of the events resets `ahead` to 0.
     pub(super) fn new(text: &'text str, ahead: &'ahead Cell<usize>) -> Self {
         Self { text, position: 0, ahead, extra_space: false, moved: None }
     }
 
     #[inline]
-    fn byte(&self) -> Option<u8> {
+    fn current_byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.position).copied()
     }
 
     #[inline]
-    fn at(&self, position: usize) -> Option<char> {
+    fn char_at(&self, position: usize) -> Option<char> {
         match *self.text.as_bytes().get(position)? {
             0 => Some('\u{fffd}'),
             byte if byte.is_ascii() => Some(char::from(byte)),
@@ -52,7 +52,7 @@ impl<'text, 'ahead> Characters<'text, 'ahead> {
     }
 
     /// Takes one step: to the next character, to a space before it, or to the end.
-    fn step(&mut self, next: char) -> char {
+    fn advance(&mut self, next: char) -> char {
         self.ahead.update(|ahead| ahead + 1);
         if MAX_AHEAD < self.ahead.get() {
             self.position = self.text.len();
@@ -80,17 +80,17 @@ impl<'text, 'ahead> Characters<'text, 'ahead> {
 fn opens_block_scalar(text: &str) -> bool {
     let line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
     let comments = line.match_indices('#').map(|(at, _)| at);
-    comments.chain([line.len()]).any(|end| is_header(line.get(..end).unwrap_or_default()))
+    comments.chain([line.len()]).any(|end| is_block_header(line.get(..end).unwrap_or_default()))
 }
 
-fn is_header(text: &str) -> bool {
+fn is_block_header(text: &str) -> bool {
     let text = text.trim_end();
     text.trim_end_matches(|c: char| matches!(c, '+' | '-' | '0'..='9')).ends_with(['|', '>'])
 }
 
 /// The length in bytes of a UTF-8 character that starts with this byte.
 #[inline]
-fn length(byte: u8) -> usize {
+fn char_length(byte: u8) -> usize {
     match byte {
         0x00..0x80 => 1,
         0x80..0xe0 => 2,
@@ -99,7 +99,7 @@ fn length(byte: u8) -> usize {
     }
 }
 
-impl Input for Characters<'_, '_> {
+impl Input for YamlCharacters<'_, '_> {
     fn lookahead(&mut self, _: usize) {}
 
     fn buflen(&self) -> usize {
@@ -115,18 +115,18 @@ impl Input for Characters<'_, '_> {
     fn look_ch(&mut self) -> char {
         match self.peek() {
             blank @ (' ' | '\t' | '\n' | '\r') => blank,
-            next => self.step(next),
+            next => self.advance(next),
         }
     }
 
     #[inline]
     fn peek_opt(&self) -> Option<char> {
-        self.at(self.position)
+        self.char_at(self.position)
     }
 
     #[inline]
     fn peek(&self) -> char {
-        self.at(self.position).unwrap_or('\0')
+        self.char_at(self.position).unwrap_or('\0')
     }
 
     #[inline]
@@ -134,19 +134,19 @@ impl Input for Characters<'_, '_> {
         let mut position = self.position;
         for _ in 0..n {
             let Some(byte) = self.text.as_bytes().get(position) else { return '\0' };
-            position += length(*byte);
+            position += char_length(*byte);
         }
-        self.at(position).unwrap_or('\0')
+        self.char_at(position).unwrap_or('\0')
     }
 
     #[inline]
     fn next_is_blank_or_breakz(&self) -> bool {
-        matches!(self.byte(), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
+        matches!(self.current_byte(), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
     }
 
     #[inline]
     fn next_can_be_plain_scalar(&self, in_flow: bool) -> bool {
-        match self.byte() {
+        match self.current_byte() {
             Some(b':') => match self.peek_nth(1) {
                 ' ' | '\t' | '\n' | '\r' | '\0' => false,
                 ',' | '[' | ']' | '{' | '}' => !in_flow,
@@ -159,10 +159,10 @@ impl Input for Characters<'_, '_> {
 
     #[inline]
     fn skip(&mut self) {
-        match self.byte() {
+        match self.current_byte() {
             None => {}
             Some(_) if self.extra_space => self.extra_space = false,
-            Some(byte) => self.position += length(byte),
+            Some(byte) => self.position += char_length(byte),
         }
     }
 

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use saphyr_parser::{ScalarStyle, Tag};
 use serde_json::Number;
 
-use crate::text::node::Node;
+use crate::text::node::DocumentNode;
 
 /// The value of a scalar; a tag of the core schema overrides quotes.
-pub(super) fn value<'t>(
+pub(super) fn scalar_value<'t>(
     text: Cow<'t, str>,
     style: ScalarStyle,
     tag: Option<Cow<'_, Tag>>,
-) -> Node<'t> {
+) -> DocumentNode<'t> {
     let is_plain = style == ScalarStyle::Plain;
     let resolves = match tag {
         None => is_plain,
@@ -26,27 +26,27 @@ pub(super) fn value<'t>(
             _ => is_plain,
         },
     };
-    if resolves { resolve(text) } else { Node::Text(text) }
+    if resolves { resolve_plain(text) } else { DocumentNode::Text(text) }
 }
 
-fn resolve(text: Cow<'_, str>) -> Node<'_> {
+fn resolve_plain(text: Cow<'_, str>) -> DocumentNode<'_> {
     match text.as_ref() {
-        "" | "~" | "null" | "Null" | "NULL" => Node::Null,
-        "true" | "True" | "TRUE" => Node::Bool(true),
-        "false" | "False" | "FALSE" => Node::Bool(false),
-        plain => match number(plain) {
-            Some(number) => Node::Number(number),
-            None => Node::Text(text),
+        "" | "~" | "null" | "Null" | "NULL" => DocumentNode::Null,
+        "true" | "True" | "TRUE" => DocumentNode::Bool(true),
+        "false" | "False" | "FALSE" => DocumentNode::Bool(false),
+        plain => match parse_number(plain) {
+            Some(number) => DocumentNode::Number(number),
+            None => DocumentNode::Text(text),
         },
     }
 }
 
-fn number(text: &str) -> Option<Number> {
+fn parse_number(text: &str) -> Option<Number> {
     if let Some(digits) = text.strip_prefix("0x") {
-        return based(digits, 16);
+        return parse_digits(digits, 16);
     }
     if let Some(digits) = text.strip_prefix("0o") {
-        return based(digits, 8);
+        return parse_digits(digits, 8);
     }
     let is_decimal = |byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     // Rust also parses `inf` and `nan`; all other spellings mean the same in Rust and YAML.
@@ -63,7 +63,7 @@ fn number(text: &str) -> Option<Number> {
 }
 
 /// Digits without a sign, which Rust would accept.
-fn based(digits: &str, radix: u32) -> Option<Number> {
+fn parse_digits(digits: &str, radix: u32) -> Option<Number> {
     let digits = Some(digits).filter(|digits| !digits.starts_with('+'))?;
     u64::from_str_radix(digits, radix).ok().map(Number::from)
 }
@@ -72,10 +72,10 @@ fn based(digits: &str, radix: u32) -> Option<Number> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::text::TextError;
+    use crate::text::DocumentError;
 
-    fn read(text: &str) -> Result<Value, TextError> {
-        crate::text::yaml::read(text).map(|node| node.to_value())
+    fn read(text: &str) -> Result<Value, DocumentError> {
+        crate::text::yaml::read_yaml(text).map(|node| node.to_value())
     }
 
     fn list(scalars: &[&str]) -> Value {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::text::TextError;
+use crate::text::DocumentError;
 
-fn read(text: &str) -> Result<Value, TextError> {
-    super::read(text).map(|node| node.to_value())
+fn read(text: &str) -> Result<Value, DocumentError> {
+    super::read_yaml(text).map(|node| node.to_value())
 }
 
 fn refusal(text: &str) -> String {
@@ -41,7 +41,7 @@ fn a_duplicate_key_is_rejected() {
         refusal("a: 1\nb: 2\na: 3\n"),
         "the key `a` at line 3 column 1 was there before: remove one of them"
     );
-    assert!(matches!(read("{a: 1, 'a': 2}"), Err(TextError::DuplicateKey { .. })));
+    assert!(matches!(read("{a: 1, 'a': 2}"), Err(DocumentError::DuplicateKey { .. })));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn laughs(first: &str, level: impl Fn(&str) -> String) -> String {
 }
 
 fn copies_too_much(text: &str) -> bool {
-    matches!(read(text), Err(TextError::TooManyCopies { .. }))
+    matches!(read(text), Err(DocumentError::TooManyCopies { .. }))
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn merging_is_copying() {
 #[test]
 fn aliases_cannot_nest_deeper_than_brackets() {
     let level = |alias: &str| format!("{}{alias}{}", "[".repeat(50), "]".repeat(50));
-    assert!(matches!(read(&laughs("x", level)), Err(TextError::TooDeep { .. })));
+    assert!(matches!(read(&laughs("x", level)), Err(DocumentError::TooDeep { .. })));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_small_value_may_be_copied_many_times() {
 fn a_flow_list_that_could_be_a_key_is_limited() {
     for part in ["1, ", "a: b, ", "*a ", "? ", "!a "] {
         let text = format!("- [{}]", part.repeat(300_000));
-        assert!(matches!(read(&text), Err(TextError::FlowTooLong { .. })), "{part}");
+        assert!(matches!(read(&text), Err(DocumentError::FlowTooLong { .. })), "{part}");
     }
 }
 

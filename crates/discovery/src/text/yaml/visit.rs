@@ -4,71 +4,74 @@ use std::cell::Cell;
 
 use saphyr_parser::{Event, Parser};
 
-use super::characters::Characters;
-use super::place;
-use crate::text::places::{element, member};
-use crate::text::{MAX_DEPTH, Place};
+use super::characters::YamlCharacters;
+use super::position_of;
+use crate::text::places::{field_path, item_path};
+use crate::text::{MAX_DEPTH, TextPosition};
 
 /// Reports the path and the start of every field and item, until the document becomes unreadable.
-pub(in crate::text) fn visit(text: &str, tell: &mut dyn FnMut(String, Place)) {
+pub(in crate::text) fn visit_positions(text: &str, tell: &mut dyn FnMut(String, TextPosition)) {
     let ahead = Cell::new(0);
-    let mut visitor =
-        Visitor { events: Parser::new(Characters::new(text, &ahead)), ahead: &ahead, tell };
-    while let Some((event, _)) = visitor.next() {
-        if visitor.value(&event, "", 0).is_none() {
+    let mut visitor = PositionVisitor {
+        events: Parser::new(YamlCharacters::new(text, &ahead)),
+        ahead: &ahead,
+        report: tell,
+    };
+    while let Some((event, _)) = visitor.next_event() {
+        if visitor.visit_value(&event, "", 0).is_none() {
             return;
         }
     }
 }
 
-struct Visitor<'text, 'ahead, 'tell> {
-    events: Parser<'text, Characters<'text, 'ahead>>,
+struct PositionVisitor<'text, 'ahead, 'tell> {
+    events: Parser<'text, YamlCharacters<'text, 'ahead>>,
     ahead: &'ahead Cell<usize>,
-    tell: &'tell mut dyn FnMut(String, Place),
+    report: &'tell mut dyn FnMut(String, TextPosition),
 }
 
-impl<'text> Visitor<'text, '_, '_> {
-    fn next(&mut self) -> Option<(Event<'text>, Place)> {
+impl<'text> PositionVisitor<'text, '_, '_> {
+    fn next_event(&mut self) -> Option<(Event<'text>, TextPosition)> {
         let (event, span) = self.events.next_event()?.ok()?;
         self.ahead.set(0);
-        Some((event, place(span.start)))
+        Some((event, position_of(span.start)))
     }
 
-    fn value(&mut self, event: &Event<'text>, path: &str, depth: usize) -> Option<()> {
+    fn visit_value(&mut self, event: &Event<'text>, path: &str, depth: usize) -> Option<()> {
         if MAX_DEPTH < depth {
             return None;
         }
         match event {
-            Event::SequenceStart(..) => self.list(path, depth + 1),
-            Event::MappingStart(..) => self.mapping(path, depth + 1),
+            Event::SequenceStart(..) => self.visit_list(path, depth + 1),
+            Event::MappingStart(..) => self.visit_mapping(path, depth + 1),
             _ => Some(()),
         }
     }
 
-    fn list(&mut self, path: &str, depth: usize) -> Option<()> {
+    fn visit_list(&mut self, path: &str, depth: usize) -> Option<()> {
         for number in 0.. {
-            let (event, at) = self.next()?;
+            let (event, at) = self.next_event()?;
             if event == Event::SequenceEnd {
                 break;
             }
-            let path = element(path, number);
-            (self.tell)(path.clone(), at);
-            self.value(&event, &path, depth)?;
+            let path = item_path(path, number);
+            (self.report)(path.clone(), at);
+            self.visit_value(&event, &path, depth)?;
         }
         Some(())
     }
 
-    fn mapping(&mut self, path: &str, depth: usize) -> Option<()> {
+    fn visit_mapping(&mut self, path: &str, depth: usize) -> Option<()> {
         loop {
-            let (key, at) = self.next()?;
+            let (key, at) = self.next_event()?;
             if key == Event::MappingEnd {
                 return Some(());
             }
             let Event::Scalar(name, ..) = key else { return None };
-            let path = member(path, &name);
-            (self.tell)(path.clone(), at);
-            let (event, _) = self.next()?;
-            self.value(&event, &path, depth)?;
+            let path = field_path(path, &name);
+            (self.report)(path.clone(), at);
+            let (event, _) = self.next_event()?;
+            self.visit_value(&event, &path, depth)?;
         }
     }
 }

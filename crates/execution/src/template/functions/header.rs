@@ -7,39 +7,43 @@ use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, State, Value};
 use serde_json::Value as Json;
 
-use super::flag;
-use crate::template::context::{failed, given};
+use super::flag_option;
+use crate::template::context::{argument_failure, value_argument};
 use crate::template::header::is_header_text;
-use crate::template::piece::{Piece, Place};
-use crate::template::style::{Encoding, Shape};
+use crate::template::piece::{EncodedPiece, TemplatePosition};
+use crate::template::style::{ValueEncoding, ValueShape};
 
-pub(super) fn register(environment: &mut Environment<'_>) {
-    environment.add_function("header", header);
-    environment.add_function("header_json", header_json);
-    environment.add_function("cookie", cookie);
-    environment.add_function("cookies", cookies);
-    environment.add_function(Place::Header.function(), in_header);
-    environment.add_function(Place::CookieHeader.function(), in_cookie_header);
+pub(super) fn register_header_functions(environment: &mut Environment<'_>) {
+    environment.add_function("header", encode_header);
+    environment.add_function("header_json", encode_header_json);
+    environment.add_function("cookie", encode_cookie);
+    environment.add_function("cookies", join_cookies);
+    environment.add_function(TemplatePosition::Header.function_name(), in_header);
+    environment.add_function(TemplatePosition::CookieHeader.function_name(), in_cookie_header);
 }
 
-fn header(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Piece, Error> {
-    let explode = flag(&options, "explode", false)?;
+fn encode_header(
+    state: &State<'_, '_>,
+    value: Value,
+    options: Kwargs,
+) -> Result<EncodedPiece, Error> {
+    let explode = flag_option(&options, "explode", false)?;
     options.assert_all_used()?;
-    written(given(state, &value)?.as_ref(), explode).map_err(failed)
+    header_piece(value_argument(state, &value)?.as_ref(), explode).map_err(argument_failure)
 }
 
 /// Encodes a value as the text of a header.
-pub(in crate::template) fn written(
+pub(in crate::template) fn header_piece(
     value: Option<&Json>,
     explode: bool,
-) -> Result<Piece, &'static str> {
-    let text = Shape::of(value, Encoding::Plain).flat(",", explode);
-    text.map_or(Ok(Piece::Nothing), line)
+) -> Result<EncodedPiece, &'static str> {
+    let text = ValueShape::from_value(value, ValueEncoding::Plain).to_flat_text(",", explode);
+    text.map_or(Ok(EncodedPiece::Nothing), header_line)
 }
 
 /// Encodes a value as JSON with all characters outside of ASCII escaped.
-fn header_json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
-    let Some(value) = given(state, &value)? else { return Ok(Piece::Nothing) };
+fn encode_header_json(state: &State<'_, '_>, value: Value) -> Result<EncodedPiece, Error> {
+    let Some(value) = value_argument(state, &value)? else { return Ok(EncodedPiece::Nothing) };
     let mut ascii = String::new();
     for character in value.to_string().chars() {
         match character {
@@ -51,60 +55,74 @@ fn header_json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
             }
         }
     }
-    line(ascii).map_err(failed)
+    header_line(ascii).map_err(argument_failure)
 }
 
-fn cookie(
+fn encode_cookie(
     state: &State<'_, '_>,
     name: &str,
     value: Value,
     options: Kwargs,
-) -> Result<Piece, Error> {
-    let explode = flag(&options, "explode", true)?;
-    let whole = flag(&options, "whole", false)?;
+) -> Result<EncodedPiece, Error> {
+    let explode = flag_option(&options, "explode", true)?;
+    let whole = flag_option(&options, "whole", false)?;
     options.assert_all_used()?;
-    let value = given(state, &value)?;
+    let value = value_argument(state, &value)?;
     let shape = match whole {
-        true => Shape::whole(value.as_ref(), Encoding::Cookie),
-        false => Shape::of(value.as_ref(), Encoding::Cookie),
+        true => ValueShape::from_whole_value(value.as_ref(), ValueEncoding::Cookie),
+        false => ValueShape::from_value(value.as_ref(), ValueEncoding::Cookie),
     };
-    let pairs = shape.pairs(&Encoding::Cookie.name(name), ",", explode);
-    Ok(if pairs.is_empty() { Piece::Nothing } else { Piece::Cookie(pairs.join("; ")) })
+    let pairs = shape.to_pairs(&ValueEncoding::Cookie.encode_name(name), ",", explode);
+    Ok(if pairs.is_empty() {
+        EncodedPiece::Nothing
+    } else {
+        EncodedPiece::Cookie(pairs.join("; "))
+    })
 }
 
-fn cookies(pieces: Rest<Value>) -> Result<Piece, Error> {
+fn join_cookies(pieces: Rest<Value>) -> Result<EncodedPiece, Error> {
     let mut texts = Vec::new();
     for piece in pieces.iter() {
-        match Piece::of(piece) {
-            Some(Piece::Cookie(text)) => texts.push(text.as_str()),
-            Some(Piece::Nothing) => {}
-            Some(_) | None => return Err(failed("is not encoded for a cookie")),
+        match EncodedPiece::from_value(piece) {
+            Some(EncodedPiece::Cookie(text)) => texts.push(text.as_str()),
+            Some(EncodedPiece::Nothing) => {}
+            Some(_) | None => return Err(argument_failure("is not encoded for a cookie")),
         }
     }
-    Ok(if texts.is_empty() { Piece::Nothing } else { Piece::Cookies(texts.join("; ")) })
+    Ok(if texts.is_empty() {
+        EncodedPiece::Nothing
+    } else {
+        EncodedPiece::Cookies(texts.join("; "))
+    })
 }
 
-fn in_header(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
-    match Piece::of(&value) {
-        Some(piece @ (Piece::Header(_) | Piece::Nothing)) => Ok(piece.clone()),
-        Some(_) => Err(failed("is not encoded for a header")),
+fn in_header(state: &State<'_, '_>, value: Value) -> Result<EncodedPiece, Error> {
+    match EncodedPiece::from_value(&value) {
+        Some(piece @ (EncodedPiece::Header(_) | EncodedPiece::Nothing)) => Ok(piece.clone()),
+        Some(_) => Err(argument_failure("is not encoded for a header")),
         None => {
-            let shape = Shape::of(given(state, &value)?.as_ref(), Encoding::Plain);
-            line(shape.flat(",", false).ok_or_else(|| failed("is missing"))?).map_err(failed)
+            let shape = ValueShape::from_value(
+                value_argument(state, &value)?.as_ref(),
+                ValueEncoding::Plain,
+            );
+            header_line(
+                shape.to_flat_text(",", false).ok_or_else(|| argument_failure("is missing"))?,
+            )
+            .map_err(argument_failure)
         }
     }
 }
 
-fn in_cookie_header(value: Value) -> Result<Piece, Error> {
-    match Piece::of(&value) {
-        Some(piece @ (Piece::Cookies(_) | Piece::Nothing)) => Ok(piece.clone()),
-        Some(_) | None => Err(failed("is not encoded for a cookie")),
+fn in_cookie_header(value: Value) -> Result<EncodedPiece, Error> {
+    match EncodedPiece::from_value(&value) {
+        Some(piece @ (EncodedPiece::Cookies(_) | EncodedPiece::Nothing)) => Ok(piece.clone()),
+        Some(_) | None => Err(argument_failure("is not encoded for a cookie")),
     }
 }
 
-fn line(text: String) -> Result<Piece, &'static str> {
+fn header_line(text: String) -> Result<EncodedPiece, &'static str> {
     match is_header_text(&text) {
-        true => Ok(Piece::Header(text)),
+        true => Ok(EncodedPiece::Header(text)),
         false => Err("has a character that no header can have"),
     }
 }

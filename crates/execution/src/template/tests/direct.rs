@@ -6,14 +6,18 @@ use serde_json::{Map, Value, json};
 
 use super::laws::json_value;
 use super::{get, render, with_body, with_header};
-use crate::template::direct::Direct;
-use crate::template::piece::Place;
+use crate::template::direct::DirectExpression;
+use crate::template::piece::TemplatePosition;
 
 /// A template that is evaluated directly, and an equivalent one that needs the engine.
-fn both(place: Place, expression: &str, around: impl Fn(&str) -> HttpRequest) -> [HttpRequest; 2] {
+fn both(
+    place: TemplatePosition,
+    expression: &str,
+    around: impl Fn(&str) -> HttpRequest,
+) -> [HttpRequest; 2] {
     let for_the_engine = format!("({expression})");
-    assert!(Direct::read(expression, place).is_some(), "{expression}");
-    assert!(Direct::read(&for_the_engine, place).is_none(), "{for_the_engine}");
+    assert!(DirectExpression::parse(expression, place).is_some(), "{expression}");
+    assert!(DirectExpression::parse(&for_the_engine, place).is_none(), "{for_the_engine}");
     [expression, &for_the_engine].map(|expression| around(&format!("{{{{ {expression} }}}}")))
 }
 
@@ -34,23 +38,23 @@ fn expressions() -> Vec<[HttpRequest; 2]> {
     let in_path = |expression: &str| get(&format!("https://api.test/x/{expression}"));
     let in_header = |expression: &str| with_header("X-A", expression);
     let in_body = |expression: &str| with_body(expression, BodyEncoding::Json);
-    let json = Place::Body(BodyEncoding::Json);
+    let json = TemplatePosition::Body(BodyEncoding::Json);
     vec![
-        both(Place::Address, "args.a", in_path),
-        both(Place::Address, "simple(args.a)", in_path),
-        both(Place::Address, r#"simple(args["a b"])"#, in_path),
-        both(Place::Address, r#"query(form("a", args.a))"#, in_path),
+        both(TemplatePosition::Address, "args.a", in_path),
+        both(TemplatePosition::Address, "simple(args.a)", in_path),
+        both(TemplatePosition::Address, r#"simple(args["a b"])"#, in_path),
+        both(TemplatePosition::Address, r#"query(form("a", args.a))"#, in_path),
         both(
-            Place::Address,
+            TemplatePosition::Address,
             r#"query(form("a&=", args.a, explode=false), form("b", args["a b"], reserved=true), form("c", args._c, explode=true, reserved=false))"#,
             in_path,
         ),
         both(
-            Place::Address,
+            TemplatePosition::Address,
             r#"query(form("a", args.a, whole=true), form("b", args["a b"], reserved=true, whole=true), form("c", args._c, explode=false, whole=false))"#,
             in_path,
         ),
-        both(Place::Header, "header(args.a)", in_header),
+        both(TemplatePosition::Header, "header(args.a)", in_header),
         both(json, "json(args.a)", in_body),
         both(json, r#"json(args["a b"])"#, in_body),
         both(json, "json(rest())", in_body),
@@ -78,16 +82,16 @@ proptest! {
 
     #[test]
     fn no_expression_causes_a_panic(expression in r#"(args|json\(|rest\(|simple\(|query\(|form\(|"a"|, |explode=|true|[ -~]){0,12}"#, other in any::<String>()) {
-        for place in [Place::Address, Place::Header, Place::Body(BodyEncoding::Json)] {
-            drop(Direct::read(&expression, place));
-            drop(Direct::read(&other, place));
+        for place in [TemplatePosition::Address, TemplatePosition::Header, TemplatePosition::Body(BodyEncoding::Json)] {
+            drop(DirectExpression::parse(&expression, place));
+            drop(DirectExpression::parse(&other, place));
         }
     }
 }
 
 #[test]
 fn both_have_the_same_size_limit() {
-    let limit = crate::template::address::BUDGET;
+    let limit = crate::template::address::ADDRESS_BUDGET;
     for length in [limit - 5, limit - 4, limit - 3] {
         let arguments = json!({"a": "x".repeat(length)});
         for [direct, by_engine] in expressions() {
@@ -110,6 +114,10 @@ fn other_expressions_are_left_to_the_engine() {
         "json(args.a)",
         "query()",
     ] {
-        assert_eq!(Direct::read(expression, Place::Address), None, "{expression}");
+        assert_eq!(
+            DirectExpression::parse(expression, TemplatePosition::Address),
+            None,
+            "{expression}"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::{BodyEncoding, ErrorCode};
 use serde_json::json;
-use upstream::egress::{Egress, MAX_URL};
+use upstream::egress::{EgressPolicy, MAX_URL};
 
 use super::{RequestTemplate, get, refused, render, target, with_body};
 
@@ -111,7 +111,7 @@ fn a_url_may_have_the_maximum_length_of_the_egress_guard() {
     let url = "https://api.test/{{ simple(args.a) }}";
     let longest = MAX_URL - "https://api.test/".len();
     let sent = render(&get(url), &json!({"a": "x".repeat(longest)})).unwrap().url;
-    assert_eq!(Egress::default().check_url(&sent), Ok(()));
+    assert_eq!(EgressPolicy::default().check_url(&sent), Ok(()));
     let error = target(url, &json!({"a": "x".repeat(longest + 1)})).unwrap_err();
     assert_eq!(error.to_string(), "an argument would make the address longer than 8192 bytes");
     assert_eq!(error.code(), ErrorCode::ValidationError);

@@ -12,69 +12,70 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
 /// Cache capacity of the lazy DFA in bytes; a smaller cache would rebuild the same states repeatedly.
-const STATES: usize = 32 << 20;
+const CACHE_CAPACITY: usize = 32 << 20;
 /// Number of idle caches that are kept for reuse.
-const KEPT: usize = 2;
+const IDLE_CACHES: usize = 2;
 
-pub(super) struct Machine {
+pub(super) struct MultiPatternMatcher {
     expressions: fn() -> Vec<String>,
-    made: Mutex<Option<Made>>,
+    compiled: Mutex<Option<CompiledPatterns>>,
     is_used: AtomicBool,
 }
 
-struct Made {
-    states: Arc<DFA>,
-    kept: Vec<Cache>,
+struct CompiledPatterns {
+    automaton: Arc<DFA>,
+    idle_caches: Vec<Cache>,
 }
 
-impl Machine {
+impl MultiPatternMatcher {
     /// A matcher for expressions over bytes; compiles nothing yet.
     pub(super) const fn new(expressions: fn() -> Vec<String>) -> Self {
-        Self { expressions, made: Mutex::new(None), is_used: AtomicBool::new(false) }
+        Self { expressions, compiled: Mutex::new(None), is_used: AtomicBool::new(false) }
     }
 
     /// The indexes of the expressions that match somewhere in a text.
     pub(super) fn matches(&self, text: &[u8]) -> Vec<usize> {
         self.is_used.store(true, Relaxed);
         let (states, kept) = {
-            let mut made = self.made();
-            let made = made.get_or_insert_with(|| Made::of(&(self.expressions)()));
-            (Arc::clone(&made.states), made.kept.pop())
+            let mut made = self.lock_compiled();
+            let made = made.get_or_insert_with(|| CompiledPatterns::compile(&(self.expressions)()));
+            (Arc::clone(&made.automaton), made.idle_caches.pop())
         };
         let mut cache = kept.unwrap_or_else(|| states.create_cache());
         let mut found = PatternSet::new(states.pattern_len());
         states
             .try_which_overlapping_matches(&mut cache, &Input::new(text), &mut found)
             .expect("it neither quits nor gives up");
-        if let Some(made) = self.made().as_mut().filter(|made| Arc::ptr_eq(&made.states, &states))
-            && made.kept.len() < KEPT
+        if let Some(made) =
+            self.lock_compiled().as_mut().filter(|made| Arc::ptr_eq(&made.automaton, &states))
+            && made.idle_caches.len() < IDLE_CACHES
         {
-            made.kept.push(cache);
+            made.idle_caches.push(cache);
         }
         found.iter().map(|pattern| pattern.as_usize()).collect()
     }
 
     /// Releases the automaton if it was not used since the last call.
-    pub(super) fn rest(&self) {
+    pub(super) fn release_if_unused(&self) {
         if !self.is_used.swap(false, Relaxed) {
-            *self.made() = None;
+            *self.lock_compiled() = None;
         }
     }
 
-    fn made(&self) -> MutexGuard<'_, Option<Made>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_compiled(&self) -> MutexGuard<'_, Option<CompiledPatterns>> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Made {
-    fn of(expressions: &[String]) -> Self {
+impl CompiledPatterns {
+    fn compile(expressions: &[String]) -> Self {
         let made = DFA::builder()
-            .configure(DFA::config().match_kind(MatchKind::All).cache_capacity(STATES))
+            .configure(DFA::config().match_kind(MatchKind::All).cache_capacity(CACHE_CAPACITY))
             .syntax(syntax::Config::new().unicode(false).utf8(false))
             .thompson(thompson::Config::new().utf8(false).which_captures(WhichCaptures::None))
             .build_many(expressions);
         let states = Arc::new(made.expect("the signs are regular expressions"));
-        Self { states, kept: Vec::new() }
+        Self { automaton: states, idle_caches: Vec::new() }
     }
 }
 
@@ -84,12 +85,13 @@ mod tests {
 
     #[test]
     fn it_is_rebuilt_after_a_release() {
-        static WORDS: Machine = Machine::new(|| vec!["ab".to_owned(), "b+".to_owned()]);
+        static WORDS: MultiPatternMatcher =
+            MultiPatternMatcher::new(|| vec!["ab".to_owned(), "b+".to_owned()]);
         assert_eq!(WORDS.matches(b"xabbx"), [0, 1]);
-        WORDS.rest();
-        assert!(WORDS.made().is_some(), "it was used a moment ago");
-        WORDS.rest();
-        assert!(WORDS.made().is_none());
+        WORDS.release_if_unused();
+        assert!(WORDS.lock_compiled().is_some(), "it was used a moment ago");
+        WORDS.release_if_unused();
+        assert!(WORDS.lock_compiled().is_none());
         assert_eq!(WORDS.matches(b"b"), [1]);
     }
 }

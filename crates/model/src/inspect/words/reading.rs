@@ -3,37 +3,37 @@
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 /// A text after de-obfuscation.
-pub(super) struct Reading {
+pub(super) struct DeobfuscatedText {
     pub(super) text: String,
     /// The index of each character in the original text.
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
-impl Reading {
+impl DeobfuscatedText {
     /// `None` if nothing changes.
-    pub(super) fn of(lowered: &str) -> Option<Self> {
+    pub(super) fn from_normalized(lowered: &str) -> Option<Self> {
         if lowered.is_ascii() && !lowered.bytes().any(|byte| letter_for(byte.into()).is_some()) {
             return None;
         }
         let letters = lowered.chars().enumerate();
         let letters = letters.filter(|(_, letter)| !is_combining_mark(*letter));
         let mut letters: Vec<(usize, char)> =
-            letters.map(|(place, letter)| (place, without_marks(alike_letter(letter)))).collect();
+            letters.map(|(place, letter)| (place, base_letter(latin_look_alike(letter)))).collect();
         for word in letters.split_mut(|(_, letter)| letter.is_whitespace()) {
-            read_digits(word);
+            replace_leet_digits(word);
         }
         let (places, text): (Vec<usize>, String) = letters.into_iter().unzip();
-        (text != lowered).then_some(Self { text, places })
+        (text != lowered).then_some(Self { text, positions: places })
     }
 
     /// The original index of a character.
-    pub(super) fn place(&self, letter: usize) -> usize {
-        self.places.get(letter).copied().unwrap_or_default()
+    pub(super) fn original_index(&self, letter: usize) -> usize {
+        self.positions.get(letter).copied().unwrap_or_default()
     }
 }
 
 /// Turns `1gn0r3` into `ignore`. Digits only at the end of a word are left unchanged: they are usually numbers.
-fn read_digits(word: &mut [(usize, char)]) {
+fn replace_leet_digits(word: &mut [(usize, char)]) {
     let is_letter = |(_, letter): &(usize, char)| letter.is_ascii_alphabetic();
     let Some(last) = word.iter().rposition(is_letter) else { return };
     if 2 * word.iter().filter(|it| is_letter(it)).count() <= word.len() {
@@ -58,7 +58,7 @@ fn letter_for(digit: char) -> Option<char> {
 }
 
 /// The base letter: `e` for `é` and for `ᵉ`.
-fn without_marks(letter: char) -> char {
+fn base_letter(letter: char) -> char {
     let mut first = match letter {
         _ if letter.is_ascii() => return letter,
         'ø' => Some('o'),
@@ -73,7 +73,7 @@ fn without_marks(letter: char) -> char {
 }
 
 /// The Latin letter that a character looks like.
-pub(super) fn alike_letter(letter: char) -> char {
+pub(super) fn latin_look_alike(letter: char) -> char {
     const ALIKE: &[(char, char)] = &[
         ('а', 'a'),
         ('е', 'e'),

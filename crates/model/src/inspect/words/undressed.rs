@@ -4,36 +4,43 @@
 use super::super::unseen;
 
 /// Longest escape or entity, in characters.
-const ESCAPE: usize = 12;
+const MAX_ESCAPE_LENGTH: usize = 12;
 
 /// The text without markup; `None` if nothing changes.
-pub(super) fn undressed(text: &str) -> Option<String> {
+pub(super) fn strip_markup(text: &str) -> Option<String> {
     let is_plain = |c: char| {
         c.is_ascii_alphanumeric()
             || matches!(c, ' ' | ',' | '.' | '(' | ')' | '\'' | '\n' | ':' | '/')
     };
-    let is_apart = text.contains("  ") && joined(text) != text;
-    if text.chars().all(is_plain) && !has_camels(text) && !is_apart {
+    let is_apart = text.contains("  ") && join_spaced_letters(text) != text;
+    if text.chars().all(is_plain) && !has_camel_case(text) && !is_apart {
         return None;
     }
-    let characters: Vec<(char, bool)> =
-        unseen::characters(text).map(|(character, why)| (character, why.is_some())).collect();
+    let characters: Vec<(char, bool)> = unseen::classify_characters(text)
+        .map(|(character, why)| (character, why.is_some()))
+        .collect();
     let mut plain = String::with_capacity(text.len());
     let mut at = 0;
     while let Some((character, is_unseen)) = characters.get(at).copied() {
         let rest = characters.get(at..).unwrap_or_default();
         let (read, length) = match character {
-            _ if is_unseen => (Read::Space, 1),
-            '<' if starts(rest, "<!--") => (Read::Nothing, comment(rest)),
-            '<' => tag(rest).map_or((Read::As('<'), 1), |length| (Read::Space, length)),
-            '&' | '%' | '\\' => escape(rest).unwrap_or((Read::As(character), 1)),
-            '_' | '-' => (Read::Space, 1),
-            _ => (Read::As(character), 1),
+            _ if is_unseen => (MarkupReplacement::Space, 1),
+            '<' if starts_with_text(rest, "<!--") => {
+                (MarkupReplacement::Nothing, comment_length(rest))
+            }
+            '<' => tag_length(rest).map_or((MarkupReplacement::Character('<'), 1), |length| {
+                (MarkupReplacement::Space, length)
+            }),
+            '&' | '%' | '\\' => {
+                decode_escape(rest).unwrap_or((MarkupReplacement::Character(character), 1))
+            }
+            '_' | '-' => (MarkupReplacement::Space, 1),
+            _ => (MarkupReplacement::Character(character), 1),
         };
         match read {
-            Read::Nothing => {}
-            Read::Space => plain.push(' '),
-            Read::As(character) => {
+            MarkupReplacement::Nothing => {}
+            MarkupReplacement::Space => plain.push(' '),
+            MarkupReplacement::Character(character) => {
                 // Split camel case: `ignoreAll` is two words.
                 if character.is_ascii_uppercase()
                     && plain.ends_with(|c: char| c.is_ascii_lowercase())
@@ -45,47 +52,47 @@ pub(super) fn undressed(text: &str) -> Option<String> {
         }
         at += length.max(1);
     }
-    let plain = joined(&plain);
+    let plain = join_spaced_letters(&plain);
     (plain != text).then_some(plain)
 }
 
 /// The replacement for a piece of markup.
 #[derive(Clone, Copy)]
-enum Read {
-    As(char),
+enum MarkupReplacement {
+    Character(char),
     Space,
     Nothing,
 }
 
-fn has_camels(text: &str) -> bool {
+fn has_camel_case(text: &str) -> bool {
     text.as_bytes().windows(2).any(|pair| {
         matches!(pair, [first, second] if first.is_ascii_lowercase() && second.is_ascii_uppercase())
     })
 }
 
-fn starts(rest: &[(char, bool)], with: &str) -> bool {
+fn starts_with_text(rest: &[(char, bool)], with: &str) -> bool {
     with.chars().zip(rest).filter(|(wanted, (found, _))| wanted == found).count() == with.len()
 }
 
 /// The length of a comment, or of `<!--` if it is not closed. Its content is searched in the unstripped text.
-fn comment(rest: &[(char, bool)]) -> usize {
+fn comment_length(rest: &[(char, bool)]) -> usize {
     let end = rest.windows(3).position(|three| three.iter().map(|it| it.0).eq("-->".chars()));
     end.map_or(4, |end| end + 3)
 }
 
 /// The length of a tag.
-fn tag(rest: &[(char, bool)]) -> Option<usize> {
+fn tag_length(rest: &[(char, bool)]) -> Option<usize> {
     let first = rest.get(1)?.0;
     if !(first.is_ascii_alphabetic() || first == '/') {
         return None;
     }
-    let within = rest.iter().take(8 * ESCAPE);
+    let within = rest.iter().take(8 * MAX_ESCAPE_LENGTH);
     within.map(|it| it.0).position(|c| c == '>').map(|end| end + 1)
 }
 
 /// Decodes an escape or entity (`&#73;`, `&nbsp;`, `%49`, `\x49`, `\u0049`, `\n`); returns it with its length.
-fn escape(rest: &[(char, bool)]) -> Option<(Read, usize)> {
-    let text: String = rest.iter().take(ESCAPE).map(|it| it.0).collect();
+fn decode_escape(rest: &[(char, bool)]) -> Option<(MarkupReplacement, usize)> {
+    let text: String = rest.iter().take(MAX_ESCAPE_LENGTH).map(|it| it.0).collect();
     let of = |digits: &str, radix: u32| u32::from_str_radix(digits, radix).ok();
     let seen = |code: u32| char::from_u32(code).filter(|c| !c.is_control());
     if let Some(entity) = text.strip_prefix('&') {
@@ -95,23 +102,28 @@ fn escape(rest: &[(char, bool)]) -> Option<(Read, usize)> {
             Some(hex) if hex.starts_with(['x', 'X']) => of(hex.get(1..)?, 16)?,
             Some(number) => of(number, 10)?,
             None => {
-                return (name.chars().all(char::is_alphanumeric)).then_some((Read::Space, length));
+                return (name.chars().all(char::is_alphanumeric))
+                    .then_some((MarkupReplacement::Space, length));
             }
         };
-        return Some((Read::As(seen(code)?), length));
+        return Some((MarkupReplacement::Character(seen(code)?), length));
     }
     let digits = |from: usize, length: usize| text.get(from..from + length);
     match (text.strip_prefix('%'), text.get(..2)) {
-        (Some(_), _) => Some((Read::As(seen(of(digits(1, 2)?, 16)?)?), 3)),
-        (None, Some("\\x")) => Some((Read::As(seen(of(digits(2, 2)?, 16)?)?), 4)),
-        (None, Some("\\u")) => Some((Read::As(seen(of(digits(2, 4)?, 16)?)?), 6)),
-        (None, Some("\\n" | "\\r" | "\\t")) => Some((Read::Space, 2)),
+        (Some(_), _) => Some((MarkupReplacement::Character(seen(of(digits(1, 2)?, 16)?)?), 3)),
+        (None, Some("\\x")) => {
+            Some((MarkupReplacement::Character(seen(of(digits(2, 2)?, 16)?)?), 4))
+        }
+        (None, Some("\\u")) => {
+            Some((MarkupReplacement::Character(seen(of(digits(2, 4)?, 16)?)?), 6))
+        }
+        (None, Some("\\n" | "\\r" | "\\t")) => Some((MarkupReplacement::Space, 2)),
         _ => None,
     }
 }
 
 /// Joins letters that are written apart, such as `D o   n o t`.
-fn joined(text: &str) -> String {
+fn join_spaced_letters(text: &str) -> String {
     let is_letter =
         |word: &str| word.chars().count() == 1 && word.chars().all(char::is_alphanumeric);
     let words = text.split("  ").map(|part| {
@@ -139,12 +151,12 @@ mod tests {
             ("ignore\u{200b}all", "ignore all"),
             ("D o   n o t   t e l l", "Do  not  tell"),
         ] {
-            let found = undressed(text).unwrap();
+            let found = strip_markup(text).unwrap();
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(words(&found), words(plain), "{text}");
         }
         for text in ["Gets a pet.", "a < b", "100 % of it", "a & b", ""] {
-            assert_eq!(undressed(text), None, "{text}");
+            assert_eq!(strip_markup(text), None, "{text}");
         }
     }
 }

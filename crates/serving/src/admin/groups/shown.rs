@@ -7,19 +7,19 @@ use catalog::tool_set::ToolSet;
 use catalog::{CataloguedGroup, CataloguedTool, Snapshot};
 use jiff::Timestamp;
 use model::{
-    Exclusion, GroupId, GroupProfile, Name, NewGroup, Selector, SelectorMode, SourceId, ToolId,
-    Visibility,
+    DisplayName, GroupExclusion, GroupId, GroupProfile, NewGroup, Selector, SelectorMode, SourceId,
+    ToolId, Visibility,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::etag::Tag;
+use crate::etag::EntityTag;
 
 /// What an admin says of a group.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct GroupBody {
     /// For people.
-    pub(super) name: Name,
+    pub(super) name: DisplayName,
     /// For people.
     #[serde(default)]
     description: Box<str>,
@@ -37,11 +37,11 @@ pub(crate) struct GroupBody {
     tools: BTreeSet<ToolId>,
     /// Tools that do not belong to it, whatever else is said.
     #[serde(default)]
-    excluded: Vec<Exclusion>,
+    excluded: Vec<GroupExclusion>,
 }
 
 impl GroupBody {
-    pub(crate) fn under(self, id: GroupId) -> NewGroup {
+    pub(crate) fn into_new_group(self, id: GroupId) -> NewGroup {
         let Self { name, description, selector_mode, visibility, selectors, tools, excluded } =
             self;
         let profile = GroupProfile { name, description, selector_mode, visibility };
@@ -52,7 +52,7 @@ impl GroupBody {
 /// A group.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Group")]
-pub(super) struct SeenGroup {
+pub(super) struct GroupResponse {
     /// For ever.
     id: GroupId,
     #[serde(flatten)]
@@ -62,7 +62,7 @@ pub(super) struct SeenGroup {
     /// Tools that belong to it whatever the selectors say.
     tools: BTreeSet<ToolId>,
     /// Tools that do not belong to it, whatever else is said.
-    excluded: Vec<Exclusion>,
+    excluded: Vec<GroupExclusion>,
     /// The admin's switch.
     is_active: bool,
     /// How many tools belong to it.
@@ -75,10 +75,10 @@ pub(super) struct SeenGroup {
     updated_at: Timestamp,
 }
 
-impl SeenGroup {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedGroup) -> Self {
+impl GroupResponse {
+    pub(super) fn from_catalog(snapshot: &Snapshot, entry: &CataloguedGroup) -> Self {
         let group = entry.group.clone();
-        let exclusion = |(tool, reason)| Exclusion { tool, reason };
+        let exclusion = |(tool, reason)| GroupExclusion { tool, reason };
         Self {
             tool_count: entry.members.len(),
             served_count: snapshot.group_tools(&group.id).map_or(0, |served| served.len()),
@@ -95,14 +95,20 @@ impl SeenGroup {
 }
 
 /// The tag of everything an admin can edit.
-pub(super) fn tag(group: &Group) -> Tag {
-    Tag::of(&(&group.profile, &group.selectors, &group.tools, &group.excluded, group.active))
+pub(super) fn group_tag(group: &Group) -> EntityTag {
+    EntityTag::of_state(&(
+        &group.profile,
+        &group.selectors,
+        &group.tools,
+        &group.excluded,
+        group.active,
+    ))
 }
 
 /// A tool of a group.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "GroupTool")]
-pub(super) struct Member {
+pub(super) struct GroupTool {
     /// Which.
     tool_id: ToolId,
     /// Whose it is.
@@ -115,8 +121,8 @@ pub(super) struct Member {
     is_served: bool,
 }
 
-impl Member {
-    pub(super) fn of(group: &Group, entry: &CataloguedTool, served: &ToolSet) -> Self {
+impl GroupTool {
+    pub(super) fn from_catalog(group: &Group, entry: &CataloguedTool, served: &ToolSet) -> Self {
         Self {
             tool_id: entry.tool.id.clone(),
             source_id: entry.tool.source.clone(),

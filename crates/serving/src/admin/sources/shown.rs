@@ -1,56 +1,59 @@
 //! Response bodies of sources.
 
 use catalog::source::{Source, SyncError};
-use catalog::tool::{Review, Status};
+use catalog::tool::{ReviewState, ToolStatus};
 use catalog::{CataloguedSource, Snapshot};
 use jiff::Timestamp;
-use model::{Finding, Health, Kind, Name, SourceId, SourceProfile, SourceUrl, ToolId, Warning};
+use model::{
+    DiscoveryWarning, DisplayName, Finding, SourceHealth, SourceId, SourceKind, SourceProfile,
+    SourceUrl, ToolId,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib::{GateState, SourceChanges};
 
-use crate::etag::Tag;
+use crate::etag::EntityTag;
 use crate::out;
 
 /// A source in a list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ListedSource")]
-pub(super) struct Listed {
+pub(super) struct ListedSource {
     /// For ever.
     id: SourceId,
     /// For people.
-    name: Name,
+    name: DisplayName,
     /// For people.
     description: Box<str>,
     /// What it is.
-    kind: Kind,
+    kind: SourceKind,
     /// Where the upstream is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<SourceUrl>,
     #[serde(flatten)]
-    state: State,
+    state: SourceStatus,
 }
 
 /// A source.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Source")]
-pub(super) struct SeenSource {
+pub(super) struct SourceResponse {
     /// For ever.
     id: SourceId,
     #[serde(flatten)]
     profile: SourceProfile,
     #[serde(flatten)]
-    state: State,
+    state: SourceStatus,
     /// What the last successful refresh could not convert.
-    warnings: Vec<Warning>,
+    warnings: Vec<DiscoveryWarning>,
     /// What a person cannot see or should not trust in the texts of its tools, the worst first.
     findings: Vec<ToolFinding>,
     /// How calls to it are doing on this node, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    calls: Option<Calls>,
+    calls: Option<SourceCalls>,
     /// How much it has changed within an hour on this node, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    changes: Option<Changes>,
+    changes: Option<HourlyChanges>,
     /// The last that its program wrote to its standard error, on this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -66,12 +69,12 @@ struct ToolFinding {
 }
 
 /// Most findings shown with a source; `GET /api/tools` has the rest.
-const FINDINGS: usize = 100;
+const MAX_FINDINGS: usize = 100;
 
 /// How calls to a source are doing.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SourceCalls")]
-struct Calls {
+struct SourceCalls {
     /// `closed` if calls go through, `open` if the source failed again and again and is left alone by all who are known to
     /// have called it, `half_open` while one call at a time finds out whether it works again.
     breaker: Box<str>,
@@ -89,9 +92,16 @@ struct Calls {
     retries: u64,
 }
 
-impl Calls {
-    fn of(state: GateState) -> Self {
-        let GateState { breaker, agents_left_out, left_out_for, calls, waiting, retries } = state;
+impl SourceCalls {
+    fn from_gate(state: GateState) -> Self {
+        let GateState {
+            breaker,
+            blocked_agents: agents_left_out,
+            blocked_for: left_out_for,
+            running_calls: calls,
+            waiting_calls: waiting,
+            retries,
+        } = state;
         let (breaker, running) = (breaker.into(), calls);
         let seconds_left = left_out_for.map(|left| left.as_secs() + 1);
         Self { breaker, agents_left_out, seconds_left, running, waiting, retries }
@@ -101,7 +111,7 @@ impl Calls {
 /// How much a source has changed within an hour. Beyond a bound, its refreshes are held back.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SourceChanges")]
-struct Changes {
+struct HourlyChanges {
     /// When that hour began.
     since: Timestamp,
     /// Tools that were new, others or gone.
@@ -112,8 +122,8 @@ struct Changes {
     held_back: u64,
 }
 
-impl Changes {
-    fn of(changes: SourceChanges) -> Self {
+impl HourlyChanges {
+    fn from_refresher(changes: SourceChanges) -> Self {
         let SourceChanges { since, tools, bytes, held_back } = changes;
         Self { since, tools, bytes, held_back }
     }
@@ -121,11 +131,12 @@ impl Changes {
 
 /// How a source is doing.
 #[derive(Serialize, JsonSchema)]
-struct State {
+#[schemars(rename = "State")]
+struct SourceStatus {
     /// The admin's switch.
     is_enabled: bool,
     /// How its refreshes went lately.
-    health: Health,
+    health: SourceHealth,
     /// Refreshes that failed since the last that succeeded.
     failures: u32,
     /// Why the last refresh failed, if it did.
@@ -137,7 +148,7 @@ struct State {
     /// From when on it is due for the next refresh; none if it is not, until something changes.
     next_refresh_at: Option<Timestamp>,
     /// What the last successful refresh found.
-    inventory: Option<SeenInventory>,
+    inventory: Option<InventorySummary>,
     /// How many tools it has, and how many of them are what.
     tools: ToolCounts,
     /// When it was registered.
@@ -149,7 +160,7 @@ struct State {
 /// What a refresh found.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Inventory")]
-struct SeenInventory {
+struct InventorySummary {
     /// Published: 16 hexadecimal characters.
     hash: Box<str>,
     /// How many tools.
@@ -181,8 +192,8 @@ struct ToolCounts {
     with_findings: usize,
 }
 
-impl Listed {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+impl ListedSource {
+    pub(super) fn from_catalog(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
         let source = &entry.source;
         Self {
             id: source.id.clone(),
@@ -190,13 +201,13 @@ impl Listed {
             description: source.profile.description.clone(),
             kind: source.profile.settings.kind(),
             url: source.profile.url.clone(),
-            state: State::of(snapshot, entry),
+            state: SourceStatus::from_catalog(snapshot, entry),
         }
     }
 }
 
-impl SeenSource {
-    pub(super) fn of(
+impl SourceResponse {
+    pub(super) fn from_catalog(
         snapshot: &Snapshot,
         entry: &CataloguedSource,
         stderr: Option<&str>,
@@ -206,22 +217,22 @@ impl SeenSource {
         let source = &entry.source;
         Self {
             id: source.id.clone(),
-            calls: calls.map(Calls::of),
-            changes: changes.map(Changes::of),
+            calls: calls.map(SourceCalls::from_gate),
+            changes: changes.map(HourlyChanges::from_refresher),
             profile: source.profile.clone(),
-            state: State::of(snapshot, entry),
-            findings: findings(snapshot, entry),
+            state: SourceStatus::from_catalog(snapshot, entry),
+            findings: tool_findings(snapshot, entry),
             warnings: source.inventory.as_ref().map(|i| i.warnings.clone()).unwrap_or_default(),
             // Text of the child process: strip control characters, so that it cannot manipulate a terminal.
-            stderr: stderr.map(|text| out::plain(text).into_owned()),
+            stderr: stderr.map(|text| out::escape_for_terminal(text).into_owned()),
         }
     }
 }
 
-fn findings(snapshot: &Snapshot, entry: &CataloguedSource) -> Vec<ToolFinding> {
+fn tool_findings(snapshot: &Snapshot, entry: &CataloguedSource) -> Vec<ToolFinding> {
     let tools = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot));
     let all = tools.flat_map(|entry| {
-        let found = toolcrib::findings(snapshot, &entry.tool).into_iter();
+        let found = toolcrib::tool_findings(snapshot, &entry.tool).into_iter();
         found.map(|finding| ToolFinding { tool_id: entry.tool.id.clone(), finding })
     });
     let mut all: Vec<ToolFinding> = all.collect();
@@ -229,14 +240,14 @@ fn findings(snapshot: &Snapshot, entry: &CataloguedSource) -> Vec<ToolFinding> {
         let worst_first = two.finding.severity.cmp(&one.finding.severity);
         worst_first.then_with(|| one.tool_id.cmp(&two.tool_id))
     });
-    all.truncate(FINDINGS);
+    all.truncate(MAX_FINDINGS);
     all
 }
 
-impl State {
-    fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+impl SourceStatus {
+    fn from_catalog(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
         let source = &entry.source;
-        let inventory = source.inventory.as_ref().map(|inventory| SeenInventory {
+        let inventory = source.inventory.as_ref().map(|inventory| InventorySummary {
             hash: inventory.inventory_hash.clone(),
             count: inventory.count,
             at: inventory.at,
@@ -252,7 +263,7 @@ impl State {
             last_sync_ended_at: source.last_sync_ended_at,
             next_refresh_at: toolcrib::next_refresh(source),
             inventory,
-            tools: ToolCounts::of(snapshot, entry),
+            tools: ToolCounts::count_tools(snapshot, entry),
             created_at: source.created_at,
             updated_at: source.updated_at,
         }
@@ -260,16 +271,16 @@ impl State {
 }
 
 impl ToolCounts {
-    fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
-        let tools = entry.tools.difference(&snapshot.visibility().others);
+    fn count_tools(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+        let tools = entry.tools.difference(&snapshot.visibility().non_tools);
         let served = tools.intersection(snapshot.served()).len();
         let (total, others) = (tools.len(), entry.tools.len() - tools.len());
         let mut counts = Self { total, served, others, ..Self::default() };
         for tool in entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)) {
             counts.disabled += usize::from(!tool.tool.enabled);
-            counts.deprecated += usize::from(tool.tool.status == Status::Deprecated);
-            counts.waiting += usize::from(tool.tool.review == Review::Waiting);
-            let has_findings = tool.tool.findings.iter().any(Finding::wants_a_word);
+            counts.deprecated += usize::from(tool.tool.status == ToolStatus::Deprecated);
+            counts.waiting += usize::from(tool.tool.review == ReviewState::Waiting);
+            let has_findings = tool.tool.findings.iter().any(Finding::needs_acknowledgement);
             counts.with_findings += usize::from(has_findings);
         }
         counts
@@ -277,6 +288,6 @@ impl ToolCounts {
 }
 
 /// The tag of everything an admin can edit, without the state of refreshes.
-pub(super) fn tag(source: &Source) -> Tag {
-    Tag::of(&(&source.profile, source.enabled))
+pub(super) fn source_tag(source: &Source) -> EntityTag {
+    EntityTag::of_state(&(&source.profile, source.enabled))
 }

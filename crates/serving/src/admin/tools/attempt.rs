@@ -11,21 +11,21 @@ use model::{Claims, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolcrib::{CallContext, CallDoor, Identity};
+use toolcrib::{CallContext, CallEndpoint, CallerIdentity};
 
-use crate::agents::call::{answer, wrong_arguments};
-use crate::answer::Id;
-use crate::app::App;
-use crate::body::Exact;
-use crate::call::shown::Shown;
+use crate::agents::call::{argument_errors, outcome_response};
+use crate::answer::PathId;
+use crate::app::AppState;
+use crate::body::ExactJsonBody;
+use crate::call::shown::RequestPreview;
 use crate::caller::Admin;
-use crate::coming::Coming;
-use crate::problem::{Code, Problem};
+use crate::coming::RequestContext;
+use crate::problem::{Problem, ProblemCode};
 
 /// What is called, and as whom.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ToolAttempt")]
-pub(super) struct Attempt {
+pub(super) struct ToolAttempt {
     /// Its arguments, as its schema says.
     #[serde(default)]
     arguments: Option<Map<String, Value>>,
@@ -40,51 +40,58 @@ pub(super) struct Attempt {
 /// What came of it: one of the two.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AttemptedTool")]
-pub(super) struct Attempted {
+pub(super) struct AttemptResult {
     /// What came of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<Outcome>,
     /// What a dry run would have sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    request: Option<Shown>,
+    request: Option<RequestPreview>,
 }
 
-pub(super) async fn attempt(
+pub(super) async fn try_tool(
     Admin(admin): Admin,
-    State(app): State<App>,
-    coming: Coming,
-    Id(id): Id<ToolId>,
-    Exact(wanted): Exact<Attempt>,
-) -> Result<Json<Attempted>, Problem> {
-    super::find(&app.snapshot(), &id)?;
+    State(app): State<AppState>,
+    coming: RequestContext,
+    PathId(id): PathId<ToolId>,
+    ExactJsonBody(wanted): ExactJsonBody<ToolAttempt>,
+) -> Result<Json<AttemptResult>, Problem> {
+    super::find_tool(&app.snapshot(), &id)?;
     let identity = match wanted.claims {
-        Some(claims) => as_if(&admin, claims),
+        Some(claims) => with_claims(&admin, claims),
         None => admin,
     };
-    let view = app.crib.view_of(&identity).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Rest, &identity));
+    let view = app
+        .crib
+        .view_for_identity(&identity)
+        .with_request_credentials(&identity.request_credentials);
+    let view = view.with_via(coming.via_endpoint(CallEndpoint::Rest, &identity));
     let missing =
         "whoever has these claims does not have the tool: `POST /api/access/explain` says why";
-    let tool = view.find_id(&id).map_err(|_| Problem::new(Code::NotFound, missing))?;
+    let tool = view.find_by_id(&id).map_err(|_| Problem::new(ProblemCode::NotFound, missing))?;
     let arguments = wanted.arguments.unwrap_or_default();
     if wanted.dry_run {
-        let request = view.request_of(&tool, arguments);
-        let request = request.map_err(|failure| Problem::fields(wrong_arguments(failure)))?;
+        let request = view.preview_request(&tool, arguments);
+        let request =
+            request.map_err(|failure| Problem::invalid_fields(argument_errors(failure)))?;
         let none = "is for tools that send one HTTP request, and this one does not";
-        let request = request.ok_or_else(|| Problem::field("dry_run", none))?;
-        return Ok(Json(Attempted { outcome: None, request: Some(Shown::of(&request)) }));
+        let request = request.ok_or_else(|| Problem::invalid_field("dry_run", none))?;
+        return Ok(Json(AttemptResult {
+            outcome: None,
+            request: Some(RequestPreview::from_request(&request)),
+        }));
     }
-    let outcome = view.outcome_of(&tool, arguments, &CallContext::silent()).await;
-    let Json(outcome) = answer(outcome)?;
-    Ok(Json(Attempted { outcome: Some(outcome), request: None }))
+    let outcome = view.call_for_outcome(&tool, arguments, &CallContext::silent()).await;
+    let Json(outcome) = outcome_response(outcome)?;
+    Ok(Json(AttemptResult { outcome: Some(outcome), request: None }))
 }
 
 /// The admin's identity with other claims and without the admin's credentials, so that the admin's token is never
 /// exchanged for another identity. The caller stays the admin: sessions, limits and the call log go by that.
-fn as_if(admin: &Identity, claims: Claims) -> Identity {
+fn with_claims(admin: &CallerIdentity, claims: Claims) -> CallerIdentity {
     let mut identity = admin.clone();
-    identity.agent.named_by = Some(admin.agent.claims.clone());
+    identity.agent.caller_claims = Some(admin.agent.claims.clone());
     identity.agent.claims = Arc::new(claims);
-    identity.came_with = admin.came_with.without_credentials(&admin.agent);
+    identity.request_credentials = admin.request_credentials.without_credentials(&admin.agent);
     identity
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::tool::{Review, StoredManifest, Tool};
+use catalog::tool::{ReviewState, StoredManifest, Tool};
 use model::{Digest, Finding, RawJson, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,9 +15,9 @@ use crate::problem::Problem;
 /// What differs between two versions of a tool.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ToolDiff")]
-pub(super) struct Diff {
+pub(super) struct ToolDiff {
     /// Whether an admin has decided about the version last seen.
-    review: Review,
+    review: ReviewState,
     /// Of the version that agents get, if there is one.
     served_fingerprint: Option<Digest>,
     /// Of the version last seen: what `approve` and `reject` want.
@@ -39,15 +39,18 @@ struct FieldChange {
     after: Value,
 }
 
-pub(super) async fn of(journal: &Arc<dyn Journal>, tool: &Tool) -> Result<Diff, Problem> {
+pub(super) async fn compare_versions(
+    journal: &Arc<dyn Journal>,
+    tool: &Tool,
+) -> Result<ToolDiff, Problem> {
     let served = tool.served_manifest();
-    let mut digests: Vec<Digest> = tool.manifest.digests().collect();
-    digests.extend(served.into_iter().flat_map(|manifest| manifest.digests()));
-    let documents = journal.documents(digests).await?;
+    let mut digests: Vec<Digest> = tool.manifest.document_digests().collect();
+    digests.extend(served.into_iter().flat_map(|manifest| manifest.document_digests()));
+    let documents = journal.read_documents(digests).await?;
     let texts: HashMap<Digest, RawJson> =
         documents.into_iter().map(|document| (document.digest, document.text)).collect();
-    let before = served.map(|manifest| fields(manifest, &texts)).unwrap_or_default();
-    let after = fields(&tool.manifest, &texts);
+    let before = served.map(|manifest| manifest_fields(manifest, &texts)).unwrap_or_default();
+    let after = manifest_fields(&tool.manifest, &texts);
     let names = after.keys().chain(before.keys().filter(|name| !after.contains_key(*name)));
     let side =
         |fields: &Map<String, Value>, name: &str| fields.get(name).cloned().unwrap_or_default();
@@ -59,11 +62,14 @@ pub(super) async fn of(journal: &Arc<dyn Journal>, tool: &Tool) -> Result<Diff, 
     let changes = names.filter(|name| before.get(*name) != after.get(*name)).map(change).collect();
     let served_fingerprint = served.map(|manifest| manifest.fingerprint());
     let (fingerprint, findings) = (tool.fingerprint, tool.findings.clone());
-    Ok(Diff { review: tool.review, served_fingerprint, fingerprint, findings, changes })
+    Ok(ToolDiff { review: tool.review, served_fingerprint, fingerprint, findings, changes })
 }
 
 /// The fields of a manifest, with its schemas resolved.
-fn fields(manifest: &StoredManifest, texts: &HashMap<Digest, RawJson>) -> Map<String, Value> {
+fn manifest_fields(
+    manifest: &StoredManifest,
+    texts: &HashMap<Digest, RawJson>,
+) -> Map<String, Value> {
     let whole = |reference: &SchemaRef| {
         let schema = Schema::resolve(reference, |digest| texts.get(digest).cloned());
         schema.map(|schema| schema.to_value()).unwrap_or_default()

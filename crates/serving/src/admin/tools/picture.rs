@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib::read_workflow;
 
-use crate::answer::Id;
-use crate::app::App;
+use crate::answer::PathId;
+use crate::app::AppState;
 use crate::caller::Admin;
-use crate::problem::{Code, Problem};
+use crate::problem::{Problem, ProblemCode};
 
 /// What a workflow would do.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WorkflowPicture")]
-pub(super) struct Picture {
+pub(super) struct WorkflowPicture {
     /// The tools it may call, by the names it has for them.
     tools: Vec<String>,
     /// Its steps, in the order of the document.
-    steps: Vec<Step>,
+    steps: Vec<PictureStep>,
     /// A flowchart, for anything that draws Mermaid.
     mermaid: String,
 }
@@ -27,7 +27,7 @@ pub(super) struct Picture {
 /// What one step would do.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WorkflowStep")]
-struct Step {
+struct PictureStep {
     /// How many others it stands in.
     depth: usize,
     /// What it is called.
@@ -36,22 +36,25 @@ struct Step {
     what: String,
 }
 
-pub(super) async fn show(
+pub(super) async fn get_workflow(
     Admin(_): Admin,
-    State(app): State<App>,
-    Id(id): Id<ToolId>,
-) -> Result<Json<Picture>, Problem> {
-    let entry = super::find(&app.snapshot(), &id)?;
-    let none = || Problem::new(Code::NotFound, "this tool is not a workflow that can be read");
-    let Execution::Workflow { document } = &entry.tool.shown_manifest().execution else {
+    State(app): State<AppState>,
+    PathId(id): PathId<ToolId>,
+) -> Result<Json<WorkflowPicture>, Problem> {
+    let entry = super::find_tool(&app.snapshot(), &id)?;
+    let none =
+        || Problem::new(ProblemCode::NotFound, "this tool is not a workflow that can be read");
+    let Execution::Workflow { document } = &entry.tool.current_manifest().execution else {
         return Err(none());
     };
     let workflow = read_workflow(document).map_err(|_| none())?;
-    let plan = workflow.plan();
+    let plan = workflow.to_plan();
     let steps = plan.steps.into_iter();
-    Ok(Json(Picture {
+    Ok(Json(WorkflowPicture {
         tools: plan.tools.into_iter().collect(),
-        steps: steps.map(|it| Step { depth: it.depth, name: it.name, what: it.what }).collect(),
-        mermaid: workflow.mermaid(),
+        steps: steps
+            .map(|it| PictureStep { depth: it.depth, name: it.name, what: it.what })
+            .collect(),
+        mermaid: workflow.to_mermaid(),
     }))
 }

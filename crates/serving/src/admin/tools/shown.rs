@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use catalog::tool::{Amendment, Override, Review, Status, Tool};
+use catalog::tool::{ReviewState, Tool, ToolOverride, ToolOverrideChange, ToolStatus};
 use catalog::{CataloguedTool, Snapshot};
-use execution::Projection;
+use execution::ResultProjection;
 use jiff::Timestamp;
 use model::{
-    Digest, Execution, Finding, LabelId, Limit, Name, Primitive, SourceId, ToolId, Visibility,
+    CallLimit, Digest, DisplayName, Execution, Finding, LabelId, McpPrimitive, SourceId, ToolId,
+    Visibility,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use toolcrib::Usage;
+use toolcrib::UsageTotals;
 
-use crate::etag::Tag;
+use crate::etag::EntityTag;
 use crate::problem::Problem;
 
 /// Allowed values of `max_result_bytes`.
@@ -24,11 +25,11 @@ const RESULT_BYTES: RangeInclusive<u32> = 1 << 10..=8 << 20;
 /// A tool in a list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ListedTool")]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     /// For ever.
     id: ToolId,
     /// What it is: sources that speak MCP have prompts and resources too.
-    kind: Primitive,
+    kind: McpPrimitive,
     /// Whose it is.
     source_id: SourceId,
     /// Its plain name; an agent for whom it clashes with another sees a longer one.
@@ -44,11 +45,11 @@ pub(super) struct Listed {
     /// Our admins' words on it.
     labels: BTreeSet<LabelId>,
     /// Whether the source still offers it.
-    status: Status,
+    status: ToolStatus,
     /// The admin's switch.
     is_enabled: bool,
     /// Whether an admin has decided about the version last seen.
-    review: Review,
+    review: ReviewState,
     /// Whether nothing stops it, whoever asks.
     is_served: bool,
     /// Of the version last seen.
@@ -57,12 +58,16 @@ pub(super) struct Listed {
     findings: Vec<Finding>,
     /// How often it was called; left out if calls are not recorded.
     #[serde(flatten)]
-    usage: Option<Usage>,
+    usage: Option<UsageTotals>,
 }
 
-impl Listed {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool, usage: Option<Usage>) -> Self {
-        let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
+impl ListedTool {
+    pub(super) fn from_catalog(
+        snapshot: &Snapshot,
+        entry: &CataloguedTool,
+        usage: Option<UsageTotals>,
+    ) -> Self {
+        let (tool, manifest) = (&entry.tool, entry.tool.current_manifest());
         Self {
             id: tool.id.clone(),
             kind: manifest.execution.primitive(),
@@ -78,7 +83,7 @@ impl Listed {
             review: tool.review,
             is_served: snapshot.served().contains(entry.slot),
             fingerprint: tool.fingerprint,
-            findings: toolcrib::findings(snapshot, tool),
+            findings: toolcrib::tool_findings(snapshot, tool),
             usage,
         }
     }
@@ -87,14 +92,14 @@ impl Listed {
 /// A tool.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Tool")]
-pub(super) struct SeenTool {
+pub(super) struct ToolResponse {
     #[serde(flatten)]
-    listed: Listed,
+    listed: ListedTool,
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<Box<str>>,
     /// What an admin says instead of the source.
-    overridden: Override,
+    overridden: ToolOverride,
     /// The arguments, as agents get them.
     input_schema: Option<Value>,
     /// The shape of a result, as agents get it.
@@ -114,15 +119,19 @@ pub(super) struct SeenTool {
     last_seen_at: Timestamp,
 }
 
-impl SeenTool {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool, usage: Option<Usage>) -> Self {
-        let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
+impl ToolResponse {
+    pub(super) fn from_catalog(
+        snapshot: &Snapshot,
+        entry: &CataloguedTool,
+        usage: Option<UsageTotals>,
+    ) -> Self {
+        let (tool, manifest) = (&entry.tool, entry.tool.current_manifest());
         Self {
-            listed: Listed::of(snapshot, entry, usage),
+            listed: ListedTool::from_catalog(snapshot, entry, usage),
             title: manifest.title.clone(),
             overridden: tool.overridden.clone(),
             input_schema: entry.input_schema.as_ref().map(model::Schema::to_served),
-            output_schema: entry.promised_output().map(model::Schema::to_served),
+            output_schema: entry.promised_output_schema().map(model::Schema::to_served),
             execution: manifest.execution.clone(),
             is_deprecated: manifest.deprecated,
             version: tool.version.0,
@@ -134,67 +143,75 @@ impl SeenTool {
 }
 
 /// The tag of everything an admin can edit, and of the version that the edit refers to.
-pub(super) fn tag(tool: &Tool) -> Tag {
-    Tag::of(&(&tool.overridden, &tool.labels, tool.enabled, tool.review, tool.fingerprint))
+pub(super) fn tool_tag(tool: &Tool) -> EntityTag {
+    EntityTag::of_state(&(
+        &tool.overridden,
+        &tool.labels,
+        tool.enabled,
+        tool.review,
+        tool.fingerprint,
+    ))
 }
 
 /// What an admin says of a tool. A member that is left out stays as it is; null takes it back.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ToolPatch")]
-pub(crate) struct Patch {
+pub(crate) struct ToolPatch {
     /// Another name.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(with = "Option<ToolName>")]
     name: Option<Option<ToolName>>,
     /// Another description.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(with = "Option<String>")]
     description: Option<Option<Box<str>>>,
     /// Another place to be met.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(with = "Option<Visibility>")]
     visibility: Option<Option<Visibility>>,
     /// What an agent's token must allow, instead of what the source or its specification says.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(with = "Option<BTreeSet<String>>")]
     required_scopes: Option<Option<BTreeSet<Box<str>>>>,
     /// For whom the tokens are that its upstream is shown, instead of whom the source says: with `client_credentials` and
     /// `token_exchange`.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Option<Name>")]
-    audience: Option<Option<Name>>,
+    #[serde(default, deserialize_with = "deserialize_present")]
+    #[schemars(with = "Option<DisplayName>")]
+    audience: Option<Option<DisplayName>>,
     /// Which part of its JSON agents get, as a JMESPath expression of at most 2,000 bytes.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(with = "Option<String>")]
     projection: Option<Option<Box<str>>>,
     /// How many bytes of text agents get at once of what it answers: 1,024 to 8,388,608; otherwise 262,144.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     #[schemars(with = "Option<u32>")]
     max_result_bytes: Option<Option<u32>>,
     /// How many calls of it there may be, instead of how many the source allows of each tool.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "Option<Limit>")]
-    limit: Option<Option<Limit>>,
+    #[serde(default, deserialize_with = "deserialize_present")]
+    #[schemars(with = "Option<CallLimit>")]
+    limit: Option<Option<CallLimit>>,
 }
 
 /// Deserializes a field that is present, so that null (restore) differs from absent (keep).
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+fn deserialize_present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-impl Patch {
-    pub(crate) fn amendment(self) -> Result<Amendment, Problem> {
+impl ToolPatch {
+    pub(crate) fn into_amendment(self) -> Result<ToolOverrideChange, Problem> {
         if let Some(Some(text)) = &self.projection {
-            let checked = Projection::compile(text);
-            checked.map_err(|error| Problem::field("projection", error.to_string()))?;
+            let checked = ResultProjection::compile(text);
+            checked.map_err(|error| Problem::invalid_field("projection", error.to_string()))?;
         }
         if let Some(Some(bytes)) = self.max_result_bytes
             && !RESULT_BYTES.contains(&bytes)
         {
-            return Err(Problem::field("max_result_bytes", "is to be 1024 to 8388608"));
+            return Err(Problem::invalid_field("max_result_bytes", "is to be 1024 to 8388608"));
         }
         let name = self.name.map(|name| name.map(|ToolName(name)| name));
-        Ok(Amendment {
+        Ok(ToolOverrideChange {
             name,
             description: self.description,
             visibility: self.visibility,

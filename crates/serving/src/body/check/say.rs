@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-pub(super) fn a(value: &Value) -> &'static str {
+pub(super) fn describe_value(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -13,7 +13,7 @@ pub(super) fn a(value: &Value) -> &'static str {
     }
 }
 
-pub(super) fn article(kind: &str) -> &str {
+pub(super) fn with_article(kind: &str) -> &str {
     match kind {
         "boolean" => "a boolean",
         "integer" => "an integer",
@@ -25,26 +25,26 @@ pub(super) fn article(kind: &str) -> &str {
     }
 }
 
-pub(super) fn quoted(words: &[&str]) -> String {
+pub(super) fn join_quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn one_of(given: Option<&str>, words: &[&str]) -> String {
+pub(super) fn choice_message(given: Option<&str>, words: &[&str]) -> String {
     match given {
         Some(given) => {
             let given: String = given.chars().take(40).collect();
-            format!("there is no `{given}`; there is {}", quoted(words))
+            format!("there is no `{given}`; there is {}", join_quoted(words))
         }
-        None => format!("is to be one of {}", quoted(words)),
+        None => format!("is to be one of {}", join_quoted(words)),
     }
 }
 
-pub(super) fn unknown(name: &str, known: &[&str]) -> String {
-    let distance = |known: &&&str| execution::distance(name, known);
+pub(super) fn unknown_field_message(name: &str, known: &[&str]) -> String {
+    let distance = |known: &&&str| execution::edit_distance(name, known);
     let near =
         known.iter().min_by_key(distance).filter(|near| distance(near) <= 1 + near.len() / 3);
     match near {
         Some(near) => format!("is not known here; did you mean `{near}`?"),
-        None => format!("is not known here; there is {}", quoted(known)),
+        None => format!("is not known here; there is {}", join_quoted(known)),
     }
 }

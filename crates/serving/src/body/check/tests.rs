@@ -8,8 +8,9 @@ use super::*;
 
 /// Every error, as `field: message`.
 fn wrong<T: JsonSchema + 'static>(value: Value) -> Vec<String> {
-    let schemas = Schemas::of([Shape::of::<T>()]);
-    let errors = errors(&schemas.components, schemas.get(Shape::of::<T>()), &value);
+    let schemas = SchemaSet::from_types([TypeSchema::for_type::<T>()]);
+    let errors =
+        collect_errors(&schemas.components, schemas.get(TypeSchema::for_type::<T>()), &value);
     errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{toml, yaml};
-use crate::declared::document::Document;
+use crate::declared::document::ConfigDocument;
 
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -71,16 +71,16 @@ proptest! {
     #[test]
     fn yaml_is_read_back_the_same(value in values(true)) {
         let sections = element(value);
-        let written = yaml::write(&sections);
-        let read = text::read(written.as_bytes());
+        let written = yaml::write_yaml(&sections);
+        let read = text::read_document(written.as_bytes());
         prop_assert_eq!(read, Ok(Value::Object(sections)), "{}", written);
     }
 
     #[test]
     fn toml_is_read_back_the_same(value in values(false)) {
         let sections = element(value);
-        let written = toml::write(&sections).expect("there is no null");
-        let read = Document::read("a.toml".as_ref(), written.clone().into_bytes());
+        let written = toml::write_toml(&sections).expect("there is no null");
+        let read = ConfigDocument::parse_bytes("a.toml".as_ref(), written.clone().into_bytes());
         let (_, read) = read.map_err(|failure| TestCaseError::fail(format!("{written}\n{failure}")))?;
         prop_assert_eq!(read, Value::Object(sections), "{}", written);
     }
@@ -88,7 +88,7 @@ proptest! {
 
 #[test]
 fn toml_cannot_express_null() {
-    assert_eq!(toml::write(&element(json!([null]))), None);
+    assert_eq!(toml::write_toml(&element(json!([null]))), None);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn yaml_is_formatted_for_people() {
         "kind": "workflow", "documents": ["a: 1\nb:\n  - c\n"], "allow": ["10.0.0.0/8", "db.internal:80"],
         "nothing": {}, "matchers": [{"claim": "role", "value": "yes"}, {"claim": "age", "value": 7}],
     });
-    insta::assert_snapshot!(yaml::write(&element(value)), @r#"
+    insta::assert_snapshot!(yaml::write_yaml(&element(value)), @r#"
     sources:
       - id: a
         value:

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// `None` if a value contains null, which TOML cannot express.
-pub(super) fn write(sections: &Map<String, Value>) -> Option<String> {
+pub(super) fn write_toml(sections: &Map<String, Value>) -> Option<String> {
     let (mut empty, mut text) = (String::new(), String::new());
     for (name, section) in sections {
         let elements = section.as_array()?;
@@ -13,35 +13,35 @@ pub(super) fn write(sections: &Map<String, Value>) -> Option<String> {
         for element in elements {
             text += &format!("\n[[{name}]]\n");
             for (name, value) in element.as_object()? {
-                text += &format!("{} = {}\n", key(name), written(value, true)?);
+                text += &format!("{} = {}\n", format_key(name), format_value(value, true)?);
             }
         }
     }
     Some(empty + &text)
 }
 
-fn key(name: &str) -> String {
+fn format_key(name: &str) -> String {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     match !name.is_empty() && name.bytes().all(is_bare) {
         true => name.to_owned(),
-        false => quoted(name),
+        false => quote_string(name),
     }
 }
 
-fn written(value: &Value, may_have_lines: bool) -> Option<String> {
+fn format_value(value: &Value, may_have_lines: bool) -> Option<String> {
     Some(match value {
         Value::Null => return None,
-        Value::String(text) if may_have_lines && text.contains('\n') => lines(text),
-        Value::String(text) => quoted(text),
+        Value::String(text) if may_have_lines && text.contains('\n') => multi_line_string(text),
+        Value::String(text) => quote_string(text),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Array(values) => {
-            let values = values.iter().map(|value| written(value, may_have_lines));
+            let values = values.iter().map(|value| format_value(value, may_have_lines));
             format!("[{}]", values.collect::<Option<Vec<_>>>()?.join(", "))
         }
         Value::Object(members) if members.is_empty() => "{}".to_owned(),
         Value::Object(members) => {
             let members = members.iter().map(|(name, value)| {
-                Some(format!("{} = {}", key(name), written(value, may_have_lines)?))
+                Some(format!("{} = {}", format_key(name), format_value(value, may_have_lines)?))
             });
             format!("{{ {} }}", members.collect::<Option<Vec<_>>>()?.join(", "))
         }
@@ -49,16 +49,16 @@ fn written(value: &Value, may_have_lines: bool) -> Option<String> {
 }
 
 /// A multi-line string; TOML ignores a newline directly after the opening quotes.
-fn lines(text: &str) -> String {
-    let escaped: Vec<String> = text.split('\n').map(escaped).collect();
+fn multi_line_string(text: &str) -> String {
+    let escaped: Vec<String> = text.split('\n').map(escape_string).collect();
     format!("\"\"\"\n{}\"\"\"", escaped.join("\n"))
 }
 
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", escaped(text))
+fn quote_string(text: &str) -> String {
+    format!("\"{}\"", escape_string(text))
 }
 
-fn escaped(text: &str) -> String {
+fn escape_string(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {
@@ -66,7 +66,7 @@ fn escaped(text: &str) -> String {
             '\\' => escaped.push_str("\\\\"),
             '\n' => escaped.push_str("\\n"),
             '\t' => escaped.push_str("\\t"),
-            c if c.is_control() || execution::is_hidden(c) => match c as u32 {
+            c if c.is_control() || execution::is_hidden_char(c) => match c as u32 {
                 short @ 0..0x1_0000 => escaped.push_str(&format!("\\u{short:04x}")),
                 long => escaped.push_str(&format!("\\U{long:08x}")),
             },

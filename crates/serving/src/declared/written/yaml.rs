@@ -4,60 +4,60 @@
 use serde_json::{Map, Value};
 
 /// Maximum width of a list on one line, in characters.
-const LINE: usize = 80;
+const MAX_FLOW_WIDTH: usize = 80;
 
-pub(super) fn write(members: &Map<String, Value>) -> String {
+pub(super) fn write_yaml(members: &Map<String, Value>) -> String {
     let mut text = String::new();
-    mapping(members, 0, &mut text);
+    write_mapping(members, 0, &mut text);
     text
 }
 
-fn mapping(members: &Map<String, Value>, indent: usize, text: &mut String) {
+fn write_mapping(members: &Map<String, Value>, indent: usize, text: &mut String) {
     for (number, (name, value)) in members.iter().enumerate() {
         // The first field of an element follows the dash on the same line.
         if 0 < number || text.is_empty() || text.ends_with('\n') {
             text.push_str(&" ".repeat(indent));
         }
-        text.push_str(&scalar(name));
+        text.push_str(&format_scalar(name));
         text.push(':');
-        member(value, indent, text);
+        write_field_value(value, indent, text);
     }
 }
 
 /// Writes the value after a colon.
-fn member(value: &Value, indent: usize, text: &mut String) {
+fn write_field_value(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             text.push('\n');
-            mapping(members, indent + 2, text);
+            write_mapping(members, indent + 2, text);
         }
-        Value::Array(values) if !values.is_empty() => match on_one_line(values) {
+        Value::Array(values) if !values.is_empty() => match format_flow_list(values) {
             Some(line) => text.push_str(&format!(" {line}\n")),
             None => {
                 text.push('\n');
-                list(values, indent + 2, text);
+                write_list(values, indent + 2, text);
             }
         },
-        other => simple(other, indent, text),
+        other => write_leaf(other, indent, text),
     }
 }
 
-fn list(values: &[Value], indent: usize, text: &mut String) {
+fn write_list(values: &[Value], indent: usize, text: &mut String) {
     for value in values {
         text.push_str(&" ".repeat(indent));
         text.push('-');
         match value {
             Value::Object(members) if !members.is_empty() => {
                 text.push(' ');
-                mapping(members, indent + 2, text);
+                write_mapping(members, indent + 2, text);
             }
-            other => member(other, indent, text),
+            other => write_field_value(other, indent, text),
         }
     }
 }
 
 /// Writes a scalar or an empty collection, after a colon or a dash.
-fn simple(value: &Value, indent: usize, text: &mut String) {
+fn write_leaf(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::String(lines) if is_block(lines) => {
             let keeps = if lines.ends_with('\n') { "|" } else { "|-" };
@@ -70,22 +70,22 @@ fn simple(value: &Value, indent: usize, text: &mut String) {
                 text.push('\n');
             }
         }
-        Value::String(plain) => text.push_str(&format!(" {}\n", scalar(plain))),
+        Value::String(plain) => text.push_str(&format!(" {}\n", format_scalar(plain))),
         Value::Array(_) => text.push_str(" []\n"),
         Value::Object(_) => text.push_str(" {}\n"),
         other => text.push_str(&format!(" {other}\n")),
     }
 }
 
-fn on_one_line(values: &[Value]) -> Option<String> {
+fn format_flow_list(values: &[Value]) -> Option<String> {
     let shown = values.iter().map(|value| match value {
         Value::String(text) if text.contains('\n') => None,
-        Value::String(text) => Some(scalar(text)),
+        Value::String(text) => Some(format_scalar(text)),
         Value::Array(_) | Value::Object(_) => None,
         other => Some(other.to_string()),
     });
     let line = format!("[{}]", shown.collect::<Option<Vec<_>>>()?.join(", "));
-    (line.chars().count() <= LINE).then_some(line)
+    (line.chars().count() <= MAX_FLOW_WIDTH).then_some(line)
 }
 
 /// Whether the string can be written as a block and is read back unchanged.
@@ -102,8 +102,8 @@ fn is_block(text: &str) -> bool {
 }
 
 /// A string on one line, with quotes if needed.
-fn scalar(text: &str) -> String {
-    if is_plain(text) { text.to_owned() } else { quoted(text) }
+fn format_scalar(text: &str) -> String {
+    if is_plain(text) { text.to_owned() } else { quote_scalar(text) }
 }
 
 /// Whether the string is read back unchanged without quotes, also by YAML 1.1 readers.
@@ -123,7 +123,7 @@ fn is_plain(text: &str) -> bool {
         && !is_word
 }
 
-fn quoted(text: &str) -> String {
+fn quote_scalar(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
         match c {
@@ -146,5 +146,5 @@ fn quoted(text: &str) -> String {
 fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
-        || execution::is_hidden(c)
+        || execution::is_hidden_char(c)
 }

@@ -11,11 +11,11 @@ use toolcrib::{Prompt, ProvidedTool, Registry, Resource, ToolProvider, Toolcrib}
 use tower::ServiceExt as _;
 
 use super::{MODERN, hello, modern, names};
-use crate::{Options, mcp_router, providers_per_request, user_per_request};
+use crate::{ServerOptions, mcp_router, providers_per_request, user_per_request};
 
 async fn mcp(registry: &Registry) -> Router {
-    let crib = Toolcrib::of(registry.clone()).await.unwrap();
-    mcp_router(crib, Options::local()).0
+    let crib = Toolcrib::from_registry(registry.clone()).await.unwrap();
+    mcp_router(crib, ServerOptions::local()).0
 }
 
 /// Posts a message as this user.

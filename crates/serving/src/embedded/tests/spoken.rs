@@ -12,10 +12,10 @@ use tokio::io::{
     split,
 };
 use tokio::task::JoinHandle;
-use toolcrib::{CallContext, Calling, ProvidedTool, Registry, ToolProvider, Toolcrib};
+use toolcrib::{CallContext, ProvidedTool, Registry, ToolCallFuture, ToolProvider, Toolcrib};
 
 use super::{hello, modern, names};
-use crate::speak;
+use crate::serve_lines;
 
 /// The two generations of MCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,10 +37,10 @@ struct Client {
 impl Client {
     /// A client that declares its capabilities in every message.
     async fn of(registry: &Registry) -> Self {
-        let crib = Toolcrib::of(registry.clone()).await.unwrap();
+        let crib = Toolcrib::from_registry(registry.clone()).await.unwrap();
         let (ours, theirs) = duplex(1 << 16);
         let (input, output) = split(theirs);
-        let server = tokio::spawn(speak(crib, input, output));
+        let server = tokio::spawn(serve_lines(crib, input, output));
         let (output, input) = split(ours);
         Self { era: Era::Modern, input, output: BufReader::new(output), server }
     }
@@ -141,7 +141,7 @@ impl ToolProvider for Panics {
         _name: &'a str,
         _arguments: Map<String, Value>,
         _call: &'a CallContext,
-    ) -> Calling<'a> {
+    ) -> ToolCallFuture<'a> {
         panic!("it is wrong")
     }
 }

@@ -6,21 +6,21 @@ use proptest::prelude::{
 use serde_json::{Value, json};
 
 use super::{json_value, object, text};
-use crate::mcp::message::{Message, Request};
+use crate::mcp::message::{IncomingMessage, IncomingRequest};
 
 /// The message as a client would send it.
-fn written(message: &Message) -> Value {
+fn written(message: &IncomingMessage) -> Value {
     match message {
-        Message::Request(Request { id, method, params, .. }) => {
+        IncomingMessage::Request(IncomingRequest { id, method, params, .. }) => {
             json!({"jsonrpc": "2.0", "id": id.to_value(), "method": method, "params": params})
         }
-        Message::Notification { method, params, .. } => {
+        IncomingMessage::Notification { method, params, .. } => {
             json!({"jsonrpc": "2.0", "method": method, "params": params})
         }
-        Message::Response { id, outcome: Ok(result) } => {
+        IncomingMessage::Response { id, outcome: Ok(result) } => {
             json!({"jsonrpc": "2.0", "id": id.to_value(), "result": result})
         }
-        Message::Response { id, outcome: Err(error) } => {
+        IncomingMessage::Response { id, outcome: Err(error) } => {
             json!({"jsonrpc": "2.0", "id": id.to_value(), "error": error})
         }
     }
@@ -28,9 +28,9 @@ fn written(message: &Message) -> Value {
 
 /// An accepted message survives a round trip, and a rejected one has a valid id or none.
 fn holds(bytes: &[u8]) {
-    match Message::read(bytes) {
+    match IncomingMessage::from_bytes(bytes) {
         Ok(message) => {
-            let again = Message::read(written(&message).to_string().as_bytes());
+            let again = IncomingMessage::from_bytes(written(&message).to_string().as_bytes());
             assert_eq!(written(&again.unwrap()), written(&message));
         }
         Err(unusable) => {
@@ -89,7 +89,7 @@ fn a_message_has_a_value_limit_and_objects_weigh_more() {
     let read = |elements: String| {
         let text =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":[{elements}0]}}}}"#);
-        Message::read(text.as_bytes()).map_err(|unusable| unusable.error.message)
+        IncomingMessage::from_bytes(text.as_bytes()).map_err(|unusable| unusable.error.message)
     };
     assert!(read("0,".repeat(99_000)).is_ok() && read("{},".repeat(19_000)).is_ok());
     let told = "there may be 100000 values, where an object counts for four: send less at once";
@@ -103,7 +103,7 @@ proptest! {
 
     #[test]
     fn a_message_is_read_as_intended(message in message()) {
-        let read = Message::read(message.to_string().as_bytes());
+        let read = IncomingMessage::from_bytes(message.to_string().as_bytes());
         prop_assert_eq!(written(&read.unwrap()), message);
     }
 
@@ -143,7 +143,7 @@ proptest! {
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":{twice}}}}}"#),
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{twice}}}"#),
         ] {
-            let refused = Message::read(text.as_bytes()).unwrap_err();
+            let refused = IncomingMessage::from_bytes(text.as_bytes()).unwrap_err();
             prop_assert!(refused.error.code == -32700 && refused.id.is_none(), "{text}");
         }
     }
@@ -153,6 +153,6 @@ proptest! {
         let holds_one = ["method", "result", "error"].iter().any(|name| members.contains_key(*name));
         let mut message = Value::Object(members);
         message["jsonrpc"] = json!("2.0");
-        prop_assert!(holds_one || Message::read(message.to_string().as_bytes()).is_err());
+        prop_assert!(holds_one || IncomingMessage::from_bytes(message.to_string().as_bytes()).is_err());
     }
 }

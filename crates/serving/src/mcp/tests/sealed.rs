@@ -5,23 +5,27 @@ use proptest::prelude::{
     ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
 };
 use serde_json::{Map, Value, json};
-use toolcrib::{Abilities, Seal};
+use toolcrib::{CallerCapabilities, StateCipher};
 
 use super::text;
-use crate::mcp::pages::ListOf;
-use crate::mcp::sessions::{Session, Sessions};
+use crate::mcp::pages::McpListKind;
+use crate::mcp::sessions::{McpSession, McpSessions};
 use crate::mcp::state;
 
-const LISTS: [ListOf; 4] = [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates];
+const LISTS: [McpListKind; 4] =
+    [McpListKind::Tools, McpListKind::Prompts, McpListKind::Resources, McpListKind::Templates];
 
 /// Whether this text opens as any sealed value for the principal.
-fn opens(seal: &Seal, principal: &str, given: &str) -> bool {
+fn opens(seal: &StateCipher, principal: &str, given: &str) -> bool {
     let params = Map::from_iter([("requestState".to_owned(), Value::from(given))]);
-    let is_cursor = LISTS.iter().any(|list| seal.open(list.member(), principal, given).is_some());
-    let is_session = Sessions::new().open(seal, principal, given).is_some();
-    let call = state::fingerprint("tools/call", &params);
+    let is_cursor =
+        LISTS.iter().any(|list| seal.decrypt(list.result_field(), principal, given).is_some());
+    let is_session = McpSessions::new().open_session(seal, principal, given).is_some();
+    let call = state::fingerprint_call("tools/call", &params);
     let now = Timestamp::UNIX_EPOCH;
-    is_cursor || is_session || state::answers(seal, principal, &call, &params, now).is_ok()
+    is_cursor
+        || is_session
+        || state::restore_call_state(seal, principal, &call, &params, now).is_ok()
 }
 
 /// Texts that resemble sealed values, and arbitrary others.
@@ -31,12 +35,21 @@ fn forged() -> impl Strategy<Value = String> {
 }
 
 /// All kinds of sealed values for a principal.
-fn given(seal: &Seal, principal: &str) -> Vec<String> {
-    let call = state::fingerprint("tools/call", &Map::new());
-    let state = state::close(seal, principal, &call, state::Kept::default(), Timestamp::UNIX_EPOCH);
-    let session = Session::new("2025-11-25", Abilities::default()).close(seal, principal);
+fn given(seal: &StateCipher, principal: &str) -> Vec<String> {
+    let call = state::fingerprint_call("tools/call", &Map::new());
+    let state = state::seal_call_state(
+        seal,
+        principal,
+        &call,
+        state::ResumableCallState::default(),
+        Timestamp::UNIX_EPOCH,
+    );
+    let session =
+        McpSession::new("2025-11-25", CallerCapabilities::default()).to_session_id(seal, principal);
     let mut given = vec![state.unwrap(), session];
-    given.extend(LISTS.iter().map(|list| seal.close(list.member(), principal, b"[\"a\",1000]")));
+    given.extend(
+        LISTS.iter().map(|list| seal.encrypt(list.result_field(), principal, b"[\"a\",1000]")),
+    );
     given
 }
 
@@ -45,16 +58,16 @@ proptest! {
 
     #[test]
     fn only_sealed_values_open(given in forged(), principal in text()) {
-        prop_assert!(!opens(&Seal::random(), &principal, &given));
+        prop_assert!(!opens(&StateCipher::with_random_key(), &principal, &given));
     }
 
     #[test]
     fn a_sealed_value_opens_only_for_its_principal(holder in text(), other in text()) {
-        let seal = Seal::random();
+        let seal = StateCipher::with_random_key();
         for text in given(&seal, &holder) {
             prop_assert!(opens(&seal, &holder, &text));
             prop_assert_eq!(opens(&seal, &other, &text), other == holder);
-            prop_assert!(!opens(&Seal::random(), &holder, &text));
+            prop_assert!(!opens(&StateCipher::with_random_key(), &holder, &text));
         }
     }
 
@@ -64,7 +77,7 @@ proptest! {
         letter in "[A-Za-z0-9_-]",
         how in 0..3_u8,
     ) {
-        let seal = Seal::random();
+        let seal = StateCipher::with_random_key();
         for text in given(&seal, "ada") {
             let at = at.index(text.len());
             let (start, rest) = text.split_at(at);

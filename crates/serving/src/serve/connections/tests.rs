@@ -20,21 +20,26 @@ const ASK_ONCE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
 /// Starts a server with short time-outs and returns its address.
 async fn server(places: usize, head_within: Duration) -> SocketAddr {
-    let limits = Limits { places, head_within, idle: head_within, ..Limits::default() };
+    let limits = ConnectionLimits {
+        max_connections: places,
+        head_timeout: head_within,
+        idle_timeout: head_within,
+        ..ConnectionLimits::default()
+    };
     serving(limits).await.0
 }
 
 /// Starts a server with a stop signal.
-async fn serving(limits: Limits) -> (SocketAddr, oneshot::Sender<()>, JoinHandle<()>) {
+async fn serving(limits: ConnectionLimits) -> (SocketAddr, oneshot::Sender<()>, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let slow = move || tokio::time::sleep(limits.idle + Duration::from_secs(1));
+    let slow = move || tokio::time::sleep(limits.idle_timeout + Duration::from_secs(1));
     let router = Router::new()
         .route("/", get(|| async { "hello" }))
         .route("/slow", get(slow))
         .route("/large", get(|| async { vec![b'x'; 32 << 20] }))
-        .route("/beats", get(move || async move { parts(8, limits.idle / 2, "beat") }))
-        .route("/thinks", get(move || async move { parts(1, limits.idle * 3, "thought") }))
+        .route("/beats", get(move || async move { parts(8, limits.idle_timeout / 2, "beat") }))
+        .route("/thinks", get(move || async move { parts(1, limits.idle_timeout * 3, "thought") }))
         .route(
             "/endless",
             get(|| async { parts(usize::MAX, Duration::ZERO, &"x".repeat(64 << 10)) }),
@@ -45,7 +50,7 @@ async fn serving(limits: Limits) -> (SocketAddr, oneshot::Sender<()>, JoinHandle
             std::future::pending::<()>().await;
         }
     };
-    (address, stop, tokio::spawn(serve(listener, router, limits, stopped)))
+    (address, stop, tokio::spawn(serve_connections(listener, router, limits, stopped)))
 }
 
 /// A body that sends `text` `times` times, and sleeps before each part.
@@ -94,7 +99,12 @@ async fn a_connection_with_an_unfinished_request_is_closed() {
 #[tokio::test]
 async fn a_request_head_has_its_own_deadline() {
     let (head_within, idle) = (Duration::from_secs(1), Duration::from_secs(3600));
-    let (address, ..) = serving(Limits { head_within, idle, ..Limits::default() }).await;
+    let (address, ..) = serving(ConnectionLimits {
+        head_timeout: head_within,
+        idle_timeout: idle,
+        ..ConnectionLimits::default()
+    })
+    .await;
     assert_eq!(ask(address, "GET / HTTP/1.1\r\nHost:").await, "");
     let mut second = say(address, ASK).await;
     second.readable().await.unwrap();
@@ -178,7 +188,7 @@ async fn a_request_head_above_the_limit_is_rejected() {
 
 #[tokio::test]
 async fn requests_sent_before_the_shutdown_are_answered() {
-    let limits = Limits { places: 3, ..Limits::default() };
+    let limits = ConnectionLimits { max_connections: 3, ..ConnectionLimits::default() };
     let (address, stop, served) = serving(limits).await;
     // Three connections have a slot, and two wait in the accept queue.
     let mut fresh = say(address, "").await;

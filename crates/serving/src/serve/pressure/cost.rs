@@ -7,35 +7,35 @@ use std::time::{Duration, Instant};
 
 /// A call that occupies a thread for longer is costly: sixty such tasks may run before the runtime polls the sockets
 /// again.
-const COSTLY: Duration = Duration::from_micros(250);
+const COSTLY_CALL: Duration = Duration::from_micros(250);
 
 /// The average in nanoseconds.
 #[derive(Default)]
-pub(super) struct Cost(AtomicU64);
+pub(super) struct CallCost(AtomicU64);
 
-impl Cost {
+impl CallCost {
     /// Resets the average to a high cost: before the first measurement, calls are assumed to be costly.
-    pub(super) fn forget(&self) {
-        self.0.store(4 * COSTLY.as_nanos() as u64, Relaxed);
+    pub(super) fn assume_costly(&self) {
+        self.0.store(4 * COSTLY_CALL.as_nanos() as u64, Relaxed);
     }
 
     pub(super) fn is_high(&self) -> bool {
-        COSTLY <= self.of_one()
+        COSTLY_CALL <= self.average()
     }
 
-    pub(super) fn of_one(&self) -> Duration {
+    pub(super) fn average(&self) -> Duration {
         Duration::from_nanos(self.0.load(Relaxed))
     }
 
     /// Weights the new measurement by a quarter, because calls differ. Of two concurrent updates, one may be lost.
-    pub(super) fn learn(&self, took: Duration) {
+    pub(super) fn record_call(&self, took: Duration) {
         let (before, took) = (self.0.load(Relaxed), took.as_nanos() as u64);
         self.0.store(before - before / 4 + took / 4, Relaxed);
     }
 }
 
 /// Runs a call, and measures the time spent polling it, without the time it waited.
-pub(super) async fn measured<F: Future>(call: F) -> (F::Output, Duration) {
+pub(super) async fn measure_poll_time<F: Future>(call: F) -> (F::Output, Duration) {
     let mut call = pin!(call);
     let mut took = Duration::ZERO;
     let output = poll_fn(|context| {
@@ -53,26 +53,26 @@ mod tests {
 
     #[test]
     fn the_average_follows_a_few_calls() {
-        let cost = Cost::default();
+        let cost = CallCost::default();
         assert!(!cost.is_high(), "nobody looks");
-        cost.forget();
+        cost.assume_costly();
         assert!(cost.is_high(), "nobody knows");
         for _ in 0..8 {
-            cost.learn(COSTLY / 4);
+            cost.record_call(COSTLY_CALL / 4);
         }
         assert!(!cost.is_high());
-        cost.learn(4 * COSTLY);
+        cost.record_call(4 * COSTLY_CALL);
         assert!(cost.is_high(), "one that is costly is worth a look");
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_does_not_count_as_cost() {
         let work = async {
-            std::thread::sleep(COSTLY);
+            std::thread::sleep(COSTLY_CALL);
             tokio::time::sleep(Duration::from_secs(60)).await;
-            std::thread::sleep(COSTLY);
+            std::thread::sleep(COSTLY_CALL);
         };
-        let ((), took) = measured(work).await;
-        assert!((2 * COSTLY..Duration::from_secs(1)).contains(&took), "{took:?}");
+        let ((), took) = measure_poll_time(work).await;
+        assert!((2 * COSTLY_CALL..Duration::from_secs(1)).contains(&took), "{took:?}");
     }
 }

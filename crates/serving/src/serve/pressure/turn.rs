@@ -8,59 +8,59 @@ use axum::BoxError;
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{Pressure, UnderWay};
+use super::{CallSlot, LoadShedder};
 
 /// The admission of one call. It holds the call's slot while it lives, and `None` if the call was rejected.
 #[derive(Clone, Default)]
-pub(in crate::serve) struct Turn(Arc<OnceLock<Option<UnderWay>>>);
+pub(in crate::serve) struct CallAdmission(Arc<OnceLock<Option<CallSlot>>>);
 
 /// The body of a call, whose end is withheld until the call is admitted.
-struct Until<B> {
+struct AdmissionBody<B> {
     body: B,
-    pressure: Arc<Pressure>,
-    turn: Turn,
-    waits: Option<Waits>,
+    pressure: Arc<LoadShedder>,
+    admission: CallAdmission,
+    pending: Option<PendingAdmission>,
 }
 
-type Waits = Pin<Box<dyn Future<Output = Option<UnderWay>> + Send>>;
+type PendingAdmission = Pin<Box<dyn Future<Output = Option<CallSlot>> + Send>>;
 
-impl Turn {
+impl CallAdmission {
     pub(in crate::serve) fn is_refused(&self) -> bool {
         matches!(self.0.get(), Some(None))
     }
 
     /// Waits for the admission; false if the call is rejected.
-    pub(in crate::serve) async fn wait(&self, pressure: &Arc<Pressure>) -> bool {
-        self.0.set(Arc::clone(pressure).enter().await).ok();
+    pub(in crate::serve) async fn wait_for_admission(&self, pressure: &Arc<LoadShedder>) -> bool {
+        self.0.set(Arc::clone(pressure).admit().await).ok();
         !self.is_refused()
     }
 
     /// Wraps a body: a reader that reaches its end waits for the admission there.
-    pub(in crate::serve) fn after<B>(
+    pub(in crate::serve) fn withhold_body_end<B>(
         &self,
         body: B,
-        pressure: Arc<Pressure>,
+        pressure: Arc<LoadShedder>,
     ) -> impl Body<Data = Bytes, Error = BoxError> + Send + 'static
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
     {
-        Until { body, pressure, turn: self.clone(), waits: None }
+        AdmissionBody { body, pressure, admission: self.clone(), pending: None }
     }
 }
 
-impl<B> Until<B> {
+impl<B> AdmissionBody<B> {
     /// Ready with true if the call is admitted, and with false if it is rejected.
-    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<bool> {
-        if self.turn.0.get().is_none() {
-            let enter = || Box::pin(Arc::clone(&self.pressure).enter()) as Waits;
-            let place = ready!(self.waits.get_or_insert_with(enter).as_mut().poll(context));
-            self.turn.0.set(place).ok();
+    fn poll_admission(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if self.admission.0.get().is_none() {
+            let enter = || Box::pin(Arc::clone(&self.pressure).admit()) as PendingAdmission;
+            let place = ready!(self.pending.get_or_insert_with(enter).as_mut().poll(context));
+            self.admission.0.set(place).ok();
         }
-        Poll::Ready(!self.turn.is_refused())
+        Poll::Ready(!self.admission.is_refused())
     }
 }
 
-impl<B> Body for Until<B>
+impl<B> Body for AdmissionBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -71,13 +71,13 @@ where
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.waits.is_none()
+        if self.pending.is_none()
             && let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context))
         {
             return Poll::Ready(Some(frame.map_err(Into::into)));
         }
         let refused = || Err("it was not its turn in time".into());
-        self.poll_turn(context).map(|is_in| (!is_in).then(refused))
+        self.poll_admission(context).map(|is_in| (!is_in).then(refused))
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -90,46 +90,46 @@ mod tests {
     use futures_util::FutureExt as _;
     use http_body_util::{BodyExt as _, Full, StreamBody};
 
-    use super::super::MAY_WAIT;
+    use super::super::MAX_WAITING_CALLS;
     use super::*;
 
     const SOME: usize = 64;
 
-    fn crowded() -> (Arc<Pressure>, Vec<Option<UnderWay>>) {
-        let pressure = Arc::new(Pressure::default());
-        pressure.limit(SOME);
-        let under_way = (0..SOME).map(|_| pressure.try_enter()).collect();
+    fn crowded() -> (Arc<LoadShedder>, Vec<Option<CallSlot>>) {
+        let pressure = Arc::new(LoadShedder::default());
+        pressure.set_slot_target(SOME);
+        let under_way = (0..SOME).map(|_| pressure.try_admit()).collect();
         (pressure, under_way)
     }
 
     #[tokio::test]
     async fn a_slowly_sent_body_takes_no_slot() {
-        let pressure = Arc::new(Pressure::default());
+        let pressure = Arc::new(LoadShedder::default());
         let (drip, drips) = tokio::sync::mpsc::unbounded_channel();
         let frames = futures_util::stream::unfold(drips, |mut drips| async {
             let bytes: Bytes = drips.recv().await?;
             Some((Ok::<_, BoxError>(Frame::data(bytes)), drips))
         });
-        let turn = Turn::default();
-        let body = turn.after(Box::pin(StreamBody::new(frames)), Arc::clone(&pressure));
+        let turn = CallAdmission::default();
+        let body = turn.withhold_body_end(Box::pin(StreamBody::new(frames)), Arc::clone(&pressure));
         let mut read = Box::pin(body.collect());
         drip.send(Bytes::from_static(b"a")).unwrap();
         assert!(read.as_mut().now_or_never().is_none());
-        assert_eq!(pressure.under_way(), 0);
+        assert_eq!(pressure.calls_in_progress(), 0);
         drip.send(Bytes::from_static(b"b")).unwrap();
         drop(drip);
         let body = read.now_or_never().expect("all of it is there").unwrap();
         assert_eq!(body.to_bytes(), "ab");
-        assert_eq!(pressure.under_way(), 1);
+        assert_eq!(pressure.calls_in_progress(), 1);
         drop(turn);
-        assert_eq!(pressure.under_way(), 0);
+        assert_eq!(pressure.calls_in_progress(), 0);
     }
 
     #[tokio::test]
     async fn the_end_of_a_body_waits_for_a_slot() {
         let (pressure, mut under_way) = crowded();
-        let turn = Turn::default();
-        let body = turn.after(Full::new(Bytes::from_static(b"a")), pressure);
+        let turn = CallAdmission::default();
+        let body = turn.withhold_body_end(Full::new(Bytes::from_static(b"a")), pressure);
         let mut read = Box::pin(body.collect());
         assert!(read.as_mut().now_or_never().is_none());
         under_way.pop();
@@ -140,9 +140,9 @@ mod tests {
     #[tokio::test]
     async fn the_body_of_a_rejected_call_ends_with_an_error() {
         let (pressure, _under_way) = crowded();
-        pressure.waiting.store(MAY_WAIT, super::super::Relaxed);
-        let turn = Turn::default();
-        let body = turn.after(Full::new(Bytes::from_static(b"a")), pressure);
+        pressure.waiting.store(MAX_WAITING_CALLS, super::super::Relaxed);
+        let turn = CallAdmission::default();
+        let body = turn.withhold_body_end(Full::new(Bytes::from_static(b"a")), pressure);
         assert!(body.collect().now_or_never().unwrap().is_err());
         assert!(turn.is_refused());
     }

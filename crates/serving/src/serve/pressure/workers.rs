@@ -5,44 +5,44 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::Instant;
 
-pub(super) struct Workers {
+pub(super) struct RuntimeWorkers {
     metrics: RuntimeMetrics,
-    seen_at: Instant,
+    sampled_at: Instant,
     busy: Duration,
 }
 
 /// Utilisation since the previous sample.
-pub(super) struct Look {
+pub(super) struct WorkerSample {
     /// The share of the time in which the workers were busy, from 0 to 1.
     pub(super) busy: f64,
     pub(super) time: Duration,
 }
 
-impl Workers {
-    pub(super) fn here() -> Self {
+impl RuntimeWorkers {
+    pub(super) fn of_current_runtime() -> Self {
         let metrics = Handle::current().metrics();
-        Self { busy: busy(&metrics), metrics, seen_at: Instant::now() }
+        Self { busy: total_busy_time(&metrics), metrics, sampled_at: Instant::now() }
     }
 
-    pub(super) fn number(&self) -> usize {
+    pub(super) fn worker_count(&self) -> usize {
         self.metrics.num_workers()
     }
 
     /// Samples the workers. `None` if their counters have not moved: a worker updates them only after a number of
     /// tasks.
-    pub(super) fn look(&mut self) -> Option<Look> {
-        let (now, busy) = (Instant::now(), busy(&self.metrics));
+    pub(super) fn take_sample(&mut self) -> Option<WorkerSample> {
+        let (now, busy) = (Instant::now(), total_busy_time(&self.metrics));
         if busy == self.busy {
             return None;
         }
-        let time = now - self.seen_at;
-        let of_all = time.mul_f64(self.number() as f64);
+        let time = now - self.sampled_at;
+        let of_all = time.mul_f64(self.worker_count() as f64);
         let share = (busy - self.busy).div_duration_f64(of_all);
-        (self.seen_at, self.busy) = (now, busy);
-        Some(Look { busy: share, time })
+        (self.sampled_at, self.busy) = (now, busy);
+        Some(WorkerSample { busy: share, time })
     }
 }
 
-fn busy(metrics: &RuntimeMetrics) -> Duration {
+fn total_busy_time(metrics: &RuntimeMetrics) -> Duration {
     (0..metrics.num_workers()).map(|worker| metrics.worker_total_busy_duration(worker)).sum()
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::mcp::Era::{Legacy, Modern};
 use super::super::server::Server;
-use super::{Own, registered};
+use super::{CustomSource, as_custom_source};
 
 fn settings() -> Value {
     json!({
@@ -37,7 +37,7 @@ fn settings() -> Value {
 
 #[test]
 fn a_fixed_answer_is_the_same_at_every_endpoint_and_recorded() {
-    let own = Own::new(settings());
+    let own = CustomSource::new(settings());
     assert_eq!(own.client().tools(Modern), "limits motto picture");
     assert_eq!(own.text("motto", json!({})), "Less, but {{better}} {% x %}");
     let limits = own.call("limits", json!({}));
@@ -60,13 +60,16 @@ fn a_fixed_answer_is_the_same_at_every_endpoint_and_recorded() {
 #[test]
 fn custom_tools_of_a_reviewed_source_wait_for_approval() {
     let settings = json!({"tools": [{"name": "motto", "answer": {"text": "Less"}}]});
-    let own = Own::of(Server::start(), json!({"settings": settings, "trust": "review"}));
+    let own = CustomSource::with_source(
+        Server::start(),
+        json!({"settings": settings, "trust": "review"}),
+    );
     assert_eq!(own.client().tools(Modern), "");
     let diff = own.server.get("/api/tools/own:motto/diff").ok();
     let approval = json!({"fingerprint": diff["fingerprint"]});
     own.server.post("/api/tools/own:motto/approve", &approval).ok();
     assert_eq!(own.client().tools(Modern), "motto");
-    let mut changed = registered(json!({"settings": settings, "trust": "review"}));
+    let mut changed = as_custom_source(json!({"settings": settings, "trust": "review"}));
     changed["settings"]["tools"][0]["answer"]["text"] = json!("More");
     own.server.send(&own.server.ask("PUT", "/api/sources/own").json(&changed)).ok();
     own.server.wait_for("/api/tools/own:motto", |tool| tool["review"] == "waiting");
@@ -75,7 +78,7 @@ fn custom_tools_of_a_reviewed_source_wait_for_approval() {
 
 #[test]
 fn prompt_arguments_are_inserted_verbatim() {
-    let own = Own::new(settings());
+    let own = CustomSource::new(settings());
     let listed = own.list("prompts");
     let review = &listed["prompts"][0];
     assert_eq!((&review["name"], &review["title"]), (&json!("review"), &json!("Review")));
@@ -97,7 +100,7 @@ fn prompt_arguments_are_inserted_verbatim() {
 
     let refused = |arguments: Value| {
         let params = json!({"name": "review", "arguments": arguments});
-        own.client().refused(Modern, "prompts/get", params)
+        own.client().error_of(Modern, "prompts/get", params)
     };
     let (_, code, why) = refused(json!({"tone": "x"}));
     assert_eq!((code, why.as_str()), (-32602, "the prompt `review` needs the argument `code`"));
@@ -107,7 +110,7 @@ fn prompt_arguments_are_inserted_verbatim() {
 
 #[test]
 fn completion_suggests_the_values_of_an_admin() {
-    let own = Own::new(json!({
+    let own = CustomSource::new(json!({
         "prompts": [{"name": "review", "template": "{{tone}} {{code}}", "arguments": [
             {"name": "tone", "values": ["friendly", "formal", "Frank"]}, {"name": "code"}]}],
         "resource_templates": [{"uri_template": "pages://{page}", "name": "pages", "text": "{{page}}",
@@ -140,18 +143,20 @@ fn subscribers_are_notified_when_a_custom_resource_changes() {
         ]);
         json!({"resources": all})
     };
-    let own = Own::new(resources("one", "AAEC"));
-    let client = own.client().introduced();
-    let mut events = client.server.open(&client.bare("GET").header("Accept", "text/event-stream"));
+    let own = CustomSource::new(resources("one", "AAEC"));
+    let client = own.client().initialized();
+    let mut events = client
+        .server
+        .open_events(&client.request_without_body("GET").header("Accept", "text/event-stream"));
     for uri in ["docs://handbook", "docs://bytes"] {
         client.result(Legacy, "resources/subscribe", json!({"uri": uri}));
     }
-    let web = client.refused(Legacy, "resources/subscribe", json!({"uri": "docs://web"}));
+    let web = client.error_of(Legacy, "resources/subscribe", json!({"uri": "docs://web"}));
     assert_eq!(web.1, -32602, "nobody tells of what is on the web: {web:?}");
     for (settings, uri) in
         [(resources("two", "AAEC"), "docs://handbook"), (resources("two", "AAED"), "docs://bytes")]
     {
-        own.server.put("/api/sources/own", &registered(json!({"settings": settings}))).ok();
+        own.server.put("/api/sources/own", &as_custom_source(json!({"settings": settings}))).ok();
         // The lists are unchanged, so the only notification is about the resource.
         let heard = events.next().unwrap().body;
         assert_eq!(heard["method"], "notifications/resources/updated");
@@ -163,10 +168,10 @@ fn subscribers_are_notified_when_a_custom_resource_changes() {
 fn an_expanded_prompt_has_a_size_limit() {
     let prompt =
         json!({"name": "again", "arguments": [{"name": "x"}], "template": "{{x}} ".repeat(200)});
-    let own = Own::new(json!({"prompts": [prompt]}));
+    let own = CustomSource::new(json!({"prompts": [prompt]}));
     assert!(own.prompt("again", json!({"x": "a".repeat(1_000)}))["messages"].is_array());
     let params = json!({"name": "again", "arguments": {"x": "a".repeat(100_000)}});
-    let (_, code, why) = own.client().refused(Modern, "prompts/get", params);
+    let (_, code, why) = own.client().error_of(Modern, "prompts/get", params);
     assert_eq!(code, -32602);
     assert!(why.contains("over 4194304"), "{why}");
 }
@@ -175,7 +180,7 @@ fn an_expanded_prompt_has_a_size_limit() {
 fn an_expanded_resource_template_has_a_size_limit() {
     let template =
         json!({"uri_template": "again://{x}", "name": "again", "text": "{{x}} ".repeat(10_000)});
-    let own = Own::new(json!({"resource_templates": [template]}));
+    let own = CustomSource::new(json!({"resource_templates": [template]}));
     let fine = own.read(&format!("again://{}", "a".repeat(10)));
     assert_eq!(fine["text"].as_str().unwrap().len(), 110_000);
     let (_, code, why) = own.not_read(&format!("again://{}", "a".repeat(1_000)));
@@ -185,7 +190,7 @@ fn an_expanded_resource_template_has_a_size_limit() {
 
 #[test]
 fn text_and_binary_resources_and_templates_can_be_read() {
-    let own = Own::new(settings());
+    let own = CustomSource::new(settings());
     let handbook =
         json!({"uri": "docs://handbook", "mimeType": "text/markdown", "text": "# Hi {{x}}"});
     assert_eq!(own.read("docs://handbook"), handbook);
@@ -203,12 +208,12 @@ fn text_and_binary_resources_and_templates_can_be_read() {
 
 #[test]
 fn custom_tools_and_resources_require_a_grant() {
-    let own = Own::new(settings());
+    let own = CustomSource::new(settings());
     let other = super::key(&own.server, "other", &json!({"role": "guest"}));
     let client = super::Client::new(&own.server, &other);
     assert_eq!(client.tools(Modern), "");
     let params = json!({"uri": "docs://handbook"});
-    let missing = client.refused(Modern, "resources/read", params);
+    let missing = client.error_of(Modern, "resources/read", params);
     assert_eq!(missing.1, own.not_read("docs://other").1);
 }
 
@@ -218,15 +223,17 @@ fn capabilities_follow_the_settings_and_listeners_are_notified() {
     for member in ["prompts", "resources", "resource_templates"] {
         few.as_object_mut().unwrap().remove(member);
     }
-    let own = Own::new(few);
-    let can = |own: &Own| {
+    let own = CustomSource::new(few);
+    let can = |own: &CustomSource| {
         let about = own.client().result(Modern, "server/discover", json!({}));
         about["capabilities"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(can(&own), ["tools", "logging", "resources"]);
-    let client = own.client().introduced();
-    let mut events = client.server.open(&client.bare("GET").header("Accept", "text/event-stream"));
-    let changed = registered(json!({"settings": settings()}));
+    let client = own.client().initialized();
+    let mut events = client
+        .server
+        .open_events(&client.request_without_body("GET").header("Accept", "text/event-stream"));
+    let changed = as_custom_source(json!({"settings": settings()}));
     own.server.put("/api/sources/own", &changed).ok();
     let mut heard = vec![
         events.next().unwrap().body["method"].clone(),
@@ -244,7 +251,7 @@ fn capabilities_follow_the_settings_and_listeners_are_notified() {
 
     // Removing most of a source at once is accepted, because an admin did it on purpose.
     let one = json!({"tools": [{"name": "motto", "answer": {"text": "Less"}}]});
-    own.server.put("/api/sources/own", &registered(json!({"settings": one}))).ok();
+    own.server.put("/api/sources/own", &as_custom_source(json!({"settings": one}))).ok();
     own.server.wait_for("/api/sources/own", |source| {
         source["inventory"]["count"] == 1 || source["tools"] == 1
     });

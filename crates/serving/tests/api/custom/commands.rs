@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Ask, Folder, Own, PATH, Server};
+use super::{Ask, CustomSource, Folder, PATH, Server};
 
 /// Server that may start programs.
 fn open() -> Server {
-    Server::on_in(Folder::empty(), "--allow-stdio", &[PATH])
+    Server::on_folder_with_environment(Folder::empty(), "--allow-stdio", &[PATH])
 }
 
-fn with(tools: &Value) -> Own {
-    Own::on(open(), json!({"tools": tools}))
+fn with_tools(tools: &Value) -> CustomSource {
+    CustomSource::on_server(open(), json!({"tools": tools}))
 }
 
 /// Tool that runs a shell script of the admin.
@@ -24,7 +24,7 @@ fn script(name: &str, script: &str) -> Value {
 
 #[test]
 fn an_argument_value_stays_one_program_argument() {
-    let own = with(&json!([
+    let own = with_tools(&json!([
         {"name": "show", "input_schema": {"properties": {"a": {}, "b": {}}},
             "command": {"program": "printf", "arguments": ["[%s]", "{{a}}", "x={{b}}", "{{ a }}"]}},
         {"name": "free", "command": {"program": "printf", "arguments": ["[%s]", "{{a}}"], "allow_dashes": true}},
@@ -53,12 +53,12 @@ fn a_program_gets_only_its_environment_and_its_secrets_are_redacted() {
         {"name": "env", "command": {"program": "env", "environment": {"TOKEN": "env:TOKEN"}, "directory": "/tmp"}},
         {"name": "where", "command": {"program": "pwd", "directory": "/tmp"}},
     ]);
-    let server = Server::on_in(
+    let server = Server::on_folder_with_environment(
         Folder::empty(),
         "--allow-stdio",
         &[PATH, ("TOKEN", "s3cret-token"), ("OTHER", "not yours")],
     );
-    let own = Own::on(server, json!({"tools": tools}));
+    let own = CustomSource::on_server(server, json!({"tools": tools}));
     let environment = own.text("env", json!({}));
     assert!(environment.contains("TOKEN=***") && environment.contains("PATH="), "{environment}");
     assert!(!environment.contains("s3cret") && !environment.contains("OTHER"), "{environment}");
@@ -75,7 +75,7 @@ fn a_failed_program_is_reported_with_the_end_of_its_stderr() {
     ]);
     let mut tools = tools;
     tools[2]["command"]["output"] = json!("json");
-    let own = with(&tools);
+    let own = with_tools(&tools);
     let result = own.call("fails", json!({}));
     assert_eq!(result["isError"], true);
     assert_eq!(result["content"][0]["text"], "Error: the program ended with exit status: 3: why");
@@ -102,7 +102,8 @@ fn a_program_that_runs_too_long_is_killed_with_its_children() {
         script("leaves", "sleep 602 & echo left"),
     ]);
     let limits = json!({"timeout": 1});
-    let own = Own::of(server, json!({"settings": {"tools": tools}, "limits": limits}));
+    let own =
+        CustomSource::with_source(server, json!({"settings": {"tools": tools}, "limits": limits}));
     let start = Instant::now();
     assert!(own.failure("endless", json!({})).contains("said more than 1048576 bytes"));
     assert_eq!(own.text("leaves", json!({})), "left");
@@ -125,7 +126,7 @@ fn a_program_that_runs_too_long_is_killed_with_its_children() {
 fn a_program_is_killed_when_the_client_disconnects_or_the_server_dies() {
     let server = open();
     let tools = json!([script("first", "sleep 603"), script("second", "sleep 604")]);
-    let mut own = Own::on(server, json!({"tools": tools}));
+    let mut own = CustomSource::on_server(server, json!({"tools": tools}));
     let begin = |name: &str, seconds: &str| {
         let call = json!({"name": name, "arguments": {}});
         let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&own.key).json(&call);
@@ -137,8 +138,8 @@ fn a_program_is_killed_when_the_client_disconnects_or_the_server_dies() {
     drop(begin("first", "603"));
     wait(|| !sleeping("603"));
     let second = begin("second", "604");
-    own.server.tell("KILL");
-    own.server.ended();
+    own.server.send_signal("KILL");
+    own.server.wait_for_exit();
     drop(second);
     wait(|| !sleeping("604"));
 }
@@ -156,7 +157,8 @@ fn concurrent_programs_are_limited_by_the_source() {
     let tools = json!([script("slow", "sleep 605")]);
     let limits = json!({"per_agent": {"concurrent": 1}, "all": {"concurrent": 1}, "timeout": 3});
     let server = open();
-    let own = Own::of(server, json!({"settings": {"tools": tools}, "limits": limits}));
+    let own =
+        CustomSource::with_source(server, json!({"settings": {"tools": tools}, "limits": limits}));
     thread::scope(|scope| {
         scope.spawn(|| own.failure("slow", json!({})));
         wait(|| sleeping("605"));
@@ -171,7 +173,8 @@ fn a_sandboxed_program_cannot_read_other_files() {
     let journal = server.folder.files().into_iter().find(|name| name.ends_with(".db")).unwrap();
     let journal = server.folder.path(&journal);
     let command = json!({"program": "cat", "arguments": [journal], "sandbox": {}});
-    let own = Own::on(server, json!({"tools": [{"name": "peek", "command": command}]}));
+    let own =
+        CustomSource::on_server(server, json!({"tools": [{"name": "peek", "command": command}]}));
     let why = own.failure("peek", json!({}));
     assert!(why.contains("ermission denied"), "{why}");
 }

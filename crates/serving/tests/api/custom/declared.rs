@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Folder, Own, PATH, Server, key};
+use super::{CustomSource, Folder, PATH, Server, key};
 use crate::support::ok;
 use crate::upstream::Upstream;
 
@@ -32,7 +32,7 @@ policies:
 "#;
 
 /// Server that follows this file.
-fn declared() -> (Upstream, Own) {
+fn declared() -> (Upstream, CustomSource) {
     let upstream = Upstream::replying(|request| match request.split(' ').nth(1) {
         Some("/openapi.json") => ok(
             "application/json",
@@ -43,13 +43,14 @@ fn declared() -> (Upstream, Own) {
     });
     let folder = Folder::empty();
     folder.write("crib.yaml", FILE.replace("UPSTREAM", &upstream.url("")));
-    let server = Server::on_in(folder, "--allow-stdio --config crib.yaml", &[PATH]);
+    let server =
+        Server::on_folder_with_environment(folder, "--allow-stdio --config crib.yaml", &[PATH]);
     for source in ["own", "pizzeria"] {
         let path = format!("/api/sources/{source}");
         server.wait_for(&path, |source| !source["inventory"].is_null());
     }
     let key = key(&server, "bot", &json!({"role": "staff"}));
-    (upstream, Own { server, key })
+    (upstream, CustomSource { server, key })
 }
 
 #[test]

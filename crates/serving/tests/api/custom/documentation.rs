@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Folder, Own, PATH, Server};
+use super::{CustomSource, Folder, PATH, Server};
 
 /// JSON blocks of the page, in order.
 fn examples() -> Vec<Value> {
@@ -28,8 +28,8 @@ fn every_documented_example_can_be_registered_and_used() {
     }
     let text = settings.to_string().replace("/srv/handbook", &docs.display().to_string());
     let options = format!("--allow-stdio --resource-folder {}", docs.display());
-    let server = Server::on_in(Folder::empty(), &options, &[PATH]);
-    let own = Own::on(server, serde_json::from_str(&text).unwrap());
+    let server = Server::on_folder_with_environment(Folder::empty(), &options, &[PATH]);
+    let own = CustomSource::on_server(server, serde_json::from_str(&text).unwrap());
     assert_eq!(own.call("opening_hours", json!({}))["structuredContent"]["sunday"], Value::Null);
     let found = own.text("find_in_handbook", json!({"words": "five days"}));
     assert_eq!(found, "Refunds take five days.");

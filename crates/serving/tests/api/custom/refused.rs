@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Server, registered};
+use super::{Server, as_custom_source};
 
 fn errors(server: &Server, settings: Value) -> String {
-    let source = registered(json!({"settings": settings}));
+    let source = as_custom_source(json!({"settings": settings}));
     let first = server.post("/api/sources", &source).errors();
-    let empty = registered(json!({"settings": {}}));
+    let empty = as_custom_source(json!({"settings": {}}));
     server.post("/api/sources", &empty);
     assert_eq!(server.put("/api/sources/own", &source).errors(), first);
     first
@@ -100,7 +100,7 @@ fn all_invalid_settings_are_reported_at_once() {
 fn a_credential_needs_a_source_url() {
     let settings = json!({"tools": [{"name": "a", "request": {"url": "https://a.test"}}]});
     let auth = json!({"kind": "bearer", "token": "env:TOKEN"});
-    let source = registered(json!({"settings": settings, "auth": auth}));
+    let source = as_custom_source(json!({"settings": settings, "auth": auth}));
     let errors = Server::start().post("/api/sources", &source).errors();
     assert_eq!(
         errors,
@@ -111,15 +111,15 @@ fn a_credential_needs_a_source_url() {
 #[test]
 fn programs_can_be_registered_only_with_allow_stdio() {
     let command = json!({"tools": [{"name": "a", "command": {"program": "date"}}]});
-    let source = registered(json!({"settings": command}));
+    let source = as_custom_source(json!({"settings": command}));
     let server = Server::start();
     assert!(server.post("/api/sources", &source).problem().starts_with("403 stdio_not_allowed"));
-    server.post("/api/sources", &registered(json!({"settings": {}}))).ok();
+    server.post("/api/sources", &as_custom_source(json!({"settings": {}}))).ok();
     assert!(server.put("/api/sources/own", &source).problem().starts_with("403 stdio_not_allowed"));
-    let server = server.again("--listen 127.0.0.1:0 --allow-stdio");
+    let server = server.restart("--listen 127.0.0.1:0 --allow-stdio");
     server.put("/api/sources/own", &source).ok();
     let program = json!({"tools": [{"name": "a", "command": {"program": "{{p}} x", "environment": {"LD_PRELOAD": "env:A"}}}]});
-    let source = registered(json!({"settings": program}));
+    let source = as_custom_source(json!({"settings": program}));
     insta::assert_snapshot!(server.put("/api/sources/own", &source).errors(), @"
     settings.tools[0].command.program: names one program, and no shell reads it: its arguments go into `arguments`
     settings.tools[0].command.environment.LD_PRELOAD: may not be set: it can make the loader of programs run other code than the command says; if you need it, name a script of your own as the program and set it there
@@ -130,9 +130,12 @@ fn programs_can_be_registered_only_with_allow_stdio() {
 #[test]
 fn a_registered_program_does_not_run_without_allow_stdio() {
     let tools = json!([{"name": "date", "command": {"program": "/bin/date"}}]);
-    let own = super::Own::on(Server::start_with("--allow-stdio"), json!({"tools": tools}));
+    let own = super::CustomSource::on_server(
+        Server::start_with("--allow-stdio"),
+        json!({"tools": tools}),
+    );
     assert!(!own.text("date", json!({})).is_empty());
-    let server = own.server.again("--listen 127.0.0.1:0");
-    let own = super::Own { server, key: own.key };
+    let server = own.server.restart("--listen 127.0.0.1:0");
+    let own = super::CustomSource { server, key: own.key };
     assert_eq!(own.failure("date", json!({})), "the program of the tool cannot be run here");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Folder, Own, Server};
+use super::{CustomSource, Folder, Server};
 use crate::support::ok;
 use crate::upstream::{Upstream, answer};
 
@@ -16,7 +16,7 @@ fn upstream() -> Upstream {
     })
 }
 
-fn own(upstream: &Upstream) -> Own {
+fn own(upstream: &Upstream) -> CustomSource {
     let optional = json!({"type": "object", "properties": {"id": {"type": "string"}, "q": {"type": "string"}, "n": {}}});
     let settings = json!({"tools": [
         {"name": "get", "input_schema": optional, "request": {
@@ -33,8 +33,9 @@ fn own(upstream: &Upstream) -> Own {
     ]});
     let source = json!({"url": upstream.url("/api/"), "allow": ["127.0.0.1"], "settings": settings,
         "auth": {"kind": "bearer", "token": "env:TOKEN"}});
-    let server = Server::on_in(Folder::empty(), "", &[("TOKEN", "s3cret-token")]);
-    Own::of(server, source)
+    let server =
+        Server::on_folder_with_environment(Folder::empty(), "", &[("TOKEN", "s3cret-token")]);
+    CustomSource::with_source(server, source)
 }
 
 fn last(upstream: &Upstream) -> (String, String, String) {
@@ -114,8 +115,9 @@ fn credentials_are_sent_only_to_the_origin_of_the_source() {
     let settings = json!({"tools": [{"name": "there", "request": {"url": elsewhere.url("/x")}}]});
     let source = json!({"url": upstream.url(""), "allow": ["127.0.0.1"], "settings": settings,
         "auth": {"kind": "bearer", "token": "env:TOKEN"}});
-    let server = Server::on_in(Folder::empty(), "", &[("TOKEN", "s3cret-token")]);
-    let own = Own::of(server, source);
+    let server =
+        Server::on_folder_with_environment(Folder::empty(), "", &[("TOKEN", "s3cret-token")]);
+    let own = CustomSource::with_source(server, source);
     own.call("there", json!({}));
     assert!(!elsewhere.requests().concat().contains("s3cret"), "{:?}", elsewhere.requests());
 }
@@ -133,7 +135,7 @@ fn web_resources_are_fetched_under_the_egress_rules() {
         "resource_templates": [{"uri_template": "web://pages/{page}", "name": "pages", "url": "/pages/{{page}}"}],
     });
     let source = json!({"url": upstream.url(""), "allow": ["127.0.0.1"], "settings": settings});
-    let own = Own::of(Server::start(), source.clone());
+    let own = CustomSource::with_source(Server::start(), source.clone());
     assert_eq!(own.read("web://text"), json!({"uri": "web://text", "text": "a plain text"}));
     assert_eq!(own.read("web://json")["text"], "{ \"n\": 12345678901234567890123 }");
     let picture = json!({"uri": "web://picture", "mimeType": "image/png", "blob": "iVBORw=="});
@@ -148,7 +150,7 @@ fn web_resources_are_fetched_under_the_egress_rules() {
     // An address that is not public is unreachable unless the source allows it.
     let mut shut = source;
     shut.as_object_mut().unwrap().remove("allow");
-    own.server.put("/api/sources/own", &super::registered(shut)).ok();
+    own.server.put("/api/sources/own", &super::as_custom_source(shut)).ok();
     own.not_read("web://text");
     assert_eq!(upstream.requests().len(), before);
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::{Folder, Own, Server, registered};
+use super::{CustomSource, Folder, Server, as_custom_source};
 
 fn world() -> (Folder, Server) {
     let folder = Folder::empty();
@@ -40,7 +40,7 @@ fn files_below_an_allowed_folder_are_read_on_every_request() {
             {"uri_template": "below://{folder}/{name}", "name": "below", "file": at("{{folder}}/{{name}}")},
         ],
     });
-    let own = Own::on(server, settings);
+    let own = CustomSource::on_server(server, settings);
     let a = json!({"uri": "docs://a", "mimeType": "text/markdown", "text": "# A"});
     assert_eq!(own.read("docs://a"), a);
     folder.write("open/a.md", "# B");
@@ -79,7 +79,7 @@ fn files_outside_allowed_folders_are_rejected_at_registration() {
     let (folder, server) = world();
     let file = |file: &str| {
         let settings = json!({"resources": [{"uri": "docs://a", "name": "a", "file": file}]});
-        registered(json!({"settings": settings}))
+        as_custom_source(json!({"settings": settings}))
     };
     let open = folder.path("open");
     for wrong in ["/etc/passwd".to_owned(), format!("{}/../shut.md", open.display())] {

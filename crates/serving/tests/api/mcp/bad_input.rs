@@ -21,7 +21,7 @@ struct Wire<'a> {
 }
 
 /// Response: status and body.
-type Came = (u16, String);
+type RawResponse = (u16, String);
 
 impl<'a> Wire<'a> {
     fn new(server: &'a Server, key: &'a str) -> Self {
@@ -35,7 +35,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Sends a body with the content type JSON.
-    fn send(&mut self, body: &[u8]) -> Came {
+    fn send(&mut self, body: &[u8]) -> RawResponse {
         let length = body.len();
         let head = self.head();
         let kind = "Content-Type: application/json\r\n";
@@ -44,7 +44,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Sends raw bytes; returns `None` if the server closed the connection without an answer.
-    fn write(&mut self, bytes: &[u8]) -> Option<Came> {
+    fn write(&mut self, bytes: &[u8]) -> Option<RawResponse> {
         let open = || BufReader::new(self.server.connect());
         let mut connection = self.connection.take().unwrap_or_else(open);
         // The server may close the connection before it has read everything.
@@ -55,16 +55,16 @@ impl<'a> Wire<'a> {
     }
 
     /// Checks that the server still answers a valid request, on this connection if it is open, otherwise on a new one.
-    fn is_well(&mut self) {
+    fn assert_still_answers(&mut self) {
         let ping = json!({"jsonrpc": "2.0", "id": "still there?", "method": "ping"});
         let (status, body) = self.send(ping.to_string().as_bytes());
         let expected = json!({"jsonrpc": "2.0", "id": "still there?", "result": {}});
-        assert_eq!((status, parsed(&body)), (200, expected));
+        assert_eq!((status, parse_json(&body)), (200, expected));
     }
 }
 
 /// Reads one response and whether the connection stays open; `None` if the server sent nothing.
-fn read(connection: &mut BufReader<TcpStream>) -> Option<(Came, bool)> {
+fn read(connection: &mut BufReader<TcpStream>) -> Option<(RawResponse, bool)> {
     connection.get_ref().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut line = String::new();
     if connection.read_line(&mut line).ok()? == 0 {
@@ -87,13 +87,13 @@ fn read(connection: &mut BufReader<TcpStream>) -> Option<(Came, bool)> {
     Some(((status, String::from_utf8(body).ok()?), stays))
 }
 
-fn parsed(body: &str) -> Value {
+fn parse_json(body: &str) -> Value {
     serde_json::from_str(body).map_err(|error| format!("{error}: {body}")).unwrap()
 }
 
 /// Status and JSON-RPC code of an error.
-fn refused((status, body): &Came) -> (u16, i64) {
-    let body = parsed(body);
+fn status_and_code((status, body): &RawResponse) -> (u16, i64) {
+    let body = parse_json(body);
     assert!(body["result"].is_null(), "{body}");
     (*status, body["error"]["code"].as_i64().unwrap_or_default())
 }

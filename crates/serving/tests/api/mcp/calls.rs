@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Era::{Legacy, Modern};
-use super::{Client, ERAS, Era, key, meta, refused, repeated, request};
+use super::{Client, ERAS, Era, error_of_answer, key, meta, request, with_mirrored_headers};
 use crate::api::calls::Shop;
 use crate::api::server::{Ask, Server};
 use crate::api::shaping;
@@ -86,7 +86,7 @@ fn invalid_arguments_are_a_tool_error_and_not_sent() {
         }
         for arguments in [json!(7), json!("{}"), json!([]), json!(true)] {
             let params = json!({"name": "get_pet", "arguments": arguments});
-            let found = client.refused(era, "tools/call", params);
+            let found = client.error_of(era, "tools/call", params);
             assert_eq!(found, (200, -32602, "`arguments` must be an object".to_owned()));
         }
     }
@@ -118,14 +118,14 @@ fn an_ungranted_tool_is_not_found() {
             "",
         ] {
             let params = json!({"name": name, "arguments": {"id": 7}});
-            assert_eq!(client.refused(era, "tools/call", params), missing(name));
+            assert_eq!(client.error_of(era, "tools/call", params), missing(name));
         }
         // Without a grant, no tool is found.
         for name in ["get_pet", "pets:get_pet", "tool_search", "no_pet"] {
-            assert_eq!(guest.refused(era, "tools/call", json!({"name": name})), missing(name));
+            assert_eq!(guest.error_of(era, "tools/call", json!({"name": name})), missing(name));
         }
         let name = "x".repeat(20_000);
-        assert_eq!(client.refused(era, "tools/call", json!({"name": name})).1, -32602);
+        assert_eq!(client.error_of(era, "tools/call", json!({"name": name})).1, -32602);
     }
     assert!(shop.upstream.requests().is_empty());
 }
@@ -133,7 +133,7 @@ fn an_ungranted_tool_is_not_found() {
 #[test]
 fn a_searched_tool_is_called_once_and_by_its_own_name() {
     let shop = Shop::open();
-    let client = Client::new(&shop.server, &shop.key).at("/mcp?mode=search");
+    let client = Client::new(&shop.server, &shop.key).at_path("/mcp?mode=search");
     for era in ERAS {
         let execute = |arguments: Value| client.call(era, "execute_tool", arguments);
         let done = execute(json!({"name": "get_pet", "arguments": {"id": 7}}));
@@ -171,7 +171,7 @@ fn a_server_announces_exactly_its_capabilities() {
     assert_eq!(discovered["capabilities"], capabilities);
     assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
     assert_eq!((&discovered["cacheScope"], &discovered["ttlMs"]), (&json!("private"), &json!(0)));
-    let introduced = client.result(Legacy, "initialize", super::introduction());
+    let introduced = client.result(Legacy, "initialize", super::initialize_params());
     assert_eq!(introduced["capabilities"], capabilities);
     assert_eq!(introduced["serverInfo"]["name"], "toolcrib");
     assert_eq!(client.result(Modern, "resources/list", json!({}))["resources"], json!([]));
@@ -187,7 +187,7 @@ fn unknown_methods_get_the_error_of_their_generation() {
     let server = Server::start();
     let client = Client::new(&server, &server.key);
     let refused = |era: Era, method: &str| {
-        let (status, code, text) = client.refused(era, method, json!({}));
+        let (status, code, text) = client.error_of(era, method, json!({}));
         assert!(text.contains(&format!("`{method}`")), "{text}");
         (status, code)
     };
@@ -227,16 +227,16 @@ fn invalid_parameters_have_a_code() {
         ),
     ] {
         for (era, expected) in [(Modern, modern), (Legacy, legacy)] {
-            let (status, code, text) = client.refused(era, method, params.clone());
+            let (status, code, text) = client.error_of(era, method, params.clone());
             assert_eq!((status, code), expected, "{era:?} {method} {params}: {text}");
         }
     }
     let long = json!({"uri": "x".repeat(1 << 20)});
-    assert_eq!(client.refused(Legacy, "resources/read", long).1, -32602);
+    assert_eq!(client.error_of(Legacy, "resources/read", long).1, -32602);
     let task = json!({"taskId": "x"});
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let answer = client.send(Modern, method, task.clone());
-        assert_eq!(refused(&answer).1, -32021);
+        assert_eq!(error_of_answer(&answer).1, -32021);
         let needed = &answer.json()["error"]["data"]["requiredCapabilities"];
         assert_eq!(*needed, json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
     }
@@ -258,24 +258,24 @@ fn a_request_names_its_version_and_client_capabilities() {
         json!({version: super::VERSION, capabilities: {}, "io.modelcontextprotocol/logLevel": "loud"}),
     ] {
         let (status, code, text) =
-            client.refused(Modern, "server/discover", json!({"_meta": meta}));
+            client.error_of(Modern, "server/discover", json!({"_meta": meta}));
         assert_eq!((status, code), (400, -32602), "{meta}: {text}");
     }
     let of_version = |version: &str, header: &str| {
-        let ask = client.bare("POST").header("MCP-Protocol-Version", header);
+        let ask = client.request_without_body("POST").header("MCP-Protocol-Version", header);
         let ask = ask.header("Mcp-Method", "server/discover");
         let params = json!({"_meta": meta(version)});
         server.send(&ask.json(&request(Modern, json!("x"), "server/discover", params)))
     };
     let answer = of_version("2099-01-01", "2099-01-01");
-    assert_eq!(refused(&answer).1, -32022);
+    assert_eq!(error_of_answer(&answer).1, -32022);
     let body = answer.json();
     assert_eq!((answer.status, &body["id"]), (400, &json!("x")));
     assert_eq!(body["error"]["data"]["requested"], "2099-01-01");
     assert_eq!(body["error"]["data"]["supported"][0], super::VERSION);
     // The header and the body are compared before the version is checked.
-    assert_eq!(refused(&of_version("2099-01-01", super::VERSION)).1, -32020);
-    assert_eq!(refused(&of_version(super::VERSION, "2099-01-01")).1, -32020);
+    assert_eq!(error_of_answer(&of_version("2099-01-01", super::VERSION)).1, -32020);
+    assert_eq!(error_of_answer(&of_version(super::VERSION, "2099-01-01")).1, -32020);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn an_answer_has_an_accepted_media_type() {
         let ask = Ask::new("POST", "/mcp").bearer(&shop.key);
         let ask = accept.into_iter().fold(ask, |ask, accept| ask.header("Accept", accept));
         let params = json!({"name": "get_pet", "arguments": {"id": 7}});
-        let ask = repeated(ask, "tools/call", &params);
+        let ask = with_mirrored_headers(ask, "tools/call", &params);
         shop.server.send(&ask.json(&request(Modern, json!(1), "tools/call", params)))
     };
     for accept in [
@@ -317,7 +317,10 @@ fn notifications_and_responses_get_no_answer() {
         json!({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}),
     ] {
         for version in ["2025-11-25", super::VERSION] {
-            let ask = client.bare("POST").header("MCP-Protocol-Version", version).json(&message);
+            let ask = client
+                .request_without_body("POST")
+                .header("MCP-Protocol-Version", version)
+                .json(&message);
             let answer = server.send(&ask);
             assert_eq!((answer.status, answer.body.as_str()), (202, ""), "{message}");
         }
@@ -351,11 +354,11 @@ fn the_rest_of_a_truncated_result_is_a_resource_of_its_caller() {
     for era in ERAS {
         let cut = client.call(era, "orders", json!({}));
         assert_eq!(cut.get("structuredContent"), None);
-        let (id, offset) = shaping::told(&cut["content"][1]["text"]);
+        let (id, offset) = shaping::truncation_note(&cut["content"][1]["text"]);
         let mut whole = cut["content"][0]["text"].as_str().unwrap().to_owned();
         let mut uri = format!("toolcrib://results/{id}?offset={offset}");
         let code = if era == Modern { -32602 } else { -32002 };
-        assert_eq!(other.refused(era, "resources/read", json!({"uri": uri})).1, code);
+        assert_eq!(other.error_of(era, "resources/read", json!({"uri": uri})).1, code);
         loop {
             let read = client.result(era, "resources/read", json!({"uri": uri}));
             whole += read["contents"][0]["text"].as_str().unwrap();

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::Era::Modern;
-use super::{ACCEPT, VERSION, refused, request};
+use super::{ACCEPT, VERSION, error_of_answer, request};
 use crate::api::calls::Shop;
 use crate::api::server::{Answer, Ask};
 
-const GOOD: [(&str, &str); 3] =
+const VALID: [(&str, &str); 3] =
     [("MCP-Protocol-Version", VERSION), ("Mcp-Method", "tools/call"), ("Mcp-Name", "get_pet")];
 
 /// A call of `get_pet` with these headers.
@@ -19,9 +19,9 @@ fn call(shop: &Shop, headers: &[(&str, &str)]) -> Answer {
 }
 
 /// The valid headers with the values of one replaced, or without it if there are no values.
-fn but(name: &str, values: &[&'static str]) -> Vec<(&'static str, &'static str)> {
-    let mut headers: Vec<_> = GOOD.into_iter().filter(|(known, _)| *known != name).collect();
-    let name = GOOD.iter().find(|(known, _)| *known == name).unwrap().0;
+fn valid_except(name: &str, values: &[&'static str]) -> Vec<(&'static str, &'static str)> {
+    let mut headers: Vec<_> = VALID.into_iter().filter(|(known, _)| *known != name).collect();
+    let name = VALID.iter().find(|(known, _)| *known == name).unwrap().0;
     headers.extend(values.iter().map(|value| (name, *value)));
     headers
 }
@@ -30,16 +30,16 @@ fn but(name: &str, values: &[&'static str]) -> Vec<(&'static str, &'static str)>
 fn headers_that_match_the_body_are_accepted() {
     let shop = Shop::open();
     for headers in [
-        GOOD.to_vec(),
-        but("Mcp-Name", &["=?base64?Z2V0X3BldA==?="]),
-        but("Mcp-Name", &["  get_pet  "]),
-        but("Mcp-Method", &["\ttools/call"]),
+        VALID.to_vec(),
+        valid_except("Mcp-Name", &["=?base64?Z2V0X3BldA==?="]),
+        valid_except("Mcp-Name", &["  get_pet  "]),
+        valid_except("Mcp-Method", &["\ttools/call"]),
     ] {
         let answer = call(&shop, &headers);
         assert_eq!(answer.ok()["result"]["resultType"], "complete", "{headers:?}");
     }
     // Header names are case-insensitive.
-    let shouted = GOOD.map(|(name, value)| (name.to_uppercase(), value));
+    let shouted = VALID.map(|(name, value)| (name.to_uppercase(), value));
     let shouted: Vec<_> = shouted.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(call(&shop, &shouted).status, 200);
 }
@@ -48,37 +48,37 @@ fn headers_that_match_the_body_are_accepted() {
 fn missing_or_different_headers_are_a_mismatch() {
     let shop = Shop::open();
     for headers in [
-        but("MCP-Protocol-Version", &[]),
-        but("MCP-Protocol-Version", &["2099-01-01"]),
-        but("MCP-Protocol-Version", &["2025-11-25"]),
-        but("MCP-Protocol-Version", &[VERSION, VERSION]),
-        but("MCP-Protocol-Version", &[VERSION, "2025-11-25"]),
-        but("MCP-Protocol-Version", &["2025-11-25", VERSION]),
-        but("MCP-Protocol-Version", &["\u{fc}"]),
-        but("Mcp-Method", &[]),
-        but("Mcp-Method", &[""]),
-        but("Mcp-Method", &["tools/list"]),
-        but("Mcp-Method", &["Tools/Call"]),
-        but("Mcp-Method", &["tools/call, tools/call"]),
-        but("Mcp-Method", &["tools/call", "tools/call"]),
-        but("Mcp-Method", &["=?base64?dG9vbHMvY2FsbA==?="]),
-        but("Mcp-Name", &[]),
-        but("Mcp-Name", &[""]),
-        but("Mcp-Name", &["add_pet"]),
-        but("Mcp-Name", &["GET_PET"]),
-        but("Mcp-Name", &["get_pet", "get_pet"]),
-        but("Mcp-Name", &["get_pet", "delete_pet"]),
-        but("Mcp-Name", &["=?base64?Z2V0X3BldA?="]),
-        but("Mcp-Name", &["=?base64?Z2V0X3BldA==?"]),
-        but("Mcp-Name", &["=?BASE64?Z2V0X3BldA==?="]),
-        but("Mcp-Name", &["=?base64?Z2V0 X3BldA==?="]),
-        but("Mcp-Name", &["=?base64??="]),
-        but("Mcp-Name", &["=?base64?/w==?="]),
-        but("Mcp-Name", &["=?base64?PT9iYXNlNjQ/WjJWMFgzQmxkQT09Pz0=?="]),
-        but("Mcp-Name", &["\u{fc}"]),
+        valid_except("MCP-Protocol-Version", &[]),
+        valid_except("MCP-Protocol-Version", &["2099-01-01"]),
+        valid_except("MCP-Protocol-Version", &["2025-11-25"]),
+        valid_except("MCP-Protocol-Version", &[VERSION, VERSION]),
+        valid_except("MCP-Protocol-Version", &[VERSION, "2025-11-25"]),
+        valid_except("MCP-Protocol-Version", &["2025-11-25", VERSION]),
+        valid_except("MCP-Protocol-Version", &["\u{fc}"]),
+        valid_except("Mcp-Method", &[]),
+        valid_except("Mcp-Method", &[""]),
+        valid_except("Mcp-Method", &["tools/list"]),
+        valid_except("Mcp-Method", &["Tools/Call"]),
+        valid_except("Mcp-Method", &["tools/call, tools/call"]),
+        valid_except("Mcp-Method", &["tools/call", "tools/call"]),
+        valid_except("Mcp-Method", &["=?base64?dG9vbHMvY2FsbA==?="]),
+        valid_except("Mcp-Name", &[]),
+        valid_except("Mcp-Name", &[""]),
+        valid_except("Mcp-Name", &["add_pet"]),
+        valid_except("Mcp-Name", &["GET_PET"]),
+        valid_except("Mcp-Name", &["get_pet", "get_pet"]),
+        valid_except("Mcp-Name", &["get_pet", "delete_pet"]),
+        valid_except("Mcp-Name", &["=?base64?Z2V0X3BldA?="]),
+        valid_except("Mcp-Name", &["=?base64?Z2V0X3BldA==?"]),
+        valid_except("Mcp-Name", &["=?BASE64?Z2V0X3BldA==?="]),
+        valid_except("Mcp-Name", &["=?base64?Z2V0 X3BldA==?="]),
+        valid_except("Mcp-Name", &["=?base64??="]),
+        valid_except("Mcp-Name", &["=?base64?/w==?="]),
+        valid_except("Mcp-Name", &["=?base64?PT9iYXNlNjQ/WjJWMFgzQmxkQT09Pz0=?="]),
+        valid_except("Mcp-Name", &["\u{fc}"]),
     ] {
         let answer = call(&shop, &headers);
-        let (status, code, text) = refused(&answer);
+        let (status, code, text) = error_of_answer(&answer);
         assert_eq!((status, code), (400, -32020), "{headers:?}: {text}");
         assert_eq!(answer.json()["id"], 1);
     }

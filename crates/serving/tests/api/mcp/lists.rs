@@ -56,7 +56,7 @@ fn an_agent_without_grants_has_an_empty_list() {
         assert_eq!(client.result(era, "tools/list", json!({}))["tools"], json!([]));
         // The server does not announce these primitives either.
         for method in ["prompts", "resources", "resources/templates"] {
-            let (_, code, _) = client.refused(era, &format!("{method}/list"), json!({}));
+            let (_, code, _) = client.error_of(era, &format!("{method}/list"), json!({}));
             assert_eq!(code, -32601, "{method}");
         }
     }
@@ -120,11 +120,11 @@ fn a_cursor_is_valid_for_one_list_of_one_agent() {
     let expected = (200, -32602, "the cursor is none of ours: begin without one".to_owned());
     for era in ERAS {
         for strange in &strange {
-            let found = client.refused(era, "tools/list", json!({"cursor": strange}));
+            let found = client.error_of(era, "tools/list", json!({"cursor": strange}));
             assert_eq!(found, expected, "{strange}");
         }
         let foreign = Client::new(&server, &other);
-        let found = foreign.refused(era, "tools/list", json!({"cursor": cursor}));
+        let found = foreign.error_of(era, "tools/list", json!({"cursor": cursor}));
         assert_eq!(found, expected);
     }
     // A cursor of null means the beginning.
@@ -135,7 +135,7 @@ fn a_cursor_is_valid_for_one_list_of_one_agent() {
 #[test]
 fn search_mode_lists_the_search_tools_instead() {
     let shop = Shop::open();
-    let at = |path: &'static str| Client::new(&shop.server, &shop.key).at(path);
+    let at = |path: &'static str| Client::new(&shop.server, &shop.key).at_path(path);
     for era in ERAS {
         assert_eq!(at("/mcp?mode=list").tools(era), "add_pet break_pet get_pet");
         assert_eq!(at("/mcp?mode=auto").tools(era), "add_pet break_pet get_pet");
@@ -145,17 +145,17 @@ fn search_mode_lists_the_search_tools_instead() {
         let hit = &found["structuredContent"]["tools"][0];
         assert_eq!((&hit["name"], &found["isError"]), (&json!("get_pet"), &json!(false)));
         // Without search mode there is no search tool.
-        let missing = at("/mcp").refused(era, "tools/call", json!({"name": "tool_search"}));
+        let missing = at("/mcp").error_of(era, "tools/call", json!({"name": "tool_search"}));
         assert_eq!(missing, (200, -32602, "Tool not found: tool_search".to_owned()));
         for query in ["mode=all", "mode=", "Mode=search", "mode=list&mode=search"] {
             let path = format!("/mcp?{query}");
-            let client = Client::new(&shop.server, &shop.key).at(&path);
+            let client = Client::new(&shop.server, &shop.key).at_path(&path);
             let problem = client.send(era, "tools/list", json!({})).problem();
             assert!(problem.starts_with("422 validation_error"), "{query}: {problem}");
         }
     }
     let (server, key) = with_tools(1_001);
-    let client = Client::new(&server, &key).at("/mcp?mode=auto");
+    let client = Client::new(&server, &key).at_path("/mcp?mode=auto");
     for era in ERAS {
         assert_eq!(client.tools(era), "tool_search execute_tool");
     }
@@ -168,14 +168,14 @@ fn a_group_has_its_own_endpoint() {
     shop.server.post("/api/groups", &one).ok();
     grant(&shop.server, "staff", "one");
     for era in ERAS {
-        let client = Client::new(&shop.server, &shop.key).at("/mcp/one");
+        let client = Client::new(&shop.server, &shop.key).at_path("/mcp/one");
         assert_eq!(client.tools(era), "get_pet");
         assert_eq!(client.call(era, "get_pet", json!({"id": 7}))["isError"], false);
         // The agent has this tool, but not at this endpoint.
-        let elsewhere = client.refused(era, "tools/call", json!({"name": "break_pet"}));
+        let elsewhere = client.error_of(era, "tools/call", json!({"name": "break_pet"}));
         assert_eq!(elsewhere, (200, -32602, "Tool not found: break_pet".to_owned()));
         assert_eq!(
-            Client::new(&shop.server, &shop.key).at("/mcp/all").tools(era),
+            Client::new(&shop.server, &shop.key).at_path("/mcp/all").tools(era),
             "add_pet break_pet get_pet"
         );
     }
@@ -187,18 +187,18 @@ fn an_ungranted_group_is_not_found() {
     shop.server.post("/api/groups", &json!({"name": "other", "tools": ["pets:get_pet"]})).ok();
     shop.server.post("/api/groups", &json!({"name": "idle", "tools": ["pets:get_pet"]})).ok();
     grant(&shop.server, "staff", "idle");
-    shop.server.act("/api/groups/idle/deactivate").ok();
+    shop.server.post_empty("/api/groups/idle/deactivate").ok();
     let is_missing = |credential: &str, path: &str| {
-        let client = Client::new(&shop.server, credential).at(path);
+        let client = Client::new(&shop.server, credential).at_path(path);
         for era in ERAS {
             for method in ["tools/list", "initialize", "server/discover", "subscriptions/listen"] {
-                let answer = client.send(era, method, introduction_and_filter());
+                let answer = client.send(era, method, initialize_params_and_filter());
                 assert!(answer.problem().starts_with("404 not_found: "), "{path}: {answer:?}");
                 assert!(answer.header("mcp-session-id").is_empty());
             }
         }
         for method in ["GET", "DELETE"] {
-            let ask = client.bare(method).header("Accept", "text/event-stream");
+            let ask = client.request_without_body(method).header("Accept", "text/event-stream");
             let answer = shop.server.send(&ask);
             assert!(answer.problem().starts_with("404 not_found: "), "{path}: {answer:?}");
         }
@@ -223,15 +223,15 @@ fn an_ungranted_group_is_not_found() {
     is_missing(&shop.server.key, "/mcp/all");
     let words = |group: &str| {
         let path = format!("/mcp/{group}");
-        let client = Client::new(&shop.server, &shop.key).at(&path);
+        let client = Client::new(&shop.server, &shop.key).at_path(&path);
         client.send(Modern, "tools/list", json!({})).problem().replace(group, "GROUP")
     };
     assert_eq!(words("other"), words("nothing"));
     assert_eq!(words("other"), words("idle"));
 }
 
-fn introduction_and_filter() -> Value {
-    let mut params = super::introduction();
+fn initialize_params_and_filter() -> Value {
+    let mut params = super::initialize_params();
     params["notifications"] = json!({"toolsListChanged": true});
     params
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Era::{Legacy, Modern};
-use super::{Client, grant, key, refused, request};
+use super::{Client, error_of_answer, grant, key, request};
 use crate::api::server::Server;
 
 /// Upstream that never answers, and reports each request and each disconnect.
-struct Silent {
+struct SilentUpstream {
     port: u16,
     heard: mpsc::Receiver<&'static str>,
 }
 
-impl Silent {
+impl SilentUpstream {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -52,8 +52,8 @@ impl Silent {
 }
 
 /// Server whose tool `wait` never answers, granted to the role `staff`.
-fn world() -> (Server, Silent, String) {
-    let (server, upstream) = (Server::start(), Silent::new());
+fn world() -> (Server, SilentUpstream, String) {
+    let (server, upstream) = (Server::start(), SilentUpstream::new());
     let operation = json!({"operationId": "wait", "responses": {"200": {"description": "ok"}}});
     let text = json!({
         "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
@@ -70,7 +70,7 @@ fn world() -> (Server, Silent, String) {
     (server, upstream, key)
 }
 
-fn no_longer_wanted(id: Value) -> Value {
+fn cancelled_notification(id: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 }
 
@@ -78,24 +78,24 @@ fn no_longer_wanted(id: Value) -> Value {
 fn a_call_is_cancelled_by_a_notification_of_its_own_session() {
     let (server, upstream, bot) = world();
     let other = key(&server, "other", &json!({"role": "staff"}));
-    let client = Client::new(&server, &bot).introduced();
+    let client = Client::new(&server, &bot).initialized();
     thread::scope(|scope| {
         let call = scope.spawn(|| client.send(Legacy, "tools/call", json!({"name": "wait"})));
         assert_eq!(upstream.next(), "asked");
         // A cancellation from another session, another caller, without a session, or for another call has no effect.
-        let again = Client::new(&server, &bot).introduced();
-        let foreign = Client::new(&server, &other).introduced();
+        let again = Client::new(&server, &bot).initialized();
+        let foreign = Client::new(&server, &other).initialized();
         for client in [&again, &foreign, &Client::new(&server, &bot)] {
-            assert_eq!(client.post(&no_longer_wanted(json!(7))).status, 202);
+            assert_eq!(client.post(&cancelled_notification(json!(7))).status, 202);
         }
         for id in [json!("7"), json!(8), json!(null), json!({})] {
-            assert_eq!(client.post(&no_longer_wanted(id)).status, 202);
+            assert_eq!(client.post(&cancelled_notification(id)).status, 202);
         }
         assert!(upstream.is_quiet());
-        assert_eq!(client.post(&no_longer_wanted(json!(7))).status, 202);
+        assert_eq!(client.post(&cancelled_notification(json!(7))).status, 202);
         assert_eq!(upstream.next(), "left");
         let answer = call.join().unwrap();
-        assert_eq!(refused(&answer), (200, -32000, "the request was cancelled".to_owned()));
+        assert_eq!(error_of_answer(&answer), (200, -32000, "the request was cancelled".to_owned()));
     });
     assert_eq!(client.tools(Legacy), "wait");
 }
@@ -125,7 +125,7 @@ fn a_long_call_becomes_a_stream_and_is_cancelled_by_disconnecting() {
     let (server, upstream, bot) = world();
     let client = Client::new(&server, &bot);
     // The response head arrives once the call has taken a while.
-    let events = server.open(&client.ask(Modern, "tools/call", json!({"name": "wait"})));
+    let events = server.open_events(&client.ask(Modern, "tools/call", json!({"name": "wait"})));
     assert_eq!(upstream.next(), "asked");
     drop(events);
     assert_eq!(upstream.next(), "left");

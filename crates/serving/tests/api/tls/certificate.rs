@@ -25,11 +25,11 @@ const BITS: u8 = 3;
 impl Certificate {
     /// Certificate that is valid from 2025 to 2049.
     pub(crate) fn new() -> Self {
-        Self::of("localhost", ["250101000000Z", "490101000000Z"])
+        Self::for_host("localhost", ["250101000000Z", "490101000000Z"])
     }
 
-    /// Certificate for this name and period; the times are UTCTime as in RFC 5280.
-    pub(crate) fn of(host: &str, [from, until]: [&str; 2]) -> Self {
+    /// Certificate for this name and period; the times are `UTCTime` as in RFC 5280.
+    pub(crate) fn for_host(host: &str, [from, until]: [&str; 2]) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
         let algorithm = der(SEQUENCE, &[&der(OBJECT_ID, &[ECDSA_WITH_SHA256])]);
         let common_name = [der(OBJECT_ID, &[COMMON_NAME]), der(0x0c, &[host.as_bytes()])].concat();

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::issuer::{
-    AUDIENCE, World, inline, now, signed, trusting, whole_claims, whole_header,
+    AUDIENCE, World, complete_claims, complete_header, config_with_inline_key, now,
+    server_trusting, signed_token,
 };
 use super::super::server::Answer;
 use crate::signer::Signer;
@@ -39,7 +40,7 @@ fn a_clock_skew_of_one_minute_is_tolerated() {
 #[test]
 fn the_clock_skew_of_an_issuer_can_be_reduced() {
     let signer = Signer::p256();
-    let server = trusting(&[inline(&signer, json!({"clock_skew": 0}))]);
+    let server = server_trusting(&[config_with_inline_key(&signer, json!({"clock_skew": 0}))]);
     let world = World { server, signer };
     assert_eq!(within_one_second(&world, |now| json!({"exp": now + 1})).status, 200);
     assert_eq!(within_one_second(&world, |now| json!({"exp": now})).status, 401);
@@ -50,7 +51,7 @@ fn the_clock_skew_of_an_issuer_can_be_reduced() {
 #[test]
 fn an_accepted_token_is_rejected_once_it_has_expired() {
     let signer = Signer::p256();
-    let server = trusting(&[inline(&signer, json!({"clock_skew": 0}))]);
+    let server = server_trusting(&[config_with_inline_key(&signer, json!({"clock_skew": 0}))]);
     let world = World { server, signer };
     let end = now() + 1;
     let token = world.token(json!({"exp": end}));
@@ -84,23 +85,23 @@ fn an_invalid_time_is_not_treated_as_missing() {
     ];
     for claim in ["exp", "nbf", "iat"] {
         for value in &wrong {
-            world.refuses(&world.token(json!({claim: value})));
+            world.assert_rejected(&world.token(json!({claim: value})));
         }
     }
-    world.refuses(&world.token(json!({"exp": null})));
-    world.refuses(&world.token(json!({"exp": 0})));
-    world.refuses(&world.token(json!({"nbf": "9999999999"})));
+    world.assert_rejected(&world.token(json!({"exp": null})));
+    world.assert_rejected(&world.token(json!({"exp": 0})));
+    world.assert_rejected(&world.token(json!({"nbf": "9999999999"})));
     // Null counts as present and is not a number.
-    let header = whole_header(json!({})).to_string();
+    let header = complete_header(json!({})).to_string();
     for claim in ["exp", "nbf", "iat"] {
-        let mut claims = whole_claims(json!({}));
+        let mut claims = complete_claims(json!({}));
         claims[claim] = Value::Null;
-        world.refuses(&world.signer.text(&header, claims.to_string().as_bytes()));
+        world.assert_rejected(&world.signer.text(&header, claims.to_string().as_bytes()));
     }
     for text in ["NaN", "Infinity", "1e999"] {
-        let claims = whole_claims(json!({"exp": 7})).to_string();
+        let claims = complete_claims(json!({"exp": 7})).to_string();
         let claims = claims.replace(r#""exp":7"#, &format!(r#""exp":{text}"#));
-        world.refuses(&world.signer.text(&header, claims.as_bytes()));
+        world.assert_rejected(&world.signer.text(&header, claims.as_bytes()));
     }
 }
 
@@ -108,7 +109,11 @@ fn an_invalid_time_is_not_treated_as_missing() {
 fn a_token_must_name_this_audience() {
     let world = World::new();
     for audience in [json!(AUDIENCE), json!([AUDIENCE]), json!(["other", AUDIENCE])] {
-        assert_eq!(world.takes(&world.token(json!({"aud": audience}))), "alice", "{audience}");
+        assert_eq!(
+            world.assert_accepted(&world.token(json!({"aud": audience}))),
+            "alice",
+            "{audience}"
+        );
     }
     for audience in [
         json!(null),
@@ -132,7 +137,7 @@ fn a_token_must_name_this_audience() {
         json!({AUDIENCE: true}),
         json!(true),
     ] {
-        let answer = world.refuses(&world.token(json!({"aud": audience})));
+        let answer = world.assert_rejected(&world.token(json!({"aud": audience})));
         assert!(!answer.body.contains("gw.example.com"), "{answer:?}");
     }
 }
@@ -140,9 +145,10 @@ fn a_token_must_name_this_audience() {
 #[test]
 fn only_an_access_token_is_accepted() {
     let world = World::new();
-    let typ = |typ: Value| signed(&world.signer, json!({"typ": typ}), json!({"scope": "tools"}));
+    let typ =
+        |typ: Value| signed_token(&world.signer, json!({"typ": typ}), json!({"scope": "tools"}));
     for good in ["at+jwt", "application/at+jwt", "AT+JWT", "Application/At+Jwt"] {
-        assert_eq!(world.takes(&typ(json!(good))), "alice", "{good}");
+        assert_eq!(world.assert_accepted(&typ(json!(good))), "alice", "{good}");
     }
     for bad in [
         json!("JWT"),
@@ -156,25 +162,25 @@ fn only_an_access_token_is_accepted() {
         json!(null),
         json!(["at+jwt"]),
     ] {
-        world.refuses(&typ(bad));
+        world.assert_rejected(&typ(bad));
     }
     let id_token =
         json!({"nonce": "n", "at_hash": "h", "auth_time": now(), "aud": [AUDIENCE, "client"]});
-    world.refuses(&signed(&world.signer, json!({"typ": "JWT"}), id_token));
+    world.assert_rejected(&signed_token(&world.signer, json!({"typ": "JWT"}), id_token));
 }
 
 #[test]
 fn tokens_of_any_type_must_still_look_like_access_tokens() {
     let signer = Signer::p256();
-    let server = trusting(&[inline(&signer, json!({"token_type": "any"}))]);
+    let server = server_trusting(&[config_with_inline_key(&signer, json!({"token_type": "any"}))]);
     let world = World { server, signer };
-    let token = |header: Value, claims: Value| signed(&world.signer, header, claims);
+    let token = |header: Value, claims: Value| signed_token(&world.signer, header, claims);
     for (header, claims) in [
         (json!({"typ": "JWT"}), json!({"scope": "tools"})),
         (json!({"typ": null}), json!({"client_id": "c"})),
         (json!({}), json!({"azp": "c"})),
     ] {
-        assert_eq!(world.takes(&token(header, claims)), "alice");
+        assert_eq!(world.assert_accepted(&token(header, claims)), "alice");
     }
     for claims in [
         json!({}),
@@ -186,17 +192,17 @@ fn tokens_of_any_type_must_still_look_like_access_tokens() {
         json!({"scope": "tools", "aud": null}),
         json!({"scope": "tools", "exp": null}),
     ] {
-        world.refuses(&token(json!({"typ": "JWT"}), claims));
+        world.assert_rejected(&token(json!({"typ": "JWT"}), claims));
     }
-    world.refuses(&token(json!({"typ": "logout+jwt"}), json!({"scope": "tools"})));
+    world.assert_rejected(&token(json!({"typ": "logout+jwt"}), json!({"scope": "tools"})));
 }
 
 #[test]
 fn a_token_must_name_its_subject() {
     let world = World::new();
     let client = world.token(json!({"sub": null, "client_id": "nightly"}));
-    assert_eq!(world.takes(&client), "nightly");
+    assert_eq!(world.assert_accepted(&client), "nightly");
     for subject in [json!(null), json!(""), json!(7), json!(["alice"])] {
-        world.refuses(&world.token(json!({"sub": subject})));
+        world.assert_rejected(&world.token(json!({"sub": subject})));
     }
 }

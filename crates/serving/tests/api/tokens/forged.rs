@@ -6,7 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::super::issuer::{World, config, inline, signed, trusting, whole_claims, whole_header};
+use super::super::issuer::{
+    World, complete_claims, complete_header, config, config_with_inline_key, server_trusting,
+    signed_token,
+};
 use crate::signer::{RSA, Signer, encode, jwks};
 use crate::support::{answering, ok};
 
@@ -20,33 +23,33 @@ fn text(header: &Value, claims: &Value, signature: &str) -> String {
 fn a_token_without_a_signature_is_rejected() {
     let world = World::new();
     let good = world.token(json!({}));
-    assert_eq!(world.takes(&good), "alice");
+    assert_eq!(world.assert_accepted(&good), "alice");
     let (input, signature) = good.rsplit_once('.').unwrap();
     for algorithm in ["none", "None", "nOnE", "NONE", " none", "none\0", "", "null"] {
-        let header = whole_header(json!({"alg": algorithm}));
+        let header = complete_header(json!({"alg": algorithm}));
         for signature in ["", signature] {
-            world.refuses(&text(&header, &whole_claims(json!({})), signature));
+            world.assert_rejected(&text(&header, &complete_claims(json!({})), signature));
         }
-        let whole = text(&header, &whole_claims(json!({})), "");
-        world.refuses(whole.trim_end_matches('.'));
+        let whole = text(&header, &complete_claims(json!({})), "");
+        world.assert_rejected(whole.trim_end_matches('.'));
     }
     for algorithm in [json!(null), json!(["none"]), json!(0), json!({"alg": "ES256"})] {
-        let header = whole_header(json!({"alg": algorithm}));
-        world.refuses(&text(&header, &whole_claims(json!({})), ""));
+        let header = complete_header(json!({"alg": algorithm}));
+        world.assert_rejected(&text(&header, &complete_claims(json!({})), ""));
     }
-    world.refuses(&format!("{input}."));
-    world.refuses(input);
-    world.refuses(&format!("{input}.{}", encode(&[0; 64])));
+    world.assert_rejected(&format!("{input}."));
+    world.assert_rejected(input);
+    world.assert_rejected(&format!("{input}.{}", encode(&[0; 64])));
 }
 
 #[test]
 fn a_public_key_cannot_be_used_as_an_hmac_secret() {
     let (rsa, ec) = (&*RSA, Signer::p256());
     let keys = json!({"keys": {"jwks": {"keys": [rsa.jwk("rsa"), ec.jwk("ec")]}}});
-    let world = World { server: trusting(&[config(keys)]), signer: Signer::p256() };
+    let world = World { server: server_trusting(&[config(keys)]), signer: Signer::p256() };
     for (signer, algorithm, kid) in [(rsa, "RS256", "rsa"), (&ec, "ES256", "ec")] {
-        let good = signed(signer, json!({"alg": algorithm, "kid": kid}), json!({}));
-        assert_eq!(world.takes(&good), "alice");
+        let good = signed_token(signer, json!({"alg": algorithm, "kid": kid}), json!({}));
+        assert_eq!(world.assert_accepted(&good), "alice");
         let pem = signer.pem();
         let mut secrets = vec![
             pem.trim_end().as_bytes().to_vec(),
@@ -65,7 +68,7 @@ fn a_public_key_cannot_be_used_as_an_hmac_secret() {
             for algorithm in ["HS256", "HS384", "HS512"] {
                 for kid in [json!(kid), json!(null)] {
                     let header = json!({"alg": algorithm, "kid": kid});
-                    world.refuses(&signed(&secret, header, json!({})));
+                    world.assert_rejected(&signed_token(&secret, header, json!({})));
                 }
             }
         }
@@ -75,13 +78,16 @@ fn a_public_key_cannot_be_used_as_an_hmac_secret() {
 #[test]
 fn a_key_is_valid_only_for_its_algorithm() {
     let keys = json!({"keys": {"jwks": {"keys": [RSA.jwk("k")]}}, "algorithms": ["PS256"]});
-    let world = World { server: trusting(&[config(keys)]), signer: Signer::p256() };
-    assert_eq!(world.takes(&signed(&RSA, json!({"alg": "PS256"}), json!({}))), "alice");
+    let world = World { server: server_trusting(&[config(keys)]), signer: Signer::p256() };
+    assert_eq!(
+        world.assert_accepted(&signed_token(&RSA, json!({"alg": "PS256"}), json!({}))),
+        "alice"
+    );
     for algorithm in ["RS256", "RS384", "PS384", "PS512"] {
-        world.refuses(&signed(&RSA, json!({"alg": algorithm}), json!({})));
+        world.assert_rejected(&signed_token(&RSA, json!({"alg": algorithm}), json!({})));
     }
-    world.refuses(&signed(&world.signer, json!({}), json!({})));
-    world.refuses(&signed(&Signer::p384(), json!({"alg": "ES384"}), json!({})));
+    world.assert_rejected(&signed_token(&world.signer, json!({}), json!({})));
+    world.assert_rejected(&signed_token(&Signer::p384(), json!({"alg": "ES384"}), json!({})));
 }
 
 #[test]
@@ -99,12 +105,12 @@ fn a_key_embedded_in_a_token_is_ignored() {
         ] {
             let mut header = brought;
             header["kid"] = kid.clone();
-            world.refuses(&signed(&attacker, header, json!({})));
+            world.assert_rejected(&signed_token(&attacker, header, json!({})));
         }
     }
     // An ignored header does not make an otherwise valid token invalid.
-    let good = signed(&world.signer, json!({"jwk": attacker.jwk("k")}), json!({}));
-    assert_eq!(world.takes(&good), "alice");
+    let good = signed_token(&world.signer, json!({"jwk": attacker.jwk("k")}), json!({}));
+    assert_eq!(world.assert_accepted(&good), "alice");
 }
 
 #[test]
@@ -115,19 +121,19 @@ fn a_key_url_in_a_token_is_never_fetched() {
     let signer = Signer::p256();
     let issuer = answering(ok("application/json", &jwks(&[signer.jwk("k")])));
     let keys = json!({"keys": {"jwks_url": issuer.url("/jwks")}, "allow": ["127.0.0.1"]});
-    let world = World { server: trusting(&[config(keys)]), signer };
-    assert_eq!(world.takes(&world.token(json!({}))), "alice");
+    let world = World { server: server_trusting(&[config(keys)]), signer };
+    assert_eq!(world.assert_accepted(&world.token(json!({}))), "alice");
     let attacker = Signer::p256();
     for place in [&theirs, "http://169.254.169.254/latest", "file:///etc/passwd"] {
         for member in ["jku", "x5u"] {
             for kid in [json!("k"), json!("theirs"), json!(null)] {
                 let header = json!({"kid": kid, member: place});
-                world.refuses(&signed(&attacker, header, json!({})));
+                world.assert_rejected(&signed_token(&attacker, header, json!({})));
             }
         }
     }
     // Issuers come from the configuration, not from the token.
-    world.refuses(&signed(&attacker, json!({}), json!({"iss": theirs})));
+    world.assert_rejected(&signed_token(&attacker, json!({}), json!({"iss": theirs})));
     assert!(listener.accept().is_err());
     assert_eq!(issuer.requests().len(), 1);
 }
@@ -152,13 +158,18 @@ fn unusual_key_ids_are_only_compared() {
         "https://evil.example/jwks",
         "|/usr/bin/id",
     ] {
-        let answer = world.refuses(&signed(&world.signer, json!({"kid": kid}), json!({})));
+        let answer =
+            world.assert_rejected(&signed_token(&world.signer, json!({"kid": kid}), json!({})));
         assert_eq!(answer.header("x-injected"), "", "{kid}");
         let empty = Signer::Secret(Vec::new());
-        world.refuses(&signed(&empty, json!({"alg": "HS256", "kid": kid}), json!({})));
+        world.assert_rejected(&signed_token(
+            &empty,
+            json!({"alg": "HS256", "kid": kid}),
+            json!({}),
+        ));
     }
     for kid in [json!(7), json!(["k"]), json!({"k": "k"})] {
-        world.refuses(&signed(&world.signer, json!({"kid": kid}), json!({})));
+        world.assert_rejected(&signed_token(&world.signer, json!({"kid": kid}), json!({})));
     }
 }
 
@@ -172,9 +183,9 @@ fn a_header_with_unsupported_parameters_is_rejected() {
         json!({"zip": "DEF"}),
         json!({"enc": "A256GCM"}),
     ] {
-        world.refuses(&signed(&world.signer, more, json!({})));
+        world.assert_rejected(&signed_token(&world.signer, more, json!({})));
     }
-    let claims = whole_claims(json!({})).to_string();
+    let claims = complete_claims(json!({})).to_string();
     for header in [
         r#"{"alg":"none","alg":"ES256","typ":"at+jwt","kid":"k"}"#,
         r#"{"alg":"ES256","typ":"at+jwt","kid":"other","kid":"k"}"#,
@@ -182,19 +193,21 @@ fn a_header_with_unsupported_parameters_is_rejected() {
         r#"["ES256"]"#,
         "",
     ] {
-        world.refuses(&world.signer.text(header, claims.as_bytes()));
+        world.assert_rejected(&world.signer.text(header, claims.as_bytes()));
     }
     let twice = claims.replacen('{', r#"{"sub":"mallory","#, 1);
-    world.refuses(&world.signer.text(&whole_header(json!({})).to_string(), twice.as_bytes()));
+    world.assert_rejected(
+        &world.signer.text(&complete_header(json!({})).to_string(), twice.as_bytes()),
+    );
 }
 
 #[test]
 fn a_token_similar_to_an_accepted_one_is_rejected() {
     let world = World::new();
     let token = world.token(json!({}));
-    assert_eq!(world.takes(&token), "alice");
+    assert_eq!(world.assert_accepted(&token), "alice");
     let (input, signature) = token.rsplit_once('.').unwrap();
-    let forged = signed(&Signer::p256(), json!({}), json!({"sub": "bob"}));
+    let forged = signed_token(&Signer::p256(), json!({}), json!({"sub": "bob"}));
     let bob = world.token(json!({"sub": "bob"}));
     let (bobs_input, bobs_signature) = bob.rsplit_once('.').unwrap();
     let end = |text: &str, length: usize| text.split_at(text.len() - length).1.to_owned();
@@ -213,26 +226,28 @@ fn a_token_similar_to_an_accepted_one_is_rejected() {
         token.to_ascii_uppercase(),
     ];
     for like in &likes {
-        world.refuses(like);
-        world.refuses(like);
-        assert_eq!(world.takes(&token), "alice");
+        world.assert_rejected(like);
+        world.assert_rejected(like);
+        assert_eq!(world.assert_accepted(&token), "alice");
     }
-    assert_eq!(world.takes(&bob), "bob");
+    assert_eq!(world.assert_accepted(&bob), "bob");
     // Another encoding of the same bits would be another token with the same signature (RFC 4648, section 3.5).
     let last = token.chars().last().unwrap();
     let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for other in alphabet.chars().filter(|other| *other != last) {
-        world.refuses(&format!("{}{other}", start(&token, 1)));
+        world.assert_rejected(&format!("{}{other}", start(&token, 1)));
     }
 }
 
 #[test]
 fn a_key_of_another_issuer_is_not_accepted() {
     let (ours, theirs) = (Signer::p256(), Signer::p256());
-    let issuers =
-        [inline(&ours, json!({})), inline(&theirs, json!({"issuer": "https://other.example"}))];
-    let world = World { server: trusting(&issuers), signer: ours };
-    let good = signed(&theirs, json!({}), json!({"iss": "https://other.example"}));
-    assert_eq!(world.takes(&good), "alice");
-    world.refuses(&signed(&theirs, json!({}), json!({})));
+    let issuers = [
+        config_with_inline_key(&ours, json!({})),
+        config_with_inline_key(&theirs, json!({"issuer": "https://other.example"})),
+    ];
+    let world = World { server: server_trusting(&issuers), signer: ours };
+    let good = signed_token(&theirs, json!({}), json!({"iss": "https://other.example"}));
+    assert_eq!(world.assert_accepted(&good), "alice");
+    world.assert_rejected(&signed_token(&theirs, json!({}), json!({})));
 }

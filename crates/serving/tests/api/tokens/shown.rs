@@ -93,7 +93,7 @@ fn a_token_that_is_too_long_is_rejected() {
     let answer = world.server.get_as(&"a".repeat(1 << 20), "/api/whoami");
     assert!(matches!(answer.status, 400 | 431), "{}", answer.status);
     let fits = world.token(json!({"padding": "x".repeat(8 << 10)}));
-    assert_eq!(world.takes(&fits), "alice");
+    assert_eq!(world.assert_accepted(&fits), "alice");
 }
 
 #[test]

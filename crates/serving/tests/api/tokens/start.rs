@@ -5,7 +5,9 @@ use std::io::{BufRead as _, BufReader};
 
 use serde_json::{Value, json};
 
-use super::super::issuer::{World, config, inline, signed, subject, trusting_on};
+use super::super::issuer::{
+    World, config, config_with_inline_key, server_trusting_on, signed_token, subject,
+};
 use super::super::server::Ask;
 use crate::signer::Signer;
 use crate::support::Folder;
@@ -30,7 +32,7 @@ fn refusal(text: &str) -> String {
 #[test]
 fn a_public_server_with_an_issuer_starts_and_requires_tokens() {
     let world = World::on(Folder::empty(), "--listen 0.0.0.0:0");
-    assert_eq!(world.takes(&world.token(json!({}))), "alice");
+    assert_eq!(world.assert_accepted(&world.token(json!({}))), "alice");
     assert_eq!(world.server.send(&Ask::new("GET", "/api/whoami")).status, 401);
 }
 
@@ -47,7 +49,7 @@ fn anonymous_callers_have_only_their_grants() {
     assert_eq!(nobody("/api/agents/tools").ok(), json!({"data": []}));
     assert_eq!(nobody("/api/groups").status, 401);
     // A rejected token does not become an anonymous call.
-    world.refuses(&world.token(json!({"exp": 1})));
+    world.assert_rejected(&world.token(json!({"exp": 1})));
     let matchers = json!([{"claim": "anonymous", "operator": "equals", "value": true}]);
     let policy = json!({"name": "everybody", "groups": ["pets-read"], "matchers": matchers});
     server.post("/api/policies", &policy).ok();
@@ -62,9 +64,9 @@ fn an_hmac_secret_needs_32_bytes() {
     let folder = Folder::empty();
     folder.write("secret", "x".repeat(32));
     let file = format!("file:{}", folder.path("secret").display());
-    let server = trusting_on(folder, &[config(json!({"keys": {"secret": file}}))], "");
+    let server = server_trusting_on(folder, &[config(json!({"keys": {"secret": file}}))], "");
     let signer = Signer::Secret("x".repeat(32).into_bytes());
-    let token = |header: Value| signed(&signer, header, json!({}));
+    let token = |header: Value| signed_token(&signer, header, json!({}));
     assert_eq!(subject(&server, &token(json!({"alg": "HS256"}))), "alice");
     for header in [json!({"alg": "HS512"}), json!({"alg": "none"})] {
         assert_eq!(server.get_as(&token(header), "/api/whoami").status, 401);
@@ -81,11 +83,11 @@ fn invalid_issuers_are_rejected_at_startup() {
         (config(json!({"audience": null})), "audience"),
         (config(json!({"algorithms": ["none"]})), "none"),
         (config(json!({"algorithms": ["HS256"]})), "need a secret"),
-        (inline(&signer, json!({"algorithms": ["HS256"]})), "need a secret"),
-        (inline(&signer, json!({"algorithms": ["HS256", "ES256"]})), "mixes"),
-        (inline(&signer, json!({"algorithms": ["RS256"]})), "no key"),
-        (inline(&signer, json!({"clock_skew": 301})), "clock skew"),
-        (inline(&signer, json!({"audiences": ["a"]})), "audiences"),
+        (config_with_inline_key(&signer, json!({"algorithms": ["HS256"]})), "need a secret"),
+        (config_with_inline_key(&signer, json!({"algorithms": ["HS256", "ES256"]})), "mixes"),
+        (config_with_inline_key(&signer, json!({"algorithms": ["RS256"]})), "no key"),
+        (config_with_inline_key(&signer, json!({"clock_skew": 301})), "clock skew"),
+        (config_with_inline_key(&signer, json!({"audiences": ["a"]})), "audiences"),
         (config(short), "secret"),
         (config(json!({"keys": {"secret": "x".repeat(32)}})), "keys"),
         (config(json!({"keys": {"jwks": {"keys": []}}})), "no key"),
@@ -94,7 +96,7 @@ fn invalid_issuers_are_rejected_at_startup() {
         let said = refusal(&json!({"issuers": [issuer]}).to_string());
         assert!(said.starts_with("error: ") && said.contains(complaint), "{issuer}: {said}");
     }
-    let twice = json!({"issuers": [inline(&signer, json!({})), inline(&signer, json!({}))]});
+    let twice = json!({"issuers": [config_with_inline_key(&signer, json!({})), config_with_inline_key(&signer, json!({}))]});
     assert!(refusal(&twice.to_string()).contains("is there twice"));
     for text in ["", "[]", "[[]]", "{", "issuers: {}", "isuers: []"] {
         let said = refusal(text);

@@ -1,10 +1,10 @@
 //! Help of `toolcrib group` and its verbs.
 
-use super::all_of;
+use super::help_with_verbs;
 
 #[test]
 fn every_verb() {
-    insta::assert_snapshot!(all_of("group"), @r#"
+    insta::assert_snapshot!(help_with_verbs("group"), @r#"
     List, add, change and remove groups of tools
 
     Usage: toolcrib group [OPTIONS] <COMMAND>

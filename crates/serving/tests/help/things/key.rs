@@ -1,10 +1,10 @@
 //! Help of `toolcrib key` and its verbs.
 
-use super::all_of;
+use super::help_with_verbs;
 
 #[test]
 fn every_verb() {
-    insta::assert_snapshot!(all_of("key"), @"
+    insta::assert_snapshot!(help_with_verbs("key"), @"
     List, make, change and revoke API keys
 
     Usage: toolcrib key [OPTIONS] <COMMAND>

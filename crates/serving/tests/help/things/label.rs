@@ -1,10 +1,10 @@
 //! Help of `toolcrib label` and its verbs.
 
-use super::all_of;
+use super::help_with_verbs;
 
 #[test]
 fn every_verb() {
-    insta::assert_snapshot!(all_of("label"), @"
+    insta::assert_snapshot!(help_with_verbs("label"), @"
     List, add, change and remove labels of tools
 
     Usage: toolcrib label [OPTIONS] <COMMAND>

@@ -1,10 +1,10 @@
 //! Help of `toolcrib policy` and its verbs.
 
-use super::all_of;
+use super::help_with_verbs;
 
 #[test]
 fn every_verb() {
-    insta::assert_snapshot!(all_of("policy"), @r#"
+    insta::assert_snapshot!(help_with_verbs("policy"), @r#"
     List, add, change and remove policies, which grant groups
 
     Usage: toolcrib policy [OPTIONS] <COMMAND>

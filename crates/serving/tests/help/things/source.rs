@@ -1,10 +1,10 @@
 //! Help of `toolcrib source` and its verbs.
 
-use super::all_of;
+use super::help_with_verbs;
 
 #[test]
 fn every_verb() {
-    insta::assert_snapshot!(all_of("source"), @"
+    insta::assert_snapshot!(help_with_verbs("source"), @"
     List, add, change, refresh and remove sources of tools
 
     Usage: toolcrib source [OPTIONS] <COMMAND>

@@ -1,10 +1,10 @@
 //! Help of `toolcrib tool` and its verbs.
 
-use super::all_of;
+use super::help_with_verbs;
 
 #[test]
 fn every_verb() {
-    insta::assert_snapshot!(all_of("tool"), @"
+    insta::assert_snapshot!(help_with_verbs("tool"), @"
     List tools, switch them, say something else of them, and review their changes
 
     Usage: toolcrib tool [OPTIONS] <COMMAND>

@@ -1,6 +1,6 @@
 //! When a source is due, by its recorded events.
 
-use catalog::journal::Version;
+use catalog::journal::StreamVersion;
 use catalog::source::{SourceEvent, SyncError};
 use model::{Digest, SourceProfile};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn failed() -> SourceEvent {
 }
 
 fn ingested() -> SourceEvent {
-    let fingerprint = Digest::of("x");
+    let fingerprint = Digest::of_bytes("x");
     let inventory = json!({"inventory_hash": "x", "fingerprint": fingerprint, "count": 1});
     SourceEvent::InventoryIngested { inventory: serde_json::from_value(inventory).unwrap() }
 }
@@ -43,14 +43,14 @@ const STARTED: SourceEvent = SourceEvent::SyncStarted {};
 fn source(id: &str, events: &[(i64, SourceEvent)]) -> Source {
     let (id, mut known) = (id.parse().unwrap(), None);
     for (version, (at, event)) in (1..).zip(events) {
-        Source::evolve(&mut known, &id, event.clone(), time(*at), Version(version));
+        Source::evolve(&mut known, &id, event.clone(), time(*at), StreamVersion(version));
     }
     known.unwrap()
 }
 
 /// The second from which on it is due, approximately.
 fn due_after(events: &[(i64, SourceEvent)]) -> Option<i64> {
-    due(&source("pets", events)).map(|due| due.as_second() - time(0).as_second())
+    refresh_due_at(&source("pets", events)).map(|due| due.as_second() - time(0).as_second())
 }
 
 /// A source after this many failures, of which the last ended at second 0.
@@ -122,7 +122,7 @@ fn failures_double_the_wait_up_to_a_quarter_of_an_hour() {
     let waits = (1..12).map(|failures| backoff(failures, None).as_secs());
     let expected = [5, 10, 20, 40, 80, 160, 320, 640, 900, 900, 900];
     assert_eq!(waits.collect::<Vec<_>>(), expected);
-    assert_eq!(backoff(u32::MAX, None), LONGEST);
+    assert_eq!(backoff(u32::MAX, None), MAX_BACKOFF);
 }
 
 #[test]
@@ -148,7 +148,8 @@ fn a_refresh_that_never_ended_counts_as_failed() {
 #[test]
 fn the_jitter_spreads_sources_and_is_the_same_on_all_nodes() {
     let events = [(0, registered(Some(1000))), (1, STARTED), (2, ingested())];
-    let due_of = |number: usize| due(&source(&format!("source-{number}"), &events)).unwrap();
+    let due_of =
+        |number: usize| refresh_due_at(&source(&format!("source-{number}"), &events)).unwrap();
     let mut all: Vec<_> = (0..100).map(due_of).collect();
     assert_eq!(all, (0..100).map(due_of).collect::<Vec<_>>());
     all.sort();
@@ -170,18 +171,18 @@ proptest! {
         };
         let nominal = match (failures, every) {
             (0, None) => {
-                prop_assert_eq!(due(&source), None);
+                prop_assert_eq!(refresh_due_at(&source), None);
                 return Ok(());
             }
             (0, Some(every)) => SignedDuration::from_secs(every.max(1).into()),
             (_, _) => backoff(u32::try_from(failures).unwrap(), every.map(|e| SignedDuration::from_secs(e.into()))),
         };
-        let wait = due(&source).unwrap().duration_since(time(0));
+        let wait = refresh_due_at(&source).unwrap().duration_since(time(0));
         prop_assert!(nominal * 9 / 10 <= wait, "{wait:?} is much less than {nominal:?}");
         prop_assert!(wait <= nominal * 11 / 10, "{wait:?} is much more than {nominal:?}");
         if 0 < failures {
             prop_assert!(SignedDuration::from_millis(4500) <= wait);
-            prop_assert!(wait <= LONGEST * 11 / 10);
+            prop_assert!(wait <= MAX_BACKOFF * 11 / 10);
         }
     }
 
@@ -199,7 +200,7 @@ proptest! {
         let mut events = vec![(0, registered(Some(60)))];
         events.extend((1..).zip(kinds.iter().map(event)));
         let (source, last) = (source("pets", &events), events.len() as i64);
-        match due(&source) {
+        match refresh_due_at(&source) {
             Some(due) => {
                 prop_assert!(source.enabled);
                 prop_assert!(due <= time(last + 66), "{due}");

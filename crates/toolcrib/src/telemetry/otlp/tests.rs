@@ -10,46 +10,50 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use model::meter::{Counter, Histogram, SHORT_TIMES, TIMES};
+use model::meter::{Counter, DURATION_BOUNDS, Histogram, SHORT_DURATION_BOUNDS};
 
-static CALLS: Metric = metric("calls", MetricKind::Counter, &["source", "kind"]);
-static NOTHING: Metric = metric("nothing", MetricKind::Counter, &[]);
-static LEVEL: Metric = metric("level_seconds", MetricKind::Gauge, &[]);
-static SECONDS: Metric = metric("call_seconds", MetricKind::Seconds, &["source"]);
-static SHORT: Metric = metric("short", MetricKind::Milliseconds, &[]);
-static LEFT_OUT: Metric = metric("left_out", MetricKind::Gauge, &["source"]);
+static CALLS: MetricDefinition = metric("calls", MetricKind::Counter, &["source", "kind"]);
+static NOTHING: MetricDefinition = metric("nothing", MetricKind::Counter, &[]);
+static LEVEL: MetricDefinition = metric("level_seconds", MetricKind::Gauge, &[]);
+static SECONDS: MetricDefinition = metric("call_seconds", MetricKind::Seconds, &["source"]);
+static SHORT: MetricDefinition = metric("short", MetricKind::Milliseconds, &[]);
+static LEFT_OUT: MetricDefinition = metric("left_out", MetricKind::Gauge, &["source"]);
 
-const fn metric(name: &'static str, kind: MetricKind, labels: &'static [&'static str]) -> Metric {
-    Metric { name, kind, labels, help: "What is “told”." }
+const fn metric(
+    name: &'static str,
+    kind: MetricKind,
+    labels: &'static [&'static str],
+) -> MetricDefinition {
+    MetricDefinition { name, kind, labels, help: "What is “told”." }
 }
 
-fn teller() -> Teller {
+fn teller() -> OtlpEncoder {
     let long = "x".repeat(20_000);
     let resource = [("service.name", "crib"), ("empty", ""), ("long", long.as_str())];
     let resource = resource.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Teller { resource: resource.to_vec(), since: 1_700_000_000_000_000_001 }
+    OtlpEncoder { resource: resource.to_vec(), since: 1_700_000_000_000_000_001 }
 }
 
-fn reading() -> Reading {
-    let mut reading = Reading::of([&LEFT_OUT]);
-    reading.counted(&CALLS, &["pets", "tool"], 3);
-    reading.counted(&CALLS, &["größte", ""], u64::from(u32::MAX) + 1);
-    reading.count(&NOTHING, &Counter::default());
-    reading.level(&LEVEL, &[], -0.25);
-    let (long, short) = (Histogram::new(&TIMES), Histogram::new(&SHORT_TIMES));
+fn reading() -> MetricsSnapshot {
+    let mut reading = MetricsSnapshot::with_metrics([&LEFT_OUT]);
+    reading.add_count(&CALLS, &["pets", "tool"], 3);
+    reading.add_count(&CALLS, &["größte", ""], u64::from(u32::MAX) + 1);
+    reading.add_counter(&NOTHING, &Counter::default());
+    reading.add_gauge_value(&LEVEL, &[], -0.25);
+    let (long, short) = (Histogram::new(&DURATION_BOUNDS), Histogram::new(&SHORT_DURATION_BOUNDS));
     for millis in [1, 30, 4_000_000] {
-        long.took(Duration::from_millis(millis));
-        short.took(Duration::from_micros(millis));
+        long.record_duration(Duration::from_millis(millis));
+        short.record_duration(Duration::from_micros(millis));
     }
-    reading.times(&SECONDS, &["pets"], &long);
-    reading.times(&SHORT, &[], &short);
+    reading.add_histogram(&SECONDS, &["pets"], &long);
+    reading.add_histogram(&SHORT, &[], &short);
     reading
 }
 
-fn spans() -> Vec<Span> {
+fn spans() -> Vec<TraceSpan> {
     let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let context = TraceContext::read(text, Some("rojo=1,congo=t61")).unwrap();
-    let of = |kind, parent, has_failed| Span {
+    let context = TraceContext::from_headers(text, Some("rojo=1,congo=t61")).unwrap();
+    let of = |kind, parent, has_failed| TraceSpan {
         context: context.with_span([9; 8]),
         parent,
         name: "tools/call".to_owned(),
@@ -64,15 +68,15 @@ fn spans() -> Vec<Span> {
 }
 
 /// Parses the message from both encodings.
-fn read<T: prost::Message + DeserializeOwned + Default>(message: &Message<'_>) -> [T; 2] {
-    let json = serde_json::from_slice(&Protocol::Json.write(message)).unwrap();
-    [json, T::decode(&*Protocol::Protobuf.write(message)).unwrap()]
+fn read<T: prost::Message + DeserializeOwned + Default>(message: &OtlpMessage<'_>) -> [T; 2] {
+    let json = serde_json::from_slice(&OtlpProtocol::Json.encode_message(message)).unwrap();
+    [json, T::decode(&*OtlpProtocol::Protobuf.encode_message(message)).unwrap()]
 }
 
 #[test]
 fn metrics_are_the_same_in_both_encodings() {
     let (teller, reading) = (teller(), reading());
-    let message = teller.metrics(&reading, 1_700_000_060_000_000_000);
+    let message = teller.metrics_message(&reading, 1_700_000_060_000_000_000);
     let [json, protobuf] = read::<ExportMetricsServiceRequest>(&message);
     assert_eq!(json, protobuf);
     let [all] = &protobuf.resource_metrics[..] else { unreachable!("one resource") };
@@ -94,7 +98,7 @@ fn metrics_are_the_same_in_both_encodings() {
 #[test]
 fn spans_are_the_same_in_both_encodings() {
     let (teller, spans) = (teller(), spans());
-    let [json, protobuf] = read::<ExportTraceServiceRequest>(&teller.spans(&spans));
+    let [json, protobuf] = read::<ExportTraceServiceRequest>(&teller.spans_message(&spans));
     assert_eq!(json, protobuf);
     let [server, client] = &protobuf.resource_spans[0].scope_spans[0].spans[..] else {
         unreachable!("two spans")

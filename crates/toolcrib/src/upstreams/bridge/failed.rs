@@ -1,111 +1,111 @@
 //! Why an MCP server gave no answer, and the verdict on the server.
 
-use model::{ErrorCode, Failure};
+use model::{CallFailure, ErrorCode};
 use upstream::http::HttpError;
 use upstream::mcp::McpError;
 
-use crate::gates::Verdict;
+use crate::gates::SourceVerdict;
 
 /// Why a request failed, with the verdict on the server.
-pub(crate) struct Failed {
-    pub(crate) failure: Failure,
+pub(crate) struct BridgeFailure {
+    pub(crate) failure: CallFailure,
     /// On the server.
-    pub(crate) verdict: Verdict,
-    pub(crate) retry: Retry,
+    pub(crate) verdict: SourceVerdict,
+    pub(crate) retry: RetryAdvice,
 }
 
 /// Whether a retry may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    InVain,
+pub(crate) enum RetryAdvice {
+    Never,
     /// The server rejected the credential and has done nothing.
-    WithAnotherToken,
+    WithNewToken,
     /// The server has not answered, or says when to retry.
-    IfHarmless,
+    IfIdempotent,
 }
 
-impl Failed {
+impl BridgeFailure {
     /// The server gave no answer.
-    pub(crate) fn after(error: &McpError) -> Self {
-        let retry = match is_lost(error) || is_put_off(error) {
-            true => Retry::IfHarmless,
-            false => Retry::InVain,
+    pub(crate) fn from_mcp_error(error: &McpError) -> Self {
+        let retry = match is_connection_lost(error) || is_retry_scheduled(error) {
+            true => RetryAdvice::IfIdempotent,
+            false => RetryAdvice::Never,
         };
-        Self { failure: failure(error), verdict: verdict(error), retry }
+        Self { failure: mcp_failure(error), verdict: mcp_verdict(error), retry }
     }
 
     /// The server is at fault.
-    pub(crate) fn broken(failure: Failure) -> Self {
-        Self { failure, verdict: Verdict::Fails, retry: Retry::InVain }
+    pub(crate) fn server_fault(failure: CallFailure) -> Self {
+        Self { failure, verdict: SourceVerdict::Fails, retry: RetryAdvice::Never }
     }
 }
 
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Self {
-        Self { failure, verdict: Verdict::Nothing, retry: Retry::InVain }
+impl From<CallFailure> for BridgeFailure {
+    fn from(failure: CallFailure) -> Self {
+        Self { failure, verdict: SourceVerdict::Inconclusive, retry: RetryAdvice::Never }
     }
 }
 
 /// The verdict on a server that gave no answer. A program that exits is restarted after a cooldown, so it needs no
 /// breaker; a server whose answer is too large may send smaller ones to other callers.
-fn verdict(error: &McpError) -> Verdict {
+fn mcp_verdict(error: &McpError) -> SourceVerdict {
     match error {
         McpError::Http(error) => match **error {
             HttpError::Connect { .. }
             | HttpError::Timeout { .. }
             | HttpError::Stalled { .. }
-            | HttpError::Broken { .. } => Verdict::Fails,
+            | HttpError::ResponseLost { .. } => SourceVerdict::Fails,
             HttpError::TooLarge { .. }
-            | HttpError::Lengthy { .. }
-            | HttpError::Crowded { .. }
-            | HttpError::Encoded
-            | HttpError::Redirected { .. } => Verdict::Answers,
-            _ => Verdict::Nothing,
+            | HttpError::TooLongToRead { .. }
+            | HttpError::QueuedTooLong { .. }
+            | HttpError::UnsupportedEncoding
+            | HttpError::Redirected { .. } => SourceVerdict::OnlyAnswers,
+            _ => SourceVerdict::Inconclusive,
         },
         McpError::Unauthorized { .. }
-        | McpError::TooMuch { .. }
-        | McpError::Status { status: 400..500, .. } => Verdict::Answers,
-        McpError::Status { .. }
+        | McpError::AnswerTooLarge { .. }
+        | McpError::UnexpectedStatus { status: 400..500, .. } => SourceVerdict::OnlyAnswers,
+        McpError::UnexpectedStatus { .. }
         | McpError::Timeout { .. }
-        | McpError::Broken { .. }
-        | McpError::Unreadable { .. }
-        | McpError::NotReading => Verdict::Fails,
-        _ => Verdict::Nothing,
+        | McpError::StreamBroken { .. }
+        | McpError::InvalidAnswer { .. }
+        | McpError::NotReading => SourceVerdict::Fails,
+        _ => SourceVerdict::Inconclusive,
     }
 }
 
 /// Whether the connection failed or was lost, or a proxy could not reach the server.
-fn is_lost(error: &McpError) -> bool {
+fn is_connection_lost(error: &McpError) -> bool {
     match error {
         McpError::Http(error) => {
-            matches!(**error, HttpError::Connect { .. } | HttpError::Broken { .. })
+            matches!(**error, HttpError::Connect { .. } | HttpError::ResponseLost { .. })
         }
-        McpError::Status { status, .. } => matches!(status, 502..=504),
-        McpError::Broken { .. } => true,
+        McpError::UnexpectedStatus { status, .. } => matches!(status, 502..=504),
+        McpError::StreamBroken { .. } => true,
         _ => false,
     }
 }
 
 /// Whether the server has done nothing, and says when to retry.
-fn is_put_off(error: &McpError) -> bool {
-    matches!(error, McpError::Status { status: 429, retry_after: Some(_), .. })
+fn is_retry_scheduled(error: &McpError) -> bool {
+    matches!(error, McpError::UnexpectedStatus { status: 429, retry_after: Some(_), .. })
 }
 
 /// The failure to report for an error of an MCP connection.
-fn failure(error: &McpError) -> Failure {
+fn mcp_failure(error: &McpError) -> CallFailure {
     let (code, retryable) = match error {
-        McpError::Http(error) => execution::code_of(error),
+        McpError::Http(error) => execution::error_code_of(error),
         // The server may have carried it out.
         McpError::Timeout { .. } => (ErrorCode::UpstreamTimeout, false),
-        McpError::Ended { .. } | McpError::Broken { .. } | McpError::Closed => {
+        McpError::ProgramEnded { .. } | McpError::StreamBroken { .. } | McpError::Closed => {
             (ErrorCode::UpstreamConnectionError, false)
         }
-        McpError::Start { .. } | McpError::Resting { .. } => {
+        McpError::ProgramNotStarted { .. } | McpError::CoolingDown { .. } => {
             (ErrorCode::UpstreamConnectionError, true)
         }
         McpError::Busy { .. } => (ErrorCode::RateLimited, true),
         // It is unknown here whether the call is idempotent.
-        McpError::Status { status, .. } => {
+        McpError::UnexpectedStatus { status, .. } => {
             (ErrorCode::UpstreamError, execution::is_retryable("POST", *status))
         }
         _ => (ErrorCode::UpstreamError, false),
@@ -113,10 +113,13 @@ fn failure(error: &McpError) -> Failure {
     let retry_after = match error {
         // Calls end all the time, so capacity is soon free.
         McpError::Busy { .. } => Some(1),
-        McpError::Status { retry_after, .. } => *retry_after,
+        McpError::UnexpectedStatus { retry_after, .. } => *retry_after,
         _ => None,
     };
-    Failure { retry_after, ..Failure::new(code, model::sentence(error), retryable) }
+    CallFailure {
+        retry_after,
+        ..CallFailure::new(code, model::format_error_chain(error), retryable)
+    }
 }
 
 #[cfg(test)]
@@ -130,18 +133,18 @@ mod tests {
         let (method, what) = ("tools/call".into(), "bytes");
         let http = |error| McpError::Http(Arc::new(error));
         for (error, says) in [
-            (McpError::TooMuch { method, what, limit: 7 }, Verdict::Answers),
-            (http(HttpError::TooLarge { limit: 7, announced: None }), Verdict::Answers),
-            (http(HttpError::Encoded), Verdict::Answers),
-            (McpError::NotReading, Verdict::Fails),
+            (McpError::AnswerTooLarge { method, what, limit: 7 }, SourceVerdict::OnlyAnswers),
+            (http(HttpError::TooLarge { limit: 7, announced: None }), SourceVerdict::OnlyAnswers),
+            (http(HttpError::UnsupportedEncoding), SourceVerdict::OnlyAnswers),
+            (McpError::NotReading, SourceVerdict::Fails),
         ] {
-            assert_eq!(verdict(&error), says, "{error}");
+            assert_eq!(mcp_verdict(&error), says, "{error}");
         }
     }
 
     #[test]
     fn too_many_concurrent_calls_are_reported_with_a_retry_time() {
-        assert_eq!(failure(&McpError::Busy { limit: 7 }).retry_after, Some(1));
-        assert_eq!(failure(&McpError::Closed).retry_after, None);
+        assert_eq!(mcp_failure(&McpError::Busy { limit: 7 }).retry_after, Some(1));
+        assert_eq!(mcp_failure(&McpError::Closed).retry_after, None);
     }
 }

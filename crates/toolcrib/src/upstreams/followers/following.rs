@@ -8,42 +8,42 @@ use model::{Agent, SourceId};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Follower, Hearer, whose};
+use super::{ConnectionSubscriptions, ResourceListener, principal_key};
 use crate::crib::Toolcrib;
-use crate::provider::Changes;
-use crate::upstreams::{Upstream, Upstreams};
+use crate::provider::ProviderChanges;
+use crate::upstreams::{UpstreamConnection, UpstreamConnections};
 
 /// How long a server may take to accept a subscription.
-const PATIENCE: Duration = Duration::from_secs(8);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Subscriptions to resources of MCP servers. Clones share them; they end when the last clone is dropped.
 #[derive(Clone, Default)]
-pub struct Following(Arc<Shared>);
+pub struct ResourceSubscriptions(Arc<SubscriptionState>);
 
 #[derive(Default)]
-struct Shared {
-    told: Arc<watch::Sender<Changes>>,
-    places: Mutex<BTreeMap<Box<str>, Place>>,
+struct SubscriptionState {
+    changes: Arc<watch::Sender<ProviderChanges>>,
+    handles: Mutex<BTreeMap<Box<str>, SubscriptionHandle>>,
 }
 
 /// A subscription to a resource, which ends when it is dropped.
-struct Place {
-    upstreams: Arc<Upstreams>,
+struct SubscriptionHandle {
+    upstreams: Arc<UpstreamConnections>,
     agent: Box<str>,
     source: SourceId,
-    own: Box<str>,
-    follower: Option<(Arc<Follower>, u64)>,
+    upstream_uri: Box<str>,
+    listener: Option<(Arc<ConnectionSubscriptions>, u64)>,
 }
 
 /// Why a resource cannot be subscribed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotFollowed {
+pub enum SubscribeError {
     /// The resource does not exist, or is not granted to this agent.
     #[error("there is no such resource")]
     Missing,
     /// The server does not support subscriptions.
     #[error("the server of the resource tells nobody of changes: read it again instead")]
-    Silent,
+    Unsupported,
     /// A limit is reached.
     #[error("there are too many subscriptions: end some of them")]
     TooMany,
@@ -52,77 +52,84 @@ pub enum NotFollowed {
     Failed(String),
 }
 
-impl Following {
+impl ResourceSubscriptions {
     /// Receives changes; only `updated` is used.
-    pub fn changes(&self) -> watch::Receiver<Changes> {
-        self.0.told.subscribe()
+    pub fn changes(&self) -> watch::Receiver<ProviderChanges> {
+        self.0.changes.subscribe()
     }
 
     /// Ends one subscription.
-    pub fn end(&self, uri: &str) {
-        drop(self.places().remove(uri));
+    pub fn unsubscribe(&self, uri: &str) {
+        drop(self.lock_handles().remove(uri));
     }
 
     /// Ends all subscriptions.
-    pub fn end_all(&self) {
-        drop(std::mem::take(&mut *self.places()));
+    pub fn unsubscribe_all(&self) {
+        drop(std::mem::take(&mut *self.lock_handles()));
     }
 
     /// Whether the resource is subscribed.
-    pub fn has(&self, uri: &str) -> bool {
-        self.places().contains_key(uri)
+    pub fn is_subscribed(&self, uri: &str) -> bool {
+        self.lock_handles().contains_key(uri)
     }
 
-    fn places(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Place>> {
-        self.0.places.lock().expect("no one panics while holding it")
+    fn lock_handles(&self) -> MutexGuard<'_, BTreeMap<Box<str>, SubscriptionHandle>> {
+        self.0.handles.lock().expect("no one panics while holding it")
     }
 
     /// Ends the subscriptions whose resource no longer belongs to the same source.
-    pub(crate) fn keep(&self, source_of: impl Fn(&str) -> Option<SourceId>) {
-        self.places().retain(|uri, place| source_of(uri).as_ref() == Some(&place.source));
+    pub(crate) fn retain_same_source(&self, source_of: impl Fn(&str) -> Option<SourceId>) {
+        self.lock_handles().retain(|uri, place| source_of(uri).as_ref() == Some(&place.source));
     }
 
     /// Subscribes to a resource, if its server accepts.
-    pub(crate) async fn add(
+    pub(crate) async fn subscribe(
         &self,
         crib: &Toolcrib,
         agent: &Agent,
-        upstream: &Upstream,
+        upstream: &UpstreamConnection,
         uri: &str,
         own: &str,
-    ) -> Result<(), NotFollowed> {
-        if self.has(uri) {
+    ) -> Result<(), SubscribeError> {
+        if self.is_subscribed(uri) {
             return Ok(());
         }
         let upstreams = Arc::clone(crib.upstreams());
-        let (followers, name) = (&crib.upstreams().followers, whose(agent));
-        if !followers.enter(&name) {
-            return Err(NotFollowed::TooMany);
+        let (followers, name) = (&crib.upstreams().followers, principal_key(agent));
+        if !followers.reserve(&name) {
+            return Err(SubscribeError::TooMany);
         }
         let (source, own) = (upstream.key.0.clone(), Box::from(own));
-        let mut place = Place { upstreams, agent: name, source, own, follower: None };
-        let (agent_name, told) = (place.agent.clone(), Arc::clone(&self.0.told));
-        let hearer = Hearer { number: 0, agent: agent_name, uri: uri.into(), told };
-        let added = followers.add(crib, agent, &upstream.key, &place.own, hearer);
-        let (follower, number, mut outcome) = added.ok_or(NotFollowed::TooMany)?;
-        place.follower = Some((follower, number));
-        let settled = timeout(PATIENCE, outcome.wait_for(Option::is_some)).await;
+        let mut place = SubscriptionHandle {
+            upstreams,
+            agent: name,
+            source,
+            upstream_uri: own,
+            listener: None,
+        };
+        let (agent_name, told) = (place.agent.clone(), Arc::clone(&self.0.changes));
+        let hearer =
+            ResourceListener { number: 0, agent: agent_name, uri: uri.into(), changes: told };
+        let added = followers.add_listener(crib, agent, &upstream.key, &place.upstream_uri, hearer);
+        let (follower, number, mut outcome) = added.ok_or(SubscribeError::TooMany)?;
+        place.listener = Some((follower, number));
+        let settled = timeout(ACCEPT_TIMEOUT, outcome.wait_for(Option::is_some)).await;
         let settled = settled.ok().and_then(Result::ok).and_then(|it| it.clone());
         match settled {
             Some(Ok(())) => {}
-            Some(Err(why)) => return Err(NotFollowed::Failed(why)),
-            None => return Err(NotFollowed::Failed("the server does not answer".to_owned())),
+            Some(Err(why)) => return Err(SubscribeError::Failed(why)),
+            None => return Err(SubscribeError::Failed("the server does not answer".to_owned())),
         }
-        self.places().insert(uri.into(), place);
+        self.lock_handles().insert(uri.into(), place);
         Ok(())
     }
 }
 
-impl Drop for Place {
+impl Drop for SubscriptionHandle {
     fn drop(&mut self) {
-        if let Some((follower, number)) = &self.follower {
-            follower.leave(&self.own, *number);
+        if let Some((follower, number)) = &self.listener {
+            follower.remove_listener(&self.upstream_uri, *number);
         }
-        self.upstreams.followers.leave(&self.agent);
+        self.upstreams.followers.release(&self.agent);
     }
 }

@@ -3,36 +3,36 @@
 use std::time::Duration;
 
 use catalog::{CataloguedSource, CataloguedTool};
-use model::{ErrorCode, Failure, Outcome};
+use model::{CallFailure, ErrorCode, Outcome};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::done::told;
-use super::failure_of_tool;
-use crate::gates::Verdict;
-use crate::upstreams::number;
+use super::done::build_outcome;
+use super::tool_failure;
+use crate::gates::SourceVerdict;
+use crate::upstreams::principal_hash;
 use crate::view::AgentView;
-use crate::view::ready::BuiltinReady;
+use crate::view::ready::CompiledBuiltinTool;
 
 /// Default timeout: enough to fetch a page.
-const TIME: Duration = Duration::from_secs(30);
+const BUILTIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl AgentView {
-    pub(super) async fn do_builtin(
+    pub(super) async fn run_builtin_tool(
         &self,
         source: &CataloguedSource,
         entry: &CataloguedTool,
-        ready: &BuiltinReady,
+        ready: &CompiledBuiltinTool,
         arguments: Map<String, Value>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Outcome, CallFailure> {
         let source = &source.source;
         let start = Instant::now();
-        let time = source.profile.limits.timeout().unwrap_or(TIME);
-        let until = self.until(time);
-        let pass = self.enter(source, &entry.tool.id, TIME).await?;
+        let time = source.profile.limits.timeout().unwrap_or(BUILTIN_TIMEOUT);
+        let until = self.deadline_after(time);
+        let pass = self.admit_once(source, &entry.tool.id, BUILTIN_TIMEOUT).await?;
         // Long-running built-in tools run one at a time per agent, so that other agents get their turn.
-        let turn = match ready.builtin.is_long() {
-            true => Some(self.crib.gates().turn_of(number(&self.agent))),
+        let turn = match ready.builtin.is_expensive() {
+            true => Some(self.crib.gates().agent_turn(principal_hash(&self.agent))),
             false => None,
         };
         let given = async {
@@ -44,11 +44,13 @@ impl AgentView {
         };
         let given = timeout_at(until, given).await;
         // One page that cannot be fetched says nothing about other pages: do not count it against the source.
-        pass.end(Verdict::Works);
+        pass.finish(SourceVerdict::Works);
         match given {
-            Ok(Ok(given)) => Ok(told(entry.tool.id.clone(), start, Some(given), Vec::new(), None)),
-            Ok(Err(why)) => Err(failure_of_tool(format!("Error: {why}"))),
-            Err(_) => Err(Failure::new(
+            Ok(Ok(given)) => {
+                Ok(build_outcome(entry.tool.id.clone(), start, Some(given), Vec::new(), None))
+            }
+            Ok(Err(why)) => Err(tool_failure(format!("Error: {why}"))),
+            Err(_) => Err(CallFailure::new(
                 ErrorCode::UpstreamTimeout,
                 format!("the tool took longer than {} s", (until - start).as_millis() as f64 / 1e3),
                 true,

@@ -7,44 +7,44 @@
 use model::{CallStatus, Content, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::{Done, DoneBy, ToolAnswer};
+use super::{CompletedCall, RawCallResult, ToolAnswer};
 
 const NOTE: &str = "[toolcrib: the tool was called, and this is what it answered. It is marked as an error only because it \
 does not have the structure that the tool promises. Calling again would do it again]";
 
 /// The `_meta` key for the real status of the call, where `isError` does not reflect it.
-const STATUS: &str = "toolcrib/status";
+const STATUS_KEY: &str = "toolcrib/status";
 
-impl Done {
+impl CompletedCall {
     /// Converts the result for MCP clients that validate it against the tool's output schema. The result of an MCP
     /// server stays unchanged unless it was truncated: its output schema is the server's responsibility.
-    pub fn into_promised_answer(self) -> ToolAnswer {
-        let is_as_it_came = matches!(self.by, DoneBy::Mcp { is_cut: false, .. });
-        match self.into_answer() {
-            ToolAnswer::Ours(mut result) => {
-                mark(&mut result);
-                ToolAnswer::Ours(result)
+    pub fn into_strict_answer(self) -> ToolAnswer {
+        let is_as_it_came = matches!(self.raw, RawCallResult::Mcp { is_cut: false, .. });
+        match self.into_tool_answer() {
+            ToolAnswer::Built(mut result) => {
+                mark_missing_output(&mut result);
+                ToolAnswer::Built(result)
             }
-            ToolAnswer::Theirs(mut result) => {
+            ToolAnswer::Relayed(mut result) => {
                 if !is_as_it_came {
-                    mark_of_server(&mut result);
+                    mark_missing_mcp_output(&mut result);
                 }
-                ToolAnswer::Theirs(result)
+                ToolAnswer::Relayed(result)
             }
         }
     }
 }
 
-fn mark(result: &mut ToolResult) {
+fn mark_missing_output(result: &mut ToolResult) {
     if result.is_error || result.structured_content.is_some() {
         return;
     }
     result.is_error = true;
     result.content.push(Content::Text { text: NOTE.to_owned() });
-    result.meta.insert(STATUS.to_owned(), json!(CallStatus::Completed));
+    result.meta.insert(STATUS_KEY.to_owned(), json!(CallStatus::Completed));
 }
 
-fn mark_of_server(result: &mut Map<String, Value>) {
+fn mark_missing_mcp_output(result: &mut Map<String, Value>) {
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
     if has_failed || result.contains_key("structuredContent") {
         return;
@@ -54,6 +54,6 @@ fn mark_of_server(result: &mut Map<String, Value>) {
         content.push(json!({"type": "text", "text": NOTE}));
     }
     if let Value::Object(meta) = result.entry("_meta").or_insert_with(|| json!({})) {
-        meta.insert(STATUS.to_owned(), json!(CallStatus::Completed));
+        meta.insert(STATUS_KEY.to_owned(), json!(CallStatus::Completed));
     }
 }

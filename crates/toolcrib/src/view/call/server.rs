@@ -2,147 +2,164 @@
 //! token, the request is sent once more with a new one.
 
 use catalog::source::Source;
-use model::{ErrorCode, Failure, Name};
+use model::{CallFailure, DisplayName, ErrorCode};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 use upstream::mcp::McpError;
 
-use super::{Called, Stopped, tries, unusable, without_our_words};
+use super::{CallResult, CallStop, remove_reserved_fields, report_unusable, tries};
 use crate::call::CallContext;
-use crate::credentials::{Carried, For, Whose};
-use crate::gates::Stay;
-use crate::upstreams::bridge::{self, Begun, Bridged, Failed, Retry, Wanted};
-use crate::upstreams::{Upstream, UpstreamError};
+use crate::credentials::{CredentialScope, OnBehalfOf, RequestAuth};
+use crate::gates::CallPermit;
+use crate::upstreams::bridge::{
+    self, BridgeFailure, BridgeOutcome, BridgeRequest, RequestStart, RetryAdvice,
+};
+use crate::upstreams::{UpstreamConnection, UpstreamError};
 use crate::view::AgentView;
 
 impl AgentView {
     /// Sends the request; if the server rejects a cached token, sends it once more with a new one.
-    pub(super) async fn ask_with_token(
+    pub(super) async fn call_mcp_with_token(
         &self,
         source: &Source,
-        wanted: Wanted,
-        (until, stay): (Instant, &mut Stay<'_>),
+        wanted: BridgeRequest,
+        (until, stay): (Instant, &mut CallPermit<'_>),
         call: &CallContext,
-    ) -> Result<Bridged, Bridged> {
+    ) -> Result<BridgeOutcome, BridgeOutcome> {
         let parked = &self.crib.upstreams().parked;
-        if let Some(waited) = parked.take(&self.agent, &wanted, call) {
-            let begun = Begun::Before(Box::new(waited?));
-            return Ok(bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await);
+        if let Some(waited) = parked.take_parked(&self.agent, &wanted, call) {
+            let begun = RequestStart::Resumed(Box::new(waited?));
+            return Ok(bridge::bridge_request(parked, begun, &self.agent, wanted, call, stay).await);
         }
-        let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
-        let held = upstream.carried.token.clone();
-        let bridged = self.ask(upstream, wanted.clone(), call, stay).await;
+        let upstream = self.connect_mcp(source, wanted.audience.as_ref(), until).await?;
+        let held = upstream.request_auth.token.clone();
+        let bridged = self.bridge_mcp_request(upstream, wanted.clone(), call, stay).await;
         match held {
-            Some(held) if wants_another_token(&bridged) => {
-                if !self.crib.keyring().refused(&held).await {
+            Some(held) if needs_new_token(&bridged) => {
+                if !self.crib.keyring().invalidate_token(&held).await {
                     return Ok(bridged);
                 }
-                let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
-                Ok(self.ask(upstream, wanted, call, stay).await)
+                let upstream = self.connect_mcp(source, wanted.audience.as_ref(), until).await?;
+                Ok(self.bridge_mcp_request(upstream, wanted, call, stay).await)
             }
             _ => Ok(bridged),
         }
     }
 
-    pub(in crate::view) async fn ask(
+    pub(in crate::view) async fn bridge_mcp_request(
         &self,
-        upstream: Upstream,
-        wanted: Wanted,
+        upstream: UpstreamConnection,
+        wanted: BridgeRequest,
         call: &CallContext,
-        stay: &mut Stay<'_>,
-    ) -> Bridged {
+        stay: &mut CallPermit<'_>,
+    ) -> BridgeOutcome {
         let parked = &self.crib.upstreams().parked;
-        let begun = Begun::With(Box::new(upstream));
-        bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await
+        let begun = RequestStart::Connected(Box::new(upstream));
+        bridge::bridge_request(parked, begun, &self.agent, wanted, call, stay).await
     }
 
     /// Opens a connection to the MCP server of a source for this agent, or reports why none is open by the deadline.
-    pub(in crate::view) async fn upstream(
+    pub(in crate::view) async fn connect_mcp(
         &self,
         source: &Source,
-        audience: Option<&Name>,
+        audience: Option<&DisplayName>,
         until: Instant,
-    ) -> Result<Upstream, Bridged> {
-        let carried = self.carried(source, audience, until).await?;
+    ) -> Result<UpstreamConnection, BridgeOutcome> {
+        let carried = self.resolve_mcp_auth(source, audience, until).await?;
         let held = carried.token.clone();
-        let opened = self.open(source, carried, until).await?;
+        let opened = self.open_mcp_connection(source, carried, until).await?;
         let opened = match (opened, held) {
             (Err(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. })), Some(held))
-                if self.crib.keyring().refused(&held).await =>
+                if self.crib.keyring().invalidate_token(&held).await =>
             {
-                self.open(source, self.carried(source, audience, until).await?, until).await?
+                self.open_mcp_connection(
+                    source,
+                    self.resolve_mcp_auth(source, audience, until).await?,
+                    until,
+                )
+                .await?
             }
             (opened, _) => opened,
         };
         opened.map_err(|error| match error {
-            UpstreamError::Mcp(error) => Failed::after(&error).into(),
+            UpstreamError::Mcp(error) => BridgeFailure::from_mcp_error(&error).into(),
             UpstreamError::Busy | UpstreamError::Full => {
-                let failure = Failure::new(ErrorCode::RateLimited, error.to_string(), true);
-                Failure { retry_after: Some(1), ..failure }.into()
+                let failure = CallFailure::new(ErrorCode::RateLimited, error.to_string(), true);
+                CallFailure { retry_after: Some(1), ..failure }.into()
             }
-            error => unusable(&source.id, &error, "the source cannot be reached").into(),
+            error => report_unusable(&source.id, &error, "the source cannot be reached").into(),
         })
     }
 
-    async fn carried(
+    async fn resolve_mcp_auth(
         &self,
         source: &Source,
-        audience: Option<&Name>,
+        audience: Option<&DisplayName>,
         until: Instant,
-    ) -> Result<Carried, Bridged> {
+    ) -> Result<RequestAuth, BridgeOutcome> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
-        let whose = Whose::Agent(&self.agent, &self.came_with);
-        let wanted = For::tool(source, audience);
-        let carried = keyring.carried(&wanted, whose, secrets);
+        let whose = OnBehalfOf::Agent(&self.agent, &self.request_credentials);
+        let wanted = CredentialScope::for_tool(source, audience);
+        let carried = keyring.mcp_request_auth(&wanted, whose, secrets);
         let carried = timeout_at(until, carried).await;
-        let late = |_| Err(tries::late(&source.profile.auth));
-        carried.unwrap_or_else(late).map_err(Bridged::from)
+        let late = |_| Err(tries::credential_timeout(&source.profile.auth));
+        carried.unwrap_or_else(late).map_err(BridgeOutcome::from)
     }
 
-    async fn open(
+    async fn open_mcp_connection(
         &self,
         source: &Source,
-        carried: Carried,
+        carried: RequestAuth,
         until: Instant,
-    ) -> Result<Result<Upstream, UpstreamError>, Bridged> {
+    ) -> Result<Result<UpstreamConnection, UpstreamError>, BridgeOutcome> {
         let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
         let opened = upstreams.for_agent(source, &self.agent, secrets, carried);
         // The request was not sent yet.
         timeout_at(until, opened).await.map_err(|_| {
             let message = "the server of the source could not be connected to in time";
-            Failed::broken(Failure::new(ErrorCode::UpstreamTimeout, message, true)).into()
+            BridgeFailure::server_fault(CallFailure::new(ErrorCode::UpstreamTimeout, message, true))
+                .into()
         })
     }
 }
 
-fn wants_another_token(bridged: &Bridged) -> bool {
-    matches!(bridged, Bridged::Failed(failed) if failed.retry == Retry::WithAnotherToken)
+fn needs_new_token(bridged: &BridgeOutcome) -> bool {
+    matches!(bridged, BridgeOutcome::Failed(failed) if failed.retry == RetryAdvice::WithNewToken)
 }
 
 /// The result of an MCP server, or how the call ended instead.
-pub(super) fn result_of_server(
-    bridged: Bridged,
+pub(super) fn into_mcp_result(
+    bridged: BridgeOutcome,
     call: &CallContext,
-) -> Result<Map<String, Value>, Stopped> {
+) -> Result<Map<String, Value>, CallStop> {
     match bridged {
-        Bridged::Result(result) => Ok(result),
-        Bridged::Failed(failed) => Err(failed.failure.into()),
-        Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
-        Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
-        Bridged::Error(mut error) => {
+        BridgeOutcome::Result(result) => Ok(result),
+        BridgeOutcome::Failed(failed) => Err(failed.failure.into()),
+        BridgeOutcome::NeedsAnswers => {
+            Err(CallStop::Ended(CallResult::InputRequired(call.take_pending_input())))
+        }
+        BridgeOutcome::Unable(ability) => {
+            Err(CallStop::Ended(CallResult::MissingCapability(ability)))
+        }
+        BridgeOutcome::Error(mut error) => {
             let mut data = error.raw.shift_remove("data").map(Box::new);
             match data.as_deref_mut() {
                 Some(Value::Object(data)) => {
                     data.retain(|name, _| !name.starts_with("toolcrib/"));
-                    without_our_words(data);
+                    remove_reserved_fields(data);
                 }
-                Some(Value::String(text)) => execution::tame(text),
+                Some(Value::String(text)) => execution::escape_dangerous(text),
                 _ => {}
             }
             let (code, mut message) = (error.code, error.message().to_owned());
-            execution::tame(&mut message);
+            execution::escape_dangerous(&mut message);
             let as_ours = ErrorCode::UpstreamError;
-            Err(Stopped::With(Called::Error { code, message, data, as_ours }))
+            Err(CallStop::Ended(CallResult::ProtocolError {
+                code,
+                message,
+                data,
+                error_code: as_ours,
+            }))
         }
     }
 }

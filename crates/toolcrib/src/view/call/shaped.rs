@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use execution::{Projection, ProjectionError};
-use model::json_size::is_longer;
-use model::strict_json::{self, Parts};
-use model::{Content, ErrorCode, Failure, Outcome, SourceId};
+use execution::{ProjectionError, ResultProjection};
+use model::json_size::exceeds_size;
+use model::strict_json::{self, ValueCounter};
+use model::{CallFailure, Content, ErrorCode, Outcome, SourceId};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use upstream::{LONG, aside_if_long};
+use upstream::{MAX_INLINE_BYTES, run_low_priority_if_long};
 
 /// Maximum number of values in JSON that is parsed from text; an object counts as four.
 const MAX_VALUES: usize = 500_000;
 
 /// Projection work that is done inline, in bytes traversed; more runs on the low-priority pool.
-const LITTLE: usize = 4 << 20;
+const MAX_INLINE_WORK: usize = 4 << 20;
 
 /// Applies the projection, if any, to the JSON result of an outcome.
-pub(super) async fn outcome(
+pub(super) async fn project_outcome(
     mut outcome: Outcome,
-    projection: Option<&Arc<Projection>>,
-) -> Result<Outcome, Failure> {
+    projection: Option<&Arc<ResultProjection>>,
+) -> Result<Outcome, CallFailure> {
     let Some(projection) = projection else { return Ok(outcome) };
     let Some(result) = outcome.result.take() else {
         // JSON with too many values or too much depth arrives as text too.
@@ -29,14 +29,14 @@ pub(super) async fn outcome(
             _ => false,
         };
         return match outcome.error.is_none() && outcome.content.iter().any(looks_like_json) {
-            true => Err(unshapable("it was not read as JSON")),
+            true => Err(projection_failure("it was not read as JSON")),
             false => Ok(outcome),
         };
     };
-    let result = projected(projection, result).await?;
-    outcome.content.retain(|content| !is_text(content));
+    let result = apply_projection(projection, result).await?;
+    outcome.content.retain(|content| !is_text_content(content));
     if !outcome.content.is_empty() {
-        outcome.content.insert(0, Content::Text { text: text_of(&result) });
+        outcome.content.insert(0, Content::Text { text: json_to_text(&result) });
     }
     outcome.result = Some(result);
     Ok(outcome)
@@ -44,23 +44,23 @@ pub(super) async fn outcome(
 
 /// Shapes the result of an MCP server and notes its source in `_meta`. The projection applies to structured content, or
 /// to the only text if that is JSON. Only objects become structured content again.
-pub(super) async fn of_server(
+pub(super) async fn shape_mcp_result(
     source: &SourceId,
     mut result: Map<String, Value>,
-    projection: Option<&Arc<Projection>>,
-) -> Result<Map<String, Value>, Failure> {
-    without_our_words(&mut result);
-    say_whose(source, &mut result);
+    projection: Option<&Arc<ResultProjection>>,
+) -> Result<Map<String, Value>, CallFailure> {
+    remove_reserved_fields(&mut result);
+    note_source(source, &mut result);
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
     let projection = projection.filter(|_| !has_failed);
     let json = match projection.and_then(|_| result.shift_remove("structuredContent")) {
-        None if projection.is_some() => json_in_text(&result).await?,
+        None if projection.is_some() => parse_single_text(&result).await?,
         structured => structured,
     };
-    tame_texts(&mut result);
+    sanitize_texts(&mut result);
     let (Some(projection), Some(json)) = (projection, json) else { return Ok(result) };
-    let projected = projected(projection, json).await?;
-    let mut content = vec![json!({"type": "text", "text": text_of(&projected)})];
+    let projected = apply_projection(projection, json).await?;
+    let mut content = vec![json!({"type": "text", "text": json_to_text(&projected)})];
     if let Some(Value::Array(parts)) = result.shift_remove("content") {
         content.extend(parts.into_iter().filter(|part| part["type"] != "text"));
     }
@@ -72,7 +72,7 @@ pub(super) async fn of_server(
 }
 
 /// Parses the only text of a result if it is JSON: servers without structured content answer that way.
-async fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Failure> {
+async fn parse_single_text(result: &Map<String, Value>) -> Result<Option<Value>, CallFailure> {
     let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
     let mut texts =
         content.filter(|part| part["type"] == "text").filter_map(|part| part["text"].as_str());
@@ -81,63 +81,63 @@ async fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Fail
         return Ok(None);
     }
     let text = text.to_owned();
-    aside_if_long(text.len(), move || json_of(&text)).await
+    run_low_priority_if_long(text.len(), move || parse_projectable_json(&text)).await
 }
 
 /// Parses JSON in a text. Other text may start like JSON, such as log lines. JSON that cannot be projected is an error.
-fn json_of(text: &str) -> Result<Option<Value>, Failure> {
+fn parse_projectable_json(text: &str) -> Result<Option<Value>, CallFailure> {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Ok(None);
     }
-    if Parts::weighed().exceed(MAX_VALUES, text.as_bytes()) {
-        return Err(unshapable("it has too many values"));
+    if ValueCounter::at_start().count_and_check(MAX_VALUES, text.as_bytes()) {
+        return Err(projection_failure("it has too many values"));
     }
-    let json = strict_json::tolerant(text.as_bytes());
-    json.map(Some).map_err(|error| unshapable(&error.to_string()))
+    let json = strict_json::parse_tolerant(text.as_bytes());
+    json.map(Some).map_err(|error| projection_failure(&error.to_string()))
 }
 
 /// Shapes the answer of an MCP server for a prompt or a resource, which has no structured content.
-pub(in crate::view) fn offer_of_server(source: &SourceId, result: &mut Map<String, Value>) {
-    say_whose(source, result);
+pub(in crate::view) fn shape_mcp_offer(source: &SourceId, result: &mut Map<String, Value>) {
+    note_source(source, result);
     if let Some(Value::String(description)) = result.get_mut("description") {
-        execution::tame(description);
+        execution::escape_dangerous(description);
     }
-    for message in members(result, "messages") {
+    for message in object_items(result, "messages") {
         match message.get_mut("content") {
-            Some(Value::Array(parts)) => parts.iter_mut().for_each(tame_part),
-            Some(Value::String(text)) => execution::tame(text),
-            Some(part) => tame_part(part),
+            Some(Value::Array(parts)) => parts.iter_mut().for_each(sanitize_part),
+            Some(Value::String(text)) => execution::escape_dangerous(text),
+            Some(part) => sanitize_part(part),
             None => {}
         }
     }
-    members(result, "contents").for_each(tame_text);
+    object_items(result, "contents").for_each(sanitize_text);
 }
 
 /// Removes `_meta` fields that only toolcrib sets, so that a server cannot forge them.
-pub(in crate::view) fn without_our_words(said: &mut Map<String, Value>) {
+pub(in crate::view) fn remove_reserved_fields(said: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = said.get_mut("_meta") {
         meta.retain(|name, _| !name.starts_with("toolcrib/"));
     }
 }
 
 /// Notes the source in `_meta`, as results of APIs do (EXE-13). A `_meta` that is not an object is replaced.
-fn say_whose(source: &SourceId, result: &mut Map<String, Value>) {
+fn note_source(source: &SourceId, result: &mut Map<String, Value>) {
     let mut meta = match result.shift_remove("_meta") {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
     };
-    meta.extend(execution::whose_words(source.as_str()));
+    meta.extend(execution::untrusted_source_meta(source.as_str()));
     result.insert("_meta".to_owned(), Value::Object(meta));
 }
 
 /// Sanitizes texts, also those of resources, because they may reach a terminal (EXE-13). Structured data stays
 /// unchanged.
-fn tame_texts(result: &mut Map<String, Value>) {
-    members(result, "content").for_each(tame_part);
+fn sanitize_texts(result: &mut Map<String, Value>) {
+    object_items(result, "content").for_each(sanitize_part);
 }
 
 /// The objects in an array field.
-fn members<'a>(
+fn object_items<'a>(
     result: &'a mut Map<String, Value>,
     list: &str,
 ) -> impl Iterator<Item = &'a mut Value> {
@@ -145,43 +145,46 @@ fn members<'a>(
     members.into_iter().flatten().filter(|member| member.is_object())
 }
 
-fn tame_part(part: &mut Value) {
+fn sanitize_part(part: &mut Value) {
     match part.get("type").and_then(Value::as_str) {
-        Some("text") => tame_text(part),
-        Some("resource") => part.get_mut("resource").into_iter().for_each(tame_text),
+        Some("text") => sanitize_text(part),
+        Some("resource") => part.get_mut("resource").into_iter().for_each(sanitize_text),
         _ => {}
     }
 }
 
-fn tame_text(part: &mut Value) {
+fn sanitize_text(part: &mut Value) {
     if let Some(Value::String(text)) = part.get_mut("text") {
-        execution::tame(text);
+        execution::escape_dangerous(text);
     }
 }
 
-async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {
-    if !is_longer(&answer, LONG) {
-        match projection.apply_within(&answer, LITTLE) {
+async fn apply_projection(
+    projection: &Arc<ResultProjection>,
+    answer: Value,
+) -> Result<Value, CallFailure> {
+    if !exceeds_size(&answer, MAX_INLINE_BYTES) {
+        match projection.apply_with_limit(&answer, MAX_INLINE_WORK) {
             // The projection multiplies its input: run it on the low-priority pool.
             Err(ProjectionError::TooMuchWork) => {}
-            projected => return projected.map_err(|error| unshapable(&error.to_string())),
+            projected => return projected.map_err(|error| projection_failure(&error.to_string())),
         }
     }
     let projection = Arc::clone(projection);
-    let projected = aside_if_long(usize::MAX, move || projection.apply(&answer)).await;
-    projected.map_err(|error| unshapable(&error.to_string()))
+    let projected = run_low_priority_if_long(usize::MAX, move || projection.apply(&answer)).await;
+    projected.map_err(|error| projection_failure(&error.to_string()))
 }
 
 /// Failure of a projection. The unprojected answer is withheld, because an admin excluded parts of it.
-fn unshapable(why: &str) -> Failure {
+fn projection_failure(why: &str) -> CallFailure {
     let message = format!(
         "the tool was called, and its projection cannot be applied to the answer: {why}; an admin can change it"
     );
-    Failure::new(ErrorCode::TemplateError, message, false)
+    CallFailure::new(ErrorCode::TemplateError, message, false)
 }
 
 /// Whether content is text. Projection removes text, because it would reveal the excluded parts.
-fn is_text(content: &Content) -> bool {
+fn is_text_content(content: &Content) -> bool {
     match content {
         Content::Text { .. } => true,
         Content::Other(part) => part["type"] == "text",
@@ -189,8 +192,8 @@ fn is_text(content: &Content) -> bool {
     }
 }
 
-pub(super) fn text_of(value: &Value) -> String {
-    execution::plain_json(&value.to_string())
+pub(super) fn json_to_text(value: &Value) -> String {
+    execution::escape_json(&value.to_string())
 }
 
 #[cfg(test)]
@@ -201,11 +204,11 @@ mod tests {
     fn text_that_only_starts_like_json_is_not_json() {
         let many = |text: &str| text.repeat(MAX_VALUES);
         for words in ["[2026-11-19] begun", "{name}", &many("[x], ")] {
-            assert_eq!(json_of(words).unwrap(), None);
+            assert_eq!(parse_projectable_json(words).unwrap(), None);
         }
-        assert_eq!(json_of(r#" {"a": 1, "a": 2}"#).unwrap(), Some(json!({"a": 2})));
+        assert_eq!(parse_projectable_json(r#" {"a": 1, "a": 2}"#).unwrap(), Some(json!({"a": 2})));
         for json in [format!("[{}1]", many("1,")), "[".repeat(200) + &"]".repeat(200)] {
-            assert_eq!(json_of(&json).unwrap_err().code, ErrorCode::TemplateError);
+            assert_eq!(parse_projectable_json(&json).unwrap_err().code, ErrorCode::TemplateError);
         }
     }
 }

@@ -8,32 +8,34 @@ use std::time::Duration;
 
 use catalog::source::Source;
 use jiff::Timestamp;
-use model::{Content, ErrorCode, Failure, Outcome, ToolId};
+use model::{CallFailure, Content, ErrorCode, Outcome, ToolId};
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use workflow::{Budget, CallFailed, Clock, Coming, Surroundings, Tools};
+use workflow::{
+    RunBudget, RunEnvironment, ToolCallFailure, WorkflowClock, WorkflowFuture, WorkflowTools,
+};
 
-use super::done::told;
-use crate::call::{CallContext, Progress};
-use crate::gates::Verdict;
-use crate::seal::random;
-use crate::view::ready::WorkflowReady;
-use crate::view::{AgentView, NotFound, ViewedTool};
+use super::done::build_outcome;
+use crate::call::{CallContext, CallProgress};
+use crate::gates::SourceVerdict;
+use crate::seal::random_id;
+use crate::view::ready::CompiledWorkflow;
+use crate::view::{AgentView, ToolLookupError, ViewedTool};
 
 /// Maximum duration of a workflow, whatever its document says.
-const TIME: Duration = Duration::from_secs(10 * 60);
+const WORKFLOW_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Maximum nesting depth of workflows.
-const DEEPEST: u8 = 5;
+const MAX_NESTING: u8 = 5;
 
 /// The workflow whose step makes a call.
-pub(in crate::view) struct Nested {
+pub(in crate::view) struct WorkflowNesting {
     depth: u8,
-    budget: Arc<Budget>,
+    budget: Arc<RunBudget>,
 }
 
 /// Gives the workflow engine its tools and clock during one run.
-struct Steps<'a> {
+struct WorkflowSteps<'a> {
     view: AgentView,
     call: &'a CallContext,
     start: Instant,
@@ -44,84 +46,86 @@ impl AgentView {
         &self,
         source: &Source,
         id: &ToolId,
-        ready: &WorkflowReady,
+        ready: &CompiledWorkflow,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Outcome, CallFailure> {
         let start = Instant::now();
-        let time = self.patience.map_or(TIME, |patience| patience.min(TIME));
-        let nested = match &self.within {
-            None => Nested { depth: 1, budget: Arc::default() },
-            Some(outer) if outer.depth < DEEPEST => {
-                Nested { depth: outer.depth + 1, budget: Arc::clone(&outer.budget) }
+        let time =
+            self.client_timeout.map_or(WORKFLOW_TIMEOUT, |patience| patience.min(WORKFLOW_TIMEOUT));
+        let nested = match &self.parent_workflow {
+            None => WorkflowNesting { depth: 1, budget: Arc::default() },
+            Some(outer) if outer.depth < MAX_NESTING => {
+                WorkflowNesting { depth: outer.depth + 1, budget: Arc::clone(&outer.budget) }
             }
             Some(_) => {
-                let message = format!("more than {DEEPEST} workflows stand inside each other");
-                return Err(Failure::new(ErrorCode::BuiltinError, message, false));
+                let message = format!("more than {MAX_NESTING} workflows stand inside each other");
+                return Err(CallFailure::new(ErrorCode::BuiltinError, message, false));
             }
         };
-        let pass = match &self.within {
-            None => Some(self.enter(source, id, TIME).await?),
+        let pass = match &self.parent_workflow {
+            None => Some(self.admit_once(source, id, WORKFLOW_TIMEOUT).await?),
             // A nested workflow takes no slot: waiting for one while holding one could deadlock.
             Some(_) => None,
         };
         let budget = Arc::clone(&nested.budget);
-        let view = Self { within: Some(Arc::new(nested)), ..self.clone() };
-        let steps = Steps { view, call, start };
-        let (run, budget) = (random(), &*budget);
-        let around = Surroundings { tools: &steps, clock: &steps, budget, time, id: &run };
+        let view = Self { parent_workflow: Some(Arc::new(nested)), ..self.clone() };
+        let steps = WorkflowSteps { view, call, start };
+        let (run, budget) = (random_id(), &*budget);
+        let around = RunEnvironment { tools: &steps, clock: &steps, budget, time, id: &run };
         let ran = ready.workflow.run(Value::Object(arguments), &around).await;
         if let Some(pass) = pass {
             // Failures belong to the steps, which were counted where they were called.
-            pass.end(Verdict::Works);
+            pass.finish(SourceVerdict::Works);
         }
-        let result = ran.map_err(workflow::Fault::into_failure)?;
-        Ok(told(id.clone(), start, Some(result), Vec::new(), None))
+        let result = ran.map_err(workflow::WorkflowFault::into_failure)?;
+        Ok(build_outcome(id.clone(), start, Some(result), Vec::new(), None))
     }
 }
 
-impl Steps<'_> {
-    async fn called(
+impl WorkflowSteps<'_> {
+    async fn call_step(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
         within: Duration,
-    ) -> Result<Value, CallFailed> {
-        let missing = |missing: &NotFound| {
-            self.view.record_missing(missing);
-            let failure = Failure::new(ErrorCode::NotGranted, missing.to_string(), false);
-            CallFailed { failure, status: None }
+    ) -> Result<Value, ToolCallFailure> {
+        let missing = |missing: &ToolLookupError| {
+            self.view.record_missing_tool(missing);
+            let failure = CallFailure::new(ErrorCode::NotGranted, missing.to_string(), false);
+            ToolCallFailure { failure, status: None }
         };
-        let found = self.found(tool).map_err(|it| missing(&it))?;
-        let (view, found) = self.now(found).ok_or_else(|| missing(&crate::view::missing(tool)))?;
-        let mut view = view.within(Some(within));
+        let found = self.find_step_tool(tool).map_err(|it| missing(&it))?;
+        let (view, found) =
+            self.refresh_tool(found).ok_or_else(|| missing(&crate::view::no_such_tool(tool)))?;
+        let mut view = view.with_client_timeout(Some(within));
         view.via.trace = self.call.trace().cloned();
         let context = CallContext::silent();
         let is_workflow = found.is_workflow();
-        let calling = async move { view.outcome_of(&found, arguments, &context).await };
+        let calling = async move { view.call_for_outcome(&found, arguments, &context).await };
         let outcome = match is_workflow {
             // On a task of its own, so that nested workflows do not deepen the stack.
-            true => Spawned(tokio::spawn(calling)).outcome().await?,
+            true => NestedWorkflowTask(tokio::spawn(calling)).join_outcome().await?,
             false => calling.await,
         };
         match outcome.error {
-            Some(failure) => Err(CallFailed { failure, status: outcome.upstream_status }),
-            None => Ok(value(outcome)),
+            Some(failure) => Err(ToolCallFailure { failure, status: outcome.upstream_status }),
+            None => Ok(step_value(outcome)),
         }
     }
 }
 
-impl Steps<'_> {
+impl WorkflowSteps<'_> {
     /// The current tool under the agent's current grants, since a workflow may run for minutes. `None` if the tool is
     /// gone, or the agent's key or token has expired.
-    fn now(&self, found: ViewedTool) -> Option<(AgentView, ViewedTool)> {
+    fn refresh_tool(&self, found: ViewedTool) -> Option<(AgentView, ViewedTool)> {
         let crib = &self.view.crib;
         let now = crib.view(&self.view.agent);
-        if !self.view.came_with.is_good_at(&now.snapshot, &self.view.agent, crib.now()) {
+        if !self.view.request_credentials.is_valid_at(&now.snapshot, &self.view.agent, crib.now()) {
             return None;
         }
         let found = match found.id() {
-            Some(id) => now.find_id(id).ok()?,
+            Some(id) => now.find_by_id(id).ok()?,
             None => found,
         };
         let (snapshot, toolset) = (Arc::clone(&now.snapshot), Arc::clone(&now.toolset));
@@ -129,44 +133,44 @@ impl Steps<'_> {
     }
 
     /// The agent's tool with this name, in any form, or with this id.
-    fn found(&self, tool: &str) -> Result<ViewedTool, NotFound> {
+    fn find_step_tool(&self, tool: &str) -> Result<ViewedTool, ToolLookupError> {
         self.view.find(tool).or_else(|missing| match tool.parse() {
-            Ok(id) => self.view.find_id(&id),
+            Ok(id) => self.view.find_by_id(&id),
             Err(_) => Err(missing),
         })
     }
 }
 
 /// A task that is aborted when its waiter is dropped.
-struct Spawned(JoinHandle<Outcome>);
+struct NestedWorkflowTask(JoinHandle<Outcome>);
 
-impl Spawned {
-    async fn outcome(mut self) -> Result<Outcome, CallFailed> {
+impl NestedWorkflowTask {
+    async fn join_outcome(mut self) -> Result<Outcome, ToolCallFailure> {
         (&mut self.0).await.map_err(|_| {
-            let failure = Failure::new(ErrorCode::InternalError, "the workflow failed", false);
-            CallFailed { failure, status: None }
+            let failure = CallFailure::new(ErrorCode::InternalError, "the workflow failed", false);
+            ToolCallFailure { failure, status: None }
         })
     }
 }
 
-impl Drop for Spawned {
+impl Drop for NestedWorkflowTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Tools for Steps<'_> {
-    fn call<'a>(
+impl WorkflowTools for WorkflowSteps<'_> {
+    fn call_tool<'a>(
         &'a self,
         tool: &'a str,
         arguments: Map<String, Value>,
         within: Duration,
-    ) -> Coming<'a, Result<Value, CallFailed>> {
-        Box::pin(self.called(tool, arguments, within))
+    ) -> WorkflowFuture<'a, Result<Value, ToolCallFailure>> {
+        Box::pin(self.call_step(tool, arguments, within))
     }
 
-    fn began(&self, number: u64, step: &str) {
-        self.call.progress(Progress {
+    fn on_step_started(&self, number: u64, step: &str) {
+        self.call.report_progress(CallProgress {
             progress: number as f64,
             total: None,
             message: Some(step.into()),
@@ -174,7 +178,7 @@ impl Tools for Steps<'_> {
     }
 }
 
-impl Clock for Steps<'_> {
+impl WorkflowClock for WorkflowSteps<'_> {
     fn now(&self) -> Timestamp {
         self.view.crib.now()
     }
@@ -183,13 +187,13 @@ impl Clock for Steps<'_> {
         self.start.elapsed()
     }
 
-    fn sleep(&self, time: Duration) -> Coming<'_, ()> {
+    fn sleep(&self, time: Duration) -> WorkflowFuture<'_, ()> {
         Box::pin(tokio::time::sleep(time))
     }
 }
 
 /// The value that a step continues with: JSON if present, otherwise the only text, otherwise the MCP content.
-fn value(outcome: Outcome) -> Value {
+fn step_value(outcome: Outcome) -> Value {
     if let Some(result) = outcome.result {
         return result;
     }

@@ -1,58 +1,59 @@
 //! Executes `tool_search`: renders hits in the requested detail, as many as fit the token budget.
 
 use catalog::search::NameStems;
-use model::{Content, Primitive, ToolResult};
+use model::{Content, McpPrimitive, ToolResult};
 use serde_json::{Map, Value, json};
 
-use super::{MOST, MetaTool, USUAL};
-use crate::view::{AgentView, Hit, OfferHit};
+use super::{DEFAULT_RESULTS, MAX_RESULTS, MetaTool};
+use crate::view::{AgentView, OfferHit, ToolHit};
 
 /// How much of each hit is rendered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum HitDetail {
     Names,
     Summary,
     Full,
 }
 
 /// Approximate number of bytes per token.
-const TOKEN: usize = 4;
+const BYTES_PER_TOKEN: usize = 4;
 /// Maximum length of the first sentence, in characters.
-const SENTENCE: usize = 200;
+const MAX_SENTENCE_CHARS: usize = 200;
 
 /// The hits of one kind: tools, prompts or resources.
-struct Kind {
+struct HitGroup {
     /// Field name in the answer.
     name: &'static str,
     /// Field that names the method or tool to use a hit with, and its value.
     used_with: (&'static str, &'static str),
-    hits: Vec<Found>,
+    hits: Vec<RenderedHit>,
 }
 
-enum Found {
+enum RenderedHit {
     /// A tool, with the names of similar tools of the same source.
-    Tool(Hit, Vec<String>),
+    Tool(ToolHit, Vec<String>),
     Offer(OfferHit),
 }
 
 /// Runs `tool_search` for an agent.
-pub(in crate::view) async fn search(
+pub(in crate::view) async fn run_tool_search(
     view: &AgentView,
     arguments: &Map<String, Value>,
 ) -> ToolResult {
     let text = |member: &str| arguments.get(member).and_then(Value::as_str).unwrap_or_default();
     let number = |member: &str| arguments.get(member).and_then(Value::as_u64);
     let detail = match text("detail") {
-        "names" => Detail::Names,
-        "summary" => Detail::Summary,
-        _ => Detail::Full,
+        "names" => HitDetail::Names,
+        "summary" => HitDetail::Summary,
+        _ => HitDetail::Full,
     };
     let budget = number("max_tokens").and_then(|tokens| usize::try_from(tokens).ok());
-    let is_short = detail != Detail::Full || budget.is_some();
-    let mut budget = Budget { left: budget.map(|it| it.saturating_mul(TOKEN)), detail };
+    let is_short = detail != HitDetail::Full || budget.is_some();
+    let mut budget =
+        AnswerBudget { left: budget.map(|it| it.saturating_mul(BYTES_PER_TOKEN)), detail };
     let (mut all, mut structured, mut left_out) = (Vec::new(), Map::new(), 0);
-    for kind in kinds(view, arguments, is_short).await {
-        let told = budget.told(&kind.hits);
+    for kind in search_kinds(view, arguments, is_short).await {
+        let told = budget.render_hits(&kind.hits);
         left_out += kind.hits.len() - told.len();
         all.extend(told.iter().cloned());
         structured.insert(kind.name.to_owned(), told.into());
@@ -71,9 +72,17 @@ pub(in crate::view) async fn search(
 }
 
 /// Searches tools, unless the arguments name other kinds. Each kind is ranked separately.
-async fn kinds(view: &AgentView, arguments: &Map<String, Value>, is_short: bool) -> Vec<Kind> {
+async fn search_kinds(
+    view: &AgentView,
+    arguments: &Map<String, Value>,
+    is_short: bool,
+) -> Vec<HitGroup> {
     let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
-    let limit = arguments.get("max_results").and_then(Value::as_u64).unwrap_or(USUAL).min(MOST);
+    let limit = arguments
+        .get("max_results")
+        .and_then(Value::as_u64)
+        .unwrap_or(DEFAULT_RESULTS)
+        .min(MAX_RESULTS);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let named = arguments.get("kinds").and_then(Value::as_array);
     let is_wanted =
@@ -81,77 +90,78 @@ async fn kinds(view: &AgentView, arguments: &Map<String, Value>, is_short: bool)
     let mut kinds = Vec::new();
     if is_wanted("tools") {
         let hits = view.search(query, limit).await;
-        let hits = if is_short { folded(hits) } else { each(hits) };
+        let hits = if is_short { group_similar(hits) } else { without_similar(hits) };
         let used_with = ("call_with", MetaTool::Execute.name());
-        kinds.push(Kind { name: "tools", used_with, hits });
+        kinds.push(HitGroup { name: "tools", used_with, hits });
     }
     for (name, kind, used_with) in [
-        ("prompts", Primitive::Prompt, ("get_with", "prompts/get")),
-        ("resources", Primitive::Resource, ("read_with", "resources/read")),
+        ("prompts", McpPrimitive::Prompt, ("get_with", "prompts/get")),
+        ("resources", McpPrimitive::Resource, ("read_with", "resources/read")),
     ] {
         if is_wanted(name) {
             let hits = view.search_offers(kind, query, limit).await;
-            kinds.push(Kind {
+            kinds.push(HitGroup {
                 name,
                 used_with,
-                hits: hits.into_iter().map(Found::Offer).collect(),
+                hits: hits.into_iter().map(RenderedHit::Offer).collect(),
             });
         }
     }
     kinds
 }
 
-fn each(hits: Vec<Hit>) -> Vec<Found> {
-    hits.into_iter().map(|hit| Found::Tool(hit, Vec::new())).collect()
+fn without_similar(hits: Vec<ToolHit>) -> Vec<RenderedHit> {
+    hits.into_iter().map(|hit| RenderedHit::Tool(hit, Vec::new())).collect()
 }
 
 /// Groups similar tools of one source: the best hit lists the names of the others.
-fn folded(hits: Vec<Hit>) -> Vec<Found> {
-    let mut best: Vec<(Hit, NameStems, Vec<String>)> = Vec::new();
+fn group_similar(hits: Vec<ToolHit>) -> Vec<RenderedHit> {
+    let mut best: Vec<(ToolHit, NameStems, Vec<String>)> = Vec::new();
     for hit in hits {
-        let stems = NameStems::of(hit.tool.name());
-        let source = |hit: &Hit| hit.tool.entry().map(|entry| entry.tool.source.clone());
+        let stems = NameStems::from_name(hit.tool.name());
+        let source =
+            |hit: &ToolHit| hit.tool.catalog_entry().map(|entry| entry.tool.source.clone());
         let own = source(&hit);
         let like = best.iter_mut().find(|(other, others, _)| {
-            own.is_some() && stems.are_similar(others) && own == source(other)
+            own.is_some() && stems.is_similar_to(others) && own == source(other)
         });
         match like {
             Some((.., similar)) => similar.push(hit.tool.name().to_owned()),
             None => best.push((hit, stems, Vec::new())),
         }
     }
-    best.into_iter().map(|(hit, _, similar)| Found::Tool(hit, similar)).collect()
+    best.into_iter().map(|(hit, _, similar)| RenderedHit::Tool(hit, similar)).collect()
 }
 
 /// The bytes left in the answer, and the detail of the next hit.
-struct Budget {
+struct AnswerBudget {
     left: Option<usize>,
-    detail: Detail,
+    detail: HitDetail,
 }
 
-impl Budget {
+impl AnswerBudget {
     /// Renders as many hits as fit, best first. If a hit does not fit, it and all later ones are rendered in less
     /// detail.
-    fn told(&mut self, hits: &[Found]) -> Vec<Value> {
+    fn render_hits(&mut self, hits: &[RenderedHit]) -> Vec<Value> {
         let mut told = Vec::new();
         for hit in hits {
             loop {
-                let entry = hit.told(self.detail);
+                let entry = hit.render_hit(self.detail);
                 let Some(left) = self.left else {
                     told.push(entry);
                     break;
                 };
                 let length = entry.to_string().len() + 1;
                 // At least the name of the best hit is included.
-                if length <= left || (told.is_empty() && self.detail == Detail::Names) {
+                if length <= left || (told.is_empty() && self.detail == HitDetail::Names) {
                     self.left = Some(left.saturating_sub(length));
                     told.push(entry);
                     break;
                 }
                 self.detail = match self.detail {
-                    Detail::Full => Detail::Summary,
-                    Detail::Summary => Detail::Names,
-                    Detail::Names => return told,
+                    HitDetail::Full => HitDetail::Summary,
+                    HitDetail::Summary => HitDetail::Names,
+                    HitDetail::Names => return told,
                 };
             }
         }
@@ -159,30 +169,30 @@ impl Budget {
     }
 }
 
-impl Found {
-    fn told(&self, detail: Detail) -> Value {
+impl RenderedHit {
+    fn render_hit(&self, detail: HitDetail) -> Value {
         match self {
             Self::Tool(hit, similar) => {
-                let mut told = tool(hit, detail);
+                let mut told = render_tool(hit, detail);
                 if let (Value::Object(told), false) = (&mut told, similar.is_empty()) {
                     told.insert("similar".to_owned(), similar.clone().into());
                 }
                 told
             }
-            Self::Offer(hit) => offer(hit, detail),
+            Self::Offer(hit) => render_offer(hit, detail),
         }
     }
 }
 
-fn tool(hit: &Hit, detail: Detail) -> Value {
+fn render_tool(hit: &ToolHit, detail: HitDetail) -> Value {
     let (name, score) = (hit.tool.name(), hit.score);
     match detail {
-        Detail::Names => json!({"name": name, "score": score}),
-        Detail::Summary => {
+        HitDetail::Names => json!({"name": name, "score": score}),
+        HitDetail::Summary => {
             let description = first_sentence(&hit.tool.description());
             json!({"name": name, "description": description, "score": score})
         }
-        Detail::Full => json!({
+        HitDetail::Full => json!({
             "name": name,
             "description": hit.tool.description(),
             "score": score,
@@ -192,16 +202,16 @@ fn tool(hit: &Hit, detail: Detail) -> Value {
 }
 
 /// Renders a prompt or resource as a list does, or with fewer fields.
-fn offer(hit: &OfferHit, detail: Detail) -> Value {
-    let shown = hit.offer.shown.iter().filter(|(member, _)| match detail {
-        Detail::Full => true,
-        Detail::Summary => {
+fn render_offer(hit: &OfferHit, detail: HitDetail) -> Value {
+    let shown = hit.offer.fields.iter().filter(|(member, _)| match detail {
+        HitDetail::Full => true,
+        HitDetail::Summary => {
             ["name", "uri", "uriTemplate", "title", "description"].contains(&member.as_str())
         }
-        Detail::Names => ["name", "uri", "uriTemplate"].contains(&member.as_str()),
+        HitDetail::Names => ["name", "uri", "uriTemplate"].contains(&member.as_str()),
     });
     let shown = shown.map(|(member, value)| match (detail, value) {
-        (Detail::Summary, Value::String(text)) if member == "description" => {
+        (HitDetail::Summary, Value::String(text)) if member == "description" => {
             (member.clone(), first_sentence(text).into())
         }
         _ => (member.clone(), value.clone()),
@@ -214,7 +224,7 @@ fn offer(hit: &OfferHit, detail: Detail) -> Value {
 fn first_sentence(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let sentence = line.split_once(". ").map_or(line, |(sentence, _)| sentence);
-    let mut cut: String = sentence.chars().take(SENTENCE).collect();
+    let mut cut: String = sentence.chars().take(MAX_SENTENCE_CHARS).collect();
     if cut.len() < sentence.len() {
         cut.push('…');
     }

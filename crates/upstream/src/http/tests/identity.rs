@@ -63,8 +63,8 @@ async fn server(own: &Certificate, clients: &Certificate) -> Url {
 
 /// A client that trusts a test server.
 pub(super) fn trusting(certificate: &Certificate) -> HttpClient {
-    let egress = Arc::new(Egress { allow_private: true, allowed: vec![] });
-    let connections = Connections::trusting(egress.clone(), roots(certificate));
+    let egress = Arc::new(EgressPolicy { allow_private: true, allowed: vec![] });
+    let connections = ConnectionPools::with_roots(egress.clone(), roots(certificate));
     HttpClient { connections, egress, ..client() }
 }
 
@@ -72,38 +72,40 @@ pub(super) fn trusting(certificate: &Certificate) -> HttpClient {
 async fn a_certificate_is_presented_only_to_the_server_it_is_for() {
     let (own, ours, others) = (Certificate::new(), Certificate::new(), Certificate::new());
     let asked = server(&own, &ours).await;
-    let identity = |of: &Certificate| Identity::from_pem(&of.pem, &of.key).unwrap();
+    let identity = |of: &Certificate| ClientTlsCertificate::from_pem(&of.pem, &of.key).unwrap();
     let client = trusting(&own);
     assert!(get(&client, asked.clone()).await.is_err(), "nobody is let in without");
     let here = Some(asked.origin());
-    let identified = client.identified(identity(&ours), here.clone());
+    let identified = client.with_client_certificate(identity(&ours), here.clone());
     assert_eq!(body(get(&identified, asked.clone()).await), Ok("1 shown".to_owned()));
-    let document = identified.get_document(&asked, Limits::default()).await;
+    let document = identified.get_document(&asked, ExchangeLimits::default()).await;
     assert_eq!(body(document), Ok("1 shown".to_owned()));
-    let opened = identified.open(Request::get(asked.clone()), Limits::default()).await;
-    assert_eq!(opened.ok().unwrap().rest(100).await.ok().unwrap(), b"1 shown");
-    let anywhere = client.identified(identity(&ours), None);
+    let opened = identified
+        .open_stream(UpstreamRequest::get(asked.clone()), ExchangeLimits::default())
+        .await;
+    assert_eq!(opened.ok().unwrap().read_rest(100).await.ok().unwrap(), b"1 shown");
+    let anywhere = client.with_client_certificate(identity(&ours), None);
     assert_eq!(body(get(&anywhere, asked.clone()).await), Ok("1 shown".to_owned()));
-    let wider = identified.allowing(["10.0.0.1".parse().unwrap()]);
+    let wider = identified.with_allowed(["10.0.0.1".parse().unwrap()]);
     assert_eq!(body(get(&wider, asked.clone()).await), Ok("1 shown".to_owned()));
 
     let elsewhere = Some(url("https://localhost:1/").origin());
-    let elsewhere = client.identified(identity(&ours), elsewhere);
+    let elsewhere = client.with_client_certificate(identity(&ours), elsewhere);
     assert!(get(&elsewhere, asked.clone()).await.is_err(), "it is for another origin");
-    let stranger = client.identified(identity(&others), here);
+    let stranger = client.with_client_certificate(identity(&others), here);
     assert!(get(&stranger, asked).await.is_err(), "the server does not know that one");
 }
 
 #[test]
 fn an_invalid_certificate_is_rejected_with_advice() {
     let (one, two) = (Certificate::new(), Certificate::new());
-    let wrong = |chain: &str, key: &str| Identity::from_pem(chain, key).err().unwrap();
-    assert_eq!(wrong("canary", &one.key), InvalidIdentity::Chain);
-    assert_eq!(wrong(&one.key, &one.key), InvalidIdentity::Chain);
-    assert_eq!(wrong(&one.pem, "canary"), InvalidIdentity::Key);
-    assert_eq!(wrong(&one.pem, &one.pem), InvalidIdentity::Key);
-    assert_eq!(wrong(&one.pem, &two.key), InvalidIdentity::Mismatch);
+    let wrong = |chain: &str, key: &str| ClientTlsCertificate::from_pem(chain, key).err().unwrap();
+    assert_eq!(wrong("canary", &one.key), InvalidClientCertificate::Chain);
+    assert_eq!(wrong(&one.key, &one.key), InvalidClientCertificate::Chain);
+    assert_eq!(wrong(&one.pem, "canary"), InvalidClientCertificate::Key);
+    assert_eq!(wrong(&one.pem, &one.pem), InvalidClientCertificate::Key);
+    assert_eq!(wrong(&one.pem, &two.key), InvalidClientCertificate::Mismatch);
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    assert_eq!(wrong(broken, &one.key), InvalidIdentity::Chain);
+    assert_eq!(wrong(broken, &one.key), InvalidClientCertificate::Chain);
     assert!(wrong("canary", "canary").to_string().contains("-----BEGIN CERTIFICATE-----"));
 }

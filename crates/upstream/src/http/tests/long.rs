@@ -16,26 +16,28 @@ use super::certificate::Certificate;
 use super::identity::{acceptor, trusting};
 use super::*;
 
-const MUCH: usize = 2 * LARGE;
+const MUCH: usize = 2 * LARGE_BODY_BYTES;
 const TIME: Duration = Duration::from_secs(30);
 
-fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send + use<> {
+fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(UpstreamResponse) + Send + use<> {
     let wait = Arc::clone(wait);
     move |_| drop(wait.lock().map(|wait| wait.recv()))
 }
 
 #[tokio::test]
 async fn a_chunk_that_arrived_at_once_is_returned_in_small_parts() {
-    let text = "x".repeat(LONG) + &"y".repeat(MUCH);
+    let text = "x".repeat(MAX_INLINE_BYTES) + &"y".repeat(MUCH);
     let server = Server::replying([ok(&text)]).await;
-    let opened = client().open(Request::get(server.url("/")), Limits::default()).await;
+    let opened = client()
+        .open_stream(UpstreamRequest::get(server.url("/")), ExchangeLimits::default())
+        .await;
     let (mut opened, mut read) = (opened.ok().unwrap(), Vec::new());
     // Cancelling a read in between loses nothing.
-    while let Some(chunk) = match opened.chunk().now_or_never() {
+    while let Some(chunk) = match opened.next_chunk().now_or_never() {
         Some(chunk) => chunk.ok().unwrap(),
-        None => opened.chunk().await.ok().unwrap(),
+        None => opened.next_chunk().await.ok().unwrap(),
     } {
-        assert!(chunk.as_ref().len() <= LONG);
+        assert!(chunk.as_ref().len() <= MAX_INLINE_BYTES);
         read.extend_from_slice(chunk.as_ref());
     }
     assert!(read == text.as_bytes());
@@ -44,16 +46,20 @@ async fn a_chunk_that_arrived_at_once_is_returned_in_small_parts() {
 #[tokio::test]
 async fn a_large_body_waits_until_the_one_before_is_dropped() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
-    let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
+    let (one, other) = (
+        client().with_body_limiter(LargeBodyLimiter::with_slots(8), TIME),
+        client().with_body_limiter(LargeBodyLimiter::with_slots(8), TIME),
+    );
     let ask = |client: &HttpClient| {
         let client = client.clone();
-        let request = Request::get(server.url("/"));
-        let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
+        let request = UpstreamRequest::get(server.url("/"));
+        let limits =
+            ExchangeLimits { deadline: Duration::from_secs(2), ..ExchangeLimits::default() };
         async move { client.send(request, limits).await }
     };
     let first = get(&one, server.url("/")).await.ok().unwrap();
     assert_eq!(first.body.len(), MUCH);
-    assert!(matches!(ask(&one).await, Err(HttpError::Crowded { .. })));
+    assert!(matches!(ask(&one).await, Err(HttpError::QueuedTooLong { .. })));
     assert!(get(&other, server.url("/")).await.is_ok(), "others have a room of their own");
     assert!(get(&client(), server.url("/")).await.is_ok());
     drop(first);
@@ -63,18 +69,21 @@ async fn a_large_body_waits_until_the_one_before_is_dropped() {
 #[tokio::test]
 async fn one_upstream_does_not_delay_the_parsing_of_others() {
     let server = Server::replying([ok("x")]).await;
-    let (one, other) = (client().within(Room::of(8), TIME), client().within(Room::of(8), TIME));
+    let (one, other) = (
+        client().with_body_limiter(LargeBodyLimiter::with_slots(8), TIME),
+        client().with_body_limiter(LargeBodyLimiter::with_slots(8), TIME),
+    );
     let (go, wait) = mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
     let mut works = Vec::new();
     for _ in 0..64 {
         let answer = get(&one, server.url("/")).await.ok().unwrap();
-        let mut work = Box::pin(answer.read_aside(Duration::from_secs(60), blocked(&wait)));
+        let mut work = Box::pin(answer.read_low_priority(Duration::from_secs(60), blocked(&wait)));
         assert!((&mut work).now_or_never().is_none());
         works.push(work);
     }
     let answer = get(&other, server.url("/")).await.ok().unwrap();
-    let read = answer.read_aside(Duration::from_secs(60), |answer| answer.body).await;
+    let read = answer.read_low_priority(Duration::from_secs(60), |answer| answer.body).await;
     assert_eq!(read, Some(b"x".to_vec()));
     drop(go);
     assert!(join_all(works).await.iter().all(Option::is_some));
@@ -83,30 +92,37 @@ async fn one_upstream_does_not_delay_the_parsing_of_others() {
 #[tokio::test]
 async fn parsing_that_times_out_goes_on_and_keeps_its_permits() {
     let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
-    let client = client().within(Room::of(8), TIME);
+    let client = client().with_body_limiter(LargeBodyLimiter::with_slots(8), TIME);
     let (go, wait) = mpsc::channel::<()>();
     let answer = get(&client, server.url("/")).await.ok().unwrap();
-    let read = answer.read_aside(soon().deadline, blocked(&Arc::new(Mutex::new(wait)))).await;
+    let read =
+        answer.read_low_priority(soon().deadline, blocked(&Arc::new(Mutex::new(wait)))).await;
     assert_eq!(read, None);
-    let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
-    let next = client.send(Request::get(server.url("/")), limits).await;
-    assert!(matches!(next, Err(HttpError::Crowded { repeatable: true, .. })), "it is still there");
+    let limits = ExchangeLimits { deadline: Duration::from_secs(2), ..ExchangeLimits::default() };
+    let next = client.send(UpstreamRequest::get(server.url("/")), limits).await;
+    assert!(
+        matches!(next, Err(HttpError::QueuedTooLong { repeatable: true, .. })),
+        "it is still there"
+    );
     drop(go);
     let next = get(&client, server.url("/")).await.ok().unwrap();
-    assert_eq!(next.read_aside(Duration::from_secs(60), |it| it.body.len()).await, Some(MUCH));
+    assert_eq!(
+        next.read_low_priority(Duration::from_secs(60), |it| it.body.len()).await,
+        Some(MUCH)
+    );
 }
 
 #[tokio::test]
 async fn a_body_too_large_for_the_deadline_is_distinguished_from_a_busy_upstream() {
-    let server = Server::replying([ok(&"x".repeat(48 * LARGE))]).await;
-    let room = Room::of(8);
-    let client = client().within(room.clone(), TIME);
-    let limits = Limits { deadline: Duration::from_secs(4), max_bytes: u64::MAX };
-    let sent = || client.send(Request::get(server.url("/")), limits);
-    assert!(matches!(sent().await, Err(HttpError::Lengthy { repeatable: true, .. })));
-    let mut other = Large::not_yet(Some(&room), None);
-    other.holds(LARGE + 1).await;
-    assert!(matches!(sent().await, Err(HttpError::Crowded { repeatable: true, .. })));
+    let server = Server::replying([ok(&"x".repeat(48 * LARGE_BODY_BYTES))]).await;
+    let room = LargeBodyLimiter::with_slots(8);
+    let client = client().with_body_limiter(room.clone(), TIME);
+    let limits = ExchangeLimits { deadline: Duration::from_secs(4), max_bytes: u64::MAX };
+    let sent = || client.send(UpstreamRequest::get(server.url("/")), limits);
+    assert!(matches!(sent().await, Err(HttpError::TooLongToRead { repeatable: true, .. })));
+    let mut other = LargeBodyLease::unacquired(Some(&room), None);
+    other.grow_to(LARGE_BODY_BYTES + 1).await;
+    assert!(matches!(sent().await, Err(HttpError::QueuedTooLong { repeatable: true, .. })));
 }
 
 /// An HTTP/2 server, and its address.
@@ -132,10 +148,10 @@ async fn server_of_streams(own: &Certificate, answer: String) -> Url {
 async fn responses_waiting_on_an_http2_connection_do_not_block_the_one_being_read() {
     let own = Certificate::new();
     let asked = server_of_streams(&own, "x".repeat(2 * MUCH)).await;
-    let client = trusting(&own).within(Room::of(8), TIME);
-    let limits = Limits { deadline: Duration::from_secs(120), ..Limits::default() };
+    let client = trusting(&own).with_body_limiter(LargeBodyLimiter::with_slots(8), TIME);
+    let limits = ExchangeLimits { deadline: Duration::from_secs(120), ..ExchangeLimits::default() };
     let ask = || async {
-        let answer = client.send(Request::get(asked.clone()), limits).await;
+        let answer = client.send(UpstreamRequest::get(asked.clone()), limits).await;
         answer.map(|answer| answer.body.len()).map_err(|error| error.to_string())
     };
     let answers = join_all((0..12).map(|_| ask())).await;

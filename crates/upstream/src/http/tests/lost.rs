@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::server::{AND_CLOSE, HANG_UP, Server, ok, read_request, reply};
-use super::{HeaderValue, HttpClient, HttpError, Limits, Lookup, Request};
+use super::{ExchangeLimits, HeaderValue, HttpClient, HttpError, LookupFn, UpstreamRequest};
 use super::{body, client, client_with, get, post, soon, url};
 
 #[tokio::test]
@@ -51,8 +51,9 @@ async fn a_stalled_response_is_abandoned_before_the_deadline() {
     });
     let hasty = HttpClient { silence: Duration::from_millis(200), ..client() };
     let asked = async |client: &HttpClient, millis| {
-        let limits = Limits { deadline: Duration::from_millis(millis), ..Limits::default() };
-        body(client.send(Request::get(url(&origin)), limits).await).unwrap_err()
+        let limits =
+            ExchangeLimits { deadline: Duration::from_millis(millis), ..ExchangeLimits::default() };
+        body(client.send(UpstreamRequest::get(url(&origin)), limits).await).unwrap_err()
     };
     let silent = format!("`{origin}` began to answer and then said nothing for");
     assert_eq!(asked(&hasty, 6_000).await, format!("{silent} 2s"), "a third of its time");
@@ -65,14 +66,21 @@ async fn a_response_that_does_not_begin_is_abandoned_before_the_deadline() {
     // The server accepts connections and never sends a byte.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", silent.local_addr().unwrap());
-    let hasty = HttpClient { first: Duration::from_millis(200), ..client() };
-    let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
+    let hasty = HttpClient { first_byte_timeout: Duration::from_millis(200), ..client() };
+    let limits = ExchangeLimits { deadline: Duration::from_secs(2), ..ExchangeLimits::default() };
     let asked = async |request| hasty.send(request, limits).await.map(drop).unwrap_err();
     let said = format!("`{origin}` did not answer within 200ms");
-    assert_eq!(asked(Request::get(url(&origin))).await.to_string(), said);
+    assert_eq!(asked(UpstreamRequest::get(url(&origin))).await.to_string(), said);
     // Half of the call's deadline counts, however little of it is left.
-    let first = |seconds| client().within(crate::Room::of(1), Duration::from_secs(seconds)).first;
-    assert_eq!([first(10), first(60)], [super::super::FIRST, Duration::from_secs(30)]);
+    let first = |seconds| {
+        client()
+            .with_body_limiter(crate::LargeBodyLimiter::with_slots(1), Duration::from_secs(seconds))
+            .first_byte_timeout
+    };
+    assert_eq!(
+        [first(10), first(60)],
+        [super::super::MIN_FIRST_BYTE_TIMEOUT, Duration::from_secs(30)]
+    );
     let posted = asked(post(url(&origin))).await;
     assert!(matches!(posted, HttpError::Timeout { sent: true, repeatable: false, .. }));
 }
@@ -88,7 +96,7 @@ async fn a_deadline_before_the_connection_is_made_means_nothing_was_sent() {
         body(answer).unwrap_err(),
         format!("`{origin}` did not answer within 200ms: nothing was sent, try again later")
     );
-    let without_body = client().send(Request::get(url(&origin)), soon()).await;
+    let without_body = client().send(UpstreamRequest::get(url(&origin)), soon()).await;
     assert!(matches!(without_body, Err(HttpError::Timeout { sent: true, .. })));
 }
 
@@ -97,8 +105,8 @@ async fn a_request_whose_response_is_lost_is_not_sent_again() {
     let client = client();
     for times in 1..=50 {
         let server = Server::replying([HANG_UP]).await;
-        let answer = client.send(post(server.url("/")), Limits::default()).await;
-        assert!(matches!(answer, Err(HttpError::Broken { .. })), "{times}");
+        let answer = client.send(post(server.url("/")), ExchangeLimits::default()).await;
+        assert!(matches!(answer, Err(HttpError::ResponseLost { .. })), "{times}");
         assert_eq!(server.requests().len(), 1);
     }
 }
@@ -107,9 +115,9 @@ async fn a_request_whose_response_is_lost_is_not_sent_again() {
 async fn a_request_is_not_sent_again_on_a_reused_connection() {
     let server = Server::replying([ok("first"), HANG_UP.to_owned()]).await;
     let client = client();
-    assert!(client.send(post(server.url("/")), Limits::default()).await.is_ok());
-    let second = client.send(post(server.url("/")), Limits::default()).await;
-    assert!(matches!(second, Err(HttpError::Broken { .. })));
+    assert!(client.send(post(server.url("/")), ExchangeLimits::default()).await.is_ok());
+    let second = client.send(post(server.url("/")), ExchangeLimits::default()).await;
+    assert!(matches!(second, Err(HttpError::ResponseLost { .. })));
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -118,10 +126,10 @@ async fn a_request_is_not_sent_again_on_a_connection_closed_meanwhile() {
     for _ in 0..50 {
         let server = Server::replying([reply("200 OK", AND_CLOSE, "")]).await;
         let client = client();
-        assert!(client.send(post(server.url("/first")), Limits::default()).await.is_ok());
-        let second = client.send(post(server.url("/second")), Limits::default()).await;
+        assert!(client.send(post(server.url("/first")), ExchangeLimits::default()).await.is_ok());
+        let second = client.send(post(server.url("/second")), ExchangeLimits::default()).await;
         // The outcome depends on a race.
-        assert!(matches!(second, Ok(_) | Err(HttpError::Broken { .. })));
+        assert!(matches!(second, Ok(_) | Err(HttpError::ResponseLost { .. })));
         drop(client);
         server.all_connections_closed().await;
         let again = server.requests().into_iter().filter(|request| request.contains("/second"));
@@ -144,7 +152,7 @@ async fn a_truncated_response_is_an_unknown_outcome() {
             read_request(&mut connection).await.unwrap();
             connection.write_all(half.as_bytes()).await.unwrap();
         });
-        let answer = client().send(post(url(&origin)), Limits::default()).await;
+        let answer = client().send(post(url(&origin)), ExchangeLimits::default()).await;
         assert_eq!(
             body(answer).unwrap_err(),
             format!(
@@ -161,12 +169,12 @@ async fn an_idempotent_request_has_no_unknown_outcome() {
     let origin = format!("http://127.0.0.1:{}", server.port);
     let lost = Err(format!("the answer of `{origin}` was lost"));
     assert_eq!(body(get(&client(), server.url("/")).await), lost);
-    let document = client().get_document(&server.url("/"), Limits::default()).await;
+    let document = client().get_document(&server.url("/"), ExchangeLimits::default()).await;
     assert_eq!(body(document), lost);
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", silent.local_addr().unwrap());
     let late = Err(format!("`{origin}` did not answer within 200ms"));
-    assert_eq!(body(client().send(Request::get(url(&origin)), soon()).await), late);
+    assert_eq!(body(client().send(UpstreamRequest::get(url(&origin)), soon()).await), late);
     assert_eq!(body(client().get_document(&url(&origin), soon()).await), late);
 }
 
@@ -178,7 +186,7 @@ fn closed_port() -> u16 {
 #[tokio::test]
 async fn a_refused_connection_means_nothing_was_sent() {
     let origin = format!("http://127.0.0.1:{}", closed_port());
-    let answer = client().send(post(url(&origin)), Limits::default()).await;
+    let answer = client().send(post(url(&origin)), ExchangeLimits::default()).await;
     assert!(matches!(answer, Err(HttpError::Connect { .. })));
     assert_eq!(
         body(answer).unwrap_err(),
@@ -191,9 +199,9 @@ async fn a_refused_connection_means_nothing_was_sent() {
     tokio::spawn(
         async move { no_tls.accept().await.unwrap().0.write_all(b"HTTP/1.1 400\r\n").await },
     );
-    let answer = client().send(post(no_tls_url), Limits::default()).await;
+    let answer = client().send(post(no_tls_url), ExchangeLimits::default()).await;
     assert!(matches!(answer, Err(HttpError::Connect { .. })));
-    let unknown: Lookup = |_| Err(io::ErrorKind::NotFound.into());
+    let unknown: LookupFn = |_| Err(io::ErrorKind::NotFound.into());
     let answer = get(&client_with("10.0.0.0/8", unknown), url("https://api.test/")).await;
     assert!(matches!(answer, Err(HttpError::Connect { .. })));
 }
@@ -202,7 +210,7 @@ async fn a_refused_connection_means_nothing_was_sent() {
 async fn a_lookup_without_a_permit_asks_the_caller_to_try_again() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     static OVER: AtomicBool = AtomicBool::new(false);
-    let silent: Lookup = |_| {
+    let silent: LookupFn = |_| {
         ASKED.fetch_add(1, Ordering::Relaxed);
         while !OVER.load(Ordering::Relaxed) {
             std::thread::park_timeout(Duration::from_millis(10));
@@ -217,11 +225,11 @@ async fn a_lookup_without_a_permit_asks_the_caller_to_try_again() {
         }
     }
     let _ends = Ends;
-    let client = client_with("10.0.0.0/8", silent).for_names_of_agents();
+    let client = client_with("10.0.0.0/8", silent).for_agent_hosts();
     let ask = |n: usize| {
         let client = client.clone();
         let url = url(&format!("https://a.silent{n}.test/"));
-        tokio::spawn(async move { client.send(post(url), Limits::default()).await })
+        tokio::spawn(async move { client.send(post(url), ExchangeLimits::default()).await })
     };
     let all: Vec<_> = (0..16).map(ask).collect();
     while ASKED.load(Ordering::Relaxed) < all.len() {

@@ -1,12 +1,13 @@
 //! Redirects: those of calls are returned, those of documents are followed within their origin.
 
 use super::server::{Server, ok, redirect, reply};
-use super::{HttpError, Limits, body, client, post};
+use super::{ExchangeLimits, HttpError, body, client, post};
 
 #[tokio::test]
 async fn a_redirect_of_a_call_is_returned() {
     let server = Server::replying([redirect("/elsewhere")]).await;
-    let answer = client().send(post(server.url("/")), Limits::default()).await.ok().unwrap();
+    let answer =
+        client().send(post(server.url("/")), ExchangeLimits::default()).await.ok().unwrap();
     assert_eq!((answer.status, server.requests().len()), (302, 1));
 }
 
@@ -14,7 +15,8 @@ async fn a_redirect_of_a_call_is_returned() {
 async fn a_document_is_followed_within_its_origin() {
     let replies = [redirect("/v1/"), redirect("v2"), redirect("?v=3"), ok("here")];
     let server = Server::replying(replies).await;
-    let answer = client().get_document(&server.url("/"), Limits::default()).await.ok().unwrap();
+    let answer =
+        client().get_document(&server.url("/"), ExchangeLimits::default()).await.ok().unwrap();
     assert_eq!((answer.body, answer.url), (b"here".to_vec(), server.url("/v1/v2?v=3")));
 }
 
@@ -23,7 +25,7 @@ async fn a_document_is_not_followed_to_another_origin() {
     let elsewhere = Server::replying([ok("")]).await;
     let here = |to: String| async move {
         let server = Server::replying([redirect(&to)]).await;
-        let answer = client().get_document(&server.url("/"), Limits::default()).await;
+        let answer = client().get_document(&server.url("/"), ExchangeLimits::default()).await;
         (body(answer).unwrap_err(), server.requests().len())
     };
     let moved = |to| format!("the document has moved to `{to}`: use its new url if you trust it");
@@ -45,7 +47,7 @@ async fn a_document_is_not_followed_to_another_origin() {
 #[tokio::test]
 async fn a_redirect_loop_ends_with_an_error() {
     let server = Server::replying([redirect("/")]).await;
-    let answer = client().get_document(&server.url("/"), Limits::default()).await;
+    let answer = client().get_document(&server.url("/"), ExchangeLimits::default()).await;
     assert!(matches!(answer, Err(HttpError::TooManyRedirects { limit: 3 })));
     assert_eq!(server.requests().len(), 4);
 }
@@ -54,7 +56,7 @@ async fn a_redirect_loop_ends_with_an_error() {
 async fn a_redirect_without_a_valid_location_is_returned() {
     let server = Server::replying([reply("302 Found", "", ""), redirect("http://[")]).await;
     for _ in 0..2 {
-        let answer = client().get_document(&server.url("/"), Limits::default()).await;
+        let answer = client().get_document(&server.url("/"), ExchangeLimits::default()).await;
         assert_eq!(answer.ok().unwrap().status, 302);
     }
 }

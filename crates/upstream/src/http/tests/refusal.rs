@@ -5,13 +5,16 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::server::{Server, ok, reply};
-use super::{Answer, Egress, HttpClient, HttpError, Limits, Lookup, Request};
+use super::{
+    EgressPolicy, ExchangeLimits, HttpClient, HttpError, LookupFn, UpstreamRequest,
+    UpstreamResponse,
+};
 use super::{body, client, client_with, get, soon, url};
 use crate::egress::EgressError;
 use crate::egress::tests::FORBIDDEN_HOSTS;
 
-fn is_forbidden(answer: &Result<Answer, HttpError>) -> bool {
-    matches!(answer, Err(HttpError::Refused(EgressError::Forbidden { .. })))
+fn is_forbidden(answer: &Result<UpstreamResponse, HttpError>) -> bool {
+    matches!(answer, Err(HttpError::EgressDenied(EgressError::Forbidden { .. })))
 }
 
 fn nobody_came(listener: &TcpListener) -> bool {
@@ -23,10 +26,10 @@ fn nobody_came(listener: &TcpListener) -> bool {
 async fn no_spelling_of_a_forbidden_address_is_connected_to() {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let client = HttpClient::new(Egress::default());
+    let client = HttpClient::new(EgressPolicy::default());
     for host in FORBIDDEN_HOSTS {
         let url = url(&format!("http://{host}:{port}/"));
-        let document = client.get_document(&url, Limits::default()).await;
+        let document = client.get_document(&url, ExchangeLimits::default()).await;
         assert!(is_forbidden(&document), "{host}");
         assert!(is_forbidden(&get(&client, url).await), "{host}");
     }
@@ -35,7 +38,7 @@ async fn no_spelling_of_a_forbidden_address_is_connected_to() {
 
 #[tokio::test]
 async fn a_name_with_one_forbidden_address_is_not_connected_to() {
-    let mixed: [Lookup; 3] = [
+    let mixed: [LookupFn; 3] = [
         |_| Ok(vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([10, 0, 0, 1])]),
         |_| Ok(vec!["fd00::1".parse().unwrap(), IpAddr::from([127, 0, 0, 1])]),
         |_| Ok(vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([169, 254, 169, 254])]),
@@ -56,7 +59,7 @@ async fn a_name_with_one_forbidden_address_is_not_connected_to() {
 #[tokio::test]
 async fn a_name_is_resolved_and_checked_again_for_every_connection() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
-    let rebinding: Lookup = |_| {
+    let rebinding: LookupFn = |_| {
         let last = if ASKED.fetch_add(1, Ordering::Relaxed) == 0 { 1 } else { 2 };
         Ok(vec![IpAddr::from([127, 0, 0, last])])
     };
@@ -70,7 +73,7 @@ async fn a_name_is_resolved_and_checked_again_for_every_connection() {
 
 #[tokio::test]
 async fn an_allowed_port_allows_no_other_port_of_a_name() {
-    let lookup: Lookup = |_| Ok(vec![IpAddr::from([127, 0, 0, 1])]);
+    let lookup: LookupFn = |_| Ok(vec![IpAddr::from([127, 0, 0, 1])]);
     let [open, shut] = [Server::replying([ok("in")]).await, Server::replying([ok("in")]).await];
     for target in ["127.0.0.0/8", "api.test"] {
         let client = client_with(&format!("{target}:{}", open.port), lookup);
@@ -87,21 +90,21 @@ async fn policies_do_not_share_connections() {
     let url = url(&format!("http://localhost:{}/", server.port));
     let open = client();
     assert_eq!(body(get(&open, url.clone()).await), Ok("in".to_owned()));
-    assert!(is_forbidden(&get(&open.with_egress(Egress::default()), url).await));
+    assert!(is_forbidden(&get(&open.with_egress(EgressPolicy::default()), url).await));
 }
 
 #[tokio::test]
 async fn a_destination_allowed_for_one_source_is_forbidden_for_others() {
     let server = Server::replying([ok("in")]).await;
-    let shut = HttpClient::new(Egress::default());
-    let open = shut.allowing([format!("127.0.0.1:{}", server.port).parse().unwrap()]);
+    let shut = HttpClient::new(EgressPolicy::default());
+    let open = shut.with_allowed([format!("127.0.0.1:{}", server.port).parse().unwrap()]);
     assert_eq!(body(get(&open, server.url("/")).await), Ok("in".to_owned()));
     assert!(is_forbidden(&get(&shut, server.url("/")).await));
 }
 
 #[tokio::test]
 async fn a_configured_proxy_is_used_only_for_allowed_destinations() {
-    let lookup: Lookup = |name| match name {
+    let lookup: LookupFn = |name| match name {
         "public.test" => Ok(vec![IpAddr::from([8, 8, 8, 8])]),
         _ => Ok(vec![IpAddr::from([10, 0, 0, 1])]),
     };
@@ -112,7 +115,7 @@ async fn a_configured_proxy_is_used_only_for_allowed_destinations() {
     assert!(is_forbidden(&get(&client, url("http://10.0.0.1/")).await));
     let requests = proxy.requests();
     assert!(requests[0].starts_with("GET http://public.test/ HTTP/1.1") && requests.len() == 1);
-    assert!(matches!(client.with_proxy(&url("socks5://127.0.0.1/")), Err(HttpError::Proxy)));
+    assert!(matches!(client.with_proxy(&url("socks5://127.0.0.1/")), Err(HttpError::InvalidProxy)));
 }
 
 #[test]
@@ -140,6 +143,6 @@ fn proxies_in_the_environment_are_ignored() {
 #[tokio::main(flavor = "current_thread")]
 async fn asks_directly() {
     let server = Server::replying([ok("direct")]).await;
-    let answer = client().send(Request::get(server.url("/")), soon()).await;
+    let answer = client().send(UpstreamRequest::get(server.url("/")), soon()).await;
     assert_eq!(body(answer), Ok("direct".to_owned()));
 }

@@ -8,10 +8,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::server::{Server, ok, read_request, reply};
-use super::{HttpError, LARGE, LONG, Limits, Method, Request, body, client, get, make_room, url};
+use super::{
+    ExchangeLimits, HttpError, LARGE_BODY_BYTES, MAX_INLINE_BYTES, Method, UpstreamRequest, body,
+    client, get, reserve_body, url,
+};
 
-fn at_most(max_bytes: u64) -> Limits {
-    Limits { max_bytes, ..Limits::default() }
+fn at_most(max_bytes: u64) -> ExchangeLimits {
+    ExchangeLimits { max_bytes, ..ExchangeLimits::default() }
 }
 
 fn gzipped(text: &str) -> Vec<u8> {
@@ -28,7 +31,7 @@ fn encoded(encoding: &str, body: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn gzip_is_decoded_and_the_decoded_size_is_limited() {
     let server = Server::replying([encoded("gzip", &gzipped(&"x".repeat(1000)))]).await;
-    let request = Request::get(server.url("/"));
+    let request = UpstreamRequest::get(server.url("/"));
     let decoded = client().send(request.clone(), at_most(1000)).await;
     assert_eq!(body(decoded), Ok("x".repeat(1000)));
     let decoded = client().send(request, at_most(999)).await;
@@ -39,7 +42,10 @@ async fn gzip_is_decoded_and_the_decoded_size_is_limited() {
 async fn other_encodings_are_rejected() {
     for encoding in ["br", "zstd", "deflate", "gzip, gzip", "x-gzip"] {
         let server = Server::replying([encoded(encoding, &gzipped("x"))]).await;
-        assert!(matches!(get(&client(), server.url("/")).await, Err(HttpError::Encoded)));
+        assert!(matches!(
+            get(&client(), server.url("/")).await,
+            Err(HttpError::UnsupportedEncoding)
+        ));
     }
     let server = Server::replying([encoded("identity", b"as it is")]).await;
     assert_eq!(body(get(&client(), server.url("/")).await), Ok("as it is".to_owned()));
@@ -49,7 +55,7 @@ async fn other_encodings_are_rejected() {
 async fn an_encoding_header_without_a_body_is_accepted() {
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n";
     let server = Server::replying([head]).await;
-    let request = Request { method: Method::HEAD, ..Request::get(server.url("/")) };
+    let request = UpstreamRequest { method: Method::HEAD, ..UpstreamRequest::get(server.url("/")) };
     let answer = client().send(request, at_most(10)).await;
     assert_eq!(body(answer), Ok(String::new()));
 }
@@ -83,11 +89,11 @@ async fn reading_a_gzip_bomb_stops_at_the_limit() {
 
 #[tokio::test]
 async fn only_the_beginning_of_an_error_response_is_read() {
-    let much = "x".repeat(10 * LONG);
+    let much = "x".repeat(10 * MAX_INLINE_BYTES);
     let failed = reply("400 Bad Request", "", &much);
     let more = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10000000000\r\n\r\n";
     let server = Server::replying([failed, format!("{more}{much}"), ok(&much)]).await;
-    for (status, read) in [(400, LONG), (500, LONG), (200, much.len())] {
+    for (status, read) in [(400, MAX_INLINE_BYTES), (500, MAX_INLINE_BYTES), (200, much.len())] {
         let answer = get(&client(), server.url("/")).await.ok().unwrap();
         assert_eq!((answer.status, answer.body.len()), (status, read));
     }
@@ -95,13 +101,14 @@ async fn only_the_beginning_of_an_error_response_is_read() {
 
 #[tokio::test]
 async fn an_error_page_is_read_whole_and_an_error_document_is_cut() {
-    let much = "ü".repeat(LONG);
+    let much = "ü".repeat(MAX_INLINE_BYTES);
     let failed = || reply("404 Not Found", "", &much);
     let server = Server::replying([failed(), failed()]).await;
-    let small = Limits { max_bytes: LONG as u64 + 1, ..Limits::default() };
+    let small =
+        ExchangeLimits { max_bytes: MAX_INLINE_BYTES as u64 + 1, ..ExchangeLimits::default() };
     let document = client().get_document(&server.url("/"), small).await.ok().unwrap();
-    assert_eq!((document.status, document.body.len()), (404, LONG));
-    let page = client().get_page(&server.url("/"), Limits::default()).await.ok().unwrap();
+    assert_eq!((document.status, document.body.len()), (404, MAX_INLINE_BYTES));
+    let page = client().get_page(&server.url("/"), ExchangeLimits::default()).await.ok().unwrap();
     assert_eq!((page.status, page.body == much.as_bytes()), (404, true));
 }
 
@@ -122,7 +129,7 @@ async fn an_announced_length_counts_only_if_it_exceeds_the_limit() {
 async fn without_an_announced_length_the_bytes_are_counted() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n";
     let server = Server::replying([chunked]).await;
-    let request = Request::get(server.url("/"));
+    let request = UpstreamRequest::get(server.url("/"));
     let answer = client().send(request.clone(), at_most(5)).await;
     assert_eq!(body(answer), Ok("12345".to_owned()));
     let answer = client().send(request, at_most(4)).await;
@@ -131,12 +138,12 @@ async fn without_an_announced_length_the_bytes_are_counted() {
 
 #[test]
 fn a_large_body_is_not_reallocated_repeatedly() {
-    let mut body = vec![0; LARGE];
-    make_room(&mut body, 1, 8 * LARGE as u64);
-    assert_eq!(body.capacity(), 8 * LARGE);
-    make_room(&mut body, 8 * LARGE, 8 * LARGE as u64);
-    assert_eq!(body.capacity(), 9 * LARGE, "whatever was announced");
+    let mut body = vec![0; LARGE_BODY_BYTES];
+    reserve_body(&mut body, 1, 8 * LARGE_BODY_BYTES as u64);
+    assert_eq!(body.capacity(), 8 * LARGE_BODY_BYTES);
+    reserve_body(&mut body, 8 * LARGE_BODY_BYTES, 8 * LARGE_BODY_BYTES as u64);
+    assert_eq!(body.capacity(), 9 * LARGE_BODY_BYTES, "whatever was announced");
     let mut short = Vec::new();
-    make_room(&mut short, LARGE, 8 * LARGE as u64);
+    reserve_body(&mut short, LARGE_BODY_BYTES, 8 * LARGE_BODY_BYTES as u64);
     assert_eq!(short.capacity(), 0);
 }

@@ -56,7 +56,7 @@ async fn server_saying(said: Vec<u8>) -> (Url, tokio::task::JoinHandle<Vec<u8>>)
 }
 
 /// The innermost cause, as shown in the failure of a call. Checks that nothing was sent.
-fn why(answer: Result<Answer, HttpError>) -> String {
+fn why(answer: Result<UpstreamResponse, HttpError>) -> String {
     let error = answer.err().unwrap();
     assert!(matches!(error, HttpError::Connect { .. }), "{error:?}");
     let first = error.source();
@@ -66,14 +66,14 @@ fn why(answer: Result<Answer, HttpError>) -> String {
 
 /// The error of a client that trusts this certificate for a server that presents it.
 async fn distrust(name: &str, times: [&str; 2]) -> String {
-    let own = Certificate::of(name, times);
+    let own = Certificate::for_host(name, times);
     let (asked, _) = server(&own).await;
-    why(trusting(&own).send(post(asked), Limits::default()).await)
+    why(trusting(&own).send(post(asked), ExchangeLimits::default()).await)
 }
 
 #[tokio::test]
 async fn a_certificate_is_valid_only_in_its_period_and_for_its_name() {
-    let own = Certificate::of("localhost", NOW);
+    let own = Certificate::for_host("localhost", NOW);
     let (asked, _) = server(&own).await;
     assert_eq!(body(get(&trusting(&own), asked).await), Ok("in".to_owned()));
     let told = distrust("localhost", LONG_AGO).await;
@@ -87,12 +87,12 @@ async fn a_certificate_is_valid_only_in_its_period_and_for_its_name() {
 
 #[tokio::test]
 async fn only_trusted_issuers_can_sign_a_certificate() {
-    let (own, authority) = (Certificate::new(), Certificate::of("authority.test", NOW));
+    let (own, authority) = (Certificate::new(), Certificate::for_host("authority.test", NOW));
     let (asked, _) = server(&own).await;
     let client = trusting(&authority);
     let unknown = "invalid peer certificate: UnknownIssuer";
     assert_eq!(why(get(&client, asked.clone()).await), unknown);
-    assert_eq!(why(client.get_document(&asked, Limits::default()).await), unknown);
+    assert_eq!(why(client.get_document(&asked, ExchangeLimits::default()).await), unknown);
     // An issuer with the same name is not trusted either.
     let told = why(get(&trusting(&Certificate::new()), asked).await);
     assert_eq!(told, "invalid peer certificate: BadSignature");
@@ -127,7 +127,7 @@ async fn a_server_with_an_old_tls_version_or_a_broken_handshake_receives_nothing
         let (asked, told) = server_saying(said).await;
         let mut request = post(asked);
         request.headers.insert("x-key", HeaderValue::from_static("hunter2"));
-        let told_us = why(client().send(request, Limits::default()).await);
+        let told_us = why(client().send(request, ExchangeLimits::default()).await);
         assert!(told_us.contains(why_not), "{told_us}");
         let told = String::from_utf8_lossy(&told.await.unwrap()).into_owned();
         assert!(!told.contains("POST") && !told.contains("hunter2"), "{told}");

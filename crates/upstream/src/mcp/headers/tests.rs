@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn shown(method: &str, params: Value, schema: Value) -> Vec<String> {
-    let headers = modern(method, params.as_object().unwrap(), Some(&schema)).unwrap();
+    let headers = modern_headers(method, params.as_object().unwrap(), Some(&schema)).unwrap();
     let line =
         |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
     headers.iter().map(line).collect()
@@ -47,8 +47,10 @@ fn an_argument_of_an_unsuitable_type_is_rejected() {
     let schema = json!({"properties": {"a": {"type": "integer", "x-mcp-header": "A"}}});
     for wrong in [json!(1.5), json!([1]), json!({}), json!(u64::MAX)] {
         let params = json!({"name": "t", "arguments": {"a": wrong}});
-        let refused = modern("tools/call", params.as_object().unwrap(), Some(&schema));
-        assert!(matches!(refused, Err(McpError::Header { argument }) if &*argument == "a"));
+        let refused = modern_headers("tools/call", params.as_object().unwrap(), Some(&schema));
+        assert!(
+            matches!(refused, Err(McpError::InvalidHeaderArgument { argument }) if &*argument == "a")
+        );
     }
     let whole = json!({"name": "t", "arguments": {"a": 2.0}});
     assert!(shown("tools/call", whole, schema).contains(&"mcp-param-a: 2".to_owned()));
@@ -72,7 +74,7 @@ fn invalid_annotations_are_reported() {
         json!({"anyOf": [one(property(json!("A"), "string"))]}),
         json!({"$defs": {"d": property(json!("A"), "string")}}),
     ] {
-        assert!(complaint(&wrong).is_some(), "{wrong}");
+        assert!(annotation_error(&wrong).is_some(), "{wrong}");
     }
     for right in [
         json!({}),
@@ -80,6 +82,6 @@ fn invalid_annotations_are_reported() {
         one(json!({"type": "object", "default": {"x-mcp-header": 1}})),
         one(json!({"$ref": "https://example.com/never/fetched"})),
     ] {
-        assert_eq!(complaint(&right), None, "{right}");
+        assert_eq!(annotation_error(&right), None, "{right}");
     }
 }

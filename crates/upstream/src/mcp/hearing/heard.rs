@@ -7,41 +7,41 @@ use crate::mcp::message::RpcError;
 
 /// A notification or question that arrives during a call.
 #[derive(Debug)]
-pub enum Heard {
+pub enum CallNotification {
     /// The parameters of `notifications/progress` without the progress token, which this client had chosen.
     Progress(Map<String, Value>),
     /// The parameters of `notifications/message`.
     Log(Map<String, Value>),
     /// The call became a task of the server, which continues and is polled.
-    GoesOn,
+    BecameTask,
     /// Another notification.
-    Told {
+    Other {
         method: Box<str>,
         /// As received.
         params: Map<String, Value>,
     },
     /// A question. Dropping `reply` declines it.
-    Asks {
+    Question {
         /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
         method: Box<str>,
         /// As received.
         params: Map<String, Value>,
-        reply: oneshot::Sender<Reply>,
+        reply: oneshot::Sender<QuestionReply>,
     },
 }
 
 /// The reply to a question: a result or an error.
-pub type Reply = Result<Map<String, Value>, RpcError>;
+pub type QuestionReply = Result<Map<String, Value>, RpcError>;
 
 /// Counts of received messages that could not be used. The numbers only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DispatchCounts {
     /// Answers to requests that are unknown or already over.
     pub unknown_answers: u64,
     /// Lines and events that are not messages.
     pub garbage: u64,
     /// Notifications that a caller received too slowly, or that were too long.
-    pub unheard: u64,
+    pub dropped_notifications: u64,
     /// Questions refused because the call they belong to was unclear.
-    pub refused: u64,
+    pub refused_questions: u64,
 }

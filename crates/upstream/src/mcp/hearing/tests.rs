@@ -4,144 +4,174 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::message::Answers;
+use super::message::AnswerTarget;
 use super::*;
 
-fn notification(method: &str, params: Value) -> Incoming {
+fn notification(method: &str, params: Value) -> ServerMessage {
     let Value::Object(params) = params else { panic!("parameters are an object") };
-    Incoming::Notification { method: method.to_owned(), params }
+    ServerMessage::Notification { method: method.to_owned(), params }
 }
 
-fn by(heard: mpsc::Sender<Heard>) -> Call {
-    Call { heard: Some(heard), ..Call::default() }
+fn by(heard: mpsc::Sender<CallNotification>) -> McpCallOptions {
+    McpCallOptions { notifications: Some(heard), ..McpCallOptions::default() }
 }
 
-fn question() -> Incoming {
-    Incoming::Request { id: json!("q"), method: "roots/list".to_owned(), params: Map::new() }
+fn question() -> ServerMessage {
+    ServerMessage::Request { id: json!("q"), method: "roots/list".to_owned(), params: Map::new() }
 }
 
 #[test]
 fn a_notification_on_a_shared_stream_reaches_the_only_active_call() {
-    let hearing = Hearing::default();
+    let hearing = MessageDispatcher::default();
     let (heard, mut hears) = mpsc::channel(8);
-    let (ours, _answer) = hearing.begin(&Call::default(), Whose::Ours).unwrap();
-    let (first, _answer) = hearing.begin(&by(heard), Whose::Callers).unwrap();
+    let (ours, _answer) =
+        hearing.register_call(&McpCallOptions::default(), CallRecipient::Internal).unwrap();
+    let (first, _answer) = hearing.register_call(&by(heard), CallRecipient::Caller).unwrap();
     let log = || notification("notifications/message", json!({"data": 1}));
-    hearing.hear(log(), Stream::Shared);
-    assert!(matches!(hears.try_recv(), Ok(Heard::Log(_))));
-    let (second, _answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
-    hearing.hear(log(), Stream::Shared);
-    assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Reply(_)));
+    hearing.dispatch(log(), MessageStream::Shared);
+    assert!(matches!(hears.try_recv(), Ok(CallNotification::Log(_))));
+    let (second, _answer) =
+        hearing.register_call(&McpCallOptions::default(), CallRecipient::Caller).unwrap();
+    hearing.dispatch(log(), MessageStream::Shared);
+    assert!(matches!(hearing.dispatch(question(), MessageStream::Shared), DispatchStep::Reply(_)));
     assert!(hears.try_recv().is_err());
-    hearing.end(second);
+    hearing.finish_call(second);
     assert!(
-        matches!(hearing.hear(question(), Stream::Shared), Next::Ask(asked) if asked.call == first)
+        matches!(hearing.dispatch(question(), MessageStream::Shared), DispatchStep::AwaitReply(asked) if asked.call == first)
     );
-    assert!(hearing.give_up(first) && hearing.give_up(ours) && !hearing.give_up(ours));
+    assert!(
+        hearing.abandon_call(first) && hearing.abandon_call(ours) && !hearing.abandon_call(ours)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_question_of_an_abandoned_call_does_not_reach_the_next_call() {
     for is_answered in [true, false] {
-        let hearing = Hearing::default();
-        let (first, _answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
-        hearing.give_up(first);
+        let hearing = MessageDispatcher::default();
+        let (first, _answer) =
+            hearing.register_call(&McpCallOptions::default(), CallRecipient::Caller).unwrap();
+        hearing.abandon_call(first);
         let (heard, _hears) = mpsc::channel(8);
-        let (_, _answer) = hearing.begin(&by(heard), Whose::Callers).unwrap();
-        assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Reply(_)));
+        let (_, _answer) = hearing.register_call(&by(heard), CallRecipient::Caller).unwrap();
+        assert!(matches!(
+            hearing.dispatch(question(), MessageStream::Shared),
+            DispatchStep::Reply(_)
+        ));
         if is_answered {
-            let answer = Answer::Result(Map::new());
-            hearing.hear(Incoming::Answer { id: json!(first), answer }, Stream::Shared);
+            let answer = McpAnswer::Result(Map::new());
+            hearing.dispatch(
+                ServerMessage::Answer { id: json!(first), answer },
+                MessageStream::Shared,
+            );
         } else {
-            tokio::time::sleep(GIVEN_UP).await;
+            tokio::time::sleep(ABANDONED_FOR).await;
         }
-        assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Ask(_)));
+        assert!(matches!(
+            hearing.dispatch(question(), MessageStream::Shared),
+            DispatchStep::AwaitReply(_)
+        ));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn late_messages_about_a_call_do_not_reach_another_owner() {
-    let hearing = Hearing::default();
+    let hearing = MessageDispatcher::default();
     let log = || notification("notifications/message", json!({"data": 1}));
     let (heard, mut hears) = mpsc::channel(8);
     for (owner, is_told) in [(1, true), (1, true), (2, false), (2, false), (1, false)] {
-        let call = Call { owner, ..by(heard.clone()) };
-        let (id, _answer) = hearing.begin(&call, Whose::Callers).unwrap();
-        hearing.hear(log(), Stream::Shared);
+        let call = McpCallOptions { owner, ..by(heard.clone()) };
+        let (id, _answer) = hearing.register_call(&call, CallRecipient::Caller).unwrap();
+        hearing.dispatch(log(), MessageStream::Shared);
         assert_eq!(hears.try_recv().is_ok(), is_told, "{owner}");
-        let is_asked = matches!(hearing.hear(question(), Stream::Shared), Next::Ask(_));
+        let is_asked = matches!(
+            hearing.dispatch(question(), MessageStream::Shared),
+            DispatchStep::AwaitReply(_)
+        );
         assert_eq!((is_asked, hears.try_recv().is_ok()), (is_told, is_told), "{owner}");
-        hearing.end(id);
+        hearing.finish_call(id);
     }
-    tokio::time::sleep(GIVEN_UP).await;
-    let (_, _answer) = hearing.begin(&Call { owner: 1, ..by(heard) }, Whose::Callers).unwrap();
-    hearing.hear(log(), Stream::Shared);
+    tokio::time::sleep(ABANDONED_FOR).await;
+    let (_, _answer) = hearing
+        .register_call(&McpCallOptions { owner: 1, ..by(heard) }, CallRecipient::Caller)
+        .unwrap();
+    hearing.dispatch(log(), MessageStream::Shared);
     assert!(hears.try_recv().is_ok());
 }
 
 #[tokio::test]
 async fn a_question_ends_with_its_call_or_when_the_server_cancels_it() {
-    let hearing = Hearing::default();
+    let hearing = MessageDispatcher::default();
     for takes_back in [true, false] {
         let (heard, mut hears) = mpsc::channel(8);
-        let call = hearing.begin_alone(&by(heard), Whose::Callers).unwrap();
-        let Next::Ask(asked) = hearing.hear(question(), Stream::Of(call)) else {
+        let call = hearing.register_streamed_call(&by(heard), CallRecipient::Caller).unwrap();
+        let DispatchStep::AwaitReply(asked) =
+            hearing.dispatch(question(), MessageStream::OfCall(call))
+        else {
             panic!("nobody was asked")
         };
-        let task = tokio::spawn(asked.reply());
-        hearing.bind(call, json!("q"), task.abort_handle());
+        let task = tokio::spawn(asked.await_reply());
+        hearing.bind_question(call, json!("q"), task.abort_handle());
         if takes_back {
             let cancelled = notification("notifications/cancelled", json!({"requestId": "q"}));
-            hearing.hear(cancelled, Stream::Shared);
+            hearing.dispatch(cancelled, MessageStream::Shared);
         } else {
-            hearing.end(call);
+            hearing.finish_call(call);
         }
         assert!(task.await.unwrap_err().is_cancelled());
-        let Ok(Heard::Asks { reply, .. }) = hears.try_recv() else { panic!("nobody was asked") };
+        let Ok(CallNotification::Question { reply, .. }) = hears.try_recv() else {
+            panic!("nobody was asked")
+        };
         assert!(reply.is_closed());
-        hearing.end(call);
+        hearing.finish_call(call);
     }
 }
 
 #[test]
 fn the_end_of_a_connection_fails_current_and_later_calls() {
-    let hearing = Hearing::default();
-    let (_, mut answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
-    hearing.fail(McpError::NotReading);
-    hearing.fail(McpError::Closed);
+    let hearing = MessageDispatcher::default();
+    let (_, mut answer) =
+        hearing.register_call(&McpCallOptions::default(), CallRecipient::Caller).unwrap();
+    hearing.fail_all(McpError::NotReading);
+    hearing.fail_all(McpError::Closed);
     assert!(matches!(answer.try_recv(), Ok(Err(McpError::NotReading))));
-    assert!(matches!(hearing.begin(&Call::default(), Whose::Callers), Err(McpError::NotReading)));
+    assert!(matches!(
+        hearing.register_call(&McpCallOptions::default(), CallRecipient::Caller),
+        Err(McpError::NotReading)
+    ));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_answer_fails_its_call() {
-    let hearing = Hearing::default();
+    let hearing = MessageDispatcher::default();
     let (heard, _hears) = mpsc::channel(8);
-    let call = |owner| Call { owner, ..by(heard.clone()) };
-    let (first, mut answer) = hearing.begin(&call(1), Whose::Callers).unwrap();
-    let (_, _answer) = hearing.begin(&call(2), Whose::Callers).unwrap();
-    tokio::time::sleep(2 * GIVEN_UP).await;
-    hearing.garbage(&NoMessage { answers: Answers::Call(first), too_much: None });
-    assert!(matches!(answer.try_recv(), Ok(Err(McpError::Unreadable { .. }))));
-    let asked = hearing.hear(question(), Stream::Shared);
-    assert!(matches!(asked, Next::Reply(_)), "it may be about the first");
-    tokio::time::sleep(2 * GIVEN_UP).await;
-    assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Ask(_)));
+    let call = |owner| McpCallOptions { owner, ..by(heard.clone()) };
+    let (first, mut answer) = hearing.register_call(&call(1), CallRecipient::Caller).unwrap();
+    let (_, _answer) = hearing.register_call(&call(2), CallRecipient::Caller).unwrap();
+    tokio::time::sleep(2 * ABANDONED_FOR).await;
+    hearing.record_garbage(&BrokenMessage { target: AnswerTarget::Call(first), exceeded: None });
+    assert!(matches!(answer.try_recv(), Ok(Err(McpError::InvalidAnswer { .. }))));
+    let asked = hearing.dispatch(question(), MessageStream::Shared);
+    assert!(matches!(asked, DispatchStep::Reply(_)), "it may be about the first");
+    tokio::time::sleep(2 * ABANDONED_FOR).await;
+    assert!(matches!(
+        hearing.dispatch(question(), MessageStream::Shared),
+        DispatchStep::AwaitReply(_)
+    ));
 }
 
 proptest! {
     /// Whatever a server answers, a call receives only an answer with its own id.
     #[test]
     fn no_call_receives_the_answer_to_another(ids in prop::collection::vec(0u64..8, 0..40)) {
-        let hearing = Hearing::default();
-        let mut calls: Vec<_> = (0..5).map(|_| hearing.begin(&Call::default(), Whose::Callers).unwrap()).collect();
+        let hearing = MessageDispatcher::default();
+        let mut calls: Vec<_> = (0..5).map(|_| hearing.register_call(&McpCallOptions::default(), CallRecipient::Caller).unwrap()).collect();
         for id in &ids {
-            let answer = Answer::Result(Map::from_iter([("id".to_owned(), json!(id))]));
-            hearing.hear(Incoming::Answer { id: json!(id), answer }, Stream::Shared);
+            let answer = McpAnswer::Result(Map::from_iter([("id".to_owned(), json!(id))]));
+            hearing.dispatch(ServerMessage::Answer { id: json!(id), answer }, MessageStream::Shared);
         }
         for (id, answer) in &mut calls {
             match answer.try_recv() {
-                Ok(Ok(Answer::Result(result))) => prop_assert_eq!(&result["id"], &json!(*id)),
+                Ok(Ok(McpAnswer::Result(result))) => prop_assert_eq!(&result["id"], &json!(*id)),
                 Ok(other) => prop_assert!(false, "{:?}", other),
                 Err(_) => prop_assert!(!ids.contains(id)),
             }
@@ -154,6 +184,6 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_can_be_parsed(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        drop(message::read_here(&bytes));
+        drop(message::parse_inline(&bytes));
     }
 }

@@ -3,33 +3,33 @@
 use serde_json::{Map, Value, json};
 
 /// The metadata key that names the task a message belongs to (2025-11-25).
-const RELATED: &str = "io.modelcontextprotocol/related-task";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// The party on whose behalf a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum CallRecipient {
     /// A caller.
-    Callers,
+    Caller,
     /// This client itself: it receives no notifications and does not make other calls ambiguous.
-    Ours,
+    Internal,
     /// One request of a composite call, whose caller receives the notifications.
     PartOf(u64),
 }
 
-impl Whose {
+impl CallRecipient {
     /// The progress token of the call.
-    pub(crate) fn token(self, id: u64) -> u64 {
+    pub(crate) fn progress_token(self, id: u64) -> u64 {
         match self {
-            Self::Callers | Self::Ours => id,
+            Self::Caller | Self::Internal => id,
             Self::PartOf(call) => call,
         }
     }
 }
 
 /// Removes and returns the related task's id, which is meaningless outside this client.
-pub(crate) fn take_related(params: &mut Map<String, Value>) -> Option<Box<str>> {
+pub(crate) fn take_related_task(params: &mut Map<String, Value>) -> Option<Box<str>> {
     let meta = params.get_mut("_meta")?.as_object_mut()?;
-    let related = meta.shift_remove(RELATED)?;
+    let related = meta.shift_remove(RELATED_TASK)?;
     if meta.is_empty() {
         params.shift_remove("_meta");
     }
@@ -37,9 +37,9 @@ pub(crate) fn take_related(params: &mut Map<String, Value>) -> Option<Box<str>> 
 }
 
 /// Adds the id of the related task to a result.
-pub(crate) fn put_related(result: &mut Map<String, Value>, task: &str) {
+pub(crate) fn set_related_task(result: &mut Map<String, Value>, task: &str) {
     let meta = result.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
-        meta.insert(RELATED.to_owned(), json!({"taskId": task}));
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task}));
     }
 }

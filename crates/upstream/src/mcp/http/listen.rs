@@ -7,48 +7,54 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::answer::{get, is_stream, pause};
-use super::{ASIDE, HttpLink};
+use super::answer::{is_event_stream, open_event_stream, reconnect_delay};
+use super::{BACKGROUND_DEADLINE, StreamableHttpLink};
 use crate::http::header::HeaderMap;
-use crate::http::{Limits, Opened};
-use crate::mcp::hearing::Stream;
+use crate::http::{ExchangeLimits, StreamingResponse};
+use crate::mcp::hearing::MessageStream;
 use crate::mcp::message;
-use crate::mcp::pace::Pace;
-use crate::mcp::sse::Sse;
+use crate::mcp::pace::UnsolicitedRate;
+use crate::mcp::sse::SseParser;
 
 /// Reopen the stream after this time without a byte, because the server may be gone without closing it.
-const IDLE: Duration = Duration::from_secs(5 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The deadline for the rest of an event that has begun.
-const EVENT: Duration = Duration::from_secs(30);
+const EVENT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Listens until it is aborted, or the server turns out to have no such stream. Reports when the stream is first open
 /// or refused, because messages sent before that may be lost.
-pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
+pub(crate) async fn listen_for_notifications(
+    link: Arc<StreamableHttpLink>,
+    ready: oneshot::Sender<()>,
+) {
     let mut ready = Some(ready);
-    let mut sse = Sse::new(link.settings.limits.message());
-    let mut generation = link.session().generation;
+    let mut sse = SseParser::new(link.settings.limits.message_bounds());
+    let mut generation = link.current_session().generation;
     let (mut times, mut was_open) = (0, false);
-    let limits = Limits { deadline: ASIDE, max_bytes: u64::MAX };
-    let mut pace = Pace::new(link.settings.limits.max_unasked);
+    let limits = ExchangeLimits { deadline: BACKGROUND_DEADLINE, max_bytes: u64::MAX };
+    let mut pace = UnsolicitedRate::new(link.settings.limits.max_unsolicited);
     loop {
-        let session = link.session();
+        let session = link.current_session();
         if session.generation != generation {
             generation = session.generation;
             sse.last_id = None;
         }
         let none = HeaderMap::new();
-        let opened = get(&link, &session, sse.last_id.as_deref(), &none, limits).await;
+        let opened =
+            open_event_stream(&link, &session, sse.last_id.as_deref(), &none, limits).await;
         if let Some(ready) = ready.take() {
             // The receiver may have stopped waiting.
             ready.send(()).unwrap_or_default();
         }
         match opened {
-            Ok(opened) if opened.status == 200 && is_stream(&opened) => {
+            Ok(opened) if opened.status == 200 && is_event_stream(&opened) => {
                 if std::mem::replace(&mut was_open, true) && sse.last_id.is_none() {
-                    link.hearing.bell.ring(|changes| changes.all());
+                    link.dispatcher
+                        .change_notifier
+                        .record_change(|changes| changes.mark_all_lists());
                 }
                 sse.restart();
-                if read(&link, opened, &mut sse, &mut pace).await {
+                if read_events(&link, opened, &mut sse, &mut pace).await {
                     times = 0;
                 }
             }
@@ -62,38 +68,48 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
         }
         times += 1;
         tokio::select! {
-            () = sleep(pause(&sse, times)) => {}
+            () = sleep(reconnect_delay(&sse, times)) => {}
             () = link.renewed.notified() => {}
         }
     }
 }
 
 /// Reads events until the stream ends. Returns whether any arrived.
-async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse, pace: &mut Pace) -> bool {
+async fn read_events(
+    link: &Arc<StreamableHttpLink>,
+    mut opened: StreamingResponse,
+    sse: &mut SseParser,
+    pace: &mut UnsolicitedRate,
+) -> bool {
     let mut came = false;
     loop {
-        let time = sse.begun().map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
+        let time = sse
+            .event_started()
+            .map_or(IDLE_TIMEOUT, |begun| EVENT_DEADLINE.saturating_sub(begun.elapsed()));
         let chunk = tokio::select! {
-            chunk = timeout(time, opened.chunk()) => chunk,
+            chunk = timeout(time, opened.next_chunk()) => chunk,
             () = link.renewed.notified() => return came,
         };
         let Ok(Ok(Some(chunk))) = chunk else { return came };
         let mut bytes = chunk.as_ref();
         pace.count_bytes(bytes.len());
-        while let Some(event) = sse.next(&mut bytes) {
+        while let Some(event) = sse.next_event(&mut bytes) {
             came = true;
-            pace.count();
-            pace.keep().await;
-            if event.says_nothing() {
+            pace.count_message();
+            pace.wait_if_exceeded().await;
+            if event.has_empty_data() {
                 continue;
             }
-            match message::of(event, link.settings.limits.message()).await {
+            match message::parse_event(event, link.settings.limits.message_bounds()).await {
                 Ok(message) => {
-                    link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
+                    link.send_reply(
+                        link.dispatcher.dispatch(message, MessageStream::Shared),
+                        &HeaderMap::new(),
+                    );
                 }
-                Err(no_message) => link.hearing.garbage(&no_message.to_nobody()),
+                Err(no_message) => link.dispatcher.record_garbage(&no_message.without_target()),
             }
         }
-        pace.keep().await;
+        pace.wait_if_exceeded().await;
     }
 }

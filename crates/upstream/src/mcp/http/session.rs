@@ -4,21 +4,22 @@ use std::sync::{Arc, LazyLock, PoisonError};
 
 use serde_json::{Map, Value};
 
-use super::{ASIDE, HttpLink};
+use super::{BACKGROUND_DEADLINE, StreamableHttpLink};
 use crate::http::header::{HeaderMap, HeaderValue};
-use crate::http::{Limits, Method, Request, origin};
-use crate::last_words::LastWords;
-use crate::mcp::hearing::Whose;
+use crate::http::{ExchangeLimits, Method, UpstreamRequest, origin_text};
+use crate::last_words::CancelNotices;
+use crate::mcp::hearing::CallRecipient;
 use crate::mcp::meta::{self, MODERN};
-use crate::mcp::settings::{Call, Era};
+use crate::mcp::settings::{McpCallOptions, ServerEra};
 use crate::mcp::{McpError, open};
 
 /// Requests that end sessions, sent in the background; one queue per origin for all connections.
-static ENDINGS: LazyLock<LastWords<String>> = LazyLock::new(|| LastWords::within(ASIDE));
+static SESSION_ENDINGS: LazyLock<CancelNotices<String>> =
+    LazyLock::new(|| CancelNotices::with_deadline(BACKGROUND_DEADLINE));
 
 /// The session headers of requests.
 #[derive(Clone)]
-pub(super) struct Session {
+pub(super) struct HttpSession {
     pub(super) is_modern: bool,
     /// `None` until it is negotiated.
     pub(super) version: Option<&'static str>,
@@ -27,50 +28,55 @@ pub(super) struct Session {
     pub(super) generation: u64,
 }
 
-impl Session {
+impl HttpSession {
     /// The initial state of every connection: the modern era, which has no sessions.
-    pub(super) fn none() -> Self {
+    pub(super) fn modern() -> Self {
         Self { is_modern: true, version: Some(MODERN), id: None, generation: 0 }
     }
 }
 
-impl HttpLink {
-    pub(super) fn session(&self) -> Session {
+impl StreamableHttpLink {
+    pub(super) fn current_session(&self) -> HttpSession {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn generation(&self) -> u64 {
-        self.session().generation
+    pub(crate) fn session_generation(&self) -> u64 {
+        self.current_session().generation
     }
 
-    pub(crate) fn set_era(&self, era: Era) {
+    pub(crate) fn set_era(&self, era: ServerEra) {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        session.is_modern = era == Era::Modern;
+        session.is_modern = era == ServerEra::Modern;
         session.version = session.is_modern.then_some(MODERN);
     }
 
     /// Begins a session and returns the server's description of itself.
     pub(crate) async fn initialize(self: &Arc<Self>) -> Result<Map<String, Value>, McpError> {
-        let generation = self.session().generation;
-        let fresh = Session { is_modern: false, version: None, id: None, generation };
-        let mut params = meta::introduction(&self.settings);
-        let call = Call { deadline: Some(self.settings.limits.opening), ..Call::default() };
-        let exchanged = self.exchange(fresh, "initialize", &mut params, &call, Whose::Ours).await;
-        let (answer, id) = exchanged.map_err(|failure| failure.at(&self.url))?;
-        let result = open::accepted("initialize", answer)?;
-        let version = Some(meta::chosen(&result)?);
+        let generation = self.current_session().generation;
+        let fresh = HttpSession { is_modern: false, version: None, id: None, generation };
+        let mut params = meta::initialize_params(&self.settings);
+        let call = McpCallOptions {
+            deadline: Some(self.settings.limits.open_deadline),
+            ..McpCallOptions::default()
+        };
+        let exchanged = self
+            .exchange_message(fresh, "initialize", &mut params, &call, CallRecipient::Internal)
+            .await;
+        let (answer, id) = exchanged.map_err(|failure| failure.into_error(&self.url))?;
+        let result = open::expect_result("initialize", answer)?;
+        let version = Some(meta::negotiated_version(&result)?);
         {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-            *session = Session { is_modern: false, version, id, generation: generation + 1 };
+            *session = HttpSession { is_modern: false, version, id, generation: generation + 1 };
         }
-        self.notify("notifications/initialized", &Map::new(), &HeaderMap::new()).await?;
+        self.send_notification("notifications/initialized", &Map::new(), &HeaderMap::new()).await?;
         Ok(result)
     }
 
     /// Begins a new session, unless another call has already replaced the one of this generation.
-    pub(super) async fn renew(self: &Arc<Self>, generation: u64) -> Result<(), McpError> {
-        let _turn = self.renewing.lock().await;
-        if self.session().generation == generation {
+    pub(super) async fn renew_session(self: &Arc<Self>, generation: u64) -> Result<(), McpError> {
+        let _turn = self.renewal_lock.lock().await;
+        if self.current_session().generation == generation {
             self.initialize().await?;
             self.renewed.notify_one();
         }
@@ -79,19 +85,25 @@ impl HttpLink {
 
     /// Ends the session once, if there is one, so that the server can free it. The request is sent in the background
     /// and is bounded by the limits of the cancellation queue.
-    pub(crate) fn end_aside(self: &Arc<Self>) {
-        let (link, session) = (Arc::clone(self), self.session());
+    pub(crate) fn end_in_background(self: &Arc<Self>) {
+        let (link, session) = (Arc::clone(self), self.current_session());
         let id = self.session.lock().unwrap_or_else(PoisonError::into_inner).id.take();
         if id.is_some() {
-            ENDINGS.say(&origin(&self.url), async move { link.end(&session).await });
+            SESSION_ENDINGS.send_notice(&origin_text(&self.url), async move {
+                link.delete_session(&session).await
+            });
         }
     }
 
-    async fn end(&self, session: &Session) {
-        let headers = self.head(session, &HeaderMap::new());
-        let request = Request { method: Method::DELETE, headers, ..Request::get(self.url.clone()) };
-        let limits = Limits { deadline: ASIDE, max_bytes: 64 * 1024 };
+    async fn delete_session(&self, session: &HttpSession) {
+        let headers = self.request_headers(session, &HeaderMap::new());
+        let request = UpstreamRequest {
+            method: Method::DELETE,
+            headers,
+            ..UpstreamRequest::get(self.url.clone())
+        };
+        let limits = ExchangeLimits { deadline: BACKGROUND_DEADLINE, max_bytes: 64 * 1024 };
         // The server may refuse; clients are not entitled to end sessions.
-        drop(self.client.open(request, limits).await);
+        drop(self.client.open_stream(request, limits).await);
     }
 }

@@ -8,16 +8,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::consent::random;
+use super::consent::random_secret;
 
 /// The lifetime of an assertion, in seconds.
-const HOLDS: u64 = 60;
+const ASSERTION_LIFETIME: u64 = 60;
 
 /// A private key on the curve P-256. It has no `Debug`, so that it cannot be printed.
 #[derive(Clone)]
-pub struct SigningKey(Arc<EcdsaKeyPair>);
+pub struct ClientSigningKey(Arc<EcdsaKeyPair>);
 
-impl SigningKey {
+impl ClientSigningKey {
     /// Reads `-----BEGIN PRIVATE KEY-----` (PKCS #8). `None` if it is not a key, or of another kind.
     pub fn from_pem(pem: &str) -> Option<Self> {
         let (_, body) = pem.split_once("-----BEGIN PRIVATE KEY-----")?;
@@ -29,10 +29,10 @@ impl SigningKey {
     }
 
     /// A short-lived assertion of the client's identity for one issuer.
-    pub(super) fn assertion(&self, client: &str, issuer: &str, now: u64) -> Option<String> {
+    pub(super) fn sign_assertion(&self, client: &str, issuer: &str, now: u64) -> Option<String> {
         let claims = json!({
             "iss": client, "sub": client, "aud": issuer,
-            "iat": now, "exp": now.saturating_add(HOLDS), "jti": random(),
+            "iat": now, "exp": now.saturating_add(ASSERTION_LIFETIME), "jti": random_secret(),
         });
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", part(json!({"alg": "ES256", "typ": "JWT"})), part(claims));
@@ -55,7 +55,8 @@ mod tests {
             "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
             STANDARD.encode(&der)
         );
-        let assertion = SigningKey::from_pem(&pem).unwrap().assertion("me", "https://as", 100);
+        let assertion =
+            ClientSigningKey::from_pem(&pem).unwrap().sign_assertion("me", "https://as", 100);
         let assertion = assertion.unwrap();
         let (signed, signature) = assertion.rsplit_once('.').unwrap();
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key().as_ref());
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn an_invalid_key_is_rejected() {
         for pem in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"] {
-            assert!(SigningKey::from_pem(pem).is_none(), "{pem}");
+            assert!(ClientSigningKey::from_pem(pem).is_none(), "{pem}");
         }
     }
 }

@@ -4,55 +4,55 @@ use super::scope;
 use crate::http::header::{HeaderMap, WWW_AUTHENTICATE};
 
 /// Longer headers are ignored.
-const MAX_TEXT: usize = 16 * 1024;
+const MAX_CHALLENGE_BYTES: usize = 16 * 1024;
 
 /// A `Bearer` challenge. All of it is untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub(super) struct BearerChallenge {
     /// The URL of the resource metadata (RFC 9728, section 5.1).
-    pub(super) metadata: Option<String>,
+    pub(super) metadata_url: Option<String>,
     pub(super) scopes: Vec<String>,
     error: Option<String>,
 }
 
 /// The reaction to a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum TokenNeed {
     /// Obtain a token, or another one.
-    Token(Challenge),
+    Token(BearerChallenge),
     /// Obtain a token with more scopes.
-    Scopes(Challenge),
+    Scopes(BearerChallenge),
     /// Renew the token before it expires.
-    Fresh,
+    Renewal,
 }
 
 /// Whether a 401 is due to the token alone: then the request was not executed (RFC 6750, section 3.1).
-pub fn refuses_token(headers: &HeaderMap) -> bool {
+pub fn rejects_token(headers: &HeaderMap) -> bool {
     let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
-    let refuses = |it: Challenge| it.error.is_none_or(|error| error == "invalid_token");
-    said.filter_map(read).any(refuses)
+    let refuses = |it: BearerChallenge| it.error.is_none_or(|error| error == "invalid_token");
+    said.filter_map(parse_challenge).any(refuses)
 }
 
 /// The token that a rejection requires; `None` if a token would not help.
-pub(super) fn need(status: u16, header: &str) -> Option<Need> {
-    let challenge = read(header).unwrap_or_default();
+pub(super) fn token_need(status: u16, header: &str) -> Option<TokenNeed> {
+    let challenge = parse_challenge(header).unwrap_or_default();
     match status {
-        401 => Some(Need::Token(challenge)),
+        401 => Some(TokenNeed::Token(challenge)),
         403 if challenge.error.as_deref() == Some("insufficient_scope") => {
-            Some(Need::Scopes(challenge))
+            Some(TokenNeed::Scopes(challenge))
         }
         _ => None,
     }
 }
 
 /// Parses the first challenge with the scheme `Bearer`; other schemes are skipped.
-fn read(header: &str) -> Option<Challenge> {
-    let mut challenge = Challenge::default();
-    let mut rest = if header.len() <= MAX_TEXT { header } else { "" };
+fn parse_challenge(header: &str) -> Option<BearerChallenge> {
+    let mut challenge = BearerChallenge::default();
+    let mut rest = if header.len() <= MAX_CHALLENGE_BYTES { header } else { "" };
     let (mut is_bearer, mut was_bearer) = (false, false);
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
-        let end = rest.find(|c: char| !is_token(c)).unwrap_or(rest.len());
+        let end = rest.find(|c: char| !is_token_char(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         if word.is_empty() {
             // Skipping the invalid character guarantees progress.
@@ -65,9 +65,9 @@ fn read(header: &str) -> Option<Challenge> {
         }
         match after.trim_start().strip_prefix('=') {
             Some(value) => {
-                let (value, after) = text(value.trim_start());
+                let (value, after) = parse_value(value.trim_start());
                 if is_bearer {
-                    challenge.take(word, value);
+                    challenge.set_parameter(word, value);
                 }
                 rest = after;
             }
@@ -83,24 +83,24 @@ fn read(header: &str) -> Option<Challenge> {
     }
 }
 
-impl Challenge {
+impl BearerChallenge {
     /// Sets a parameter. If it is repeated, the first value counts.
-    fn take(&mut self, name: &str, value: String) {
+    fn set_parameter(&mut self, name: &str, value: String) {
         match name.to_ascii_lowercase().as_str() {
-            "resource_metadata" if self.metadata.is_none() => self.metadata = Some(value),
+            "resource_metadata" if self.metadata_url.is_none() => self.metadata_url = Some(value),
             "error" if self.error.is_none() => self.error = Some(value),
-            "scope" if self.scopes.is_empty() => self.scopes = scope::read(&value),
+            "scope" if self.scopes.is_empty() => self.scopes = scope::parse_scopes(&value),
             _ => {}
         }
     }
 }
 
-fn is_token(c: char) -> bool {
+fn is_token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
 /// Parses a value, quoted or not, and returns the rest after it.
-fn text(value: &str) -> (String, &str) {
+fn parse_value(value: &str) -> (String, &str) {
     let Some(quoted) = value.strip_prefix('"') else {
         let end = value.find([',', ' ', '\t']).unwrap_or(value.len());
         let (value, after) = value.split_at(end);
@@ -122,10 +122,10 @@ fn text(value: &str) -> (String, &str) {
 mod tests {
     use super::*;
 
-    fn challenge(metadata: &str, scopes: &[&str], error: &str) -> Challenge {
+    fn challenge(metadata: &str, scopes: &[&str], error: &str) -> BearerChallenge {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        Challenge { metadata: text(metadata), scopes, error: text(error) }
+        BearerChallenge { metadata_url: text(metadata), scopes, error: text(error) }
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             ("Basic scope=a", challenge("", &[], "")),
             ("Bearer ==;;, scope=ü", challenge("", &[], "")),
         ] {
-            assert_eq!(read(header).unwrap_or_default(), expected, "{header}");
+            assert_eq!(parse_challenge(header).unwrap_or_default(), expected, "{header}");
         }
     }
 
@@ -162,25 +162,25 @@ mod tests {
             ("", false),
         ] {
             let headers = [(WWW_AUTHENTICATE, header.parse().unwrap())];
-            assert_eq!(refuses_token(&headers.into_iter().collect()), expected, "{header}");
+            assert_eq!(rejects_token(&headers.into_iter().collect()), expected, "{header}");
         }
-        assert!(!refuses_token(&HeaderMap::new()));
+        assert!(!rejects_token(&HeaderMap::new()));
     }
 
     #[test]
     fn only_rejections_that_a_token_can_resolve_need_one() {
         let wider = r#"Bearer error="insufficient_scope", scope="a""#;
-        assert!(matches!(need(401, wider), Some(Need::Token(_))));
-        assert!(matches!(need(403, wider), Some(Need::Scopes(_))));
-        assert_eq!(need(403, r#"Bearer error="invalid_token""#), None);
-        assert_eq!(need(403, ""), None);
-        assert_eq!(need(500, wider), None);
+        assert!(matches!(token_need(401, wider), Some(TokenNeed::Token(_))));
+        assert!(matches!(token_need(403, wider), Some(TokenNeed::Scopes(_))));
+        assert_eq!(token_need(403, r#"Bearer error="invalid_token""#), None);
+        assert_eq!(token_need(403, ""), None);
+        assert_eq!(token_need(500, wider), None);
     }
 
     proptest::proptest! {
         #[test]
         fn any_header_is_parsed_to_its_end(header in ".{0,200}") {
-            read(&header);
+            parse_challenge(&header);
         }
     }
 }

@@ -6,64 +6,65 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::time::timeout;
 
-use super::client::Client;
-use super::fetch::{Fetch, unusable};
-use super::scope::OFFLINE;
-use super::server::Server;
-use super::settings::Consent;
+use super::client::OAuthClient;
+use super::fetch::{OAuthRequester, invalid_response};
+use super::scope::OFFLINE_ACCESS;
+use super::server::AuthorizationServer;
+use super::settings::ConsentCallback;
 use super::{OAuthError, Url};
 
 /// A query string from a browser is not longer than a URL.
-const MAX_ANSWER: usize = 16 * 1024;
+const MAX_REDIRECT_QUERY: usize = 16 * 1024;
 
 /// The client, resource and scopes for which a token is requested.
 #[derive(Clone, Copy)]
-pub(super) struct Wish<'a> {
-    pub(super) client: &'a Client,
+pub(super) struct GrantParameters<'a> {
+    pub(super) client: &'a OAuthClient,
     /// The resource identifier exactly as the server writes it.
     pub(super) resource: &'a str,
     pub(super) scopes: &'a [String],
 }
 
 /// An authorization code with its PKCE verifier; both are needed to obtain a token.
-pub(super) struct Code {
+pub(super) struct AuthorizationCode {
     pub(super) code: String,
     pub(super) verifier: String,
 }
 
-pub(super) async fn ask(
-    fetch: Fetch<'_>,
-    server: &Server,
-    wish: Wish<'_>,
+pub(super) async fn request_consent(
+    fetch: OAuthRequester<'_>,
+    server: &AuthorizationServer,
+    wish: GrantParameters<'_>,
     redirect: &Url,
-    consent: &Consent,
-) -> Result<Code, OAuthError> {
+    consent: &ConsentCallback,
+) -> Result<AuthorizationCode, OAuthError> {
     server.check_pkce()?;
-    let (state, verifier) = (random(), random());
-    let url = question(fetch, server, wish, redirect, (&state, &verifier))?;
-    let asked = timeout(fetch.oauth.limits.consent, consent(url)).await;
+    let (state, verifier) = (random_secret(), random_secret());
+    let url = authorization_url(fetch, server, wish, redirect, (&state, &verifier))?;
+    let asked = timeout(fetch.oauth.limits.consent_deadline, consent(url)).await;
     let answer = asked.ok().flatten().ok_or(OAuthError::NoConsent)?;
-    Ok(Code { code: code_in(&answer, &state, server)?, verifier })
+    Ok(AuthorizationCode { code: extract_code(&answer, &state, server)?, verifier })
 }
 
 /// An unguessable string of 256 random bits.
-pub(super) fn random() -> String {
+pub(super) fn random_secret() -> String {
     let mut bytes = [0; 32];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn question(
-    fetch: Fetch<'_>,
-    server: &Server,
-    wish: Wish<'_>,
+fn authorization_url(
+    fetch: OAuthRequester<'_>,
+    server: &AuthorizationServer,
+    wish: GrantParameters<'_>,
     redirect: &Url,
     (state, verifier): (&str, &str),
 ) -> Result<Url, OAuthError> {
     const WHAT: &str = "the place for consent";
     let place = server.metadata.authorization_endpoint.as_deref();
-    let place = place.ok_or_else(|| unusable(WHAT, &server.token, "there is none"))?;
-    let mut url = fetch.way().place(WHAT, place)?;
+    let place =
+        place.ok_or_else(|| invalid_response(WHAT, &server.token_endpoint, "there is none"))?;
+    let mut url = fetch.transport().parse_endpoint(WHAT, place)?;
     let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()));
     let scope = wish.scopes.join(" ");
     let mut parts = vec![
@@ -79,21 +80,25 @@ fn question(
         parts.push(("scope", &scope));
     }
     // A refresh token requires an explicit consent (OpenID Connect Core, section 11).
-    if wish.scopes.iter().any(|scope| scope == OFFLINE) {
+    if wish.scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
         parts.push(("prompt", "consent"));
     }
     // If a parameter appeared twice, it would be unclear which value counts.
     if url.query_pairs().any(|(name, _)| parts.iter().any(|(ours, _)| *ours == name)) {
-        return Err(unusable(WHAT, &url, "its url says itself what we have to say"));
+        return Err(invalid_response(WHAT, &url, "its url says itself what we have to say"));
     }
     url.query_pairs_mut().extend_pairs(parts);
     Ok(url)
 }
 
 /// The code, if the answer belongs to this request and comes from the right issuer.
-fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthError> {
-    let refuse = |why| OAuthError::Answer { why };
-    if MAX_ANSWER < answer.len() {
+fn extract_code(
+    answer: &str,
+    state: &str,
+    server: &AuthorizationServer,
+) -> Result<String, OAuthError> {
+    let refuse = |why| OAuthError::InvalidConsentAnswer { why };
+    if MAX_REDIRECT_QUERY < answer.len() {
         return Err(refuse("it is too long"));
     }
     let answer = answer.strip_prefix('?').unwrap_or(answer);
@@ -116,18 +121,18 @@ fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthEr
     };
     if !is_theirs {
         let (what, origin) = ("the answer to the consent", server.origin.clone());
-        let found = plain(only("iss")?.unwrap_or_default());
+        let found = sanitize_text(only("iss")?.unwrap_or_default());
         return Err(OAuthError::WrongIssuer { what, origin, found });
     }
     if let Some(code) = only("error")? {
-        return Err(refused(&server.origin, code, None));
+        return Err(refusal_error(&server.origin, code, None));
     }
     let code = only("code")?.filter(|code| !code.is_empty());
     code.map(str::to_owned).ok_or_else(|| refuse("there is no code in it"))
 }
 
 /// Makes an untrusted text printable: one line of limited length, with long words removed, as they may be secrets.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn sanitize_text(text: &str) -> String {
     const LONGEST: usize = 300;
     const WORD: usize = 100;
     let words = text.split_whitespace().map(|word| if word.len() <= WORD { word } else { "…" });
@@ -136,11 +141,11 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// An error response, with its code if that is well-formed: it is untrusted (RFC 6749, section 5.2).
-pub(super) fn refused(origin: &str, code: &str, description: Option<String>) -> OAuthError {
+pub(super) fn refusal_error(origin: &str, code: &str, description: Option<String>) -> OAuthError {
     const LONGEST: usize = 64;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_code = !code.is_empty() && code.len() <= LONGEST && code.chars().all(is_plain);
     let code = if is_code { code } else { "an unknown error" };
-    let description = description.map(|text| plain(&text).into());
+    let description = description.map(|text| sanitize_text(&text).into());
     OAuthError::Refused { origin: origin.to_owned(), code: code.into(), description }
 }

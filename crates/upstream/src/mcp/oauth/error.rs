@@ -19,7 +19,7 @@ pub enum OAuthError {
     },
     /// The response is invalid.
     #[error("{what} of `{origin}` cannot be used: {why}; tell whoever runs it")]
-    Unusable {
+    InvalidResponse {
         /// The requested document or token.
         what: &'static str,
         origin: String,
@@ -27,7 +27,7 @@ pub enum OAuthError {
     },
     /// The text given as a URL is not one.
     #[error("{what} is no url: tell whoever runs the server")]
-    Nowhere {
+    InvalidUrl {
         /// The endpoint or document behind the URL.
         what: &'static str,
     },
@@ -41,7 +41,7 @@ pub enum OAuthError {
     },
     /// The URL is not `https`, but tokens and secrets must be encrypted in transit.
     #[error("{what} of `{origin}` is not `https`: serve it with TLS, or trust plain http for it")]
-    Plain {
+    InsecureUrl {
         /// The endpoint or document behind the URL.
         what: &'static str,
         origin: String,
@@ -74,7 +74,7 @@ pub enum OAuthError {
     #[error(
         "`{origin}` does not let clients register themselves: register toolcrib there and name the client"
     )]
-    Unknown {
+    NoRegistration {
         /// The origin of the authorization server.
         origin: String,
     },
@@ -92,9 +92,9 @@ pub enum OAuthError {
     Pending,
     /// The answer to the consent request is invalid.
     #[error("the answer to the consent cannot be used: {why}; try again")]
-    Answer { why: &'static str },
+    InvalidConsentAnswer { why: &'static str },
     /// The authorization server returned an OAuth error.
-    #[error("`{origin}` refused with `{code}`{}", said(description))]
+    #[error("`{origin}` refused with `{code}`{}", description_suffix(description))]
     Refused {
         /// The origin of the authorization server.
         origin: String,
@@ -105,14 +105,14 @@ pub enum OAuthError {
     },
     /// The response is not that of a token endpoint.
     #[error("`{origin}` answered {status}: is the place for tokens there?")]
-    Status {
+    NotTokenEndpoint {
         /// The origin of the authorization server.
         origin: String,
         status: u16,
     },
     /// The authorization server is overloaded or failing temporarily, as its status says.
     #[error("`{origin}` answered {status}, which passes: try again later")]
-    InTrouble {
+    TemporarilyUnavailable {
         /// The origin of the authorization server.
         origin: String,
         status: u16,
@@ -121,7 +121,7 @@ pub enum OAuthError {
     },
     /// The server rejects a token that it required a moment ago.
     #[error("`{origin}` refuses a token that it was given just now: check what it asks for")]
-    Again {
+    RejectedAgain {
         /// The origin of the MCP server.
         origin: String,
     },
@@ -138,10 +138,10 @@ pub enum OAuthError {
     Busy,
     /// The process is shutting down.
     #[error("the program is ending")]
-    Ending,
+    ShuttingDown,
 }
 
-fn said(description: &Option<Box<str>>) -> String {
+fn description_suffix(description: &Option<Box<str>>) -> String {
     description.as_ref().map_or_else(String::new, |said| format!(", and says: {said}"))
 }
 

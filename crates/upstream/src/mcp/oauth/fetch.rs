@@ -6,86 +6,94 @@ use model::strict_json;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::settings::{OAuth, OAuthLimits};
+use super::settings::{OAuthLimits, OAuthSettings};
 use super::{HttpClient, OAuthError, Url};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use crate::http::{Answer, Host, HttpError, Limits, Method, Request, origin, retry_after};
+use crate::http::{
+    ExchangeLimits, Host, HttpError, Method, UpstreamRequest, UpstreamResponse, origin_text,
+    retry_after,
+};
 
 #[derive(Clone, Copy)]
-pub(super) struct Fetch<'a> {
+pub(super) struct OAuthRequester<'a> {
     pub(super) client: &'a HttpClient,
-    pub(super) oauth: &'a OAuth,
+    pub(super) oauth: &'a OAuthSettings,
 }
 
-impl<'a> Fetch<'a> {
-    pub(super) fn way(&self) -> Way<'a> {
-        let OAuth { limits, trusts_plain_http, .. } = *self.oauth;
-        Way { client: self.client, limits, trusts_plain_http }
+impl<'a> OAuthRequester<'a> {
+    pub(super) fn transport(&self) -> OAuthTransport<'a> {
+        let OAuthSettings { limits, trusts_plain_http, .. } = *self.oauth;
+        OAuthTransport { client: self.client, limits, trusts_plain_http }
     }
 }
 
 /// The HTTP client and rules for requests to authorization servers, without the settings of one authorization.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
+pub(super) struct OAuthTransport<'a> {
     pub(super) client: &'a HttpClient,
     pub(super) limits: OAuthLimits,
     pub(super) trusts_plain_http: bool,
 }
 
-impl Way<'_> {
+impl OAuthTransport<'_> {
     /// Fetches a JSON document; `None` if it is missing or not JSON. A few redirects within the same origin are
     /// followed; a document at another origin must be named explicitly.
-    pub(super) async fn document(
+    pub(super) async fn fetch_document(
         &self,
         what: &'static str,
         url: &Url,
     ) -> Result<Option<Value>, OAuthError> {
-        match self.client.get_document(url, self.limits()).await {
-            Ok(answer) if answer.status == 200 => Ok(strict_json::tolerant(&answer.body).ok()),
+        match self.client.get_document(url, self.exchange_limits()).await {
+            Ok(answer) if answer.status == 200 => {
+                Ok(strict_json::parse_tolerant(&answer.body).ok())
+            }
             // A failing server may have the document all the same.
-            Ok(answer) => in_trouble(&origin(url), &answer).map_or(Ok(None), Err),
+            Ok(answer) => unavailable_error(&origin_text(url), &answer).map_or(Ok(None), Err),
             Err(HttpError::Redirected { .. }) => Ok(None),
-            Err(error) => Err(failed(what, url, error)),
+            Err(error) => Err(http_error(what, url, error)),
         }
     }
 
     /// Sends a body once.
-    pub(super) async fn post(
+    pub(super) async fn post_body(
         &self,
         what: &'static str,
         url: &Url,
         mut headers: HeaderMap,
         kind: &'static str,
         body: String,
-    ) -> Result<Answer, OAuthError> {
+    ) -> Result<UpstreamResponse, OAuthError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let (method, body) = (Method::POST, Some(body.into_bytes()));
-        let request = Request { method, url: url.clone(), headers, body };
-        let sent = self.client.send(request, self.limits()).await;
-        sent.map_err(|error| failed(what, url, error))
+        let request = UpstreamRequest { method, url: url.clone(), headers, body };
+        let sent = self.client.send(request, self.exchange_limits()).await;
+        sent.map_err(|error| http_error(what, url, error))
     }
 
     /// Parses and checks the URL of an endpoint that receives secrets or a user.
-    pub(super) fn place(&self, what: &'static str, text: &str) -> Result<Url, OAuthError> {
-        let url: Url = text.parse().map_err(|_| OAuthError::Nowhere { what })?;
+    pub(super) fn parse_endpoint(&self, what: &'static str, text: &str) -> Result<Url, OAuthError> {
+        let url: Url = text.parse().map_err(|_| OAuthError::InvalidUrl { what })?;
         self.client.check_url(&url).map_err(|source| OAuthError::Forbidden { what, source })?;
         if url.fragment().is_some() {
-            return Err(unusable(what, &url, "its url has a fragment"));
+            return Err(invalid_response(what, &url, "its url has a fragment"));
         }
-        match url.scheme() == "https" || self.trusts_plain_http || is_here(&url) {
+        match url.scheme() == "https" || self.trusts_plain_http || is_loopback(&url) {
             true => Ok(url),
-            false => Err(OAuthError::Plain { what, origin: origin(&url) }),
+            false => Err(OAuthError::InsecureUrl { what, origin: origin_text(&url) }),
         }
     }
 
-    fn limits(&self) -> Limits {
-        Limits { deadline: self.limits.request, max_bytes: self.limits.max_document }
+    fn exchange_limits(&self) -> ExchangeLimits {
+        ExchangeLimits {
+            deadline: self.limits.request_deadline,
+            max_bytes: self.limits.max_document_bytes,
+        }
     }
 }
 
 /// Whether the URL is on this machine, where requests need no TLS.
-pub(super) fn is_here(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -95,29 +103,29 @@ pub(super) fn is_here(url: &Url) -> bool {
 }
 
 /// Deserializes a document.
-pub(super) fn parsed<T: DeserializeOwned>(
+pub(super) fn parse_document<T: DeserializeOwned>(
     what: &'static str,
     url: &Url,
     document: Value,
 ) -> Result<T, OAuthError> {
     serde_json::from_value(document)
-        .map_err(|_| unusable(what, url, "a member of it is not what it must be"))
+        .map_err(|_| invalid_response(what, url, "a member of it is not what it must be"))
 }
 
-pub(super) fn unusable(what: &'static str, url: &Url, why: &'static str) -> OAuthError {
-    OAuthError::Unusable { what, origin: origin(url), why }
+pub(super) fn invalid_response(what: &'static str, url: &Url, why: &'static str) -> OAuthError {
+    OAuthError::InvalidResponse { what, origin: origin_text(url), why }
 }
 
 /// The error for a temporary status, whatever the body: the response may come from a proxy before the server.
-pub(super) fn in_trouble(origin: &str, answer: &Answer) -> Option<OAuthError> {
-    let Answer { status, ref headers, .. } = *answer;
-    matches!(status, 408 | 425 | 429 | 500..).then(|| OAuthError::InTrouble {
+pub(super) fn unavailable_error(origin: &str, answer: &UpstreamResponse) -> Option<OAuthError> {
+    let UpstreamResponse { status, ref headers, .. } = *answer;
+    matches!(status, 408 | 425 | 429 | 500..).then(|| OAuthError::TemporarilyUnavailable {
         origin: origin.to_owned(),
         status,
         retry_after: retry_after(headers),
     })
 }
 
-fn failed(what: &'static str, url: &Url, error: HttpError) -> OAuthError {
-    OAuthError::Http { what, origin: origin(url), source: Arc::new(error) }
+fn http_error(what: &'static str, url: &Url, error: HttpError) -> OAuthError {
+    OAuthError::Http { what, origin: origin_text(url), source: Arc::new(error) }
 }

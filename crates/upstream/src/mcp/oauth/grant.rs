@@ -9,44 +9,47 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use super::fetch::{Way, parsed, unusable};
+use super::fetch::{OAuthTransport, invalid_response, parse_document};
 use super::settings::OAuthLimits;
-use super::token::{Sent, WHAT, basic, is_token, post, seconds, secrets};
+use super::token::{
+    TOKEN_SUBJECT, TokenFormRequest, basic_auth_header, is_valid_token, parse_lifetime,
+    post_token_form, secret_spellings,
+};
 use super::{HttpClient, OAuthError, Url, server};
 use crate::http::header::{AUTHORIZATION, HeaderMap};
-use crate::http::origin;
+use crate::http::origin_text;
 
-const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const GRANT_TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 /// The type of the token that is given and, by default, requested (RFC 8693, section 3).
-pub const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+pub const ACCESS_TOKEN_TYPE: &str = "urn:ietf:params:oauth:token-type:access_token";
 /// The type of token with which an identity provider vouches for a user at exactly one authorization server (Identity
 /// Assertion JWT Authorization Grant).
-pub const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+pub const ID_JAG_TYPE: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const GRANT_JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// The type of an access token in JWT format.
-const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
+const JWT_TYPE: &str = "urn:ietf:params:oauth:token-type:jwt";
 
 /// A token endpoint.
 #[derive(Clone, Debug)]
-pub struct TokenPlace {
+pub struct TokenEndpoint {
     url: Url,
     /// The endpoint for clients with a certificate, as the metadata states it (RFC 8705, section 5). It is not
     /// validated yet, because other clients do not need it.
-    with_certificate: Option<Box<str>>,
+    mtls_url: Option<Box<str>>,
     /// The client authentication that the metadata prefers.
     proof: Option<ClientProof>,
 }
 
 /// A request for a token. It has no `Debug`, because it contains secrets.
 #[derive(Clone, Copy)]
-pub struct Grant<'a> {
+pub struct TokenGrant<'a> {
     pub client_id: &'a str,
     /// The client secret; without one, the client authenticates with its certificate (RFC 8705, section 2.1).
     pub client_secret: Option<&'a str>,
     /// Where the secret is sent; by default as the metadata states, otherwise in a header.
     pub proof: Option<ClientProof>,
     /// The value exchanged for the token.
-    pub offered: Offered<'a>,
+    pub subject: GrantSubject<'a>,
     /// The party that the token is for.
     pub audience: Option<&'a str>,
     /// The same as the URL of a resource (RFC 8707).
@@ -57,45 +60,45 @@ pub struct Grant<'a> {
 
 /// The value exchanged for a token.
 #[derive(Clone, Copy)]
-pub enum Offered<'a> {
+pub enum GrantSubject<'a> {
     /// Nothing: the token is for the client itself.
-    Nothing,
+    ClientItself,
     /// A user's token.
     Token {
         token: &'a str,
         /// The type of the token.
-        given: &'a str,
+        subject_type: &'a str,
         /// The requested type of token.
-        requested: &'a str,
+        requested_type: &'a str,
     },
     /// An assertion of the user's identity provider.
     Assertion(&'a str),
 }
 
-impl<'a> Offered<'a> {
-    fn token(self) -> Option<&'a str> {
+impl<'a> GrantSubject<'a> {
+    fn subject_token(self) -> Option<&'a str> {
         match self {
-            Self::Nothing => None,
+            Self::ClientItself => None,
             Self::Token { token, .. } | Self::Assertion(token) => Some(token),
         }
     }
 }
 
 /// An issued token. Its `Debug` prints no secret.
-pub struct Granted {
+pub struct IssuedToken {
     pub token: String,
     /// The lifetime in seconds, if the server stated it.
     pub expires_in: Option<u64>,
 }
 
-impl fmt::Debug for Granted {
+impl fmt::Debug for IssuedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Granted").finish_non_exhaustive()
     }
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct GrantResponse {
     access_token: String,
     token_type: Option<String>,
     issued_token_type: Option<String>,
@@ -104,7 +107,7 @@ struct Answer {
 
 /// Requests tokens: under the client's egress policy, within limits, and encrypted unless plain HTTP is trusted.
 #[derive(Clone)]
-pub struct Grants {
+pub struct GrantClient {
     /// The client for all requests.
     pub client: HttpClient,
     pub limits: OAuthLimits,
@@ -112,66 +115,74 @@ pub struct Grants {
     pub trusts_plain_http: bool,
 }
 
-impl Grants {
-    pub(super) fn way(&self) -> Way<'_> {
+impl GrantClient {
+    pub(super) fn transport(&self) -> OAuthTransport<'_> {
         let Self { client, limits, trusts_plain_http } = self;
-        Way { client, limits: *limits, trusts_plain_http: *trusts_plain_http }
+        OAuthTransport { client, limits: *limits, trusts_plain_http: *trusts_plain_http }
     }
 
     /// The token endpoint at this URL.
-    pub fn place(&self, url: &Url) -> Result<TokenPlace, OAuthError> {
-        let url = self.way().place("the place for tokens", url.as_str())?;
-        Ok(TokenPlace { url, with_certificate: None, proof: None })
+    pub fn token_endpoint(&self, url: &Url) -> Result<TokenEndpoint, OAuthError> {
+        let url = self.transport().parse_endpoint("the place for tokens", url.as_str())?;
+        Ok(TokenEndpoint { url, mtls_url: None, proof: None })
     }
 
     /// Finds the token endpoint in the metadata of an issuer (RFC 8414, OpenID Connect Discovery).
-    pub async fn find(&self, issuer: &str) -> Result<TokenPlace, OAuthError> {
-        let server = server::find(self.way(), issuer).await?;
+    pub async fn discover_endpoint(&self, issuer: &str) -> Result<TokenEndpoint, OAuthError> {
+        let server = server::find_authorization_server(self.transport(), issuer).await?;
         let methods = server.metadata.token_endpoint_auth_methods_supported.as_deref();
         let takes = |name: &str| methods.is_some_and(|all| all.iter().any(|method| method == name));
         // Every authorization server must support Basic (RFC 6749, section 2.3.1).
         let is_post = takes("client_secret_post") && !takes("client_secret_basic");
-        let with_certificate = server.token_with_certificate().map(Into::into);
+        let with_certificate = server.mtls_token_endpoint().map(Into::into);
         let proof = is_post.then_some(ClientProof::Post);
-        Ok(TokenPlace { url: server.token, with_certificate, proof })
+        Ok(TokenEndpoint { url: server.token_endpoint, mtls_url: with_certificate, proof })
     }
 
     /// Requests a token once.
-    pub async fn ask(&self, place: &TokenPlace, grant: Grant<'_>) -> Result<Granted, OAuthError> {
-        let url = self.url(place)?;
-        let (headers, form) = form(place, grant)?;
-        let mut secrets = secrets(grant.client_secret);
-        secrets.extend(grant.offered.token().map(str::to_owned));
-        let sent = Sent { headers, form, secrets };
-        let document = post(self.way(), &url, &origin(&url), sent).await?;
-        granted(&url, parsed(WHAT, &url, document)?, grant.offered)
+    pub async fn request_token(
+        &self,
+        place: &TokenEndpoint,
+        grant: TokenGrant<'_>,
+    ) -> Result<IssuedToken, OAuthError> {
+        let url = self.endpoint_url(place)?;
+        let (headers, form) = grant_form(place, grant)?;
+        let mut secrets = secret_spellings(grant.client_secret);
+        secrets.extend(grant.subject.subject_token().map(str::to_owned));
+        let sent = TokenFormRequest { headers, form, secrets };
+        let document = post_token_form(self.transport(), &url, &origin_text(&url), sent).await?;
+        check_response(&url, parse_document(TOKEN_SUBJECT, &url, document)?, grant.subject)
     }
 
-    fn url<'a>(&self, place: &'a TokenPlace) -> Result<Cow<'a, Url>, OAuthError> {
-        match &place.with_certificate {
-            Some(other) if self.client.is_identified() => {
-                self.way().place("the place for tokens with a certificate", other).map(Cow::Owned)
-            }
+    fn endpoint_url<'a>(&self, place: &'a TokenEndpoint) -> Result<Cow<'a, Url>, OAuthError> {
+        match &place.mtls_url {
+            Some(other) if self.client.has_client_certificate() => self
+                .transport()
+                .parse_endpoint("the place for tokens with a certificate", other)
+                .map(Cow::Owned),
             Some(_) | None => Ok(Cow::Borrowed(&place.url)),
         }
     }
 }
 
-fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAuthError> {
-    let odd = || unusable("a client", &place.url, "it cannot be shown");
+fn grant_form(
+    place: &TokenEndpoint,
+    grant: TokenGrant<'_>,
+) -> Result<(HeaderMap, String), OAuthError> {
+    let odd = || invalid_response("a client", &place.url, "it cannot be shown");
     let mut form = Serializer::new(String::new());
-    match grant.offered {
-        Offered::Nothing => {
+    match grant.subject {
+        GrantSubject::ClientItself => {
             form.append_pair("grant_type", "client_credentials");
         }
-        Offered::Token { token, given, requested } => {
-            form.append_pair("grant_type", EXCHANGE);
+        GrantSubject::Token { token, subject_type: given, requested_type: requested } => {
+            form.append_pair("grant_type", GRANT_TOKEN_EXCHANGE);
             form.append_pair("subject_token", token);
             form.append_pair("subject_token_type", given);
             form.append_pair("requested_token_type", requested);
         }
-        Offered::Assertion(assertion) => {
-            form.append_pair("grant_type", ASSERTION).append_pair("assertion", assertion);
+        GrantSubject::Assertion(assertion) => {
+            form.append_pair("grant_type", GRANT_JWT_BEARER).append_pair("assertion", assertion);
         }
     }
     if let Some(audience) = grant.audience {
@@ -186,7 +197,8 @@ fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAu
     let mut headers = HeaderMap::new();
     match (grant.client_secret, grant.proof.or(place.proof).unwrap_or(ClientProof::Basic)) {
         (Some(secret), ClientProof::Basic) => {
-            headers.insert(AUTHORIZATION, basic(grant.client_id, secret).ok_or_else(odd)?);
+            headers
+                .insert(AUTHORIZATION, basic_auth_header(grant.client_id, secret).ok_or_else(odd)?);
         }
         (Some(secret), ClientProof::Post) => {
             form.append_pair("client_id", grant.client_id).append_pair("client_secret", secret);
@@ -198,11 +210,15 @@ fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAu
     Ok((headers, form.finish()))
 }
 
-fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted, OAuthError> {
-    let refuse = |why| unusable(WHAT, place, why);
+fn check_response(
+    place: &Url,
+    answer: GrantResponse,
+    offered: GrantSubject<'_>,
+) -> Result<IssuedToken, OAuthError> {
+    let refuse = |why| invalid_response(TOKEN_SUBJECT, place, why);
     let requested = match offered {
-        Offered::Token { requested, .. } => Some(requested),
-        Offered::Nothing | Offered::Assertion(_) => None,
+        GrantSubject::Token { requested_type: requested, .. } => Some(requested),
+        GrantSubject::ClientItself | GrantSubject::Assertion(_) => None,
     };
     // Other token types need another way of sending. A token that is not an access token has the type `N_A` (RFC 8693,
     // section 2.2.1); it is accepted if an admin requested that type. Some servers omit the type or use other names.
@@ -210,20 +226,21 @@ fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted,
         let said = answer.token_type.as_deref().unwrap_or("bearer");
         words.iter().any(|word| said.eq_ignore_ascii_case(word))
     };
-    let is_bearer = says(&["bearer", "bearertoken", "access_token"]) && requested != Some(ID_JAG);
+    let is_bearer =
+        says(&["bearer", "bearertoken", "access_token"]) && requested != Some(ID_JAG_TYPE);
     let is_no_access_token = says(&["n_a"])
-        && answer.issued_token_type.as_deref().is_some_and(|issued| issued != ACCESS_TOKEN)
-        && requested.is_some_and(|requested| requested != ACCESS_TOKEN);
+        && answer.issued_token_type.as_deref().is_some_and(|issued| issued != ACCESS_TOKEN_TYPE)
+        && requested.is_some_and(|requested| requested != ACCESS_TOKEN_TYPE);
     if !is_bearer && !is_no_access_token {
         return Err(refuse("it is not one that its bearer may use"));
     }
-    if !is_token(&answer.access_token) {
+    if !is_valid_token(&answer.access_token) {
         return Err(refuse("it has characters that no token has, or too many"));
     }
     if let Some(requested) = requested {
         let fits = |kind: &str| match requested {
-            ID_JAG => kind == ID_JAG,
-            requested => [requested, ACCESS_TOKEN, JWT].contains(&kind),
+            ID_JAG_TYPE => kind == ID_JAG_TYPE,
+            requested => [requested, ACCESS_TOKEN_TYPE, JWT_TYPE].contains(&kind),
         };
         if !answer.issued_token_type.as_deref().is_some_and(fits) {
             return Err(refuse("its `issued_token_type` is not what was asked for"));
@@ -231,9 +248,9 @@ fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted,
     }
     // A server that returns the same token has exchanged nothing: the token would be sent to a party it is not meant
     // for.
-    if offered.token() == Some(&*answer.access_token) {
+    if offered.subject_token() == Some(&*answer.access_token) {
         return Err(refuse("it is the one that was to be exchanged"));
     }
-    let expires_in = answer.expires_in.as_ref().and_then(seconds);
-    Ok(Granted { token: answer.access_token, expires_in })
+    let expires_in = answer.expires_in.as_ref().and_then(parse_lifetime);
+    Ok(IssuedToken { token: answer.access_token, expires_in })
 }

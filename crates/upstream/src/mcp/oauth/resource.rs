@@ -2,18 +2,18 @@
 
 use serde::Deserialize;
 
-use super::fetch::{Way, parsed, unusable};
+use super::fetch::{OAuthTransport, invalid_response, parse_document};
 use super::{OAuthError, Url};
-use crate::http::origin;
+use crate::http::origin_text;
 
-const WHAT: &str = "the metadata of the resource";
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+const ERROR_SUBJECT: &str = "the metadata of the resource";
+const WELL_KNOWN_PATH: &str = "/.well-known/oauth-protected-resource";
 /// Further issuers are ignored.
-const MAX_SERVERS: usize = 16;
+const MAX_ISSUERS: usize = 16;
 
 /// The validated metadata of a protected resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resource {
+pub(super) struct ResourceMetadata {
     /// The resource identifier exactly as written, because tokens are requested for it.
     pub(super) id: String,
     /// At least one.
@@ -22,7 +22,7 @@ pub(super) struct Resource {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct ResourceDocument {
     resource: String,
     #[serde(default)]
     authorization_servers: Vec<String>,
@@ -32,38 +32,45 @@ struct Document {
 
 /// Fetches the metadata from the URL that the server named, otherwise from the two default locations. A server without
 /// metadata is its own authorization server, as all were in 2025-03-26.
-pub(super) async fn find(
-    way: Way<'_>,
+pub(super) async fn find_resource(
+    way: OAuthTransport<'_>,
     server: &Url,
     metadata: Option<&str>,
-) -> Result<Resource, OAuthError> {
-    let named = metadata.map(|text| named_place(server, text)).transpose()?;
+) -> Result<ResourceMetadata, OAuthError> {
+    let named = metadata.map(|text| named_metadata_url(server, text)).transpose()?;
     let is_named = named.is_some();
-    for place in named.map_or_else(|| usual_places(server), |named| vec![named]) {
-        if let Some(document) = way.document(WHAT, &place).await? {
-            return checked(server, parsed(WHAT, &place, document)?);
+    for place in named.map_or_else(|| well_known_urls(server), |named| vec![named]) {
+        if let Some(document) = way.fetch_document(ERROR_SUBJECT, &place).await? {
+            return check_document(server, parse_document(ERROR_SUBJECT, &place, document)?);
         }
     }
     match is_named {
-        true => Err(unusable(WHAT, server, "there is none where it says")),
-        false => {
-            Ok(Resource { id: canonical(server), issuers: vec![origin(server)], scopes: vec![] })
-        }
+        true => Err(invalid_response(ERROR_SUBJECT, server, "there is none where it says")),
+        false => Ok(ResourceMetadata {
+            id: canonical_url(server),
+            issuers: vec![origin_text(server)],
+            scopes: vec![],
+        }),
     }
 }
 
 /// The metadata URL that the server named. It must have the server's own origin, so that no other party answers for the
 /// server and the request is encrypted if the server is.
-fn named_place(server: &Url, text: &str) -> Result<Url, OAuthError> {
+fn named_metadata_url(server: &Url, text: &str) -> Result<Url, OAuthError> {
     let place = server.join(text);
-    let place = place.map_err(|_| unusable(WHAT, server, "its place is no url"))?;
+    let place =
+        place.map_err(|_| invalid_response(ERROR_SUBJECT, server, "its place is no url"))?;
     match place.origin() == server.origin() {
         true => Ok(place),
-        false => Err(unusable(WHAT, server, "the server says that it is at another origin")),
+        false => Err(invalid_response(
+            ERROR_SUBJECT,
+            server,
+            "the server says that it is at another origin",
+        )),
     }
 }
 
-fn usual_places(server: &Url) -> Vec<Url> {
+fn well_known_urls(server: &Url) -> Vec<Url> {
     let place = |path: &str, query: Option<&str>| {
         let mut place = server.clone();
         place.set_path(path);
@@ -71,16 +78,19 @@ fn usual_places(server: &Url) -> Vec<Url> {
         place.set_fragment(None);
         place
     };
-    let root = place(WELL_KNOWN, None);
+    let root = place(WELL_KNOWN_PATH, None);
     match server.path().trim_end_matches('/') {
         "" if server.query().is_none() => vec![root],
-        path => vec![place(&format!("{WELL_KNOWN}{path}"), server.query()), root],
+        path => vec![place(&format!("{WELL_KNOWN_PATH}{path}"), server.query()), root],
     }
 }
 
 /// Checks that the resource is the server or contains it. A token for another resource could be abused there.
-fn checked(server: &Url, document: Document) -> Result<Resource, OAuthError> {
-    let wrong = || OAuthError::WrongResource { origin: origin(server) };
+fn check_document(
+    server: &Url,
+    document: ResourceDocument,
+) -> Result<ResourceMetadata, OAuthError> {
+    let wrong = || OAuthError::WrongResource { origin: origin_text(server) };
     let resource: Url = document.resource.parse().map_err(|_| wrong())?;
     let above = resource.path().trim_end_matches('/');
     let below = server.path().strip_prefix(above).ok_or_else(wrong)?;
@@ -91,15 +101,15 @@ fn checked(server: &Url, document: Document) -> Result<Resource, OAuthError> {
         return Err(wrong());
     }
     let mut issuers = document.authorization_servers;
-    issuers.truncate(MAX_SERVERS);
+    issuers.truncate(MAX_ISSUERS);
     if issuers.is_empty() {
-        return Err(unusable(WHAT, server, "it names no authorization server"));
+        return Err(invalid_response(ERROR_SUBJECT, server, "it names no authorization server"));
     }
-    Ok(Resource { id: document.resource, issuers, scopes: document.scopes_supported })
+    Ok(ResourceMetadata { id: document.resource, issuers, scopes: document.scopes_supported })
 }
 
 /// The URL in the canonical form of the MCP specification.
-fn canonical(server: &Url) -> String {
+fn canonical_url(server: &Url) -> String {
     let mut server = server.clone();
     server.set_fragment(None);
     match (server.path(), server.query()) {
@@ -117,12 +127,12 @@ mod tests {
     }
 
     fn accepts(server: &str, resource: &str) -> bool {
-        let document = Document {
+        let document = ResourceDocument {
             resource: resource.to_owned(),
             authorization_servers: vec!["https://as".to_owned()],
             scopes_supported: vec![],
         };
-        checked(&url(server), document).is_ok_and(|found| found.id == resource)
+        check_document(&url(server), document).is_ok_and(|found| found.id == resource)
     }
 
     #[test]
@@ -149,7 +159,7 @@ mod tests {
     #[test]
     fn a_named_metadata_url_must_have_the_origin_of_the_server() {
         let server = url("https://a.example/mcp");
-        let place = |text: &str| named_place(&server, text).ok().map(String::from);
+        let place = |text: &str| named_metadata_url(&server, text).ok().map(String::from);
         for text in ["/about", "https://a.example/about", "https://a.example:443/about"] {
             assert_eq!(place(text).as_deref(), Some("https://a.example/about"), "{text}");
         }
@@ -169,7 +179,7 @@ mod tests {
     #[test]
     fn default_metadata_locations_are_below_the_path_and_at_the_root() {
         let places = |server: &str| -> Vec<String> {
-            usual_places(&url(server)).into_iter().map(String::from).collect()
+            well_known_urls(&url(server)).into_iter().map(String::from).collect()
         };
         let root = "https://a.example/.well-known/oauth-protected-resource";
         assert_eq!(places("https://a.example"), [root]);

@@ -5,23 +5,23 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::mcp::McpError;
-use crate::mcp::message::{Answer, RpcError};
+use crate::mcp::message::{McpAnswer, RpcError};
 
 /// The default poll interval, and the bounds for intervals that the server requests.
-const PAUSE: Duration = Duration::from_secs(1);
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(30);
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-pub(super) struct Task {
+pub(super) struct TaskSnapshot {
     pub(super) id: Box<str>,
-    pub(super) status: Status,
-    pub(super) pause: Duration,
+    pub(super) status: McpTaskStatus,
+    pub(super) poll_interval: Duration,
     /// The complete object.
     pub(super) raw: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum McpTaskStatus {
     Working,
     InputRequired,
     Completed,
@@ -29,51 +29,59 @@ pub(super) enum Status {
     Cancelled,
 }
 
-impl Task {
+impl TaskSnapshot {
     /// Parses a task; `None` if the object is not one.
-    pub(super) fn read(raw: &Map<String, Value>) -> Option<Self> {
+    pub(super) fn from_json(raw: &Map<String, Value>) -> Option<Self> {
         let status = match raw.get("status")?.as_str()? {
-            "working" => Status::Working,
-            "input_required" => Status::InputRequired,
-            "completed" => Status::Completed,
-            "failed" => Status::Failed,
-            "cancelled" => Status::Cancelled,
+            "working" => McpTaskStatus::Working,
+            "input_required" => McpTaskStatus::InputRequired,
+            "completed" => McpTaskStatus::Completed,
+            "failed" => McpTaskStatus::Failed,
+            "cancelled" => McpTaskStatus::Cancelled,
             _ => return None,
         };
         let pause = raw.get("pollIntervalMs").or_else(|| raw.get("pollInterval"));
-        let pause = pause.and_then(Value::as_u64).map_or(PAUSE, Duration::from_millis);
-        let pause = pause.clamp(SHORTEST, LONGEST);
-        Some(Self { id: raw.get("taskId")?.as_str()?.into(), status, pause, raw: raw.clone() })
+        let pause =
+            pause.and_then(Value::as_u64).map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
+        let pause = pause.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL);
+        Some(Self {
+            id: raw.get("taskId")?.as_str()?.into(),
+            status,
+            poll_interval: pause,
+            raw: raw.clone(),
+        })
     }
 
     /// Takes the answer out of a finished task, where the status contains it.
-    pub(super) fn take_answer(&mut self) -> Result<Answer, McpError> {
+    pub(super) fn take_answer(&mut self) -> Result<McpAnswer, McpError> {
         let unreadable = |why| McpError::unreadable("tasks/get", why);
         match self.status {
-            Status::Completed => match self.raw.shift_remove("result") {
-                Some(Value::Object(result)) => Ok(Answer::Result(result)),
+            McpTaskStatus::Completed => match self.raw.shift_remove("result") {
+                Some(Value::Object(result)) => Ok(McpAnswer::Result(result)),
                 _ => Err(unreadable("a task that is completed has no result")),
             },
-            Status::Failed => {
+            McpTaskStatus::Failed => {
                 let error = self.raw.shift_remove("error");
                 let code = error.as_ref().and_then(|error| error.get("code")?.as_i64());
                 match (error, code) {
                     (Some(Value::Object(raw)), Some(code)) => {
-                        Ok(Answer::Error(RpcError { code, raw }))
+                        Ok(McpAnswer::Error(RpcError { code, raw }))
                     }
                     _ => Err(unreadable("a task that failed has no error")),
                 }
             }
-            Status::Cancelled => {
-                Ok(Answer::Error(RpcError::new(CANCELLED, "the server cancelled the task")))
+            McpTaskStatus::Cancelled => {
+                Ok(McpAnswer::Error(RpcError::new(TASK_CANCELLED, "the server cancelled the task")))
             }
-            Status::Working | Status::InputRequired => Err(unreadable("the task is not over")),
+            McpTaskStatus::Working | McpTaskStatus::InputRequired => {
+                Err(unreadable("the task is not over"))
+            }
         }
     }
 }
 
 /// An implementation-defined JSON-RPC error code.
-const CANCELLED: i64 = -32000;
+const TASK_CANCELLED: i64 = -32000;
 
 #[cfg(test)]
 mod tests {
@@ -81,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    fn read(task: Value) -> Option<Task> {
-        Task::read(task.as_object()?)
+    fn read(task: Value) -> Option<TaskSnapshot> {
+        TaskSnapshot::from_json(task.as_object()?)
     }
 
     #[test]
@@ -90,13 +98,13 @@ mod tests {
         let task = |more: Value| {
             let mut task = json!({"taskId": "a", "status": "working"});
             task.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-            read(task).unwrap().pause
+            read(task).unwrap().poll_interval
         };
-        assert_eq!(task(json!({})), PAUSE);
+        assert_eq!(task(json!({})), DEFAULT_POLL_INTERVAL);
         assert_eq!(task(json!({"pollInterval": 5000})), Duration::from_secs(5));
         assert_eq!(task(json!({"pollIntervalMs": 200})), Duration::from_millis(200));
-        assert_eq!(task(json!({"pollIntervalMs": 0})), SHORTEST);
-        assert_eq!(task(json!({"pollInterval": u64::MAX})), LONGEST);
+        assert_eq!(task(json!({"pollIntervalMs": 0})), MIN_POLL_INTERVAL);
+        assert_eq!(task(json!({"pollInterval": u64::MAX})), MAX_POLL_INTERVAL);
     }
 
     #[test]

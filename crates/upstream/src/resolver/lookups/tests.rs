@@ -59,11 +59,15 @@ fn here() -> io::Result<Vec<IpAddr>> {
 }
 
 /// Starts a lookup and stops waiting for it after a moment.
-fn given_up(lookups: &Arc<Lookups>, name: String, whose: Whose) -> tokio::task::JoinHandle<()> {
+fn given_up(
+    lookups: &Arc<DnsLookups>,
+    name: String,
+    whose: LookupOwner,
+) -> tokio::task::JoinHandle<()> {
     let lookups = Arc::clone(lookups);
     tokio::spawn(async move {
         let moment = Duration::from_millis(50);
-        drop(tokio::time::timeout(moment, lookups.addresses(&name, whose)).await);
+        drop(tokio::time::timeout(moment, lookups.look_up(&name, whose)).await);
     })
 }
 
@@ -71,21 +75,22 @@ fn given_up(lookups: &Arc<Lookups>, name: String, whose: Whose) -> tokio::task::
 async fn names_of_a_silent_domain_occupy_only_their_share() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
-    let lookups = Lookups::new(|name| {
+    let lookups = DnsLookups::new(|name| {
         if name.ends_with("silent.test") {
             SILENCE.keep();
         }
         here()
     });
-    let asked = (0..100).map(|n| given_up(&lookups, format!("n{n}.silent.test"), Whose::Sources));
+    let asked =
+        (0..100).map(|n| given_up(&lookups, format!("n{n}.silent.test"), LookupOwner::Sources));
     for one in asked.collect::<Vec<_>>() {
         one.await.unwrap();
     }
-    tokio::task::block_in_place(|| SILENCE.wait_for(SHARE));
-    assert_eq!(SILENCE.kept(), SHARE);
-    assert_eq!(lookups.addresses("api.test", Whose::Sources).await.unwrap().len(), 1);
+    tokio::task::block_in_place(|| SILENCE.wait_for(MAX_LOOKUPS_PER_SHARE));
+    assert_eq!(SILENCE.kept(), MAX_LOOKUPS_PER_SHARE);
+    assert_eq!(lookups.look_up("api.test", LookupOwner::Sources).await.unwrap().len(), 1);
     SILENCE.end();
-    let silent = lookups.addresses("silent.test", Whose::Sources).await;
+    let silent = lookups.look_up("silent.test", LookupOwner::Sources).await;
     assert_eq!(silent.unwrap().len(), 1, "places are given back");
 }
 
@@ -93,37 +98,39 @@ async fn names_of_a_silent_domain_occupy_only_their_share() {
 async fn all_agents_together_use_one_share() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
-    let lookups = Lookups::new(|name| {
+    let lookups = DnsLookups::new(|name| {
         if name.starts_with("silent") {
             SILENCE.keep();
         }
         here()
     });
-    let asked = (0..100).map(|n| given_up(&lookups, format!("silent{n}.test{n}"), Whose::Agents));
+    let asked =
+        (0..100).map(|n| given_up(&lookups, format!("silent{n}.test{n}"), LookupOwner::Agents));
     for one in asked.collect::<Vec<_>>() {
         one.await.unwrap();
     }
-    tokio::task::block_in_place(|| SILENCE.wait_for(SHARE));
-    assert_eq!(SILENCE.kept(), SHARE);
-    assert!(lookups.addresses("api.test", Whose::Sources).await.is_ok());
+    tokio::task::block_in_place(|| SILENCE.wait_for(MAX_LOOKUPS_PER_SHARE));
+    assert_eq!(SILENCE.kept(), MAX_LOOKUPS_PER_SHARE);
+    assert!(lookups.look_up("api.test", LookupOwner::Sources).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_shares_together_leave_threads_in_the_blocking_pool() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
-    let lookups = Lookups::new(|_| {
+    let lookups = DnsLookups::new(|_| {
         SILENCE.keep();
         here()
     });
-    let asked = (0..600).map(|n| given_up(&lookups, format!("a.silent{n}.test"), Whose::Sources));
+    let asked =
+        (0..600).map(|n| given_up(&lookups, format!("a.silent{n}.test"), LookupOwner::Sources));
     for one in asked.collect::<Vec<_>>() {
         one.await.unwrap();
     }
-    tokio::task::block_in_place(|| SILENCE.wait_for(PLACES));
-    assert_eq!(SILENCE.kept(), PLACES);
+    tokio::task::block_in_place(|| SILENCE.wait_for(MAX_LOOKUPS));
+    assert_eq!(SILENCE.kept(), MAX_LOOKUPS);
     // Lookups that timed out before they got a permit leave nothing behind.
-    assert_eq!(locked(&lookups.asked).len(), PLACES);
+    assert_eq!(lock_mutex(&lookups.pending).len(), MAX_LOOKUPS);
     assert_eq!(tokio::task::spawn_blocking(|| 1).await.unwrap(), 1);
 }
 
@@ -131,23 +138,23 @@ async fn all_shares_together_leave_threads_in_the_blocking_pool() {
 async fn a_lookup_without_a_permit_fails_with_too_many_lookups() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
-    let lookups = Lookups::new(|_| {
+    let lookups = DnsLookups::new(|_| {
         SILENCE.keep();
         here()
     });
-    for n in 0..SHARE {
-        given_up(&lookups, format!("n{n}.silent.test"), Whose::Sources);
+    for n in 0..MAX_LOOKUPS_PER_SHARE {
+        given_up(&lookups, format!("n{n}.silent.test"), LookupOwner::Sources);
     }
-    while SILENCE.kept() < SHARE {
+    while SILENCE.kept() < MAX_LOOKUPS_PER_SHARE {
         tokio::task::yield_now().await;
     }
     tokio::time::pause();
     let more = tokio::spawn({
         let lookups = Arc::clone(&lookups);
-        async move { lookups.addresses("more.silent.test", Whose::Sources).await }
+        async move { lookups.look_up("more.silent.test", LookupOwner::Sources).await }
     });
     for _ in 0..100 {
-        tokio::time::advance(PATIENCE).await;
+        tokio::time::advance(PERMIT_TIMEOUT).await;
     }
     assert!(more.is_finished());
     let error = more.await.unwrap().unwrap_err();
@@ -158,36 +165,36 @@ async fn a_lookup_without_a_permit_fails_with_too_many_lookups() {
 async fn concurrent_lookups_of_a_name_share_one_request() {
     static SILENCE: Silence = Silence::new();
     let _ends = SILENCE.ends();
-    let lookups = Lookups::new(|_| {
+    let lookups = DnsLookups::new(|_| {
         SILENCE.keep();
         here()
     });
-    given_up(&lookups, "api.test".to_owned(), Whose::Sources).await.unwrap();
+    given_up(&lookups, "api.test".to_owned(), LookupOwner::Sources).await.unwrap();
     tokio::task::block_in_place(|| SILENCE.wait_for(1));
-    let all = join_all((0..20).map(|_| lookups.addresses("api.test", Whose::Agents)));
+    let all = join_all((0..20).map(|_| lookups.look_up("api.test", LookupOwner::Agents)));
     let (all, ()) = join(all, async { SILENCE.end() }).await;
     assert!(all.iter().all(Result::is_ok));
     assert_eq!(SILENCE.kept(), 1);
-    assert!(locked(&lookups.asked).is_empty());
-    assert!(lookups.addresses("api.test", Whose::Agents).await.is_ok());
+    assert!(lock_mutex(&lookups.pending).is_empty());
+    assert!(lookups.look_up("api.test", LookupOwner::Agents).await.is_ok());
     assert_eq!(SILENCE.kept(), 2, "what was said is not kept");
 }
 
 #[tokio::test]
 async fn a_lookup_that_fails_or_panics_is_removed() {
-    let lookups = Lookups::new(|name| match name {
+    let lookups = DnsLookups::new(|name| match name {
         "panics.test" => std::panic::resume_unwind(Box::new("it does")),
         _ => Err(io::Error::other("there is no such name")),
     });
     let began = Instant::now();
-    for _ in 0..=PLACES {
-        let error = lookups.addresses("none.test", Whose::Sources).await.unwrap_err();
+    for _ in 0..=MAX_LOOKUPS {
+        let error = lookups.look_up("none.test", LookupOwner::Sources).await.unwrap_err();
         assert_eq!(error.to_string(), "there is no such name");
-        let error = lookups.addresses("panics.test", Whose::Sources).await.unwrap_err();
+        let error = lookups.look_up("panics.test", LookupOwner::Sources).await.unwrap_err();
         assert_eq!(error.to_string(), "the lookup was given up");
     }
-    assert!(began.elapsed() < PATIENCE);
-    assert!(locked(&lookups.asked).is_empty());
+    assert!(began.elapsed() < PERMIT_TIMEOUT);
+    assert!(lock_mutex(&lookups.pending).is_empty());
 }
 
 #[test]
@@ -198,6 +205,6 @@ fn a_share_covers_the_last_two_labels() {
         ("localhost", "localhost"),
         ("", ""),
     ] {
-        assert_eq!(domain(name), expected);
+        assert_eq!(registered_domain(name), expected);
     }
 }

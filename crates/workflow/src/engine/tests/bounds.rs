@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::world::{World, done, read, workflow};
-use crate::Fault;
+use crate::WorkflowFault;
 
-fn title(result: Result<Value, Fault>) -> String {
+fn title(result: Result<Value, WorkflowFault>) -> String {
     let fault = result.unwrap_err();
     assert!(fault.is_final, "{fault:?}");
     fault.title
@@ -43,7 +43,7 @@ async fn a_workflow_has_a_data_limit() {
     let world = World::new();
     let result = world.run(&workflow(caught(tasks)), json!({})).await;
     assert_eq!(title(result), "the workflow has made more data than it may");
-    assert!(world.called().len() as u64 <= crate::DATA >> 20, "{}", world.called().len());
+    assert!(world.called().len() as u64 <= crate::MAX_RUN_DATA >> 20, "{}", world.called().len());
 }
 
 #[tokio::test]

@@ -115,7 +115,7 @@ async fn loop_variables_exist_only_inside_the_loop() {
         "document": {"dsl": "1.0.0", "namespace": "test", "name": "one", "version": "1.0.0"},
         "do": document,
     });
-    let error = crate::Workflow::read(&document).unwrap_err().to_string();
+    let error = crate::Workflow::from_document(&document).unwrap_err().to_string();
     assert_eq!(error, "/do/1/b/set/x: there is no variable `$item` here");
 }
 

@@ -5,11 +5,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::{ErrorCode, Failure};
+use model::{CallFailure, ErrorCode};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::{Budget, CallFailed, Clock, Coming, Fault, Surroundings, Tools, Workflow};
+use crate::{
+    RunBudget, RunEnvironment, ToolCallFailure, Workflow, WorkflowClock, WorkflowFault,
+    WorkflowFuture, WorkflowTools,
+};
 
 /// Sleeps shorter than this return at once; longer ones end when the tool `slow` has been called.
 const SHORT: Duration = Duration::from_secs(60);
@@ -22,7 +25,7 @@ pub(super) struct World {
     /// The number of failures left to `flaky`.
     pub(super) failures: Mutex<u32>,
     pub(super) waited: Mutex<Vec<Duration>>,
-    pub(super) budget: Budget,
+    pub(super) budget: RunBudget,
     pub(super) time: Duration,
     elapsed: watch::Sender<Duration>,
 }
@@ -35,15 +38,19 @@ impl World {
             within: Mutex::default(),
             failures: Mutex::new(2),
             waited: Mutex::default(),
-            budget: Budget::default(),
+            budget: RunBudget::default(),
             time: Duration::from_secs(600),
             elapsed: watch::Sender::new(Duration::ZERO),
         }
     }
 
-    pub(super) async fn run(&self, workflow: &Workflow, input: Value) -> Result<Value, Fault> {
+    pub(super) async fn run(
+        &self,
+        workflow: &Workflow,
+        input: Value,
+    ) -> Result<Value, WorkflowFault> {
         let (budget, time) = (&self.budget, self.time);
-        let around = Surroundings { tools: self, clock: self, budget, time, id: "run-1" };
+        let around = RunEnvironment { tools: self, clock: self, budget, time, id: "run-1" };
         workflow.run(input, &around).await
     }
 
@@ -59,25 +66,25 @@ pub(super) fn workflow(tasks: Value) -> Workflow {
 }
 
 pub(super) fn read(document: Value) -> Workflow {
-    Workflow::read(&document).unwrap()
+    Workflow::from_document(&document).unwrap()
 }
 
 /// The result of running these tasks.
-pub(super) async fn done(tasks: Value, input: Value) -> Result<Value, Fault> {
+pub(super) async fn done(tasks: Value, input: Value) -> Result<Value, WorkflowFault> {
     World::new().run(&workflow(tasks), input).await
 }
 
-fn failed(code: ErrorCode, message: &str, status: Option<u16>) -> CallFailed {
-    CallFailed { failure: Failure::new(code, message, false), status }
+fn failed(code: ErrorCode, message: &str, status: Option<u16>) -> ToolCallFailure {
+    ToolCallFailure { failure: CallFailure::new(code, message, false), status }
 }
 
-impl Tools for World {
-    fn call<'a>(
+impl WorkflowTools for World {
+    fn call_tool<'a>(
         &'a self,
         tool: &'a str,
         arguments: Map<String, Value>,
         within: Duration,
-    ) -> Coming<'a, Result<Value, CallFailed>> {
+    ) -> WorkflowFuture<'a, Result<Value, ToolCallFailure>> {
         self.within.lock().unwrap().push(within);
         let arguments = Value::Object(arguments);
         self.calls.lock().unwrap().push((tool.to_owned(), arguments.clone()));
@@ -107,12 +114,12 @@ impl Tools for World {
         })
     }
 
-    fn began(&self, number: u64, step: &str) {
+    fn on_step_started(&self, number: u64, step: &str) {
         self.steps.lock().unwrap().push(format!("{number} {step}"));
     }
 }
 
-impl Clock for World {
+impl WorkflowClock for World {
     fn now(&self) -> Timestamp {
         Timestamp::from_second(1_700_000_000).unwrap()
     }
@@ -121,7 +128,7 @@ impl Clock for World {
         *self.elapsed.borrow()
     }
 
-    fn sleep(&self, time: Duration) -> Coming<'_, ()> {
+    fn sleep(&self, time: Duration) -> WorkflowFuture<'_, ()> {
         if time < SHORT {
             self.waited.lock().unwrap().push(time);
             self.elapsed.send_modify(|elapsed| *elapsed += time);

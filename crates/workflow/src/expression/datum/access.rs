@@ -6,29 +6,29 @@ use jaq_core::path::Opt;
 use jaq_core::val::Range;
 use jaq_core::{Error, Exn, ValR, ValX};
 
-use super::{Datum, Failed, List, Object, size_of_text, spend};
+use super::{JqArray, JqError, JqObject, JqValue, spend_work, text_size};
 
-impl jaq_core::ValT for Datum {
+impl jaq_core::ValT for JqValue {
     fn from_num(text: &str) -> ValR<Self> {
-        spend(1);
+        spend_work(1);
         if let Ok(whole) = text.parse() {
             return Ok(Self::Int(whole));
         }
-        text.parse().map_or_else(|_| Err(Error::str("this is no number")), Self::number)
+        text.parse().map_or_else(|_| Err(Error::str("this is no number")), Self::from_finite)
     }
 
     fn from_map<I: IntoIterator<Item = (Self, Self)>>(members: I) -> ValR<Self> {
-        let mut object = Object::default();
+        let mut object = JqObject::default();
         for (name, value) in members {
             match name {
-                Self::Text(name) => object.put(name, value),
+                Self::Text(name) => object.insert_member(name, value),
                 other => return Err(Error::typ(other, "the name of a member")),
             }
         }
         Ok(Self::Object(Rc::new(object)))
     }
 
-    fn key_values(self) -> Box<dyn Iterator<Item = Result<(Self, Self), Failed>>> {
+    fn key_values(self) -> Box<dyn Iterator<Item = Result<(Self, Self), JqError>>> {
         match self {
             Self::List(list) => {
                 let items = Rc::unwrap_or_clone(list).items.into_iter().enumerate();
@@ -37,7 +37,7 @@ impl jaq_core::ValT for Datum {
             Self::Object(object) => {
                 let members = Rc::unwrap_or_clone(object).members.into_iter();
                 Box::new(members.map(|(name, value)| {
-                    spend(1);
+                    spend_work(1);
                     Ok((Self::Text(name), value))
                 }))
             }
@@ -57,19 +57,19 @@ impl jaq_core::ValT for Datum {
     }
 
     fn index(self, index: &Self) -> ValR<Self> {
-        spend(1);
+        spend_work(1);
         match (&self, index) {
             (Self::Null, _) => Ok(Self::Null),
             (Self::Object(object), Self::Text(name)) => {
                 Ok(object.members.get(name).cloned().unwrap_or(Self::Null))
             }
             (Self::List(list), Self::Int(_) | Self::Float(_)) => {
-                let place = index.place_in(list.items.len());
+                let place = index.index_within(list.items.len());
                 let item = place.and_then(|place| list.items.get(place));
                 Ok(item.cloned().unwrap_or(Self::Null))
             }
-            (Self::List(_), Self::List(_)) => self.indices(index),
-            (Self::List(_) | Self::Text(_), Self::Object(_)) => match index.said_range() {
+            (Self::List(_), Self::List(_)) => self.indices_of(index),
+            (Self::List(_) | Self::Text(_), Self::Object(_)) => match index.range_of_object() {
                 Some(range) => self.range(range),
                 None => Ok(Self::Null),
             },
@@ -81,11 +81,11 @@ impl jaq_core::ValT for Datum {
         if let Self::Null = self {
             return Ok(Self::Null);
         }
-        let (start, end) = self.bounds(range)?;
+        let (start, end) = self.slice_bounds(range)?;
         Ok(match self {
             Self::Text(text) => {
                 let part: String = text.chars().skip(start).take(end - start).collect();
-                Self::text(&part)
+                Self::from_text(&part)
             }
             Self::List(list) => list.items.iter().skip(start).take(end - start).cloned().collect(),
             other => other,
@@ -100,10 +100,10 @@ impl jaq_core::ValT for Datum {
         match self {
             Self::List(list) => Rc::unwrap_or_clone(list).items.into_iter().flat_map(f).collect(),
             Self::Object(object) => {
-                let mut changed = Object::default();
+                let mut changed = JqObject::default();
                 for (name, value) in Rc::unwrap_or_clone(object).members {
                     if let Some(value) = f(value).next() {
-                        changed.put(name, value?);
+                        changed.insert_member(name, value?);
                     }
                 }
                 Ok(Self::Object(Rc::new(changed)))
@@ -118,7 +118,7 @@ impl jaq_core::ValT for Datum {
         opt: Opt,
         f: impl Fn(Self) -> I,
     ) -> ValX<'a, Self> {
-        if let (Self::List(_) | Self::Text(_), Some(range)) = (&self, index.said_range()) {
+        if let (Self::List(_) | Self::Text(_), Some(range)) = (&self, index.range_of_object()) {
             return self.map_range(range, opt, f);
         }
         match (self, index) {
@@ -127,16 +127,16 @@ impl jaq_core::ValT for Datum {
             (Self::Null, Self::Int(_)) => Self::List(Rc::default()).map_index(index, opt, f),
             (Self::Object(mut object), Self::Text(name)) => {
                 let changed = Rc::make_mut(&mut object);
-                match f(changed.lift(name)).next().transpose()? {
-                    Some(new) => changed.put(Rc::clone(name), new),
-                    None => changed.remove(name),
+                match f(changed.take_member(name)).next().transpose()? {
+                    Some(new) => changed.insert_member(Rc::clone(name), new),
+                    None => changed.remove_member(name),
                 }
                 Ok(Self::Object(object))
             }
             (Self::List(mut list), Self::Int(place)) => {
                 let length = list.items.len();
                 let place = match *place < 0 {
-                    true => index.place_in(length),
+                    true => index.index_within(length),
                     false => usize::try_from(*place).ok(),
                 };
                 let Some(place) = place else {
@@ -145,8 +145,8 @@ impl jaq_core::ValT for Datum {
                     });
                 };
                 let changed = Rc::make_mut(&mut list);
-                let new = f(changed.lift(place)).next().transpose()?;
-                changed.set(place, new);
+                let new = f(changed.take_item(place)).next().transpose()?;
+                changed.set_item(place, new);
                 Ok(Self::List(list))
             }
             (other, _) => opt.fail(other, |it| Exn::from(Error::index(it, index.clone()))),
@@ -159,7 +159,7 @@ impl jaq_core::ValT for Datum {
         opt: Opt,
         f: impl Fn(Self) -> I,
     ) -> ValX<'a, Self> {
-        let (start, end) = match self.bounds(range) {
+        let (start, end) = match self.slice_bounds(range) {
             Ok(bounds) => bounds,
             Err(error) => return opt.fail(self, |_| Exn::from(error)),
         };
@@ -189,56 +189,56 @@ impl jaq_core::ValT for Datum {
     }
 }
 
-impl Object {
+impl JqObject {
     /// Takes a value out for an update: with a single owner, the update needs no copy.
-    fn lift(&mut self, name: &str) -> Datum {
-        let Some(value) = self.members.get_mut(name) else { return Datum::Null };
-        let lifted = std::mem::replace(value, Datum::Null);
-        self.shape.lift(&lifted);
+    fn take_member(&mut self, name: &str) -> JqValue {
+        let Some(value) = self.members.get_mut(name) else { return JqValue::Null };
+        let lifted = std::mem::replace(value, JqValue::Null);
+        self.shape.replace_with_null(&lifted);
         lifted
     }
 
-    fn remove(&mut self, name: &str) {
-        spend(self.members.len() as u64);
+    fn remove_member(&mut self, name: &str) {
+        spend_work(self.members.len() as u64);
         if let Some(old) = self.members.shift_remove(name) {
-            self.shape.take(&old);
+            self.shape.remove_value(&old);
         }
     }
 }
 
-impl List {
+impl JqArray {
     /// Takes an item out for an update: with a single owner, the update needs no copy.
-    fn lift(&mut self, place: usize) -> Datum {
-        let Some(item) = self.items.get_mut(place) else { return Datum::Null };
-        let lifted = std::mem::replace(item, Datum::Null);
-        self.shape.lift(&lifted);
+    fn take_item(&mut self, place: usize) -> JqValue {
+        let Some(item) = self.items.get_mut(place) else { return JqValue::Null };
+        let lifted = std::mem::replace(item, JqValue::Null);
+        self.shape.replace_with_null(&lifted);
         lifted
     }
 
     /// Sets or removes an item. Setting an item behind the end fills the gap with nulls.
-    fn set(&mut self, place: usize, new: Option<Datum>) {
+    fn set_item(&mut self, place: usize, new: Option<JqValue>) {
         match new {
             None if place < self.items.len() => {
-                spend(self.items.len() as u64);
+                spend_work(self.items.len() as u64);
                 let old = self.items.remove(place);
-                self.shape.take(&old);
+                self.shape.remove_value(&old);
             }
             None => {}
             Some(new) => {
                 while self.items.len() <= place {
-                    self.push(Datum::Null);
+                    self.push_item(JqValue::Null);
                 }
-                self.shape.add(&new);
+                self.shape.add_value(&new);
                 if let Some(item) = self.items.get_mut(place) {
                     let old = std::mem::replace(item, new);
-                    self.shape.take(&old);
+                    self.shape.remove_value(&old);
                 }
             }
         }
     }
 }
 
-impl jaq_std::ValT for Datum {
+impl jaq_std::ValT for JqValue {
     fn into_seq<S: FromIterator<Self>>(self) -> Result<S, Self> {
         match self {
             Self::List(list) => Ok(Rc::unwrap_or_clone(list).items.into_iter().collect()),
@@ -268,15 +268,15 @@ impl jaq_std::ValT for Datum {
     fn as_bytes(&self) -> Option<&[u8]> {
         let text = self.as_str()?;
         // The caller reads all bytes.
-        spend(size_of_text(text.len()));
+        spend_work(text_size(text.len()));
         Some(text.as_bytes())
     }
 
     fn as_sub_str(&self, part: &[u8]) -> Self {
-        Self::text(&String::from_utf8_lossy(part))
+        Self::from_text(&String::from_utf8_lossy(part))
     }
 
     fn from_utf8_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
-        Self::text(&String::from_utf8_lossy(bytes.as_ref()))
+        Self::from_text(&String::from_utf8_lossy(bytes.as_ref()))
     }
 }

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::{Datum, Object, size_of_text, spend};
+use super::{JqObject, JqValue, spend_work, text_size};
 
-impl Ord for Datum {
+impl Ord for JqValue {
     fn cmp(&self, other: &Self) -> Ordering {
-        spend(1);
+        spend_work(1);
         match (self, other) {
             (Self::Bool(one), Self::Bool(two)) => one.cmp(two),
             (Self::Int(one), Self::Int(two)) => one.cmp(two),
@@ -16,12 +16,12 @@ impl Ord for Datum {
             // Minus zero equals zero.
             (Self::Float(one), Self::Float(two)) => (one + 0.0).total_cmp(&(two + 0.0)),
             (Self::Text(one), Self::Text(two)) => {
-                spend(size_of_text(one.len().min(two.len())));
+                spend_work(text_size(one.len().min(two.len())));
                 one.cmp(two)
             }
             (Self::List(one), Self::List(two)) => one.items.cmp(&two.items),
             (Self::Object(one), Self::Object(two)) => {
-                let (one, two) = (one.sorted(), two.sorted());
+                let (one, two) = (one.sorted_members(), two.sorted_members());
                 let names = |members: &[(&Rc<str>, &Self)]| {
                     members.iter().map(|(name, _)| Rc::clone(name)).collect::<Vec<_>>()
                 };
@@ -30,23 +30,23 @@ impl Ord for Datum {
                 };
                 names(&one).cmp(&names(&two)).then_with(|| values(one).cmp(&values(two)))
             }
-            _ => self.rank().cmp(&other.rank()),
+            _ => self.type_rank().cmp(&other.type_rank()),
         }
     }
 }
 
-impl Object {
-    fn sorted(&self) -> Vec<(&Rc<str>, &Datum)> {
-        spend(2 * self.members.len() as u64);
+impl JqObject {
+    fn sorted_members(&self) -> Vec<(&Rc<str>, &JqValue)> {
+        spend_work(2 * self.members.len() as u64);
         let mut members: Vec<_> = self.members.iter().collect();
         members.sort_by_key(|(name, _)| *name);
         members
     }
 }
 
-impl Datum {
+impl JqValue {
     /// The order of value types in jq.
-    fn rank(&self) -> u8 {
+    fn type_rank(&self) -> u8 {
         match self {
             Self::Null => 0,
             Self::Bool(_) => 1,
@@ -58,14 +58,14 @@ impl Datum {
     }
 }
 
-impl PartialOrd for Datum {
+impl PartialOrd for JqValue {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl PartialEq for Datum {
+impl PartialEq for JqValue {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Datum {}
+impl Eq for JqValue {}

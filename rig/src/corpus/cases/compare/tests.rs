@@ -1,20 +1,25 @@
 //! Which requests are exact, which are lenient and which fail.
 
-use execution::Request;
+use execution::RenderedRequest;
 use serde_json::{Value, json};
 
-use super::{Verdict, compare};
-use crate::corpus::cases::sent::Sent;
+use super::{CaseVerdict, compare_request};
+use crate::corpus::cases::sent::SentRequest;
 
-fn get(url: &str) -> Request {
-    Request { method: "GET".to_owned(), url: url.parse().unwrap(), headers: Vec::new(), body: None }
+fn get(url: &str) -> RenderedRequest {
+    RenderedRequest {
+        method: "GET".to_owned(),
+        url: url.parse().unwrap(),
+        headers: Vec::new(),
+        body: None,
+    }
 }
 
-fn word(expect: &Value, request: Option<Request>) -> &'static str {
-    match compare(expect, request.map(Sent::from).as_ref()) {
-        Verdict::Exact => "exact",
-        Verdict::Lenient(_) => "lenient",
-        Verdict::Failed(_) => "failed",
+fn word(expect: &Value, request: Option<RenderedRequest>) -> &'static str {
+    match compare_request(expect, request.map(SentRequest::from).as_ref()) {
+        CaseVerdict::Exact => "exact",
+        CaseVerdict::Lenient(_) => "lenient",
+        CaseVerdict::Failed(_) => "failed",
     }
 }
 
@@ -40,7 +45,7 @@ fn headers_and_cookies_must_be_present_or_absent() {
     let verdict = |headers: &[(&str, &str)]| {
         let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
         let headers = headers.iter().map(own).collect();
-        word(&expect, Some(Request { headers, ..get("http://echo.test/") }))
+        word(&expect, Some(RenderedRequest { headers, ..get("http://echo.test/") }))
     };
     assert_eq!(verdict(&[("x-list", "1,2"), ("Cookie", "z=1; c=a b")]), "exact");
     assert_eq!(verdict(&[("x-list", "1, 2"), ("Cookie", "c=a b")]), "lenient");
@@ -55,7 +60,7 @@ fn a_body_is_compared_by_its_kind() {
         let expect = json!({"method": "GET", "path": "/", "body": body});
         let headers = vec![("Content-Type".to_owned(), content_type.to_owned())];
         let body = Some(sent.as_bytes().to_vec());
-        word(&expect, Some(Request { headers, body, ..get("http://echo.test/") }))
+        word(&expect, Some(RenderedRequest { headers, body, ..get("http://echo.test/") }))
     };
     let json = json!({"kind": "json", "content_type": "application/json", "json": {"a": 1}});
     assert_eq!(verdict(json.clone(), "application/json; charset=utf-8", "{ \"a\": 1 }"), "exact");

@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib::{CallContext, NoAnswer, Progress, ProvidedTool, Question, Registry};
+use toolcrib::{CallContext, CallProgress, InputError, InputRequest, ProvidedTool, Registry};
 
 use super::{Client, ERAS, Era};
 
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-fn with_tool<Takes>(name: &str, handler: impl toolcrib::Handler<Takes>) -> Registry {
+fn with_tool<Takes>(name: &str, handler: impl toolcrib::ToolHandler<Takes>) -> Registry {
     let registry = Registry::new();
     registry.register_tool(ProvidedTool::new(name, "A tool"), handler, &[]).unwrap();
     registry
@@ -24,7 +24,7 @@ async fn a_handler_reports_progress_to_clients_that_request_it() {
     let works = |_: Nothing, call: CallContext| async move {
         for done in [1.0, 2.0] {
             let message = Some("baking".into());
-            call.progress(Progress { progress: done, total: Some(2.0), message });
+            call.report_progress(CallProgress { progress: done, total: Some(2.0), message });
         }
         "done"
     };
@@ -48,12 +48,12 @@ async fn a_handler_reports_progress_to_clients_that_request_it() {
     }
 }
 
-async fn paints(_: Nothing, call: CallContext) -> Result<String, NoAnswer> {
+async fn paints(_: Nothing, call: CallContext) -> Result<String, InputError> {
     let form = json!({"message": "Which colour?", "requestedSchema": {
         "type": "object", "properties": {"colour": {"type": "string"}},
     }});
     let form = form.as_object().cloned().unwrap_or_default();
-    let answer = call.ask("colour", Question::Elicit(form)).await?;
+    let answer = call.ask("colour", InputRequest::Elicit(form)).await?;
     Ok(format!("{} {}", answer["action"], answer["content"]["colour"]))
 }
 
@@ -104,7 +104,7 @@ async fn a_handler_notices_the_cancellation_of_its_call() {
             let say = say.clone();
             tokio::spawn(async move {
                 say.send("begun").await.unwrap();
-                call.over().await;
+                call.wait_until_over().await;
                 say.send("over").await.unwrap();
             });
             std::future::pending::<()>()

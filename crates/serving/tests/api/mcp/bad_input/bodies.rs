@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Wire, parsed, refused};
+use super::{Wire, parse_json, status_and_code};
 use crate::api::mcp::{grant, key};
 use crate::api::server::{Ask, Server};
 use crate::support::ok;
@@ -155,7 +155,7 @@ const MALFORMED: &[&str] = &[
 ];
 
 /// Valid by the grammar of JSON, but with a string or number that cannot be represented.
-const UNKEPT: &[&str] = &[
+const UNREPRESENTABLE: &[&str] = &[
     "\"\\ud800\"",
     "\"\\udc00\"",
     "\"\\ud800\\u0041\"",
@@ -267,7 +267,7 @@ const GOOD: &[&str] = &[
 ];
 
 /// Bytes that are not UTF-8, or that start with a byte order mark.
-fn of_other_encodings() -> Vec<Vec<u8>> {
+fn bodies_in_other_encodings() -> Vec<Vec<u8>> {
     let utf16 = |bytes: fn(u16) -> [u8; 2]| "{\"a\":1}".encode_utf16().flat_map(bytes).collect();
     vec![
         b"\"\xff\"".to_vec(),
@@ -303,10 +303,10 @@ fn too_deep() -> Vec<Vec<u8>> {
 }
 
 /// All bodies that must be rejected.
-fn none() -> Vec<Vec<u8>> {
-    let texts = MALFORMED.iter().chain(UNKEPT).chain(TWICE);
+fn rejected_bodies() -> Vec<Vec<u8>> {
+    let texts = MALFORMED.iter().chain(UNREPRESENTABLE).chain(TWICE);
     let texts = texts.map(|text| text.as_bytes().to_vec());
-    texts.chain(of_other_encodings()).chain(too_deep()).collect()
+    texts.chain(bodies_in_other_encodings()).chain(too_deep()).collect()
 }
 
 /// Server whose tool `echo` returns its argument `value`.
@@ -342,7 +342,7 @@ fn call(value: &[u8]) -> Vec<u8> {
     [start, value, b"}}}"].concat()
 }
 
-fn shown(bytes: &[u8]) -> String {
+fn preview(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().take(60).collect()
 }
 
@@ -350,16 +350,16 @@ fn shown(bytes: &[u8]) -> String {
 fn malformed_json_is_rejected_as_body_and_as_argument() {
     let (server, upstream, key) = world();
     let mut wire = Wire::new(&server, &key);
-    let all = none();
+    let all = rejected_bodies();
     assert!(150 <= all.len(), "{}", all.len());
     for bytes in all {
         for body in [bytes.clone(), call(&bytes)] {
             let came = wire.send(&body);
-            assert_eq!(refused(&came), (400, -32700), "{}", shown(&body));
+            assert_eq!(status_and_code(&came), (400, -32700), "{}", preview(&body));
             // The error has no id: the message could not be parsed.
-            assert!(parsed(&came.1).get("id").is_none());
+            assert!(parse_json(&came.1).get("id").is_none());
             assert!(came.1.len() < 1_000, "{}", came.1.len());
-            wire.is_well();
+            wire.assert_still_answers();
         }
     }
     assert!(upstream.requests().is_empty());
@@ -370,8 +370,8 @@ fn json_that_is_no_message_is_an_invalid_request() {
     let (server, upstream, key) = world();
     let mut wire = Wire::new(&server, &key);
     for text in GOOD.iter().filter(|text| !text.contains("jsonrpc")) {
-        assert_eq!(refused(&wire.send(text.as_bytes())), (400, -32600), "{text}");
-        wire.is_well();
+        assert_eq!(status_and_code(&wire.send(text.as_bytes())), (400, -32600), "{text}");
+        wire.assert_still_answers();
     }
     assert!(upstream.requests().is_empty());
 }
@@ -388,23 +388,23 @@ fn valid_json_arrives_unchanged() {
     let texts = GOOD.iter().copied().chain([long.as_str(), &many, &members, &deep]);
     for (number, text) in texts.enumerate() {
         let (status, body) = wire.send(&call(text.as_bytes()));
-        let answer = parsed(&body);
+        let answer = parse_json(&body);
         let expected: Value = serde_json::from_str(text).unwrap();
         let result = &answer["result"];
         assert_eq!(
             (status, &answer["id"]),
             (200, &json!(1)),
             "{}: {}",
-            shown(text.as_bytes()),
-            shown(body.as_bytes())
+            preview(text.as_bytes()),
+            preview(body.as_bytes())
         );
         // An upstream response may not be as large as a request.
         let is_large = 1 << 19 < text.len();
         let value = &result["structuredContent"]["value"];
-        assert!(is_large || *value == expected, "{}", shown(text.as_bytes()));
+        assert!(is_large || *value == expected, "{}", preview(text.as_bytes()));
         let sent = upstream.requests().swap_remove(number);
         let (_, sent) = sent.split_once("\r\n\r\n").unwrap();
-        assert!(parsed(sent) == json!({"value": expected}), "{}", shown(text.as_bytes()));
-        wire.is_well();
+        assert!(parse_json(sent) == json!({"value": expected}), "{}", preview(text.as_bytes()));
+        wire.assert_still_answers();
     }
 }

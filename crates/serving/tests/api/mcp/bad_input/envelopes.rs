@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{Wire, parsed, refused};
+use super::{Wire, parse_json, status_and_code};
 use crate::api::server::Server;
 
 /// Sends an invalid message; returns the code and the id of the error.
 fn id_and_code(wire: &mut Wire<'_>, message: &str) -> (i64, Value) {
     let came = wire.send(message.as_bytes());
-    let (status, code) = refused(&came);
+    let (status, code) = status_and_code(&came);
     assert_eq!(status, 400, "{}", came.1);
-    wire.is_well();
-    (code, parsed(&came.1)["id"].take())
+    wire.assert_still_answers();
+    (code, parse_json(&came.1)["id"].take())
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_invalid_id_is_not_repeated() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
         let (status, body) = wire.send(message.as_bytes());
         let expected: Value = serde_json::from_str(id).unwrap();
-        assert_eq!((status, &parsed(&body)["id"]), (200, &expected));
+        assert_eq!((status, &parse_json(&body)["id"]), (200, &expected));
     }
 }
 
@@ -83,7 +83,7 @@ fn keys_are_case_sensitive_and_unique() {
         let message =
             json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", name: {"name": "x"}});
         let (status, body) = wire.send(message.to_string().as_bytes());
-        let error = &parsed(&body)["error"];
+        let error = &parse_json(&body)["error"];
         assert_eq!((status, &error["message"]), (200, &json!("`name` must be a text")), "{name}");
     }
     // A message with a duplicate key is rejected.
@@ -106,10 +106,10 @@ fn batches_are_rejected_in_every_version() {
     let many = format!("[{}{ping}]", format!("{ping},").repeat(10_000));
     for batch in ["[]", &format!("[{ping}]"), &format!("[{ping},{ping}]"), "[[]]", "[1,2]", &many] {
         let came = wire.send(batch.as_bytes());
-        assert_eq!(refused(&came), (400, -32600));
-        let message = &parsed(&came.1)["error"]["message"];
+        assert_eq!(status_and_code(&came), (400, -32600));
+        let message = &parse_json(&came.1)["error"]["message"];
         assert_eq!(message, "a message is one JSON object; batches are not taken");
-        wire.is_well();
+        wire.assert_still_answers();
         for version in ["2025-03-26", "2025-11-25", "2026-07-28"] {
             let head = wire.head();
             let head = format!(
@@ -117,7 +117,7 @@ fn batches_are_rejected_in_every_version() {
             );
             let request = format!("{head}Content-Length: {}\r\n\r\n{batch}", batch.len());
             let came = wire.write(request.as_bytes()).unwrap();
-            assert_eq!(refused(&came), (400, -32600), "{version}");
+            assert_eq!(status_and_code(&came), (400, -32600), "{version}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Wire, parsed, read};
+use super::{Wire, parse_json, read};
 use crate::api::server::Server;
 use crate::support::Folder;
 
@@ -18,7 +18,7 @@ fn status(wire: &mut Wire<'_>, head: &str, body: &str) -> u16 {
     let came = wire.write(request.as_bytes());
     // Always reconnect: the next request must not be read as the rest of this one.
     wire.connection = None;
-    wire.is_well();
+    wire.assert_still_answers();
     came.map_or(0, |(status, _)| status)
 }
 
@@ -81,7 +81,7 @@ fn an_endless_chunked_body_is_cut_off() {
     }
     let answer = read(&mut BufReader::new(connection));
     assert!(answer.is_none_or(|((status, _), _)| status == 413));
-    wire.is_well();
+    wire.assert_still_answers();
     for wrong in ["zz\r\n", "-1\r\n", "ffffffffffffffffff\r\n", "5\r\nab", "1\r\n \r\n0\r\nx"] {
         let mut connection = server.connect();
         connection.write_all(head.as_bytes()).unwrap();
@@ -89,7 +89,7 @@ fn an_endless_chunked_body_is_cut_off() {
         connection.shutdown(std::net::Shutdown::Write).unwrap();
         let answer = read(&mut BufReader::new(connection));
         assert!(answer.is_none_or(|((status, _), _)| status == 400), "{wrong:?}");
-        wire.is_well();
+        wire.assert_still_answers();
     }
 }
 
@@ -169,7 +169,7 @@ fn bytes_that_are_no_http_request_get_at_most_an_error() {
             || answer.starts_with(b"HTTP/1.0 4")
             || answer.starts_with(b"\0");
         assert!(is_refusal, "{:?}: {:?}", bytes, String::from_utf8_lossy(&answer));
-        wire.is_well();
+        wire.assert_still_answers();
     }
 }
 
@@ -177,7 +177,7 @@ fn bytes_that_are_no_http_request_get_at_most_an_error() {
 fn a_client_that_stops_sending_is_disconnected() {
     let folder = Folder::empty();
     folder.write("config.json", json!({"limits": {"idle": 1, "head_within": 1}}).to_string());
-    let server = Server::on(folder, "--config config.json");
+    let server = Server::on_folder(folder, "--config config.json");
     let mut wire = Wire::new(&server, &server.key);
     let head = format!("{}Content-Type: application/json\r\nContent-Length: 100\r\n", wire.head());
     for beginning in [String::new(), "PO".to_owned(), head.clone()] {
@@ -189,7 +189,7 @@ fn a_client_that_stops_sending_is_disconnected() {
         assert!(start.elapsed() < Duration::from_secs(20), "{beginning:?}");
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{answer:?}");
         wire.connection = None;
-        wire.is_well();
+        wire.assert_still_answers();
     }
     // Many idle connections at once do not block other clients.
     let crowd: Vec<_> = (0..200)
@@ -201,6 +201,6 @@ fn a_client_that_stops_sending_is_disconnected() {
         .collect();
     wire.connection = None;
     let (status, body) = wire.send(PING.as_bytes());
-    assert_eq!((status, &parsed(&body)["id"]), (200, &json!(1)));
+    assert_eq!((status, &parse_json(&body)["id"]), (200, &json!(1)));
     drop(crowd);
 }
