@@ -4,16 +4,16 @@
 //! A list of changes builds a world. The oracle applies them to plain data and computes every answer slowly; the
 //! product receives them as commands. Then both get the same questions, and again after each of a few further changes.
 
-mod ask;
-mod build;
-mod compare;
+mod compare_answers;
 mod generate;
 mod oracle;
-mod random;
+mod product_answers;
+mod product_driver;
 mod shrink;
 mod tally;
-mod wishes;
 mod world;
+mod world_changes;
+mod world_random;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 
-use self::compare::AnswerMismatch;
+use self::compare_answers::AnswerMismatch;
 use self::tally::AgreementTally;
 use self::world::AgreementCase;
 
@@ -66,7 +66,7 @@ pub(crate) async fn run(orders: &AgreementArgs) -> anyhow::Result<()> {
                 .with_context(|| format!("{} cannot be read", file.display()))?;
             let case = serde_json::from_str(&text)?;
             let mut tally = AgreementTally::default();
-            let mismatch = compare::check_case(&case, &mut tally).await?;
+            let mismatch = compare_answers::check_case(&case, &mut tally).await?;
             let failure = |mismatch| DisagreeingWorld { seed: None, mismatch, smallest: case };
             (tally, mismatch.map(failure).into_iter().collect())
         }
@@ -109,8 +109,9 @@ fn check_worlds(
             }
             let seed = first.wrapping_add(number);
             let case = generate::generate_case(seed);
-            let check =
-                AssertUnwindSafe(|| runtime.block_on(compare::check_case(&case, &mut tally)));
+            let check = AssertUnwindSafe(|| {
+                runtime.block_on(compare_answers::check_case(&case, &mut tally))
+            });
             let checked = catch_unwind(check).unwrap_or_else(|_| bail!("there was a panic"));
             let Some(mismatch) = checked.with_context(|| format!("with --seed {seed}"))? else {
                 continue;

@@ -1,19 +1,19 @@
 //! `bench`: runs ours and the bare driver alternately in one run, so that a noisy machine disturbs both alike.
 
 mod access;
-mod bare;
-pub(crate) mod doors;
+mod bare_driver;
+mod call_log_cost;
+pub(crate) mod endpoints;
 mod journal;
 mod library;
+pub(crate) mod open_catalog;
 pub(crate) mod openapi;
-pub(crate) mod opened;
 mod overload;
 mod peers;
 mod plan;
-mod record;
 mod report;
 mod search;
-mod start;
+mod startup;
 mod synthetic;
 mod tokens;
 mod upstreams;
@@ -98,7 +98,7 @@ async fn run_benchmark(
                 access::run(report, orders).await?;
             }
         }
-        "doors" => doors::run(report, orders).await?,
+        "doors" => endpoints::run(report, orders).await?,
         "journal" => journal::run(report, orders).await?,
         "library" => library::run(report, orders).await?,
         // Synthetic specifications are only for a quick look; published figures come from real ones.
@@ -108,9 +108,9 @@ async fn run_benchmark(
         }
         "overload" => overload::run(report, orders).await?,
         "plan" => plan::run(report, orders).await?,
-        "record" => record::run(report, orders).await?,
+        "record" => call_log_cost::run(report, orders).await?,
         "search" => search::run(report, orders)?,
-        "start" => start::run(report, orders).await?,
+        "start" => startup::run(report, orders).await?,
         _ => upstreams::run(report, orders).await?,
     }
     Ok(true)

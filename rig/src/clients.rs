@@ -3,9 +3,9 @@
 //! Every client has a program in `rig/clients` that does what agents do and prints its observations as one line of
 //! JSON. The expected values are in `clients/verdict.rs`: no program judges itself.
 
-mod attempt;
+mod client_run;
+pub(crate) mod order_api;
 mod pizzeria;
-pub(crate) mod upstream;
 mod verdict;
 
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use std::time::Instant;
 use anyhow::ensure;
 use tokio::process::Command;
 
-use self::attempt::{CLIENT_RUNS, ClientEnvironment, ClientRun};
+use self::client_run::{CLIENT_RUNS, ClientEnvironment, ClientRun};
 use self::pizzeria::PizzeriaServer;
 use self::verdict::ClientVerdict;
-use crate::started::ChildProgram;
+use crate::child_program::ChildProgram;
 
 #[derive(clap::Args)]
 pub(crate) struct ClientsArgs {

@@ -19,7 +19,7 @@ use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{ChangeContext, JournalLocation, SystemClock, Toolcrib, ToolcribOptions};
 
-use crate::world;
+use crate::sample_inventory;
 
 #[derive(clap::Args)]
 pub(crate) struct CollisionsArgs {
@@ -138,7 +138,7 @@ async fn open_crib() -> anyhow::Result<Toolcrib> {
 }
 
 async fn register_source(crib: &Toolcrib, source: &SourceId) -> anyhow::Result<()> {
-    let register = SourceCommand::Register(world::profile("Shop"));
+    let register = SourceCommand::Register(sample_inventory::profile("Shop"));
     execute_command(crib, Command::Source(source.clone(), register)).await.map(drop)
 }
 

@@ -1,8 +1,8 @@
 //! `rig conformance-client`: our MCP client as the conformance suite starts it. It gets the URL of a server, lists
 //! everything and uses each item once. Further input is in environment variables.
 
-mod answers;
-mod user;
+mod consenting_user;
+mod suite_answers;
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(orders: &ConformanceClientArgs) -> anyhow::Result<()> {
 
 async fn open_connection(url: &Url, context: &Value) -> anyhow::Result<McpConnection> {
     let client = HttpClient::new(EgressPolicy { allow_private: true, allowed: Vec::new() });
-    let oauth = user::oauth_settings(&client, context)?;
+    let oauth = consenting_user::oauth_settings(&client, context)?;
     let authorization = Some(McpAuthorization::new(client.clone(), url.clone(), oauth));
     let capabilities =
         json!({"elicitation": {"form": {"applyDefaults": true}}, "sampling": {}, "roots": {}});
@@ -71,9 +71,10 @@ fn calls_to_make(context: &Value, tools: &[Value]) -> Vec<(String, Value)> {
     let name = |of: &Value| of["name"].as_str().unwrap_or_default().to_owned();
     match context["toolCalls"].as_array() {
         Some(calls) => calls.iter().map(|call| (name(call), call["arguments"].clone())).collect(),
-        None => {
-            tools.iter().map(|it| (name(it), answers::fill_in_form(&it["inputSchema"]))).collect()
-        }
+        None => tools
+            .iter()
+            .map(|it| (name(it), suite_answers::fill_in_form(&it["inputSchema"])))
+            .collect(),
     }
 }
 
@@ -131,7 +132,7 @@ async fn request_until_complete(
         let responses = asked.into_iter().flatten();
         let responses = responses.map(|(key, asked)| {
             let method = asked["method"].as_str().unwrap_or_default();
-            (key.clone(), Value::Object(answers::answer_question(method, &asked["params"])))
+            (key.clone(), Value::Object(suite_answers::answer_question(method, &asked["params"])))
         });
         params.insert("inputResponses".to_owned(), responses.collect::<Map<_, _>>().into());
         match result.get("requestState") {
@@ -147,7 +148,7 @@ async fn answer_questions(mut hears: mpsc::Receiver<CallNotification>) {
         if let CallNotification::Question { method, params, reply } = heard {
             // The server may already be gone: ignore the error.
             reply
-                .send(Ok(answers::answer_question(&method, &Value::Object(params))))
+                .send(Ok(suite_answers::answer_question(&method, &Value::Object(params))))
                 .unwrap_or_default();
         }
     }

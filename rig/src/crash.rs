@@ -1,8 +1,8 @@
 //! `crash`: kills a writing process repeatedly at random moments and counts lost events; or kills child processes of
 //! sources, or a server while its agents call tools.
 
+mod call_log_loss;
 mod children;
-mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use catalog::{Catalog, JournalMoment, snapshot_at, verify_journal};
 use toolcrib::{JournalLocation, SystemClock};
 
 use crate::postgres;
-use crate::random::SeededRandom;
+use crate::seeded_random::SeededRandom;
 
 #[derive(clap::Args)]
 pub(crate) struct CrashArgs {
@@ -57,7 +57,9 @@ pub(crate) async fn run(orders: CrashArgs) -> anyhow::Result<()> {
     let random = SeededRandom::new(seed);
     match orders {
         CrashArgs { children: true, kills, .. } => children::run(kills, random).await,
-        CrashArgs { record: true, store, kills, .. } => record::run(store, kills, random).await,
+        CrashArgs { record: true, store, kills, .. } => {
+            call_log_loss::run(store, kills, random).await
+        }
         CrashArgs { store, kills, .. } => kill_writers(store, kills, random).await,
     }
 }

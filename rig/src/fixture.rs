@@ -1,11 +1,11 @@
 //! `rig fixture`: a server with tools, prompts and resources of its own, for suites that test an MCP server from
 //! outside, for benchmarks and for tests. Their names and texts follow the MCP conformance suite.
 
-mod form;
+mod fixture_server;
 mod media;
 mod prompts;
+mod questions_to_caller;
 mod resources;
-mod server;
 mod tools;
 
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use toolcrib::{
 };
 
 use self::prompts::{FixturePrompt, PromptRequest};
-use self::tools::changing::watched_changes;
+use self::tools::list_changes::watched_changes;
 use self::tools::{FixtureCall, FixtureTool};
 
-pub(crate) use self::server::{FixtureArgs, run};
+pub(crate) use self::fixture_server::{FixtureArgs, run};
 
 /// The provider behind the server.
 struct FixtureProvider {

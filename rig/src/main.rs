@@ -8,6 +8,7 @@
 
 mod agreement;
 mod bench;
+mod child_program;
 mod clients;
 mod collisions;
 mod conformance_client;
@@ -16,13 +17,12 @@ mod crash;
 mod durability;
 mod fixture;
 mod postgres;
-mod random;
-mod served;
+mod sample_inventory;
+mod seeded_random;
 mod servers;
-mod started;
+mod toolcrib_server;
 mod upstreams;
 mod worker;
-mod world;
 mod wycheproof;
 
 use std::process::ExitCode;
@@ -75,19 +75,19 @@ enum RigCommand {
     Discovered(bench::openapi::DiscoveredArgs),
     /// Opens a catalog and says what that took; started by `bench`.
     #[command(hide = true)]
-    Opened(bench::opened::OpenedArgs),
+    Opened(bench::open_catalog::OpenedArgs),
     /// Serves until its standard input ends; started by `bench`.
     #[command(hide = true)]
-    Server(bench::doors::server::BenchServerArgs),
+    Server(bench::endpoints::bench_server::BenchServerArgs),
     /// A crib over MCP servers and APIs, until its standard input ends; started by `bench`, `crash` and `hostile`.
     #[command(hide = true)]
-    Crib(upstreams::crib::CribArgs),
+    Crib(upstreams::crib_process::CribArgs),
     /// An MCP server, until its standard input ends; started by the same.
     #[command(hide = true)]
-    Mcp(upstreams::server::EchoServerArgs),
+    Mcp(upstreams::echo_server::EchoServerArgs),
     /// An HTTP API, likewise.
     #[command(hide = true)]
-    Api(upstreams::api::EchoApiArgs),
+    Api(upstreams::echo_api::EchoApiArgs),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -111,11 +111,11 @@ fn main() -> anyhow::Result<ExitCode> {
             RigCommand::Wycheproof(orders) => wycheproof::run(&orders),
             RigCommand::Worker(orders) => worker::run(orders).await,
             RigCommand::Discovered(orders) => bench::openapi::print_peak(&orders),
-            RigCommand::Opened(orders) => bench::opened::run(orders).await,
-            RigCommand::Server(orders) => bench::doors::server::run(orders).await,
-            RigCommand::Crib(orders) => upstreams::crib::run(orders).await,
-            RigCommand::Mcp(orders) => upstreams::server::run(&orders),
-            RigCommand::Api(orders) => upstreams::api::run(&orders),
+            RigCommand::Opened(orders) => bench::open_catalog::run(orders).await,
+            RigCommand::Server(orders) => bench::endpoints::bench_server::run(orders).await,
+            RigCommand::Crib(orders) => upstreams::crib_process::run(orders).await,
+            RigCommand::Mcp(orders) => upstreams::echo_server::run(&orders),
+            RigCommand::Api(orders) => upstreams::echo_api::run(&orders),
         }
     })?;
     Ok(ExitCode::SUCCESS)

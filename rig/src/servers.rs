@@ -3,14 +3,14 @@
 //!
 //! In every case, no process may survive the server, even if the server is killed.
 
-mod agent;
-mod answers;
+mod agent_answers;
 mod authority;
-mod direct;
-mod left;
-mod lossless;
-mod server;
-mod trial;
+mod descendants;
+mod direct_client;
+mod foreign_server;
+mod lossless_check;
+mod mcp_agent;
+mod server_trial;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,11 +19,11 @@ use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use serde_json::json;
 
-use self::agent::{ERAS, McpAgent};
 use self::authority::ForeignAuthority;
-use self::direct::DirectClient;
-use self::server::{ForeignServer, InstalledPackages, ServerWorkspace};
-use crate::served::RunningToolcrib;
+use self::direct_client::DirectClient;
+use self::foreign_server::{ForeignServer, InstalledPackages, ServerWorkspace};
+use self::mcp_agent::{ERAS, McpAgent};
+use crate::toolcrib_server::RunningToolcrib;
 
 const OPTIONS: [&str; 1] = ["--allow-stdio"];
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(orders: ServersArgs) -> anyhow::Result<()> {
         python: orders.python,
         older_python: orders.older_python,
     };
-    left::become_subreaper()?;
+    descendants::become_subreaper()?;
     let mut table = ResultTable::begin();
     if !wanted.is_empty() {
         test_servers(&installed, &wanted, &mut table).await?;
@@ -149,11 +149,11 @@ async fn test_server(
     server: ForeignServer,
     served: &RunningToolcrib,
     key: &str,
-    era: agent::AgentEra,
+    era: mcp_agent::AgentEra,
     place: &ServerWorkspace,
 ) -> anyhow::Result<usize> {
     let agent = McpAgent::connect(&served.url, key, era).await?;
-    trial::run_trial(server, &agent, place).await
+    server_trial::run_trial(server, &agent, place).await
 }
 
 /// Compares a direct connection to the server with the connection through toolcrib.
@@ -168,9 +168,9 @@ async fn compare_with_direct(
     let mut calls = 0;
     for era in ERAS {
         let agent = McpAgent::connect(&served.url, key, era).await?;
-        lossless::compare_tools(&tools, &agent.list_tools().await?)?;
+        lossless_check::compare_tools(&tools, &agent.list_tools().await?)?;
         if server == ForeignServer::Everything {
-            calls += lossless::compare_calls(&mut direct, &agent, server.id()).await?;
+            calls += lossless_check::compare_calls(&mut direct, &agent, server.id()).await?;
         }
     }
     Ok(calls)
@@ -186,11 +186,11 @@ async fn compare_clash(served: &RunningToolcrib, place: &ServerWorkspace) -> any
         let agent = McpAgent::connect(&served.url, &key, era).await?;
         let mut listed = agent.list_tools().await?;
         for server in servers {
-            let own = lossless::take_prefixed(&mut listed, &format!("{}__", server.id()));
-            lossless::compare_tools(&tools, &own)?;
+            let own = lossless_check::take_prefixed(&mut listed, &format!("{}__", server.id()));
+            lossless_check::compare_tools(&tools, &own)?;
         }
         // Only the HTTP server offers this tool, so its name does not clash.
-        let others = trial::tool_names(&listed);
+        let others = server_trial::tool_names(&listed);
         ensure!(others == ["get-roots-list"], "the other tools are {others:?}");
         let told = agent.call_tool("everything__get-sum", json!({"a": 1, "b": 1})).await?;
         let text = &told.result["content"][0]["text"];
@@ -205,10 +205,10 @@ async fn stop_server(
     place: &ServerWorkspace,
     signal: Signal,
 ) -> anyhow::Result<usize> {
-    let before = left::count_descendants()?;
+    let before = descendants::count_descendants()?;
     ensure!(place.http_server_count() + 1 < before, "there is nothing that could be left");
     served.server.stop(signal).await?;
-    left::wait_until_left(place.http_server_count()).await?;
+    descendants::wait_until_left(place.http_server_count()).await?;
     Ok(0)
 }
 
@@ -224,7 +224,7 @@ async fn restart_and_kill(
     for (server, key) in
         wanted.iter().zip(keys).filter(|(server, _)| **server != ForeignServer::Sqlite)
     {
-        calls += test_server(*server, served, key, agent::AgentEra::Legacy, place).await?;
+        calls += test_server(*server, served, key, mcp_agent::AgentEra::Legacy, place).await?;
     }
     stop_server(served, place, Signal::KILL).await?;
     Ok(calls)

@@ -23,7 +23,7 @@ use model::{GroupProfile, LabelProfile, NewGroup, PolicyRules, SelectorMode, Too
 use serde_json::json;
 use toolcrib::{JournalLocation, SystemClock};
 
-use crate::world;
+use crate::sample_inventory;
 
 #[derive(clap::Args)]
 pub(crate) struct WorkerArgs {
@@ -135,21 +135,21 @@ fn append_note(mut notes: &File, line: &str) -> anyhow::Result<()> {
 
 /// A mix of all commands, derived from a number so that it can be repeated; impossible commands are refused.
 fn command_for(number: u64) -> Command {
-    let source = world::source_id((number % 7) as usize);
+    let source = sample_inventory::source_id((number % 7) as usize);
     let small = number % 23;
     match number % 16 {
         0 => Command::Source(
             source.clone(),
-            SourceCommand::Register(world::profile(&format!("Source {source}"))),
+            SourceCommand::Register(sample_inventory::profile(&format!("Source {source}"))),
         ),
         1 | 2 => {
             let (tools, edition) = (5 + (number % 11) as usize, (number % 13) as usize);
-            let inventory = Box::new(world::inventory(&source, tools, 900, edition));
+            let inventory = Box::new(sample_inventory::inventory(&source, tools, 900, edition));
             Command::Ingest { inventory, force: true }
         }
         3 => Command::Source(
             source,
-            SourceCommand::Update(world::profile(&format!("Renamed {}", number % 5))),
+            SourceCommand::Update(sample_inventory::profile(&format!("Renamed {}", number % 5))),
         ),
         4 => Command::Source(
             source,
@@ -213,7 +213,10 @@ fn new_group(number: u64) -> NewGroup {
 
 fn some_tools(number: u64) -> BTreeSet<ToolId> {
     let tool = |key: u64| {
-        ToolId::new(&world::source_id((number % 7) as usize), &format!("operation_{key}"))
+        ToolId::new(
+            &sample_inventory::source_id((number % 7) as usize),
+            &format!("operation_{key}"),
+        )
     };
     (0..5).map(|key| tool((number + key) % 12).expect("a tool id")).collect()
 }

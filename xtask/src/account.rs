@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{program, workspace};
 
 #[derive(Debug, PartialEq, Eq)]

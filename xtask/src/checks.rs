@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) use crate::checks::selection::StepSelection;
-use crate::failure::XtaskError;
 use crate::program::{self, cargo_command};
+use crate::xtask_error::XtaskError;
 use crate::{book, clients, conformance, packaging, rig, servers, setup};
 
 /// One check. The steps run in the order of the list.

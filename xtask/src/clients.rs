@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::failure::XtaskError;
-use crate::{installed, program, rig, setup, workspace};
+use crate::xtask_error::XtaskError;
+use crate::{pinned_programs, program, rig, setup, workspace};
 
 /// `cargo xtask clients`: installs all clients, and with `--try` runs them against a server.
 pub(crate) fn run_clients(arguments: &[String]) -> Result<ExitCode, XtaskError> {
@@ -57,14 +57,15 @@ impl NodeClients {
         let architecture = node_architecture()?;
         setup::ensure_npm()?;
         let pins = ["package.json", "package-lock.json"];
-        let folder = installed::install_folder("clients/node", &pins.map(pinned_file), |folder| {
-            for pin in pins {
-                fs::copy(pinned_file(pin), folder.join(pin))?;
-            }
-            let mut npm = program::new_command("npm");
-            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-            program::run_command(npm.current_dir(folder).stdout(std::io::stderr()))
-        })?;
+        let folder =
+            pinned_programs::install_folder("clients/node", &pins.map(pinned_file), |folder| {
+                for pin in pins {
+                    fs::copy(pinned_file(pin), folder.join(pin))?;
+                }
+                let mut npm = program::new_command("npm");
+                npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+                program::run_command(npm.current_dir(folder).stdout(std::io::stderr()))
+            })?;
         let program = folder.join(format!("node_modules/node-linux-{architecture}/bin/node"));
         Ok(Self { folder, program })
     }
@@ -100,7 +101,7 @@ pub(crate) fn install_older_python() -> Result<PathBuf, XtaskError> {
 }
 
 fn install_environment(name: &str, pins: &str) -> Result<PathBuf, XtaskError> {
-    installed::install_python_environment(&format!("clients/{name}"), &pinned_file(pins))
+    pinned_programs::install_python_environment(&format!("clients/{name}"), &pinned_file(pins))
 }
 
 fn pinned_file(file: &str) -> PathBuf {

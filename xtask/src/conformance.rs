@@ -16,8 +16,8 @@ use crate::conformance::fixture::FixtureServer;
 use crate::conformance::requirements::RevisionRequirements;
 use crate::conformance::results::ScenarioResult;
 use crate::conformance::suite::{ConformanceSuite, SuiteLeg};
-use crate::failure::XtaskError;
 use crate::rig;
+use crate::xtask_error::XtaskError;
 
 /// Revision, and the number of server and client scenarios in the pinned suite. The numbers guard against a list that
 /// is parsed incompletely and then passes.

@@ -3,17 +3,17 @@
 //! It clones the committed state and runs the first two commands of its README with an empty home. Nothing built,
 //! installed or configured on this machine is available, except the toolchain and cargo's package cache.
 
-mod greeting;
-mod machine;
+mod clean_machine;
+mod demo_startup_message;
 mod readme;
-mod running;
+mod running_command;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::failure::XtaskError;
-use crate::fresh::greeting::DemoStartupMessage;
-use crate::fresh::machine::CleanMachine;
+use crate::fresh::clean_machine::CleanMachine;
+use crate::fresh::demo_startup_message::DemoStartupMessage;
+use crate::xtask_error::XtaskError;
 use crate::{program, setup, workspace};
 
 /// Timeout of the first command: mostly compile time, on a machine that may be busy.
@@ -97,7 +97,8 @@ fn run_both(
 /// Starts the demo, runs each line of its startup message, and stops it.
 fn serve_and_call(machine: &CleanMachine, command: &str) -> Result<(), XtaskError> {
     machine.run_with(command, |server| {
-        let said = run_timed(command, || server.read_until(greeting::is_last, FIRST_TIMEOUT))?;
+        let said =
+            run_timed(command, || server.read_until(demo_startup_message::is_last, FIRST_TIMEOUT))?;
         let greeting = DemoStartupMessage::parse(&said)?;
         for line in &greeting.lines {
             run_timed(&line.command, || run_pasted_line(machine, &greeting.exports, line))?;
@@ -109,7 +110,7 @@ fn serve_and_call(machine: &CleanMachine, command: &str) -> Result<(), XtaskErro
 fn run_pasted_line(
     machine: &CleanMachine,
     exports: &str,
-    line: &greeting::PastedLine,
+    line: &demo_startup_message::PastedLine,
 ) -> Result<(), XtaskError> {
     let mut running = machine.start_script(&format!("{exports}\n{}", line.command))?;
     running.expect_exit_code(line.exit_code, LINE_TIMEOUT)

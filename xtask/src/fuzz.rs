@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{program, rig, workspace};
 
 /// The targets in `fuzz/src`.

@@ -13,25 +13,25 @@ mod book;
 mod checks;
 mod clients;
 mod conformance;
-mod failure;
 mod fresh;
 mod fuzz;
-mod installed;
-mod meaning;
 mod packaging;
+mod pinned_programs;
 mod postgres;
 mod program;
 mod rig;
+mod sentence_model_eval;
 mod servers;
 mod setup;
 mod style;
 mod workspace;
+mod xtask_error;
 
 use std::process::ExitCode;
 
 use crate::checks::StepSelection;
-use crate::failure::XtaskError;
 use crate::postgres::ThrowAwayPostgres;
+use crate::xtask_error::XtaskError;
 
 const HELP: &str = "\
 Every command we type.
@@ -148,7 +148,7 @@ fn run_xtask(arguments: &[String]) -> Result<ExitCode, XtaskError> {
         "fresh" => fresh::run_fresh(rest),
         "fuzz" => fuzz::run_fuzzer(rest),
         "conformance" => conformance::run_conformance(rest),
-        "meaning" => meaning::run_model_eval(rest),
+        "meaning" => sentence_model_eval::run_model_eval(rest),
         "package" => packaging::build_package(),
         "servers" => servers::run_servers(rest),
         "style" => style::run(rest),

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::XtaskError;
 use crate::program::{self, cargo_command};
-use crate::{installed, setup, workspace};
+use crate::xtask_error::XtaskError;
+use crate::{pinned_programs, setup, workspace};
 
 /// The Kubernetes version whose fields the manifest may use.
 const KUBERNETES_VERSION: &str = "1.37";
@@ -25,7 +25,7 @@ pub(crate) fn build_package() -> Result<ExitCode, XtaskError> {
 
 pub(crate) fn check_packaging() -> Result<(), XtaskError> {
     setup::ensure_systemd()?;
-    let python = installed::install_python_environment(
+    let python = pinned_programs::install_python_environment(
         "packaging-checks",
         &packaging_file("requirements.txt"),
     )?;

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::account::{self, UnixAccount};
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{program, setup};
 
 /// Start attempts: a different process can take the free port before the server does.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use crate::failure::XtaskError;
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 /// A command that runs in the workspace root, independent of the current folder.
 #[expect(

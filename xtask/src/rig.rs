@@ -3,8 +3,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use crate::failure::XtaskError;
 use crate::postgres::ThrowAwayPostgres;
+use crate::xtask_error::XtaskError;
 use crate::{program, setup};
 
 /// Runs `rig` and returns its exit code. Only `rig` writes to stdout.

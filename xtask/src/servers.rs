@@ -3,7 +3,7 @@
 use std::process::{Command, ExitCode};
 
 use crate::clients::{self, NodeClients};
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{program, rig, setup};
 
 /// `cargo xtask servers`: installs all servers, and with `--try` has agents call their tools.

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{account, program};
 
 const POSTGRES_PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];

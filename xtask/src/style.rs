@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::failure::XtaskError;
 use crate::style::definitions::{FileFigures, measure_file};
 use crate::style::source_text::test_modules;
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 /// The highest value that each figure may have. Lower a ceiling when the figure falls; never raise one.
 const CEILINGS: [Ceiling; 12] = [

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 
 pub(crate) fn workspace_root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,24 +1,24 @@
 //! Access control: verifies tokens, reads their claims and resolves the grant. No I/O and no clock; callers pass both
 //! in.
 
-mod algorithm;
-mod claims;
-mod explain;
-mod header;
+mod access_token;
+mod claim_checks;
+mod compact_jws;
 mod issuer;
-mod keys;
-mod policies;
-mod signed;
-mod token;
+mod jws_algorithm;
+mod jws_header;
+mod key_set;
+mod policy_explanation;
+mod policy_set;
 mod token_error;
 
-pub use algorithm::JwsAlgorithm;
-pub use explain::{MatcherVerdict, PolicyVerdict, explain_policy};
+pub use access_token::{UnverifiedToken, VerifiedToken};
+pub use compact_jws::{MAX_TOKEN, verify_signature};
 pub use issuer::{InvalidIssuer, Issuer, TokenType};
-pub use keys::{InvalidKeySet, KeySet};
-pub use policies::{Grant, GrantKey, PolicySet};
-pub use signed::{MAX_TOKEN, verify_signature};
-pub use token::{UnverifiedToken, VerifiedToken};
+pub use jws_algorithm::JwsAlgorithm;
+pub use key_set::{InvalidKeySet, KeySet};
+pub use policy_explanation::{MatcherVerdict, PolicyVerdict, explain_policy};
+pub use policy_set::{Grant, GrantKey, PolicySet};
 pub use token_error::TokenError;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The tool `calculate`: exact arithmetic with fractions of arbitrary-length integers, up to a limit.
 
-mod number;
-mod parse;
+mod exact_number;
+mod expression_parser;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use self::number::format_number;
+use self::exact_number::format_number;
 use crate::{BuiltinResult, BuiltinTool, BuiltinWork, arguments_schema, parse_arguments};
 
 pub(crate) static CALCULATE: BuiltinTool = BuiltinTool {
@@ -31,7 +31,7 @@ struct CalculateArguments {
 }
 
 fn calculate(arguments: &CalculateArguments) -> BuiltinResult {
-    let number = parse::evaluate_expression(&arguments.expression)?;
+    let number = expression_parser::evaluate_expression(&arguments.expression)?;
     let (result, fraction) = format_number(&number);
     let mut given = json!({ "result": result, "exact": number.is_exact && fraction.is_none() });
     if let Some(fraction) = fraction.filter(|_| number.is_exact) {

@@ -2,15 +2,15 @@
 //! the addresses that the egress guard allows. Input, work and output of each are bounded.
 
 mod calculate;
-mod encode;
-mod extract;
-mod fetch;
-mod hash;
-mod query;
-mod statistics;
-mod time;
-mod unique;
-mod validate;
+mod current_time;
+mod fetch_url;
+mod json_query;
+mod regex_extract;
+mod text_encoding;
+mod text_hash;
+mod text_statistics;
+mod unique_identifiers;
+mod validate_json;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -64,17 +64,17 @@ enum BuiltinWork {
 
 /// All built-in tools.
 pub static BUILTIN_TOOLS: [&BuiltinTool; 11] = [
-    &time::CURRENT_TIME,
-    &unique::UUID,
+    &current_time::CURRENT_TIME,
+    &unique_identifiers::UUID,
     &calculate::CALCULATE,
-    &encode::ENCODE,
-    &encode::DECODE,
-    &hash::HASH,
-    &extract::REGEX_EXTRACT,
-    &query::JSON_QUERY,
-    &statistics::TEXT_STATISTICS,
-    &validate::VALIDATE_JSON,
-    &fetch::FETCH_URL,
+    &text_encoding::ENCODE,
+    &text_encoding::DECODE,
+    &text_hash::HASH,
+    &regex_extract::REGEX_EXTRACT,
+    &json_query::JSON_QUERY,
+    &text_statistics::TEXT_STATISTICS,
+    &validate_json::VALIDATE_JSON,
+    &fetch_url::FETCH_URL,
 ];
 
 /// All built-in tools as the inventory of a source.
@@ -131,7 +131,7 @@ impl BuiltinTool {
         client: &HttpClient,
     ) -> BuiltinResult {
         match self.work {
-            BuiltinWork::Fetch => fetch::fetch_page(parse_arguments(arguments)?, client).await,
+            BuiltinWork::Fetch => fetch_url::fetch_page(parse_arguments(arguments)?, client).await,
             BuiltinWork::Linear(work)
                 if arguments.values().map(argument_size).sum::<usize>() <= INLINE_LIMIT =>
             {

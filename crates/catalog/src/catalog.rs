@@ -4,7 +4,7 @@
 //! The signal carries no data, so start, second node and lost signals share one code path. A command returns when the
 //! snapshot shows its events.
 
-mod together;
+mod command_batch;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use model::meter::{Counter, DURATION_BOUNDS, Histogram};
+use model::instruments::{Counter, DURATION_BOUNDS, Histogram};
 use model::{Digest, RawJson, SchemaDocument};
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
@@ -22,15 +22,15 @@ use tokio::time::Instant;
 
 use crate::checkpoint;
 use crate::command::Command;
-use crate::fold::SnapshotFold;
+use crate::command_refusal::CommandRefusal;
 use crate::journal::{
     AppendOutcome, AppendRequest, ChangeContext, IdempotencyEntry, Journal, JournalError, Position,
     WAKE_UP_AT_LEAST_EVERY,
 };
-use crate::refusal::CommandRefusal;
 use crate::snapshot::Snapshot;
+use crate::snapshot_fold::SnapshotFold;
 
-pub use self::together::{CommandPlan, RefusedCommand};
+pub use self::command_batch::{CommandPlan, RefusedCommand};
 
 /// Attempts to decide a command when other writers keep changing its stream.
 const CONFLICT_ATTEMPTS: usize = 10;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::catalog::RecentDocuments;
-use crate::fold::SnapshotFold;
 use crate::journal::{Journal, JournalError, Position, RecordedEvent};
 use crate::snapshot::{OwnedSnapshotEntry, Snapshot};
+use crate::snapshot_fold::SnapshotFold;
 
 /// Approximate size of one piece, in bytes.
 const PIECE_BYTES: usize = 1 << 20;

@@ -11,9 +11,9 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::api_key::ApiKeyEvent;
 use crate::group::GroupEvent;
 use crate::journal::{NewEvent, RecordedEvent, StreamName};
-use crate::key::ApiKeyEvent;
 use crate::label::LabelEvent;
 use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
@@ -167,6 +167,6 @@ impl de::Error for UnreadableEvent {
 }
 
 #[cfg(test)]
-mod page;
+mod events_page;
 #[cfg(test)]
 mod tests;

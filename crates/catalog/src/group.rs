@@ -10,8 +10,8 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::command_refusal::CommandRefusal;
 use crate::journal::StreamVersion;
-use crate::refusal::CommandRefusal;
 use crate::source::event_if;
 
 /// Upper bound for the selectors of a group: each is compiled and evaluated for each tool.
@@ -304,9 +304,9 @@ fn check_selector_mode(mode: SelectorMode, selectors: &[Selector]) -> Result<(),
     }
 }
 
-mod verdict;
+mod membership;
 
-pub use verdict::{DecidedBy, GroupMembership, SelectorVerdict};
+pub use membership::{DecidedBy, GroupMembership, SelectorVerdict};
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@ use model::{DiscoveredTool, Inventory};
 use serde_json::json;
 
 use crate::command::{CommandDecision, expected_version};
+use crate::command_refusal::CommandRefusal;
 use crate::journal::StreamName;
-use crate::refusal::CommandRefusal;
 use crate::snapshot::Snapshot;
 use crate::source::{IngestedInventory, Source, SourceCommand};
 use crate::tool::{Tool, ToolCommand, ToolEvent, ToolObservation, ToolStatus};

@@ -4,14 +4,14 @@
 //! Acknowledged events are on disk. Positions and versions count from one without gaps.
 
 mod envelope;
-mod error;
+mod journal_error;
 mod lease;
-mod memory;
+mod memory_journal;
 #[cfg(feature = "postgres")]
-mod postgres;
-mod shared;
+mod postgres_journal;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+mod sqlite_journal;
+mod store_common;
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -24,17 +24,17 @@ pub use envelope::{
     ChangeContext, IdempotencyEntry, IdempotentAnswer, NewEvent, Position, RecordedEvent,
     StreamName, StreamVersion,
 };
-pub use error::JournalError;
+pub use journal_error::JournalError;
 pub use lease::JournalLease;
-pub use memory::MemoryJournal;
+pub use memory_journal::MemoryJournal;
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::{PostgresConnection as PostgresLink, SERVER_TIMEOUT};
+pub(crate) use postgres_journal::{PostgresConnection as PostgresLink, SERVER_TIMEOUT};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresJournal, PostgresUrl};
+pub use postgres_journal::{PostgresJournal, PostgresUrl};
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteJournal;
+pub use sqlite_journal::SqliteJournal;
 #[cfg(feature = "sqlite")]
-pub(crate) use sqlite::{is_shm_growth, map_sqlite_error as sqlite_failure, run_blocking};
+pub(crate) use sqlite_journal::{is_shm_growth, map_sqlite_error as sqlite_failure, run_blocking};
 
 /// The return type of every method of a [`Journal`].
 pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use model::{LabelId, LabelProfile};
 use serde::{Deserialize, Serialize};
 
+use crate::command_refusal::CommandRefusal;
 use crate::journal::StreamVersion;
-use crate::refusal::CommandRefusal;
 use crate::source::event_if;
 
 /// The state of a label.

@@ -1,47 +1,49 @@
 //! The catalog: commands → events → snapshot. It decides without I/O and touches the outside only through the
-//! [`Journal`](journal::Journal). Beside it stands the [call log](record::CallLog), which decides nothing.
+//! [`Journal`](journal::Journal). Beside it stands the [call log](call_log::CallLog), which decides nothing.
 #![cfg_attr(
     not(feature = "postgres"),
     expect(dead_code, reason = "only stores that share a database need all of it")
 )]
 
+pub mod api_key;
+pub mod call_log;
 mod catalog;
 mod checkpoint;
 pub mod clock;
 mod command;
+mod command_refusal;
 pub mod event;
-mod fold;
 pub mod group;
 mod ingest;
 pub mod journal;
-pub mod key;
+mod journal_transfer;
+mod journal_verification;
 pub mod label;
-mod names;
 pub mod policy;
-pub mod record;
 #[cfg(test)]
 #[path = "../tests/support/reference_page.rs"]
 mod reference_page;
-mod refusal;
 #[cfg(test)]
-mod samples;
+mod sample_events;
 pub mod search;
 pub mod snapshot;
+mod snapshot_fold;
 pub mod source;
 pub mod tool;
+mod tool_names;
 pub mod tool_set;
 mod tool_table;
-mod transfer;
-mod verify;
 
 pub use catalog::{
     AppendMetrics, Catalog, CommandError, CommandPlan, ExecutedCommand, JournalMoment,
     RefusedCommand, snapshot_at,
 };
 pub use command::Command;
-pub use names::{NAME_LIMIT, is_portable_name, portable_name};
-pub use refusal::CommandRefusal;
+pub use command_refusal::CommandRefusal;
+pub use journal_transfer::{JournalImport, TransferError, export_journal};
+pub use journal_verification::{
+    DocumentCleanup, JournalVerification, remove_unused_documents, verify_journal,
+};
 pub use snapshot::{CataloguedGroup, CataloguedSource, Snapshot};
+pub use tool_names::{NAME_LIMIT, is_portable_name, portable_name};
 pub use tool_table::CataloguedTool;
-pub use transfer::{JournalImport, TransferError, export_journal};
-pub use verify::{DocumentCleanup, JournalVerification, remove_unused_documents, verify_journal};

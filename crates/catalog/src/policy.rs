@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use model::{PolicyId, PolicyRules};
 use serde::{Deserialize, Serialize};
 
+use crate::command_refusal::CommandRefusal;
 use crate::journal::StreamVersion;
-use crate::refusal::CommandRefusal;
 use crate::source::event_if;
 
 /// Upper bound for the matchers of a policy: each is compiled and evaluated for each new agent.

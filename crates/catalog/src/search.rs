@@ -5,38 +5,38 @@
 //! words count more than common ones, and a query that contains the whole name counts a quarter more. Results, order
 //! and scores are the same as if only the searched tools existed.
 
-mod additions;
-mod document;
-mod families;
-mod follow;
-mod gather;
-mod index;
+mod edit_neighbours;
+mod index_batch;
+mod index_updates;
 mod lexicon;
-mod meaning;
-mod near;
+mod match_table;
+mod name_similarity;
 mod postings;
-mod query;
-mod rank;
-mod similar;
+mod ranking_weights;
+mod relevance;
+mod search_document;
+mod search_index;
+mod search_query;
+mod semantic;
+mod stem_families;
 mod synonyms;
-mod table;
 #[cfg(test)]
 mod tests;
-mod weights;
-mod words;
+mod text_additions;
+mod word_splitting;
 
 use std::cmp::Ordering;
 
-pub use document::SearchDocument;
-pub use follow::{changed_tools, embedding_text, embedding_text_from, search_text_bytes};
-pub use index::SearchIndex;
-pub use meaning::{EmbeddingVector, fuse_hits, most_similar};
+pub use index_updates::{changed_tools, embedding_text, embedding_text_from, search_text_bytes};
+use match_table::TableScores;
+pub use name_similarity::{NameStems, query_stems};
 use postings::SearchScope;
-use query::SearchQuery;
-use rank::RelevanceScorer;
-pub use similar::{NameStems, query_stems};
-use table::TableScores;
-pub use weights::{FieldWeight, RankingWeights, SearchField};
+pub use ranking_weights::{FieldWeight, RankingWeights, SearchField};
+use relevance::RelevanceScorer;
+pub use search_document::SearchDocument;
+pub use search_index::SearchIndex;
+use search_query::SearchQuery;
+pub use semantic::{EmbeddingVector, fuse_hits, most_similar};
 
 use crate::tool_set::{Slot, ToolSet};
 
@@ -79,7 +79,7 @@ pub fn search_tools(
     let mut best = BestCandidates { limit, candidates: Vec::new() };
     for (number, part) in parts.iter().enumerate() {
         let mut table = TableScores::new();
-        table::add_table_scores(part, &query, limit, &mut table);
+        match_table::add_table_scores(part, &query, limit, &mut table);
         relevance.score_tools(number, part, relevant, |slot, relevance| {
             let by_table = if table.is_empty() { None } else { table.remove(&slot) };
             let score = match by_table {

@@ -10,14 +10,14 @@ use model::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::api_key::ApiKey;
 use crate::group::Group;
 use crate::journal::{Position, StreamName, StreamVersion};
-use crate::key::ApiKey;
 use crate::label::Label;
-use crate::names::ToolNameIndex;
 use crate::policy::Policy;
 use crate::source::Source;
 use crate::tool::{Tool, ToolStatus};
+use crate::tool_names::ToolNameIndex;
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::{CataloguedTool, ToolTable};
 

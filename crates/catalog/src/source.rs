@@ -7,8 +7,8 @@ use model::{Digest, DiscoveryWarning, SourceHealth, SourceId, SourceProfile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command_refusal::CommandRefusal;
 use crate::journal::StreamVersion;
-use crate::refusal::CommandRefusal;
 
 /// The state of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,8 +13,8 @@ use model::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command_refusal::CommandRefusal;
 use crate::journal::StreamVersion;
-use crate::refusal::CommandRefusal;
 use crate::source::event_if;
 
 /// A manifest whose schemas are references to stored documents.

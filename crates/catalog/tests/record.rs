@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::{ErrorCode, McpPrimitive};
 use tokio_postgres::NoTls;
-use toolcrib_catalog::record::{
+use toolcrib_catalog::call_log::{
     AuditExpectations, CallEndpoint, CallFilter, CallLog, CallLogRow, CallRecord,
     CallerCredentialKind, FinalCallStatus, MemoryCallLog, PostgresCallLog, RecordedCall,
     SqliteCallLog, UsageKind, UsagePage, UsageTotals, verify_call_log,

@@ -4,12 +4,12 @@
 //! This module writes templates, in which only `{{name}}` has a meaning. Whether a template is usable is checked when
 //! it is compiled.
 
-mod content;
-mod prompt;
-mod request;
-mod resource;
-mod tool;
-mod uri;
+mod content_check;
+mod prompt_settings;
+mod request_settings;
+mod resource_settings;
+mod tool_settings;
+mod uri_template;
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use model::{
 use serde_json::json;
 use url::Url;
 
-pub use self::uri::match_uri_template as values_of_uri;
+pub use self::uri_template::match_uri_template as values_of_uri;
 
 /// The maximum number of tools, prompts and resources of one source.
 const MAX_DECLARATIONS: usize = 1_000;

@@ -4,7 +4,7 @@
 //! template code or leads outside the source's own url. A field with the value `null` counts as absent, because many
 //! servers write "none" that way.
 
-pub(crate) mod request;
+pub(crate) mod manifest_request;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,7 +16,7 @@ use model::{
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::{DiscoveredInventory, DiscoveryError, polling};
+use crate::{DiscoveredInventory, DiscoveryError, polling_settings};
 
 const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
 /// The fields that we read; all others are passed on in `extra`.
@@ -132,7 +132,8 @@ fn add_entry(
         None => Schema::new(json!({"type": "object"})).expect("this is an object"),
     };
     let mut assumed = Vec::from_iter(assumed);
-    let request = request::build_manifest_request(base, method, &path, &input_schema.to_value());
+    let request =
+        manifest_request::build_manifest_request(base, method, &path, &input_schema.to_value());
     let execution = match entry_polling(base, entry, &mut assumed) {
         Some(polling) => Execution::AsyncPoll { request, polling },
         None => Execution::SyncHttp(request),
@@ -161,8 +162,9 @@ fn entry_polling(
     findings: &mut Vec<ManifestFinding>,
 ) -> Option<StatusPolling> {
     let said = present_field(entry, "polling")?;
-    let base = base.map(request::url_prefix).unwrap_or_default();
-    let (polling, warning) = polling::split_warning(polling::read_polling(&base, said));
+    let base = base.map(manifest_request::url_prefix).unwrap_or_default();
+    let (polling, warning) =
+        polling_settings::split_warning(polling_settings::read_polling(&base, said));
     findings.extend(warning.map(|(code, what)| ManifestFinding::new(code, "/polling", what)));
     polling
 }
@@ -211,7 +213,7 @@ fn relative_to_base(base: Option<&Url>, endpoint: &str) -> Result<String, Manife
     };
     // Compare normalized URLs: one host has many spellings.
     let url = Url::parse(endpoint).map_err(|_| elsewhere())?;
-    let beginning = base.map(request::url_prefix).ok_or_else(elsewhere)?;
+    let beginning = base.map(manifest_request::url_prefix).ok_or_else(elsewhere)?;
     let rest = url.as_str().strip_prefix(&beginning).filter(|rest| rest.starts_with('/'));
     rest.map(str::to_owned).ok_or_else(elsewhere)
 }

@@ -2,27 +2,27 @@
 //! becomes a warning.
 
 pub mod custom;
-mod document;
-mod fetch;
+mod document_fetch;
+mod document_kind;
+pub mod document_text;
 pub mod http_manifest;
 pub mod mcp;
 pub mod openapi;
-mod polling;
-mod source;
-pub mod text;
+mod polling_settings;
+mod source_discovery;
 
 use model::{InventoryError, SourceKind};
+use upstream::bounded_read::BoundedReadError;
 use upstream::egress::InvalidDestination;
 use upstream::http::HttpError;
-use upstream::limits::BoundedReadError;
 use upstream::mcp::McpError;
 
-pub use self::document::discover_document;
-pub use self::fetch::{DOCUMENT_LIMITS, fetch_document};
+pub use self::document_fetch::{DOCUMENT_LIMITS, fetch_document};
+pub use self::document_kind::discover_document;
+pub use self::document_text::DocumentError;
 pub use self::openapi::DiscoveredInventory;
-pub use self::polling::polling_problem;
-pub use self::source::discover_source;
-pub use self::text::DocumentError;
+pub use self::polling_settings::polling_problem;
+pub use self::source_discovery::discover_source;
 
 /// Why discovery of a source returned no inventory.
 #[derive(Debug, thiserror::Error)]

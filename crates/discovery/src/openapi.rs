@@ -3,17 +3,17 @@
 //! The specification is walked as untyped values, because real ones violate every typed model somewhere. An invalid
 //! part costs as little as possible: a keyword, a parameter or an operation, never the rest.
 
-mod address;
-mod body;
-mod documents;
-mod name;
 mod operation;
+mod operation_name;
+mod operation_url;
 mod parameter;
-mod read;
-mod schema;
-mod security;
-mod server;
-pub(crate) mod template;
+mod request_body;
+mod security_requirements;
+mod servers;
+mod shared_schemas;
+mod specification;
+mod specification_documents;
+pub(crate) mod template_writer;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,16 +23,18 @@ use model::{
 };
 use url::Url;
 
-use self::documents::{DanglingReference, DocumentValue, SpecificationDocuments, reference_of};
-use self::name::NameCandidate;
 pub(crate) use self::operation::method_annotations;
 use self::operation::{OpenApiOperation, OperationConverter};
-pub use self::read::{OpenApiSpecification, SpecificationAddress};
-use self::schema::{DefinitionNames, SchemaDirection, SharedSchemas};
-use self::security::read_security;
-use self::server::OpenApiServers;
+use self::operation_name::NameCandidate;
+use self::security_requirements::read_security;
+use self::servers::OpenApiServers;
+use self::shared_schemas::{DefinitionNames, SchemaDirection, SharedSchemas};
+pub use self::specification::{OpenApiSpecification, SpecificationAddress};
+use self::specification_documents::{
+    DanglingReference, DocumentValue, SpecificationDocuments, reference_of,
+};
 use crate::DiscoveryError;
-use crate::text::DocumentObject;
+use crate::document_text::DocumentObject;
 
 /// The methods whose operations are tools (requirement O2).
 const METHODS: [(&str, &str); 5] =
@@ -196,7 +198,7 @@ fn name_operations<'o, 'a>(
             path: operation.path,
         })
         .collect();
-    let names = name::assign_names(&wishes);
+    let names = operation_name::assign_names(&wishes);
     let keys = assign_keys(source, &wishes, &names);
     let all = operations.iter().zip(names).zip(keys);
     let mut all: Vec<NamedOperation<'o, 'a>> =

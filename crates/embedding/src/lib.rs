@@ -4,23 +4,23 @@
 //! a text then takes a few milliseconds on the calling thread and cannot fail. The only architecture is BERT, which
 //! most small models use: `WordPiece`, absolute positions, and mean or first-token pooling.
 
-mod bert;
-mod folder;
-mod shape;
-mod tensors;
+mod bert_config;
+mod bert_model;
+mod model_folder;
+mod safetensors_file;
 #[cfg(test)]
 mod tests;
-mod tokens;
+mod word_piece;
 
 use std::path::{Path, PathBuf};
 
 use model::Digest;
 
-use self::bert::BertModel;
-use self::folder::ModelFolder;
-use self::shape::BertConfig;
-use self::tensors::TensorFile;
-use self::tokens::WordPieceTokenizer;
+use self::bert_config::BertConfig;
+use self::bert_model::BertModel;
+use self::model_folder::ModelFolder;
+use self::safetensors_file::TensorFile;
+use self::word_piece::WordPieceTokenizer;
 
 /// Why a model folder is not usable.
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +82,10 @@ impl SentenceModel {
         let tried = model.embed_text("Says what the weather is like");
         match tried.iter().all(|number| number.is_finite()) {
             true => Ok(model),
-            false => Err(folder
-                .unusable_file(tensors::MODEL_FILE, "with its numbers a text has no direction")),
+            false => Err(folder.unusable_file(
+                safetensors_file::MODEL_FILE,
+                "with its numbers a text has no direction",
+            )),
         }
     }
 

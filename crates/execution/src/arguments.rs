@@ -4,22 +4,22 @@
 //! needs backtracking is not checked. If a schema cannot be compiled or validation would take too long, only the top
 //! level is checked. The upstream validates again.
 
-mod names;
-mod patterns;
-mod top;
+mod schema_patterns;
+mod top_level;
+mod undeclared_arguments;
 mod unevaluated;
-mod usable;
-mod visits;
+mod usable_schema;
+mod visit_count;
 
 use std::fmt;
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-use patterns::PatternBudget;
-use usable::{UsableSchema, usable_schema};
+use schema_patterns::PatternBudget;
+use usable_schema::{UsableSchema, usable_schema};
 
-pub use names::edit_distance;
+pub use undeclared_arguments::edit_distance;
 
 /// The maximum number of reported problems, and the maximum length of each, in characters.
 const MAX_PROBLEMS: usize = 20;
@@ -97,11 +97,11 @@ impl ArgumentValidator {
         let options = jsonschema::options()
             .offline()
             .should_validate_formats(false)
-            .with_pattern_options(patterns::pattern_options());
+            .with_pattern_options(schema_patterns::pattern_options());
         let validator = if is_bundled { None } else { options.build(&schema).ok() };
-        let is_closed = names::rejects_undeclared(&schema, others);
+        let is_closed = undeclared_arguments::rejects_undeclared(&schema, others);
         let (looks_once, has_one_way) =
-            (visits::visits_values_once(&schema), has_no_alternatives(&schema));
+            (visit_count::visits_values_once(&schema), has_no_alternatives(&schema));
         Self {
             schema,
             validator,
@@ -130,9 +130,9 @@ impl ArgumentValidator {
     ) -> Result<Map<String, Value>, Vec<InvalidArgument>> {
         let mut problems = Vec::new();
         if self.rejects_undeclared {
-            problems.extend(names::undeclared_problems(&self.schema, &arguments));
+            problems.extend(undeclared_arguments::undeclared_problems(&self.schema, &arguments));
         }
-        problems.extend(top::rounded_integers(&self.schema, &arguments));
+        problems.extend(top_level::rounded_integers(&self.schema, &arguments));
         // The validator takes a `Value`.
         let instance = Value::Object(arguments);
         problems.extend(self.find_problems(&instance));
@@ -144,19 +144,19 @@ impl ArgumentValidator {
     }
 
     fn find_problems(&self, instance: &Value) -> Vec<InvalidArgument> {
-        let at_top = || top::top_level_problems(&self.schema, instance);
+        let at_top = || top_level::top_level_problems(&self.schema, instance);
         let Some(validator) = &self.validator else { return at_top() };
         let size = count_values(instance);
         let visits = match self.visits_values_once && size <= SMALL_VALUE_COUNT {
             true => Ok(size),
-            false => visits::count_visits(&self.schema, instance, &self.patterns),
+            false => visit_count::count_visits(&self.schema, instance, &self.patterns),
         };
         let Ok(visits) = visits else { return at_top() };
         // If the schema itself is costly, the source is responsible; if the arguments make it costly, the caller is.
         let are_few = size <= FEW_VALUES && is_nested_at_most(instance, FLAT_DEPTH);
         if (if are_few { MAX_VISITS_OF_FEW_VALUES } else { MAX_VISITS }) < visits {
             let of_short =
-                || visits::count_visits_of_short_texts(&self.schema, instance, &self.patterns);
+                || visit_count::count_visits_of_short_texts(&self.schema, instance, &self.patterns);
             let is_costly =
                 are_few && of_short().is_ok_and(|visits| MAX_VISITS_OF_FEW_VALUES < visits);
             let told = "the arguments are too large to be checked: send less at once";
@@ -195,7 +195,7 @@ pub fn schema_problem(schema: &Value) -> Option<String> {
         .with_draft(jsonschema::Draft::Draft202012)
         .offline()
         .should_validate_formats(false)
-        .with_pattern_options(patterns::pattern_options())
+        .with_pattern_options(schema_patterns::pattern_options())
         .build(schema);
     let error = built.err()?;
     let at = error.instance_path().as_str();
@@ -223,10 +223,10 @@ pub fn problems_by_schema(schema: &Value, value: &Value) -> Result<Vec<InvalidAr
     if compiled.validator.is_none() {
         return Err("the schema is not valid, or refers to something outside itself".to_owned());
     }
-    match visits::count_visits(&compiled.schema, value, &compiled.patterns) {
+    match visit_count::count_visits(&compiled.schema, value, &compiled.patterns) {
         Ok(..=MAX_VISITS) => Ok(compiled.find_problems(value)),
         Ok(_) => Err("it takes too long to check that much against this schema".to_owned()),
-        Err(visits::UnresolvableReference) => {
+        Err(visit_count::UnresolvableReference) => {
             Err("the schema has references that cannot be followed".to_owned())
         }
     }
@@ -249,7 +249,7 @@ fn count_values(value: &Value) -> u64 {
 
 /// Whether a value is not nested deeper than `depth`.
 fn is_nested_at_most(value: &Value, depth: usize) -> bool {
-    let mut below = visits::children(value).peekable();
+    let mut below = visit_count::children(value).peekable();
     below.peek().is_none() || 0 < depth && below.all(|value| is_nested_at_most(value, depth - 1))
 }
 
@@ -266,7 +266,7 @@ fn explain_problems(
 fn has_no_alternatives(schema: &Value) -> bool {
     let ways = |name: &String| ["anyOf", "oneOf"].contains(&name.as_str());
     let has_several = schema.as_object().is_some_and(|members| members.keys().any(ways));
-    !has_several && visits::children(schema).all(has_no_alternatives)
+    !has_several && visit_count::children(schema).all(has_no_alternatives)
 }
 
 /// Whether an error is already reported: undeclared arguments of a closed schema are.

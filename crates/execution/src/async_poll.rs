@@ -4,8 +4,8 @@
 //! A job is pure: its driver waits, sends the requests and passes in the responses. No upstream can cause endless
 //! polling, and all later requests go to the origin of the first one.
 
-mod elsewhere;
-mod path;
+mod response_path;
+mod status_redirect;
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use upstream::http::Method;
 use upstream::http::header::{HeaderMap, LOCATION};
 use url::Url;
 
-use self::elsewhere::StatusRedirect;
-use self::path::ResponsePath;
-use crate::answer::{masked_json_excerpt, plain_text};
+use self::response_path::ResponsePath;
+use self::status_redirect::StatusRedirect;
+use crate::response::{masked_json_excerpt, plain_text};
 use crate::template::{FollowUpAddress, PreviousResponse};
 use crate::{Credentials, RenderedRequest, RetrySafety, TemplateError};
 
@@ -144,7 +144,7 @@ impl JobPolling {
     pub(crate) fn compile(method: &str, polling: &StatusPolling) -> Result<Self, TemplateError> {
         let cancel = polling.cancel.as_ref().map(|cancel| {
             let address = FollowUpAddress::compile(&cancel.url_template)?;
-            match model::header::is_header_name(&cancel.method) {
+            match model::header_names::is_header_name(&cancel.method) {
                 true => Ok((cancel.method.clone(), address)),
                 false => {
                     Err(TemplateError::Method { method: cancel.method.escape_debug().collect() })

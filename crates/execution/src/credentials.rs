@@ -3,13 +3,13 @@
 //! Secrets appear only in the request: neither in errors nor in its `Debug`. To show a request, use it before this
 //! step.
 
-mod mask;
+mod credential_mask;
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::header::is_header_name;
+use model::header_names::is_header_name;
 use model::{ApiKeyLocation, RawJson};
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -18,8 +18,8 @@ use upstream::http::OriginCredential;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::{Origin, Url};
 
-pub use self::mask::{CredentialMask, without_credentials};
-pub(crate) use self::mask::{mask_credentials, mask_truncated};
+pub use self::credential_mask::{CredentialMask, without_credentials};
+pub(crate) use self::credential_mask::{mask_credentials, mask_truncated};
 use crate::RenderedRequest;
 use crate::template::{cookie_encoded, is_header_text, percent_encoded};
 

@@ -4,8 +4,8 @@
 //! work, and a short expression can cause a lot (`[@,@][] | [@,@][] | …`). Fields keep their order, and numbers all
 //! digits.
 
-mod check;
-mod functions;
+mod jmespath_functions;
+mod projection_check;
 
 use std::borrow::Cow;
 
@@ -56,7 +56,7 @@ type EvaluationResult<'v> = Result<Cow<'v, Value>, ProjectionError>;
 impl ResultProjection {
     /// Parses and checks an expression.
     pub fn compile(text: &str) -> Result<Self, InvalidProjection> {
-        check::parse_projection(text).map(Self)
+        projection_check::parse_projection(text).map(Self)
     }
 
     /// The part of a result that the projection selects.
@@ -193,7 +193,7 @@ impl ProjectionWork {
                 })
             }
             Ast::Function { name, args, .. } => {
-                functions::call_function(self, name, args, from).map(Cow::Owned)
+                jmespath_functions::call_function(self, name, args, from).map(Cow::Owned)
             }
             // `check` ensures that it occurs only as an argument.
             Ast::Expref { .. } => Ok(Cow::Borrowed(&NULL)),
@@ -299,7 +299,7 @@ fn is_truthy(value: &Value) -> bool {
 /// Compares two values; ordering is defined only for numbers.
 fn compare_values(comparator: &Comparator, left: &Value, right: &Value) -> Option<bool> {
     let are_numbers = left.is_number() && right.is_number();
-    let order = || are_numbers.then(|| functions::compare_exactly(left, right));
+    let order = || are_numbers.then(|| jmespath_functions::compare_exactly(left, right));
     let is_equal = || left == right || order().is_some_and(std::cmp::Ordering::is_eq);
     match comparator {
         Comparator::Equal => Some(is_equal()),

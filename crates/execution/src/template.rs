@@ -18,35 +18,35 @@
 //!
 //! The URL of a request that follows a first response also sees `answer` (its JSON), `headers` and `location`.
 
-mod address;
-mod attachment;
-mod body;
-mod context;
-mod direct;
-mod error;
-mod functions;
-mod header;
+mod address_template;
+mod body_template;
+mod compiled_template;
+mod data_uri;
+mod direct_expression;
+mod encoded_piece;
+mod follow_up_address;
+mod header_template;
 mod multipart;
-mod next;
-mod piece;
-mod scan;
-mod style;
-mod text;
+mod template_context;
+mod template_error;
+mod template_functions;
+mod template_scan;
+mod value_style;
 
 use model::HttpRequest;
 use serde_json::{Map, Value};
 
 use crate::RenderedRequest;
-use address::AddressTemplate;
-use body::{BodyTemplate, RenderedBody};
-pub(crate) use context::PreviousResponse;
-use context::TemplateArguments;
-pub use error::TemplateError;
-use header::HeaderTemplate;
-pub(crate) use header::is_header_text;
-pub(crate) use next::{FollowUpAddress, resolve_within_origin};
-use piece::TemplatePosition;
-pub(crate) use style::{cookie_encoded, percent_encoded};
+use address_template::AddressTemplate;
+use body_template::{BodyTemplate, RenderedBody};
+use encoded_piece::TemplatePosition;
+pub(crate) use follow_up_address::{FollowUpAddress, resolve_within_origin};
+use header_template::HeaderTemplate;
+pub(crate) use header_template::is_header_text;
+pub(crate) use template_context::PreviousResponse;
+use template_context::TemplateArguments;
+pub use template_error::TemplateError;
+pub(crate) use value_style::{cookie_encoded, percent_encoded};
 
 /// The parsed, checked and compiled templates of one request.
 pub struct RequestTemplate {
@@ -59,7 +59,7 @@ pub struct RequestTemplate {
 impl RequestTemplate {
     /// Rejects templates that could send arguments to a wrong position.
     pub fn compile(method: &str, request: &HttpRequest) -> Result<Self, TemplateError> {
-        if !model::header::is_header_name(method) {
+        if !model::header_names::is_header_name(method) {
             return Err(TemplateError::Method { method: method.escape_debug().collect() });
         }
         let headers = request.headers_template.iter();
@@ -86,17 +86,17 @@ impl RequestTemplate {
         let shared = TemplateArguments::new(arguments);
         let mut request = RenderedRequest {
             method: self.method.clone().into(),
-            url: self.address.render(&shared.with_budget(address::ADDRESS_BUDGET))?,
+            url: self.address.render(&shared.with_budget(address_template::ADDRESS_BUDGET))?,
             headers: Vec::new(),
             body: None,
         };
-        let small = shared.with_budget(header::MAX_HEADER_BYTES);
+        let small = shared.with_budget(header_template::MAX_HEADER_BYTES);
         for header in &self.headers {
             if let Some(value) = header.render(&small)? {
                 request.headers.push((header.name.to_string(), value));
             }
         }
-        let large = shared.with_budget(body::MAX_BODY_BYTES);
+        let large = shared.with_budget(body_template::MAX_BODY_BYTES);
         match self.body.as_ref().map(|body| body.render(&large)).transpose()?.flatten() {
             Some(sent) => set_body(&mut request, sent),
             None => request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type")),

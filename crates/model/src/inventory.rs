@@ -1,6 +1,6 @@
 //! An inventory: all manifests of one source from one discovery, with their hashes.
 
-pub(crate) mod published;
+pub(crate) mod published_hash;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::published::PublishedHashBuilder;
+use self::published_hash::PublishedHashBuilder;
 use crate::{
     Digest, Finding, InvalidId, Manifest, Schema, SchemaDocument, SchemaRef, SourceId,
     TextInspector, ToolId,

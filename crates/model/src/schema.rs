@@ -4,7 +4,7 @@
 //! schemas are inline, large ones are [`SchemaDocument`]s addressed by digest, so a definition used by a hundred tools is
 //! stored once. The digest ignores the order of keys; the text keeps it.
 
-mod served;
+mod inline_definitions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::inventory::published;
+use crate::inventory::published_hash;
 use crate::{Digest, RawJson};
 
 /// Shortest root schema that is stored as a separate document: for less, a reference saves little.
@@ -86,8 +86,8 @@ impl SchemaDefinition {
 
     /// Name and text in the format of the published hash.
     fn published_text(&self) -> &str {
-        let name = || published::quoted_python_json(&Value::from(&*self.0.name));
-        let text = || published::quoted_python_json(&self.0.text.to_value());
+        let name = || published_hash::quoted_python_json(&Value::from(&*self.0.name));
+        let text = || published_hash::quoted_python_json(&self.0.text.to_value());
         self.0.published_text.get_or_init(|| format!("{}: {}", name(), text()))
     }
 }
@@ -230,8 +230,10 @@ impl Schema {
         mut definitions: Vec<SchemaDefinition>,
     ) -> Self {
         let schema = Self::with_definitions(root, &mut definitions);
-        let published =
-            PublishedSchema { root_parts: published::text_around_definitions(root), definitions };
+        let published = PublishedSchema {
+            root_parts: published_hash::text_around_definitions(root),
+            definitions,
+        };
         Self { published: Some(Arc::new(published)), ..schema }
     }
 
@@ -239,7 +241,7 @@ impl Schema {
     pub(crate) fn write_published(&self, mut write: impl FnMut(&str)) {
         match &self.published {
             Some(prepared) => prepared.write_text(write),
-            None => write(&published::quoted_python_json(&self.to_value())),
+            None => write(&published_hash::quoted_python_json(&self.to_value())),
         }
     }
 
@@ -286,7 +288,7 @@ impl Schema {
 
     /// The complete schema for agents; definitions are inlined where that is shorter.
     pub fn to_served(&self) -> Value {
-        served::inline_definitions(self.to_value())
+        inline_definitions::inline_definitions(self.to_value())
     }
 
     /// The schema without its separately stored definitions: sufficient to list the arguments.

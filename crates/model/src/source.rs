@@ -1,7 +1,7 @@
 //! A source: something registered that offers tools. Its profile, kinds, settings, trust, visibility and health.
 
-mod auth;
-mod command;
+mod stdio_command;
+mod upstream_auth;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use self::auth::{
+pub use self::stdio_command::{CommandProblem, CommandSandbox, StdioCommand};
+pub use self::upstream_auth::{
     ApiKeyLocation, AuthProblem, ClientCertificate, ClientProof, McpClient, TokenClient,
     UpstreamAuth, is_scope,
 };
-pub use self::command::{CommandProblem, CommandSandbox, StdioCommand};
 use crate::{CustomSettings, DisplayName, OpenapiSettings, SecretRef, SourceId, SourceLimits};
 
 /// A source to register.

@@ -7,8 +7,8 @@
 //!
 //! The field name that `serde_json` reserves for raw values is rejected: its content would bypass these checks.
 
-mod members;
-mod parts;
+mod known_fields;
+mod value_counter;
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqA
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-pub use self::members::{KnownFields, KnownFieldsSeed, parse_known_fields};
-pub use self::parts::ValueCounter;
+pub use self::known_fields::{KnownFields, KnownFieldsSeed, parse_known_fields};
+pub use self::value_counter::ValueCounter;
 
 /// Parses a whole value. The error may repeat a field name.
 pub fn parse_value(bytes: &[u8]) -> Result<Value, serde_json::Error> {

@@ -4,16 +4,16 @@
 //! parses the request, executes one command and answers with the changed entity.
 
 pub(crate) mod access;
-pub(crate) mod configuration;
 pub(crate) mod executions;
+pub(crate) mod followed_config;
 pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod issuers;
 pub(crate) mod keys;
 pub(crate) mod labels;
-pub(crate) mod plan;
+pub(crate) mod plan_and_apply;
 pub(crate) mod policies;
-pub(crate) mod search;
+pub(crate) mod search_preview;
 pub(crate) mod secrets;
 pub(crate) mod sources;
 pub(crate) mod tools;

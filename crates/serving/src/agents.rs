@@ -1,9 +1,9 @@
 //! `/api/agents/tools`: the tools of an agent (requirement A1).
 
-pub(crate) mod call;
-pub(crate) mod pending;
-pub(crate) mod prefer;
-pub(crate) mod results;
+pub(crate) mod agent_call;
+pub(crate) mod pending_calls;
+pub(crate) mod prefer_header;
+pub(crate) mod result_parts;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib::{AgentView, ViewedTool};
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::caller::Caller;
-use crate::prepared::SerializedList;
+use crate::list_cache::SerializedList;
 use crate::problem::{Problem, ProblemCode};
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
 use crate::route::ApiRoute;
-use crate::sight::ListQuery;
+use crate::tool_listing::ListQuery;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![

@@ -1,8 +1,8 @@
 //! `toolcrib call`: calls one tool of a target without a server, or prints its request without sending it.
 
-mod arguments;
-mod server;
-pub(crate) mod shown;
+mod call_arguments;
+pub(crate) mod call_output;
+mod mcp_call;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -21,9 +21,9 @@ use toolcrib::{JournalLocation, SecretStore, SystemClock};
 use upstream::http::{ExchangeLimits, HttpClient, Origin};
 
 use crate::cli::VerbOutcome;
-use crate::cli::target as options;
-use crate::failure::CliError;
-use crate::{config, out, progress, target};
+use crate::cli::target_options as options;
+use crate::cli_error::CliError;
+use crate::{environment, inspected_target, output, progress};
 
 /// Maximum number of similar names suggested for an unknown tool.
 const SUGGESTIONS: usize = 3;
@@ -31,17 +31,18 @@ const SUGGESTIONS: usize = 3;
 pub(crate) async fn call_target_tool(given: &options::CallArgs) -> Result<VerbOutcome, CliError> {
     let name = given.tool.as_str();
     if name.is_empty() {
-        let given = target::display_target(given.target.target.as_deref().unwrap_or_default());
+        let given =
+            inspected_target::display_target(given.target.target.as_deref().unwrap_or_default());
         return Err(CliError::ToolMissing { given });
     }
-    target::warn_allow_private(&given.target);
+    inspected_target::warn_allow_private(&given.target);
     let credentials = resolve_credentials(&given.target.credentials).await?;
-    let target = target::inspect_target(&given.target).await?;
+    let target = inspected_target::inspect_target(&given.target).await?;
     let (id, tool) = find_tool(&target.found.inventory, name)?;
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
-    let arguments = arguments::read_call_arguments(given, &schema).await?;
+    let arguments = call_arguments::read_call_arguments(given, &schema).await?;
     if let Some(connection) = &target.connection {
-        return server::call_mcp_tool(given, id, &tool.manifest, &schema, arguments, connection)
+        return mcp_call::call_mcp_tool(given, id, &tool.manifest, &schema, arguments, connection)
             .await;
     }
     let answers = match target.kind {
@@ -60,13 +61,13 @@ pub(crate) async fn call_target_tool(given: &options::CallArgs) -> Result<VerbOu
         return print_dry_run(given, &tool, request, credentials, target.origin.as_ref());
     }
     let request = add_credentials(&tool, request, &credentials, target.origin.as_ref())?;
-    let limits = target::http_limits(&given.target, ExchangeLimits::default());
-    let client = target::target_http_client(&given.target);
+    let limits = inspected_target::http_limits(&given.target, ExchangeLimits::default());
+    let client = inspected_target::target_http_client(&given.target);
     let sending =
         DirectHttpCall { tool: &tool, client, limits, origin: target.origin, credentials };
     let sent = sending.send_until_finished(&arguments, request);
     let outcome = progress::show_while("waiting for the answer", sent).await?;
-    shown::print_outcome(&outcome, given.json.json)
+    call_output::print_outcome(&outcome, given.json.json)
 }
 
 /// The state that all requests of one call to an HTTP tool share.
@@ -121,14 +122,20 @@ fn print_dry_run(
 ) -> Result<VerbOutcome, CliError> {
     if given.show_secrets || credentials.is_empty() {
         let request = add_credentials(tool, request, &credentials, origin)?;
-        shown::print_request(&shown::RequestPreview::from_request(&request), given.json.json)?;
+        call_output::print_request(
+            &call_output::RequestPreview::from_request(&request),
+            given.json.json,
+        )?;
         return Ok(VerbOutcome::Success);
     }
-    let hidden = |scheme: String| (scheme, SecretString::from(shown::PLACEHOLDER));
+    let hidden = |scheme: String| (scheme, SecretString::from(call_output::PLACEHOLDER));
     let hidden: Credentials = credentials.into_keys().map(hidden).collect();
     let request = add_credentials(tool, request, &hidden, origin)?;
-    shown::print_request(&shown::RequestPreview::without_secrets(&request), given.json.json)?;
-    out::print_note("secrets are shown as ***; --show-secrets shows them");
+    call_output::print_request(
+        &call_output::RequestPreview::without_secrets(&request),
+        given.json.json,
+    )?;
+    output::print_note("secrets are shown as ***; --show-secrets shows them");
     Ok(VerbOutcome::Success)
 }
 
@@ -149,7 +156,7 @@ fn add_credentials(
         let wanted: Vec<String> =
             tool.security().alternatives().map(|schemes| schemes.join(" and ")).collect();
         let wanted = wanted.join(", or ");
-        out::print_note(&format!(
+        output::print_note(&format!(
             "note: the tool asks for a credential that is not given ({wanted}): see --credential"
         ));
     }
@@ -164,7 +171,7 @@ fn warn_of_unknown_schemes(tool: &HttpTool, credentials: &Credentials) {
             true => "it asks for none".to_owned(),
             false => format!("it has {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
         };
-        out::print_note(&format!("note: the tool has no security scheme `{scheme}`: {known}"));
+        output::print_note(&format!("note: the tool has no security scheme `{scheme}`: {known}"));
     }
 }
 
@@ -175,7 +182,7 @@ async fn resolve_credentials(given: &[String]) -> Result<Credentials, CliError> 
         return Ok(credentials);
     }
     let journal = JournalLocation::Memory.open(SystemClock).await?;
-    let secrets = SecretStore::new(journal, None, SystemClock, config::secret_variable);
+    let secrets = SecretStore::new(journal, None, SystemClock, environment::secret_variable);
     for text in given {
         let (scheme, reference) = text.split_once('=').ok_or(CliError::CredentialOption)?;
         let reference: SecretRef = reference.parse().map_err(|_| CliError::CredentialOption)?;

@@ -13,10 +13,10 @@ use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
 use toolcrib::{AuthMethod, CallerIdentity, RequestProviders};
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::embedded::RequestUser;
-use crate::names::{HostAndPort, ServerNames, WebOrigin};
 use crate::problem::{Problem, ProblemCode};
+use crate::server_names::{HostAndPort, ServerNames, WebOrigin};
 
 /// Longest credential, in bytes.
 const CREDENTIAL_LIMIT: usize = 16 << 10;

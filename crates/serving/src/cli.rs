@@ -1,6 +1,7 @@
 //! The command line: every verb, and the dispatch to the code that executes it. The options and help texts of a verb
 //! are in a file of their own.
 
+pub(crate) mod admin_verbs;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod execution;
@@ -11,9 +12,8 @@ pub(crate) mod plan;
 pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
-pub(crate) mod target;
-pub(crate) mod targets;
-pub(crate) mod things;
+pub(crate) mod target_args;
+pub(crate) mod target_options;
 pub(crate) mod workflow;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -25,10 +25,10 @@ use self::journal::JournalVerb;
 use self::plan::ConfigVerb;
 use self::secret::SecretVerb;
 use self::workflow::WorkflowVerb;
-use crate::config::ProgramConfig;
-use crate::counter;
-use crate::declared::{schema, written};
-use crate::failure::CliError;
+use crate::admin_client;
+use crate::cli_error::CliError;
+use crate::declared_config::{config_export, config_schema};
+use crate::environment::ProgramConfig;
 
 /// The outcome of a verb that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,9 +101,9 @@ enum CliVerb {
     /// Offer the tools of one identity to a program that starts us, over MCP
     Stdio(serve::StdioArgs),
     /// List the tools of an API, without a server
-    Discover(target::DiscoverArgs),
+    Discover(target_options::DiscoverArgs),
     /// Call a tool of an API, without a server
-    Call(target::CallArgs),
+    Call(target_options::CallArgs),
     /// Say what Claude, Cursor, VS Code and others are told to use a server
     Client(import::ClientArgs),
     /// Take over the MCP servers that other programs know
@@ -122,17 +122,17 @@ enum CliVerb {
     #[command(subcommand)]
     Config(ConfigVerb),
     /// List, add, change, refresh and remove sources of tools
-    Source(things::AdminVerbArgs<things::SourceVerb>),
+    Source(admin_verbs::AdminVerbArgs<admin_verbs::SourceVerb>),
     /// List tools, switch them, say something else of them, and review their changes
-    Tool(things::AdminVerbArgs<things::ToolVerb>),
+    Tool(admin_verbs::AdminVerbArgs<admin_verbs::ToolVerb>),
     /// List, add, change and remove groups of tools
-    Group(things::AdminVerbArgs<things::GroupVerb>),
+    Group(admin_verbs::AdminVerbArgs<admin_verbs::GroupVerb>),
     /// List, add, change and remove policies, which grant groups
-    Policy(things::AdminVerbArgs<things::PolicyVerb>),
+    Policy(admin_verbs::AdminVerbArgs<admin_verbs::PolicyVerb>),
     /// List, add, change and remove labels of tools
-    Label(things::AdminVerbArgs<things::LabelVerb>),
+    Label(admin_verbs::AdminVerbArgs<admin_verbs::LabelVerb>),
     /// List, make, change and revoke API keys
-    Key(things::AdminVerbArgs<things::KeyVerb>),
+    Key(admin_verbs::AdminVerbArgs<admin_verbs::KeyVerb>),
     /// List, show, count and write out the calls that were made, and check their record
     #[command(after_help = "\
 Calls are recorded beside the journal: in FILE.record, or in the same PostgreSQL database. A server
@@ -168,7 +168,7 @@ Examples:
     #[command(after_help = "\
 A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
 never in it: it has no history and is not part of an export.")]
-    Secret(things::AdminVerbArgs<SecretVerb>),
+    Secret(admin_verbs::AdminVerbArgs<SecretVerb>),
     /// Look at a tool of several steps, and check it
     #[command(after_help = "\
 A workflow is a document of the CNCF Serverless Workflow DSL 1.0 whose steps call tools; which part
@@ -189,30 +189,37 @@ pub(crate) async fn run_verb(cli: Cli, config: ProgramConfig) -> Result<VerbOutc
     let place = &config.journal;
     match cli.verb {
         CliVerb::Serve(arguments) => crate::serve::run_server(&config, &arguments).await,
-        CliVerb::Stdio(arguments) => crate::stdio::run_stdio(&config, &arguments).await,
+        CliVerb::Stdio(arguments) => crate::stdio_verb::run_stdio(&config, &arguments).await,
         CliVerb::Discover(arguments) => {
             crate::discover::discover_target(&arguments.normalize_arguments()).await
         }
         CliVerb::Call(arguments) => {
             crate::call::call_target_tool(&arguments.normalize_arguments()).await
         }
-        CliVerb::Client(arguments) => crate::client::print_client_configs(&arguments),
-        CliVerb::Import(arguments) => crate::import::import_mcp_servers(&config, &arguments).await,
+        CliVerb::Client(arguments) => crate::client_config::print_client_configs(&arguments),
+        CliVerb::Import(arguments) => {
+            crate::import_servers::import_mcp_servers(&config, &arguments).await
+        }
         CliVerb::Explain(arguments) => crate::explain::explain_access(&config, &arguments).await,
         CliVerb::Search(arguments) => crate::search::search_tools(&config, &arguments).await,
-        CliVerb::Plan(arguments) => crate::plan::run_plan(&config, &arguments).await,
-        CliVerb::Apply(arguments) => crate::plan::apply::run_apply(&config, &arguments).await,
-        CliVerb::Export(arguments) => written::export_config(place, &arguments).await,
-        CliVerb::Config(ConfigVerb::Schema) => {
-            crate::out::print_json(&schema::editor_schema()).map(|()| VerbOutcome::Success)
+        CliVerb::Plan(arguments) => crate::config_plan::run_plan(&config, &arguments).await,
+        CliVerb::Apply(arguments) => {
+            crate::config_plan::apply_plan::run_apply(&config, &arguments).await
         }
-        CliVerb::Source(done) => counter::run_source_verb(&config, &done).await,
-        CliVerb::Tool(done) => counter::run_tool_verb(&config, &done).await,
-        CliVerb::Group(done) => counter::run_group_verb(&config, &done).await,
-        CliVerb::Policy(done) => counter::run_policy_verb(&config, &done).await,
-        CliVerb::Label(done) => counter::run_label_verb(&config, &done).await,
-        CliVerb::Key(done) => counter::run_key_verb(&config, &done).await,
-        CliVerb::Execution(verb) => crate::record::run_execution_verb(&config, &verb).await,
+        CliVerb::Export(arguments) => config_export::export_config(place, &arguments).await,
+        CliVerb::Config(ConfigVerb::Schema) => {
+            crate::output::print_json(&config_schema::editor_schema())
+                .map(|()| VerbOutcome::Success)
+        }
+        CliVerb::Source(done) => admin_client::run_source_verb(&config, &done).await,
+        CliVerb::Tool(done) => admin_client::run_tool_verb(&config, &done).await,
+        CliVerb::Group(done) => admin_client::run_group_verb(&config, &done).await,
+        CliVerb::Policy(done) => admin_client::run_policy_verb(&config, &done).await,
+        CliVerb::Label(done) => admin_client::run_label_verb(&config, &done).await,
+        CliVerb::Key(done) => admin_client::run_key_verb(&config, &done).await,
+        CliVerb::Execution(verb) => {
+            crate::execution_verbs::run_execution_verb(&config, &verb).await
+        }
         CliVerb::Doctor(arguments) => crate::doctor::run_doctor(&config, &arguments).await,
         CliVerb::Completions { shell } => crate::manual::print_completions(shell),
         CliVerb::Man => crate::manual::print_manual(),

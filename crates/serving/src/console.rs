@@ -9,9 +9,9 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse as _, Response};
 
-use crate::answer::PathName;
 use crate::etag::{EntityTag, IfNoneMatch};
 use crate::problem::Problem;
+use crate::responses::PathName;
 use crate::route::ApiRoute;
 
 pub(crate) const CONSOLE_PATH: &str = "/console";
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn forms_send_exactly_the_fields_that_the_api_accepts() {
         use crate::admin::groups::GroupBody;
-        use crate::schemas::TypeSchema;
+        use crate::type_schemas::TypeSchema;
         use model::{KeyProfile, LabelProfile, PolicyRules, SourceProfile};
         for (screen, shape) in [
             ("sources.js", TypeSchema::for_type::<SourceProfile>()),

@@ -15,10 +15,10 @@ use toolcrib::group::GroupCommand;
 use toolcrib::policy::PolicyCommand;
 use toolcrib::{Catalog, ChangeContext, Command, new_api_key};
 
-use crate::app::AppState;
-use crate::config;
-use crate::failure::CliError;
-use crate::out::shell_quote;
+use crate::app_state::AppState;
+use crate::cli_error::CliError;
+use crate::environment;
+use crate::output::shell_quote;
 
 /// The agents of the demo, each with its groups.
 const AGENTS: [(&str, [&str; 2]); 2] =
@@ -64,7 +64,7 @@ impl PizzeriaDemo {
 
     /// Commands to type, each with a line that names its purpose.
     pub(crate) fn instructions(&self, url: &str, admin: &str) -> String {
-        let program = shell_quote(&config::program_name());
+        let program = shell_quote(&environment::program_name());
         let key = |agent: &str| self.keys.get(agent).map_or("", |key| key.expose_secret());
         let steps = [
             (

@@ -13,11 +13,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::VerbOutcome;
-use crate::cli::target as options;
-use crate::failure::CliError;
-use crate::out::{self, count_noun, shell_quote};
-use crate::table::table_section;
-use crate::target::{self, InspectedTarget};
+use crate::cli::target_options as options;
+use crate::cli_error::CliError;
+use crate::inspected_target;
+use crate::inspected_target::InspectedTarget;
+use crate::output;
+use crate::output::{count_noun, shell_quote};
+use crate::text_table::table_section;
 
 /// Maximum number of warnings printed as text; JSON has all.
 const MAX_PRINTED_WARNINGS: usize = 20;
@@ -34,11 +36,11 @@ pub(crate) async fn discover_target(
         let words: Vec<_> = words.map(|word| shell_quote(word)).collect();
         return Err(CliError::ProgramWithoutDashes { words: words.join(" ") });
     }
-    target::warn_allow_private(&arguments.target);
-    let target = target::inspect_target(&arguments.target).await?;
+    inspected_target::warn_allow_private(&arguments.target);
+    let target = inspected_target::inspect_target(&arguments.target).await?;
     match arguments.json.json {
-        true => out::print_json(&DiscoveryReport::from_target(&target))?,
-        false => out::print_text(&report_text(&arguments.target, &target))?,
+        true => output::print_json(&DiscoveryReport::from_target(&target))?,
+        false => output::print_text(&report_text(&arguments.target, &target))?,
     }
     Ok(VerbOutcome::Success)
 }
@@ -112,7 +114,8 @@ fn report_text(options: &options::TargetOptions, target: &InspectedTarget) -> St
     let given = &options.display_text();
     let inventory = &target.found.inventory;
     let version = inventory.source_version.as_deref();
-    let version = version.map(|version| format!(", version {}", out::escape_for_terminal(version)));
+    let version =
+        version.map(|version| format!(", version {}", output::escape_for_terminal(version)));
     let mut has =
         count_noun(manifests_of_kind(target, McpPrimitive::Tool, false).count(), "tool", "tools");
     for (kind, is_template, one, many) in OTHER_PRIMITIVES {
@@ -123,7 +126,7 @@ fn report_text(options: &options::TargetOptions, target: &InspectedTarget) -> St
     }
     let mut text = format!(
         "{has} in {} ({}{})\n",
-        target::display_target(given),
+        inspected_target::display_target(given),
         target.kind,
         version.unwrap_or_default(),
     );
@@ -172,7 +175,7 @@ fn mcp_offer_tables(target: &InspectedTarget) -> String {
         let address = execution.resource_uri().or_else(|| execution.resource_template());
         let name = address.unwrap_or(&manifest.name);
         vec![
-            out::escape_for_terminal(name).into_owned(),
+            output::escape_for_terminal(name).into_owned(),
             first_line(&manifest.description).into_owned(),
         ]
     };
@@ -204,7 +207,7 @@ fn tool_table(target: &InspectedTarget) -> String {
     let row = |manifest: &Arc<Manifest<SchemaRef>>| {
         let columns = [&manifest.name, &manifest.method, &manifest.path];
         let mut row: Vec<String> =
-            columns.map(|text| out::escape_for_terminal(text).into_owned()).into();
+            columns.map(|text| output::escape_for_terminal(text).into_owned()).into();
         row.push(truncated_line(&manifest.description, room));
         row
     };
@@ -223,8 +226,8 @@ fn warnings_text(warnings: &[DiscoveryWarning]) -> String {
         let at = if at.is_empty() { "the document" } else { at };
         text += &format!(
             "  {code} at {}: {}\n",
-            out::escape_for_terminal(at),
-            out::escape_for_terminal(message)
+            output::escape_for_terminal(at),
+            output::escape_for_terminal(message)
         );
     }
     if MAX_PRINTED_WARNINGS < warnings.len() {
@@ -253,11 +256,11 @@ fn findings_text(target: &InspectedTarget) -> String {
         found.iter().take(MAX_PRINTED_WARNINGS)
     {
         let (name, at, what) = (
-            out::escape_for_terminal(name),
-            out::escape_for_terminal(at),
-            out::escape_for_terminal(what),
+            output::escape_for_terminal(name),
+            output::escape_for_terminal(at),
+            output::escape_for_terminal(what),
         );
-        let (check, severity) = (out::escape_for_terminal(check), severity.as_str());
+        let (check, severity) = (output::escape_for_terminal(check), severity.as_str());
         text += &format!("  {severity} {check} in {name} at {at}, character {offset}: {what}\n");
     }
     if MAX_PRINTED_WARNINGS < found.len() {
@@ -271,16 +274,17 @@ fn example_call(given: &str, again: &str, tool: &DiscoveredTool) -> String {
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let pairs: String = required.map(|name| format!(" {}=…", shell_quote(name))).collect();
-    let name = out::escape_for_terminal(&tool.manifest.name);
+    let name = output::escape_for_terminal(&tool.manifest.name);
     if let Some(command) = given.strip_prefix("-- ") {
-        return format!("toolcrib call {name}{pairs} -- {}", out::escape_for_terminal(command));
+        return format!("toolcrib call {name}{pairs} -- {}", output::escape_for_terminal(command));
     }
-    let given = shell_quote(&target::display_target(given).replace("standard input", "-"));
+    let given =
+        shell_quote(&inspected_target::display_target(given).replace("standard input", "-"));
     format!("toolcrib call {given} {name}{pairs}{again} --dry-run")
 }
 
 fn first_line(text: &str) -> Cow<'_, str> {
-    out::escape_for_terminal(text.trim().lines().next().unwrap_or_default())
+    output::escape_for_terminal(text.trim().lines().next().unwrap_or_default())
 }
 
 /// The first line, truncated to `width` characters.

@@ -2,9 +2,9 @@
 //!
 //! It only reads; a server may be running meanwhile.
 
-mod away;
-mod declared;
-mod here;
+mod config_checks;
+mod local_checks;
+mod remote_checks;
 
 use std::sync::Arc;
 
@@ -13,10 +13,12 @@ use toolcrib::{Clock as _, JournalLocation, SecretStore, SystemClock};
 
 use crate::cli::VerbOutcome;
 use crate::cli::doctor::DoctorArgs;
-use crate::config::{self, ProgramConfig};
-use crate::failure::CliError;
-use crate::out::{self, TextStyle, count_noun, escape_for_terminal};
-use crate::serve::settings::ServerSettings;
+use crate::cli_error::CliError;
+use crate::environment;
+use crate::environment::ProgramConfig;
+use crate::output;
+use crate::output::{TextStyle, count_noun, escape_for_terminal};
+use crate::serve::server_settings::ServerSettings;
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
@@ -74,18 +76,18 @@ pub(crate) async fn run_doctor(
     arguments: &DoctorArgs,
 ) -> Result<VerbOutcome, CliError> {
     let now = SystemClock.now();
-    let mut findings = vec![here::check_open_files()];
+    let mut findings = vec![local_checks::check_open_files()];
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
-        findings.push(here::check_tls(certificate, key, now));
+        findings.push(local_checks::check_tls(certificate, key, now));
     }
-    let (store, opened) = here::check_store(&config.journal).await;
+    let (store, opened) = local_checks::check_store(&config.journal).await;
     findings.push(store);
     let (journal, catalog) = match &opened {
         Some((journal, catalog)) => (Arc::clone(journal), Some(catalog)),
         // Without the journal, everything that is not stored in it can still be checked.
         None => (JournalLocation::Memory.open(SystemClock).await?, None),
     };
-    let settings = match declared::check_settings(arguments.config.as_deref(), catalog).await {
+    let settings = match config_checks::check_settings(arguments.config.as_deref(), catalog).await {
         Ok((settings, finding)) => {
             findings.extend(finding);
             settings
@@ -103,24 +105,29 @@ pub(crate) async fn run_doctor(
             None
         }
     };
-    let secrets =
-        SecretStore::new(Arc::clone(&journal), sealing_key, SystemClock, config::secret_variable);
+    let secrets = SecretStore::new(
+        Arc::clone(&journal),
+        sealing_key,
+        SystemClock,
+        environment::secret_variable,
+    );
     let secrets = Arc::new(secrets);
     if let Some(catalog) = catalog {
         let snapshot = catalog.snapshot();
-        findings.extend(here::check_keys(&snapshot, now, !settings.issuers.is_empty()));
-        findings.push(here::check_clock(&snapshot, now));
-        findings.extend(here::check_secrets(&journal, &snapshot, &secrets).await);
-        findings.extend(away::check_upstreams(&snapshot, now, arguments.offline).await);
+        findings.extend(local_checks::check_keys(&snapshot, now, !settings.issuers.is_empty()));
+        findings.push(local_checks::check_clock(&snapshot, now));
+        findings.extend(local_checks::check_secrets(&journal, &snapshot, &secrets).await);
+        findings.extend(remote_checks::check_upstreams(&snapshot, now, arguments.offline).await);
     }
     let search = &settings.search;
-    findings.extend(declared::check_embeddings(search, config, &secrets, arguments.offline).await);
-    findings.extend(away::check_issuers(settings.issuers, &secrets).await);
+    findings
+        .extend(config_checks::check_embeddings(search, config, &secrets, arguments.offline).await);
+    findings.extend(remote_checks::check_issuers(settings.issuers, &secrets).await);
     let ok = findings.iter().all(|finding| finding.state != DoctorState::Problem);
     let report = DoctorReport { ok, findings };
     match arguments.json.json {
-        true => out::print_json(&report)?,
-        false => out::print_text(&report_text(&report))?,
+        true => output::print_json(&report)?,
+        false => output::print_text(&report_text(&report))?,
     }
     Ok(if ok { VerbOutcome::Success } else { VerbOutcome::ProblemsFound })
 }
@@ -138,7 +145,7 @@ fn report_text(report: &DoctorReport) -> String {
             DoctorState::Warning => ("warning", TextStyle::Yellow),
             DoctorState::Problem => ("PROBLEM", TextStyle::Red),
         };
-        let state = out::style_text(style, &format!("{state:<7}"));
+        let state = output::style_text(style, &format!("{state:<7}"));
         let name = name(finding);
         let mut lines = finding.says.lines();
         let first = escape_for_terminal(lines.next().unwrap_or_default());

@@ -11,12 +11,12 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use toolcrib::{CallEndpoint, CallerIdentity, RequestProviders, ToolProvider, Toolcrib};
 use tower::{Layer, Service};
 
-use crate::app::{AppState, ServerOptions};
-use crate::coming::RequestContext;
+use crate::app_state::{AppState, ServerOptions};
 use crate::mcp::{self, McpPeer};
+use crate::request_context::RequestContext;
 use crate::router;
-use crate::sight::ListMode;
-use crate::watching::AuthenticatedCaller;
+use crate::tool_listing::ListMode;
+use crate::view_subscription::AuthenticatedCaller;
 
 /// MCP at `/mcp` and `/mcp/{group}`, to merge into an axum router or to nest in one. [`AppState::stop`] aborts calls that
 /// outlived their request.
@@ -58,7 +58,7 @@ pub async fn serve_lines(
     let who = AuthenticatedCaller::set_at_startup(CallerIdentity::anonymous());
     let peer = McpPeer::new(app.clone(), who, None, ListMode::default());
     let peer = peer.with_origin(CallEndpoint::Stdio, &RequestContext::default());
-    let spoken = mcp::stdio::serve_client(peer, BufReader::new(input), output).await;
+    let spoken = mcp::mcp_stdio::serve_client(peer, BufReader::new(input), output).await;
     app.stop().await;
     spoken
 }

@@ -1,9 +1,9 @@
 //! `toolcrib eval search`: measures how often search finds the right tools, on the user's own tools and queries.
 
-mod cross;
-mod example;
-mod figures;
-mod meaning;
+mod cross_validation;
+mod dataset_vectors;
+mod eval_input;
+mod score_summary;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,12 +17,13 @@ use serde_json::{Value, json};
 
 use crate::cli::VerbOutcome;
 use crate::cli::eval::EvalSearchArgs;
-use crate::failure::CliError;
-use crate::out::{self, count_noun};
-use crate::target;
-use example::{EvalQuery, EvalTool};
-use figures::{QueryScores, ScoreSummary};
-use meaning::DatasetVectors;
+use crate::cli_error::CliError;
+use crate::inspected_target;
+use crate::output;
+use crate::output::count_noun;
+use dataset_vectors::DatasetVectors;
+use eval_input::{EvalQuery, EvalTool};
+use score_summary::{QueryScores, ScoreSummary};
 
 /// Maximum bytes of an input file.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -46,10 +47,10 @@ pub(crate) async fn evaluate_search(arguments: &EvalSearchArgs) -> Result<VerbOu
         EvalDataset::new(read_json_lines(&arguments.tools)?, read_json_lines(&arguments.queries)?);
     world.vectors = DatasetVectors::compute(&world, arguments).await?;
     if arguments.cross_validate {
-        let validated = cross::cross_validate(&world);
+        let validated = cross_validation::cross_validate(&world);
         match arguments.json.json {
-            true => out::print_json(&validated)?,
-            false => out::print_text(&cross::validation_text(&validated))?,
+            true => output::print_json(&validated)?,
+            false => output::print_text(&cross_validation::validation_text(&validated))?,
         }
         return Ok(VerbOutcome::Success);
     }
@@ -81,7 +82,7 @@ pub(crate) async fn evaluate_search(arguments: &EvalSearchArgs) -> Result<VerbOu
             (count_noun(tools, "tool", "tools"), count_noun(queries, "query", "queries"));
         let rows = [("natural", figures), ("name", name), ("typo", typo)];
         let text = format!("{tools}, {queries}; half of them in {:.0} µs\n", of_times(50));
-        out::print_text(&(text + &figures::score_table(&rows)))?;
+        output::print_text(&(text + &score_summary::score_table(&rows)))?;
         return Ok(VerbOutcome::Success);
     }
     let mut answer = json!({"tools": world.tools.len(), "queries": world.queries.len()});
@@ -96,7 +97,7 @@ pub(crate) async fn evaluate_search(arguments: &EvalSearchArgs) -> Result<VerbOu
             ranked.map(|(query, names)| json!({"query_id": query.query_id, "ranked": names}));
         answer.insert("ranked".to_owned(), ranked.collect());
     }
-    out::print_json(&answer)?;
+    output::print_json(&answer)?;
     Ok(VerbOutcome::Success)
 }
 
@@ -151,7 +152,7 @@ impl EvalDataset {
 }
 
 fn read_json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CliError> {
-    let bytes = target::read_limited_file(path, MAX_FILE_BYTES)?;
+    let bytes = inspected_target::read_limited_file(path, MAX_FILE_BYTES)?;
     let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
     let lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
     let read = |(line, number): (&[u8], usize)| {

@@ -9,15 +9,16 @@ use toolcrib::{
     AccessExplanation, GroupOfTool, HeldTool, JournalMoment, PolicyExplanation, ToolExplanation,
 };
 
+use crate::admin_client::admin_backend::{AdminBackend, JournalAccess};
 use crate::cli::VerbOutcome;
 use crate::cli::explain as options;
-use crate::config::ProgramConfig;
-use crate::counter::place::{AdminBackend, JournalAccess};
-use crate::failure::CliError;
+use crate::cli_error::CliError;
+use crate::environment::ProgramConfig;
+use crate::inspected_target;
 use crate::journal::show::read_snapshot;
-use crate::out::{self, count_noun, escape_for_terminal};
-use crate::table::table_section;
-use crate::target;
+use crate::output;
+use crate::output::{count_noun, escape_for_terminal};
+use crate::text_table::table_section;
 
 /// Maximum bytes of the claims; larger than any token.
 const MAX_CLAIMS_BYTES: u64 = 1 << 20;
@@ -35,8 +36,8 @@ pub(crate) async fn explain_access(
         }
     };
     match arguments.json.json {
-        true => out::print_json(&explained)?,
-        false => out::print_text(&explanation_text(&explained))?,
+        true => output::print_json(&explained)?,
+        false => output::print_text(&explanation_text(&explained))?,
     }
     let granted = explained.tools.is_empty() || explained.tools.iter().any(|tool| tool.granted);
     Ok(if granted { VerbOutcome::Success } else { VerbOutcome::ProblemsFound })
@@ -60,12 +61,12 @@ async fn explain_remotely(
 
 pub(crate) async fn read_claims(given: &str) -> Result<Claims, CliError> {
     let bytes = match given {
-        "-" => target::read_stdin(MAX_CLAIMS_BYTES).await?,
+        "-" => inspected_target::read_stdin(MAX_CLAIMS_BYTES).await?,
         json if json.trim_start().starts_with('{') => json.as_bytes().to_vec(),
         pair if pair.contains('=') && !Path::new(pair).exists() => {
             return Err(CliError::ClaimsAsPair { given: pair.to_owned() });
         }
-        path => target::read_limited_file(Path::new(path), MAX_CLAIMS_BYTES)?,
+        path => inspected_target::read_limited_file(Path::new(path), MAX_CLAIMS_BYTES)?,
     };
     // Parse as strictly as a token: with a duplicate claim, it would be unclear which value counts.
     strict_json::parse_object(&bytes).map(Claims::from).map_err(CliError::ClaimsNotAnObject)

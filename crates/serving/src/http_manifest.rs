@@ -10,15 +10,15 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use toolcrib::{AuthMethod, CallContext, CallEndpoint, CallResult, ToolAnswer};
 
-use crate::agents::prefer::PreferHeader;
-use crate::answer::PathName;
-use crate::app::AppState;
-use crate::body::ExactJsonBody;
+use crate::agents::prefer_header::PreferHeader;
+use crate::app_state::AppState;
 use crate::caller::Caller;
-use crate::coming::RequestContext;
-use crate::format::ToolFormat;
+use crate::json_body::ExactJsonBody;
 use crate::problem::Problem;
+use crate::request_context::RequestContext;
+use crate::responses::PathName;
 use crate::route::ApiRoute;
+use crate::tool_format::ToolFormat;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use toolcrib::{Journal, JournalLocation, SystemClock};
 
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 
 /// Opens the journal read-only; a server may have it open meanwhile.
 pub(crate) async fn open_to_read(place: &JournalLocation) -> Result<Arc<dyn Journal>, CliError> {

@@ -7,8 +7,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::{Cli, VerbOutcome};
-use crate::failure::CliError;
-use crate::out;
+use crate::cli_error::CliError;
+use crate::output;
 
 pub(crate) fn print_completions(shell: Shell) -> Result<VerbOutcome, CliError> {
     let mut script = Vec::new();
@@ -40,6 +40,6 @@ fn render_verb(verb: clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn print_bytes(bytes: &[u8]) -> Result<VerbOutcome, CliError> {
-    out::print_text(&String::from_utf8_lossy(bytes))?;
+    output::print_text(&String::from_utf8_lossy(bytes))?;
     Ok(VerbOutcome::Success)
 }

@@ -4,40 +4,40 @@
 //! `shared_methods.rs` the methods that both share. A request leads to one or several messages (`outgoing_message.rs`),
 //! the last of which is the answer; `streamable_http.rs` and `mcp_stdio.rs` transport them.
 
-mod answer;
-mod asked;
-mod capabilities;
-mod era;
-mod error;
-mod headers;
-pub(crate) mod http;
-mod kept;
-mod legacy;
+mod call_state;
+mod client_replies;
+mod error_response;
+mod header_checks;
+mod incoming_message;
+mod legacy_era;
+mod list_pages;
 mod listen;
-mod message;
-mod meta;
-mod methods;
-mod modern;
-mod pages;
-mod peer;
-mod pieces;
-mod sessions;
-mod state;
-pub(crate) mod stdio;
-mod talk;
-mod tasks;
+mod mcp_peer;
+mod mcp_sessions;
+pub(crate) mod mcp_stdio;
+mod mcp_tasks;
+mod modern_era;
+mod outgoing_message;
+mod protocol_era;
+mod request_meta;
+mod resumable_streams;
+mod running_call;
+mod segmented_body;
+mod server_capabilities;
+mod shared_methods;
+pub(crate) mod streamable_http;
 
-pub use self::era::introduce_as;
+pub use self::protocol_era::introduce_as;
 
 use toolcrib::StateCipher;
 
-use self::asked::{CancellableCalls, PendingQuestions};
-use self::kept::ResumableStreams;
-use self::pages::McpPageCache;
-pub(crate) use self::peer::McpPeer;
-use self::sessions::McpSessions;
-use self::tasks::McpTasks;
-use crate::work::BackgroundTasks;
+use self::client_replies::{CancellableCalls, PendingQuestions};
+use self::list_pages::McpPageCache;
+pub(crate) use self::mcp_peer::McpPeer;
+use self::mcp_sessions::McpSessions;
+use self::mcp_tasks::McpTasks;
+use self::resumable_streams::ResumableStreams;
+use crate::background_tasks::BackgroundTasks;
 
 /// Path of the endpoint over HTTP.
 pub(crate) const MCP_PATH: &str = "/mcp";

@@ -1,7 +1,7 @@
 //! `GET /metrics` in the Prometheus text format. Call rates are confidential: the route is for admins. A separate
 //! listener for metrics and health alone serves them without a credential.
 
-pub(crate) mod doors;
+pub(crate) mod endpoint_metrics;
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use toolcrib::telemetry::{
     EXPORT_METRICS, METRICS, MetricDefinition, MetricKind, MetricsSnapshot, PROMETHEUS_CONTENT_TYPE,
 };
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::health;
-use crate::names::ServerNames;
+use crate::health_checks;
 use crate::problem::{Problem, ProblemCode};
 use crate::route::ApiRoute;
+use crate::server_names::ServerNames;
 
 const METRICS_PATH: &str = "/metrics";
 
@@ -54,11 +54,11 @@ static BUILD_VERSION: MetricDefinition = MetricDefinition {
     help: "Always 1; the version of the program.",
 };
 static SERVER_METRICS: [&MetricDefinition; 9] = [
-    &doors::REQUESTS,
-    &doors::REQUEST_DURATION,
-    &doors::REQUESTS_ACTIVE,
-    &doors::MCP_REQUESTS,
-    &doors::MCP_SESSIONS,
+    &endpoint_metrics::REQUESTS,
+    &endpoint_metrics::REQUEST_DURATION,
+    &endpoint_metrics::REQUESTS_ACTIVE,
+    &endpoint_metrics::MCP_REQUESTS,
+    &endpoint_metrics::MCP_SESSIONS,
     &STREAMS_OPEN,
     &CALLS_WAITING,
     &CALLS_REFUSED,
@@ -82,7 +82,7 @@ async fn get_metrics(Admin(_): Admin, State(app): State<AppState>) -> Response {
 pub(crate) fn metrics_only_router(app: &AppState, names: ServerNames) -> Router {
     let mut router = Router::new()
         .route(METRICS_PATH, get(async |State(app): State<AppState>| metrics_response(&app)));
-    for route in health::routes() {
+    for route in health_checks::routes() {
         router = router.route(route.path, route.into_handler());
     }
     let nothing =

@@ -1,6 +1,6 @@
 //! Problem answers for programs and people (RFC 9457). Only this file maps failures to status codes.
 
-mod code;
+mod problem_code;
 
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -14,8 +14,8 @@ use toolcrib::{
     TokenError, ToolLookupError,
 };
 
-pub(crate) use self::code::ProblemCode;
-use crate::health::NotReadyReason;
+pub(crate) use self::problem_code::ProblemCode;
+use crate::health_checks::NotReadyReason;
 use crate::protected_resource;
 
 /// The media type of every problem.
@@ -409,6 +409,6 @@ impl From<RefreshResult> for Problem {
 }
 
 #[cfg(test)]
-mod page;
+mod problems_table;
 #[cfg(test)]
 mod tests;

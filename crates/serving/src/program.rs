@@ -11,9 +11,9 @@ use clap::Parser as _;
 use tokio::task::JoinError;
 
 use crate::cli::{Cli, VerbOutcome};
-use crate::config::ProgramConfig;
-use crate::failure::CliError;
-use crate::{cli, out};
+use crate::cli_error::CliError;
+use crate::environment::ProgramConfig;
+use crate::{cli, output};
 
 /// How long interrupted work may take to remove its unfinished files.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub fn run_program() -> ExitCode {
         // The reader closed the pipe because it has read enough: `toolcrib journal tail | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            out::print_notes(&format!("error: {}", failure.full_message()));
+            output::print_notes(&format!("error: {}", failure.full_message()));
             ExitCode::from(failure.exit_code())
         }
     }

@@ -11,11 +11,11 @@ use model::is_scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::mcp;
-use crate::names::PublicUrl;
 use crate::problem::{Problem, ProblemCode};
 use crate::route::ApiRoute;
+use crate::server_names::PublicUrl;
 
 /// Path of the metadata of the whole server; that of a nested resource appends its path (RFC 9728, 3.1).
 const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";

@@ -10,9 +10,9 @@ use axum::middleware;
 use axum::routing::{self, MethodRouter};
 use schemars::JsonSchema;
 
-use crate::app::AppState;
-use crate::schemas::TypeSchema;
-use crate::{deadline, query};
+use crate::app_state::AppState;
+use crate::type_schemas::TypeSchema;
+use crate::{query_params, request_deadline};
 
 /// Largest body in bytes, unless the route sets its own limit.
 const BODY_LIMIT: usize = 1 << 20;
@@ -280,11 +280,12 @@ impl ApiRoute {
     pub(crate) fn into_handler(self) -> MethodRouter<AppState> {
         let handler = match (self.access, self.query) {
             (RouteAccess::Agent | RouteAccess::Admin, None) => {
-                self.handler.layer(middleware::from_fn(query::reject_query))
+                self.handler.layer(middleware::from_fn(query_params::reject_query))
             }
             (RouteAccess::Open, None) | (_, Some(_)) => self.handler,
         };
-        let deadline = middleware::from_fn_with_state(self.deadline, deadline::enforce_deadline);
+        let deadline =
+            middleware::from_fn_with_state(self.deadline, request_deadline::enforce_deadline);
         handler.layer::<_, Infallible>(deadline).layer(DefaultBodyLimit::max(self.limit))
     }
 }

@@ -11,34 +11,34 @@ use axum::response::{IntoResponse, Redirect, Response};
 use toolcrib::Toolcrib;
 
 use crate::admin::{
-    access, configuration, executions, groups, history, issuers, keys, labels, plan, policies,
-    search, secrets, sources, tools,
+    access, executions, followed_config, groups, history, issuers, keys, labels, plan_and_apply,
+    policies, search_preview, secrets, sources, tools,
 };
-use crate::app::{AppState, ServerOptions};
+use crate::app_state::{AppState, ServerOptions};
 use crate::docs_page::{self, DocsPage};
-use crate::doors::EndpointRouter;
+use crate::endpoint_router::EndpointRouter;
 use crate::problem::{self, Problem, ProblemCode};
 use crate::route::ApiRoute;
-use crate::schemas::{SchemaSet, TypeSchema};
+use crate::type_schemas::{SchemaSet, TypeSchema};
 use crate::{
-    activity, agents, around, console, health, http_manifest, mcp, metrics, openapi,
-    protected_resource, stream, whoami,
+    activity_stream, agent_stream, agents, console, health_checks, http_manifest, mcp, metrics,
+    openapi_document, protected_resource, request_middleware, whoami,
 };
 
 fn route_table() -> Vec<ApiRoute> {
     [
         about_routes(),
         console::routes(),
-        health::routes(),
+        health_checks::routes(),
         metrics::routes(),
         protected_resource::routes(),
         whoami::routes(),
         agents::routes(),
-        mcp::http::routes(),
-        agents::call::routes(),
-        agents::pending::routes(),
-        agents::results::routes(),
-        stream::routes(),
+        mcp::streamable_http::routes(),
+        agents::agent_call::routes(),
+        agents::pending_calls::routes(),
+        agents::result_parts::routes(),
+        agent_stream::routes(),
         http_manifest::routes(),
         sources::routes(),
         tools::routes(),
@@ -50,11 +50,11 @@ fn route_table() -> Vec<ApiRoute> {
         history::routes(),
         issuers::routes(),
         access::routes(),
-        search::routes(),
+        search_preview::routes(),
         executions::routes(),
-        activity::routes(),
-        configuration::routes(),
-        plan::routes(),
+        activity_stream::routes(),
+        followed_config::routes(),
+        plan_and_apply::routes(),
     ]
     .into_iter()
     .flatten()
@@ -78,7 +78,7 @@ static API_DOCUMENTS: LazyLock<ApiDocuments> = LazyLock::new(|| {
     let problem = TypeSchema::for_type::<problem::ProblemBody>();
     let shapes = routes.iter().flat_map(ApiRoute::type_schemas).chain([problem]);
     let schemas = SchemaSet::from_types(shapes.collect::<Vec<_>>());
-    let document = openapi::build_document(&routes, &schemas);
+    let document = openapi_document::build_document(&routes, &schemas);
     let openapi = serde_json::to_string(&document).expect("the document is JSON");
     ApiDocuments { openapi, docs: docs_page::render_page(&document) }
 });
@@ -95,7 +95,7 @@ pub fn build_endpoints(crib: Toolcrib, options: ServerOptions) -> (EndpointRoute
 
 /// Routes `/mcp` and `/mcp/{group}` only, to be mounted in the router of another program.
 pub(crate) fn mcp_only_router(crib: Toolcrib, options: ServerOptions) -> (Router, AppState) {
-    let (router, app) = build_router(mcp::http::routes(), crib, options);
+    let (router, app) = build_router(mcp::streamable_http::routes(), crib, options);
     (add_request_middleware(router, &app), app)
 }
 
@@ -114,8 +114,9 @@ fn build_router(
     crib: Toolcrib,
     options: ServerOptions,
 ) -> (Router<AppState>, AppState) {
-    let doors = metrics::doors::EndpointMetrics::new(routes.iter().map(|route| route.path));
-    let has_rest = routes.iter().any(|route| route.path == agents::results::RESULT_PATH);
+    let doors =
+        metrics::endpoint_metrics::EndpointMetrics::new(routes.iter().map(|route| route.path));
+    let has_rest = routes.iter().any(|route| route.path == agents::result_parts::RESULT_PATH);
     let app = AppState::new(crib, options, doors, has_rest);
     let mut router = Router::new();
     for route in routes {
@@ -139,7 +140,7 @@ async fn answer_unknown_path(request: Request) -> Response {
 
 /// Adds the middleware of every request, and the shared state.
 fn add_request_middleware(router: Router<AppState>, app: &AppState) -> Router {
-    let around = middleware::from_fn_with_state(app.clone(), around::process_request);
+    let around = middleware::from_fn_with_state(app.clone(), request_middleware::process_request);
     router.layer(around).with_state(app.clone())
 }
 

@@ -3,13 +3,13 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::admin_client::admin_backend::{AdminBackend, JournalAccess};
+use crate::admin_client::entity_tables;
 use crate::cli::VerbOutcome;
 use crate::cli::search::SearchArgs;
-use crate::config::ProgramConfig;
-use crate::counter::place::{AdminBackend, JournalAccess};
-use crate::counter::tables;
+use crate::cli_error::CliError;
+use crate::environment::ProgramConfig;
 use crate::explain;
-use crate::failure::CliError;
 
 pub(crate) async fn search_tools(
     config: &ProgramConfig,
@@ -27,6 +27,6 @@ pub(crate) async fn search_tools(
         Value::Array(found) => found,
         _ => Vec::new(),
     };
-    tables::print_search_results(&found, &given.json)?;
+    entity_tables::print_search_results(&found, &given.json)?;
     Ok(VerbOutcome::Success)
 }

@@ -9,15 +9,15 @@ use serde_json::json;
 use toolcrib::{SecretError, SecretStore, SystemClock};
 use url::Url;
 
+use crate::admin_client;
+use crate::admin_client::admin_backend::{AdminBackend, suggest_server};
+use crate::cli::admin_verbs::AdminVerbArgs;
 use crate::cli::secret::{SecretVerb, SetSecretArgs};
-use crate::cli::things::AdminVerbArgs;
 use crate::cli::{JsonFlag, VerbOutcome};
-use crate::config::ProgramConfig;
-use crate::counter;
-use crate::counter::place::{AdminBackend, suggest_server};
-use crate::failure::CliError;
+use crate::cli_error::CliError;
+use crate::environment::ProgramConfig;
 use crate::journal::{open_or_create, open_to_change, open_to_read};
-use crate::out;
+use crate::output;
 
 /// The maximum size of a secret, a line end, and one byte more, so that a value that is too long is detected.
 const MAX_INPUT_BYTES: u64 = (64 << 10) + 3;
@@ -58,7 +58,7 @@ async fn set_secret(
             .seal_secret(name, &value)
             .await?;
     }
-    out::print_text(&format!("sealed; sources refer to it as `{reference}`"))
+    output::print_text(&format!("sealed; sources refer to it as `{reference}`"))
 }
 
 async fn list_secrets(
@@ -69,7 +69,8 @@ async fn list_secrets(
     let names = match server {
         Some(url) => {
             let rows =
-                counter::fetch_all_pages(&AdminBackend::remote(url)?, SECRETS_PATH, &[]).await?;
+                admin_client::fetch_all_pages(&AdminBackend::remote(url)?, SECRETS_PATH, &[])
+                    .await?;
             let names = rows.iter().filter_map(|row| row["name"].as_str());
             names.map(str::to_owned).collect()
         }
@@ -79,14 +80,14 @@ async fn list_secrets(
         }
     };
     if format.json {
-        return out::print_json(&names);
+        return output::print_json(&names);
     }
     if names.is_empty() {
-        out::print_note("no secret is sealed here");
+        output::print_note("no secret is sealed here");
         return Ok(());
     }
-    out::print_text(
-        &names.iter().map(|name| out::escape_for_terminal(name)).collect::<Vec<_>>().join("\n"),
+    output::print_text(
+        &names.iter().map(|name| output::escape_for_terminal(name)).collect::<Vec<_>>().join("\n"),
     )
 }
 
@@ -110,19 +111,19 @@ async fn remove_secret(
         }
         SecretStore::new(journal, None, SystemClock, |_| None).remove_secret(name).await?;
     }
-    out::print_text(&format!("removed `{name}`"))
+    output::print_text(&format!("removed `{name}`"))
 }
 
 async fn confirm_removal(name: &str, yes: bool) -> Result<bool, CliError> {
-    let agreed = yes || out::confirm(&format!("Remove the secret `{name}`?")).await?;
+    let agreed = yes || output::confirm(&format!("Remove the secret `{name}`?")).await?;
     if !agreed {
-        out::print_note("nothing was changed");
+        output::print_note("nothing was changed");
     }
     Ok(agreed)
 }
 
 fn secret_path(name: &str) -> String {
-    format!("{SECRETS_PATH}/{}", counter::path_segment(name))
+    format!("{SECRETS_PATH}/{}", admin_client::path_segment(name))
 }
 
 /// Reads one line from a terminal, or everything from a file or pipe, without the line end.

@@ -1,22 +1,22 @@
 //! `toolcrib serve`: runs one node. It opens the journal, listens, and drains its connections before it stops.
 
-mod again;
+pub(crate) mod accept_loop;
+mod body_peek;
+pub(crate) mod config_follower;
 mod connection;
-pub(crate) mod connections;
-pub(crate) mod descriptors;
-mod early;
+mod connection_activity;
+pub(crate) mod file_descriptors;
 pub(crate) mod first_admin;
-pub(crate) mod follow;
-mod greeting;
-pub(crate) mod listen;
+pub(crate) mod listen_address;
 pub(crate) mod listener;
-mod offer;
-mod otlp;
-pub(crate) mod pressure;
-mod pulse;
-pub(crate) mod settings;
+pub(crate) mod load_shedding;
+mod observed_body;
+mod otlp_env;
+mod repoll;
+mod serve_mode;
+pub(crate) mod server_settings;
 mod socket_file;
-mod spoken;
+mod startup_message;
 pub(crate) mod tls;
 
 use std::sync::Arc;
@@ -35,22 +35,22 @@ use toolcrib::{
 use upstream::egress::EgressPolicy;
 use upstream::http::HttpClient;
 
-use self::connections::ConnectionLimits;
-use self::follow::ConfigFollower;
-use self::listen::ListenAddress;
+use self::accept_loop::ConnectionLimits;
+use self::config_follower::ConfigFollower;
+use self::listen_address::ListenAddress;
 use self::listener::ServerListener;
-use self::offer::{ServeMode, StartupDetails};
-use self::settings::ServerSettings;
+use self::serve_mode::{ServeMode, StartupDetails};
+use self::server_settings::ServerSettings;
 use self::tls::ReloadingTls;
-use crate::app::ServerOptions;
+use crate::app_state::ServerOptions;
 use crate::cli::VerbOutcome;
 use crate::cli::serve::ServeArgs;
-use crate::config::ProgramConfig;
-use crate::failure::CliError;
-use crate::names::ServerNames;
+use crate::cli_error::CliError;
+use crate::environment::ProgramConfig;
+use crate::file_stamp::FileStamps;
 use crate::protected_resource::ProtectedResource;
-use crate::trace::FileStamps;
-use crate::{config, metrics, plan, router};
+use crate::server_names::ServerNames;
+use crate::{config_plan, environment, metrics, router};
 
 /// Maximum concurrent connections of the separate metrics address.
 const METRICS_MAX_CONNECTIONS: usize = 64;
@@ -65,16 +65,17 @@ pub(crate) async fn run_server(
     let place = ServeMode::journal_location(config, arguments)?;
     let (files, declared) = match &arguments.config {
         Some(path) => {
-            let (files, declared) = plan::read_config_with_stamps(path).await;
+            let (files, declared) = config_plan::read_config_with_stamps(path).await;
             (files, Some(declared?))
         }
         None => (FileStamps::default(), None),
     };
     let settings = ServerSettings::from_declared(declared.as_ref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
-    let otlp = otlp::read_otlp_settings(arguments.otlp_endpoint.as_ref(), config::env_variable)?;
+    let otlp =
+        otlp_env::read_otlp_settings(arguments.otlp_endpoint.as_ref(), environment::env_variable)?;
     let tls = load_tls(arguments)?;
-    let resource_folders = config::open_resource_folders(&arguments.resource_folder)?;
+    let resource_folders = environment::open_resource_folders(&arguments.resource_folder)?;
     // Bind before anything is opened: if the port is taken, nothing is left behind.
     let opened = ServerListener::bind(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) = opened
@@ -97,18 +98,22 @@ pub(crate) async fn run_server(
         return Err(CliError::NoPossibleCaller { address: listen });
     }
     if let (true, Some(declared)) = (is_new, &declared) {
-        plan::check_on_empty_catalog(declared).await?;
+        config_plan::check_on_empty_catalog(declared).await?;
     }
     let embeddings = settings.search.embeddings(&place).await?;
     let offer = ServeMode::resolve(arguments, is_new).await?;
     let named = offer.named_programs();
     if arguments.allow_stdio || !named.is_empty() {
-        config::protect_this_process();
+        environment::protect_this_process();
     }
     let journal = place.open(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::derive_client_seal);
-    let secrets =
-        SecretStore::new(Arc::clone(&journal), sealing_key, SystemClock, config::secret_variable);
+    let secrets = SecretStore::new(
+        Arc::clone(&journal),
+        sealing_key,
+        SystemClock,
+        environment::secret_variable,
+    );
     let client = HttpClient::new(EgressPolicy { allow_private: false, allowed: Vec::new() });
     let exporter = otlp.map(|otlp| {
         // The operator configured this address, and collectors usually run in the private network.
@@ -176,13 +181,13 @@ pub(crate) async fn run_server(
         first_admin::create_first_admin_key(&catalog, now, has_issuers, arguments.new_admin_key)
             .await?;
     let key = admin.as_ref().map(|key| key.expose_secret());
-    let here = greeting::ServerLocation::from_address(&listen, tls.is_some());
+    let here = startup_message::ServerLocation::from_address(&listen, tls.is_some());
     let said = made
         .startup_text(&app.crib, &StartupDetails { place: &here, journal: &place, key, anonymous });
     // Install the signal handlers first: a process that reads the startup message may send a signal at once.
     let stopped = stop_signal()?;
     let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
-    greeting::print_startup_message(&here, &app.options.names, metrics_at, &said)?;
+    startup_message::print_startup_message(&here, &app.options.names, metrics_at, &said)?;
     tls.into_iter().for_each(|tls| app.spawn_background(tls.reload_on_change()));
     app.spawn_background(release_memory_periodically());
     let crib = app.crib.clone();
@@ -201,7 +206,7 @@ pub(crate) async fn run_server(
         });
     }
     let limits = ConnectionLimits {
-        max_connections: descriptors::raise_connection_capacity(limits.max_connections),
+        max_connections: file_descriptors::raise_connection_capacity(limits.max_connections),
         ..limits
     };
     let drained = async {
@@ -218,11 +223,11 @@ pub(crate) async fn run_server(
             drain_timeout: Duration::ZERO,
             ..limits
         };
-        connections::serve_connections(listener, alone, limits, async { drop(until.await) }).await;
+        accept_loop::serve_connections(listener, alone, limits, async { drop(until.await) }).await;
     };
     tokio::join!(beside, async {
         let pressure = Arc::clone(&app.pressure);
-        connections::serve_with_load_shedding(listener, doors, limits, pressure, drained).await;
+        accept_loop::serve_with_load_shedding(listener, doors, limits, pressure, drained).await;
         drop(served);
     });
     app.stop().await;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib::AuthMethod;
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::caller::Caller;
 use crate::route::ApiRoute;
 

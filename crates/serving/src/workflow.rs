@@ -7,9 +7,10 @@ use toolcrib::{InvalidWorkflowDocument, read_workflow};
 
 use crate::cli::VerbOutcome;
 use crate::cli::workflow::{CheckWorkflowsArgs, ShowWorkflowArgs};
-use crate::failure::CliError;
-use crate::out::{self, count_noun, escape_for_terminal};
-use crate::target;
+use crate::cli_error::CliError;
+use crate::inspected_target;
+use crate::output;
+use crate::output::{count_noun, escape_for_terminal};
 
 /// Maximum bytes of a document.
 const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
@@ -21,13 +22,13 @@ pub(crate) async fn show_workflow(arguments: &ShowWorkflowArgs) -> Result<VerbOu
         Ok(workflow) => workflow,
         Err(error) => {
             let text = problems_text(&arguments.file, &error);
-            out::print_notes(&text);
+            output::print_notes(&text);
             return Ok(VerbOutcome::ProblemsFound);
         }
     };
     let plan = workflow.to_plan();
     if arguments.mermaid {
-        out::print_text(&workflow.to_mermaid())?;
+        output::print_text(&workflow.to_mermaid())?;
         return Ok(VerbOutcome::Success);
     }
     if arguments.json.json {
@@ -37,7 +38,7 @@ pub(crate) async fn show_workflow(arguments: &ShowWorkflowArgs) -> Result<VerbOu
         shown["input_schema"] = json!(workflow.input_schema);
         shown["output_schema"] = json!(workflow.output_schema);
         shown["mermaid"] = Value::from(workflow.to_mermaid());
-        out::print_json(&shown)?;
+        output::print_json(&shown)?;
         return Ok(VerbOutcome::Success);
     }
     let about = workflow.summary.as_deref().or(workflow.title.as_deref()).unwrap_or_default();
@@ -54,7 +55,7 @@ pub(crate) async fn show_workflow(arguments: &ShowWorkflowArgs) -> Result<VerbOu
         text += &format!("  {}\n", escape_for_terminal(line));
     }
     text += &format!("\nPicture (Mermaid)\n{}", workflow.to_mermaid());
-    out::print_text(&text)?;
+    output::print_text(&text)?;
     Ok(VerbOutcome::Success)
 }
 
@@ -78,7 +79,7 @@ pub(crate) async fn check_workflows(
         };
         let lines: Vec<String> =
             text.lines().map(|line| escape_for_terminal(line).into_owned()).collect();
-        out::print_text(&lines.join("\n"))?;
+        output::print_text(&lines.join("\n"))?;
     }
     Ok(ended)
 }
@@ -87,8 +88,8 @@ async fn read_document(
     file: &str,
 ) -> Result<Result<toolcrib::Workflow, InvalidWorkflowDocument>, CliError> {
     let bytes = match file {
-        "-" => target::read_stdin(MAX_DOCUMENT_BYTES).await?,
-        path => target::read_limited_file(Path::new(path), MAX_DOCUMENT_BYTES)?,
+        "-" => inspected_target::read_stdin(MAX_DOCUMENT_BYTES).await?,
+        path => inspected_target::read_limited_file(Path::new(path), MAX_DOCUMENT_BYTES)?,
     };
     Ok(read_workflow(&String::from_utf8_lossy(&bytes)))
 }

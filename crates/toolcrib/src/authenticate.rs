@@ -3,10 +3,10 @@
 //! The rules for tokens are in `access`, which does no I/O. This module holds the trusted issuers, keeps their keys
 //! fresh, and caches recently verified tokens.
 
-mod config;
-mod fetch;
-mod keeper;
-mod seen;
+mod issuer_config;
+mod issuer_keys;
+mod key_fetch;
+mod verified_tokens;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use secrecy::ExposeSecret as _;
 use tokio::task::JoinSet;
 use upstream::http::{HttpClient, Url};
 
-use config::ScopeIncludes;
-pub use config::{IssuerAudience, IssuerConfig, IssuerError, KeySource};
-use fetch::KeyLocation;
-use keeper::{IssuerKeys, KeyGeneration};
-pub use keeper::{IssuerState, KeyTiming};
-use seen::{VerifiedAgent, VerifiedTokens};
+use issuer_config::ScopeIncludes;
+pub use issuer_config::{IssuerAudience, IssuerConfig, IssuerError, KeySource};
+use issuer_keys::{IssuerKeys, KeyGeneration};
+pub use issuer_keys::{IssuerState, KeyTiming};
+use key_fetch::KeyLocation;
+use verified_tokens::{VerifiedAgent, VerifiedTokens};
 
 use crate::SecretStore;
 
@@ -114,7 +114,7 @@ impl Authenticator {
         if MAX_TOKEN < text.len() {
             return Err(TokenError::TooLong { limit: MAX_TOKEN });
         }
-        let digest = seen::token_digest(text);
+        let digest = verified_tokens::token_digest(text);
         if let Some(agent) = self.find_verified(&digest) {
             return Ok(agent);
         }
@@ -140,7 +140,7 @@ impl Authenticator {
     }
 
     /// The agent of a recently verified token, if it is still valid under the same keys.
-    fn find_verified(&self, digest: &seen::TokenDigest) -> Option<Agent> {
+    fn find_verified(&self, digest: &verified_tokens::TokenDigest) -> Option<Agent> {
         let seen = self.verified.get(digest)?;
         let now = self.clock.now();
         let held: Option<Arc<KeyGeneration>> = self.issuers[seen.issuer].keys.usable_keys(now);

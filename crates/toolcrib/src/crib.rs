@@ -13,37 +13,37 @@ use jiff::Timestamp;
 use model::{Agent, CallFailure, CallLimit, GroupId, SourceId};
 use upstream::CancelNotices;
 use upstream::egress::EgressPolicy;
-use upstream::files::ReadableFolders;
 use upstream::http::HttpClient;
+use upstream::readable_folders::ReadableFolders;
 
-use crate::api_key;
 use crate::authenticate::Authenticator;
-use crate::credentials::UpstreamKeyring;
-use crate::finder::SearchIndexCache;
-use crate::gates::{GateState, SourceGates};
-use crate::hints::UsageHints;
+use crate::call_recorder::CallRecorder;
+use crate::compiled_tool_cache::CompiledToolCache;
 use crate::identity::{AuthMethod, AuthenticationError, CallerIdentity};
-use crate::kept_results::StoredResults;
-use crate::meaning::{EmbeddingOptions, SemanticIndex};
-use crate::most_used::{CurrentRanking, UsageRanking};
-use crate::place::JournalLocation;
-use crate::provided::ProviderSnapshot;
+use crate::journal_location::JournalLocation;
+use crate::key_authentication;
 use crate::provider::ProvidedTool;
-use crate::ready::CompiledToolCache;
-use crate::recent::RecentSnapshots;
-use crate::record::CallRecorder;
+use crate::provider_snapshot::ProviderSnapshot;
+use crate::recent_snapshots::RecentSnapshots;
 use crate::refresh::SourceRefresher;
 use crate::registry::Registry;
-use crate::resolver::{
-    ToolsetCacheLimits, ToolsetResolver, resolve_uncached, resolve_with_unserved,
-};
+use crate::search_index_cache::SearchIndexCache;
 use crate::secrets::SecretStore;
+use crate::semantic_search::{EmbeddingOptions, SemanticIndex};
+use crate::source_gates::{GateState, SourceGates};
+use crate::stored_results::StoredResults;
 use crate::telemetry::{
     METRICS, MetricsSnapshot, SpanTracer, ToolcribTelemetry, add_call_log_metrics,
     add_catalog_metrics,
 };
 use crate::toolset::Toolset;
-use crate::upstreams::{ProgramHost, UpstreamConnections};
+use crate::toolset_resolver::{
+    ToolsetCacheLimits, ToolsetResolver, resolve_uncached, resolve_with_unserved,
+};
+use crate::upstream_connections::{ProgramHost, UpstreamConnections};
+use crate::upstream_credentials::UpstreamKeyring;
+use crate::usage_hints::UsageHints;
+use crate::usage_ranking::{CurrentRanking, UsageRanking};
 use crate::view::{AgentView, CompiledTool};
 
 /// The most events to fold while a caller waits for an answer.
@@ -469,9 +469,9 @@ impl Toolcrib {
         match bearer {
             None if self.0.options.anonymous => Ok(CallerIdentity::anonymous()),
             None => Err(AuthenticationError::NoCredential),
-            Some(bearer) if api_key::is_api_key(bearer) => {
+            Some(bearer) if key_authentication::is_api_key(bearer) => {
                 let snapshot = self.0.catalog.snapshot();
-                let key = api_key::find_valid_key(&snapshot, bearer, self.0.clock.now());
+                let key = key_authentication::find_valid_key(&snapshot, bearer, self.0.clock.now());
                 key.map(CallerIdentity::from_api_key).ok_or(AuthenticationError::Key)
             }
             Some(bearer) => match &self.0.options.authenticator {

@@ -4,7 +4,7 @@
 //! This module decides nothing. The grant comes from the same toolset that serves agents; the reasons are collected
 //! beside it.
 
-mod tool;
+mod explain_tool;
 
 use std::cmp::Reverse;
 
@@ -17,10 +17,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::crib::Toolcrib;
-use crate::resolver::resolve_uncached;
 use crate::toolset::Toolset;
+use crate::toolset_resolver::resolve_uncached;
 
-pub use tool::{BlockerCode, GroupOfTool, ToolBlocker, ToolExplanation};
+pub use explain_tool::{BlockerCode, GroupOfTool, ToolBlocker, ToolExplanation};
 
 /// What an agent with some claims has, and why.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +118,7 @@ pub fn explain_access(
 ) -> AccessExplanation {
     let toolset = resolve_uncached(snapshot, claims);
     let policies = explain_policies(snapshot, claims);
-    let tools = tool.map(|text| tool::explain_tool(snapshot, &toolset, &policies, text));
+    let tools = tool.map(|text| explain_tool::explain_tool(snapshot, &toolset, &policies, text));
     AccessExplanation {
         position: snapshot.position(),
         time: snapshot.time(),

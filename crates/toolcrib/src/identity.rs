@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use access::TokenError;
 use catalog::Snapshot;
-use catalog::key::ApiKey;
+use catalog::api_key::ApiKey;
 use execution::CredentialMask;
 use jiff::Timestamp;
-use model::header::may_be_forwarded;
+use model::header_names::may_be_forwarded;
 use model::{Agent, Claims, KeyId};
 use secrecy::SecretString;
 use serde_json::{Map, Value};

@@ -33,73 +33,73 @@
 )]
 
 #[cfg(feature = "gateway")]
-mod api_key;
-#[cfg(feature = "gateway")]
 mod authenticate;
-mod call;
+mod call_context;
 #[cfg(feature = "gateway")]
-mod credentials;
+mod call_recorder;
+#[cfg(feature = "gateway")]
+mod compiled_tool_cache;
 #[cfg(feature = "gateway")]
 mod crib;
 #[cfg(feature = "gateway")]
-mod custom;
+mod custom_settings;
 #[cfg(feature = "gateway")]
 mod explain;
 #[cfg(feature = "gateway")]
-mod finder;
-#[cfg(feature = "gateway")]
-mod findings;
-#[cfg(feature = "gateway")]
-mod gates;
-#[cfg(feature = "gateway")]
 mod gateway;
-#[cfg(feature = "gateway")]
-mod hints;
 #[cfg(feature = "gateway")]
 mod identity;
 #[cfg(feature = "gateway")]
-mod kept_results;
+mod journal_location;
 #[cfg(feature = "gateway")]
-mod meaning;
+mod key_authentication;
 #[cfg(feature = "gateway")]
-mod most_used;
-#[cfg(feature = "gateway")]
-mod openapi;
-#[cfg(feature = "gateway")]
-mod place;
-#[cfg(feature = "gateway")]
-mod provided;
+mod openapi_provider;
 mod provider;
 #[cfg(feature = "gateway")]
-mod ready;
+mod provider_snapshot;
 #[cfg(feature = "gateway")]
-mod recent;
-#[cfg(feature = "gateway")]
-mod record;
+mod recent_snapshots;
 #[cfg(feature = "gateway")]
 mod refresh;
 mod registry;
 #[cfg(feature = "gateway")]
-mod resolver;
-#[cfg(feature = "gateway")]
-mod seal;
+mod search_index_cache;
 #[cfg(feature = "gateway")]
 mod secrets;
 #[cfg(feature = "gateway")]
+mod semantic_search;
+#[cfg(feature = "gateway")]
+mod source_gates;
+#[cfg(feature = "gateway")]
+mod state_cipher;
+#[cfg(feature = "gateway")]
+mod stored_results;
+#[cfg(feature = "gateway")]
 pub mod telemetry;
+#[cfg(feature = "gateway")]
+mod tool_findings;
 #[cfg(feature = "gateway")]
 mod toolset;
 #[cfg(feature = "gateway")]
-mod upstreams;
+mod toolset_resolver;
+#[cfg(feature = "gateway")]
+mod upstream_connections;
+#[cfg(feature = "gateway")]
+mod upstream_credentials;
 mod uri_template;
+#[cfg(feature = "gateway")]
+mod usage_hints;
+#[cfg(feature = "gateway")]
+mod usage_ranking;
 #[cfg(feature = "gateway")]
 mod view;
 #[cfg(feature = "gateway")]
 mod what_if;
 #[cfg(feature = "gateway")]
-mod workflows;
+mod workflow_documents;
 
-pub use call::{
+pub use call_context::{
     CallBuilder, CallContext, CallProgress, CallUpdate, CallerCapabilities, CallerCapability,
     InputError, InputRequest, LogLevel, TASKS_EXTENSION,
 };

@@ -11,7 +11,7 @@ use model::{ToolResult, Visibility};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::call::{CallContext, InputError};
+use crate::call_context::{CallContext, InputError};
 
 /// A tool of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]

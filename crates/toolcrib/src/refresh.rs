@@ -3,12 +3,12 @@
 //! Any failure is recorded at the source and changes no tool: the last inventory stays in service. This module does not
 //! retry; the next refresh is the retry, and `keep_fresh` schedules it.
 
-mod changes;
-mod due;
-mod keep_fresh;
-mod rests;
-mod result;
-mod wakes;
+mod change_limit;
+mod cooldown;
+mod reconciler;
+mod refresh_requests;
+mod refresh_result;
+mod refresh_schedule;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -25,19 +25,23 @@ use model::{
 use upstream::http::HttpClient;
 use upstream::mcp::McpError;
 
-use self::changes::{ChangeLimits, InventoryChange};
-use self::wakes::RefreshRequests;
-use crate::credentials::{CachedToken, CredentialScope, OnBehalfOf, RequestAuth, UpstreamKeyring};
-use crate::custom::{self, InvalidCustomSettings};
+use self::change_limit::{ChangeLimits, InventoryChange};
+use self::refresh_requests::RefreshRequests;
+use crate::custom_settings;
+use crate::custom_settings::InvalidCustomSettings;
 use crate::secrets::SecretStore;
 use crate::telemetry::ToolcribTelemetry;
-use crate::upstreams::{ProgramHost, UpstreamConnections, UpstreamError};
+use crate::upstream_connections::{ProgramHost, UpstreamConnections, UpstreamError};
+use crate::upstream_credentials::{
+    CachedToken, CredentialScope, OnBehalfOf, RequestAuth, UpstreamKeyring,
+};
 use crate::view::credential_origin;
-use crate::workflows::{self, InvalidWorkflowDocument};
+use crate::workflow_documents;
+use crate::workflow_documents::InvalidWorkflowDocument;
 
-pub use changes::SourceChanges;
-pub use due::refresh_due_at as next_refresh;
-pub use result::{FindingCounts, RefreshResult, RefreshedTool};
+pub use change_limit::SourceChanges;
+pub use refresh_result::{FindingCounts, RefreshResult, RefreshedTool};
+pub use refresh_schedule::refresh_due_at as next_refresh;
 
 /// The time limit of a discovery.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(240);
@@ -158,8 +162,12 @@ impl SourceRefresher {
         let mut result = match found {
             Ok(found) => {
                 let force = force || self.is_declared(source);
-                self.ingest_inventory(result::truncate_warnings(found.inventory), force, context)
-                    .await?
+                self.ingest_inventory(
+                    refresh_result::truncate_warnings(found.inventory),
+                    force,
+                    context,
+                )
+                .await?
             }
             Err(error) => self.record_failure(source, error, context).await?,
         };
@@ -173,7 +181,9 @@ impl SourceRefresher {
     fn is_declared(&self, source: &SourceId) -> bool {
         let snapshot = self.catalog.snapshot();
         let entry = snapshot.source(source);
-        entry.is_some_and(|entry| due::is_declared(entry.source.profile.settings.kind()))
+        entry.is_some_and(|entry| {
+            refresh_schedule::is_declared(entry.source.profile.settings.kind())
+        })
     }
 
     /// Discovers the source as it is configured now. The outer error means that it was removed meanwhile.
@@ -223,11 +233,15 @@ impl SourceRefresher {
             SourceSettings::Mcp { .. } => {}
             SourceSettings::Builtin {} => return Ok(builtin_inventory(source)?),
             SourceSettings::Workflow { documents } => {
-                return Ok(workflows::discover_workflows(source.clone(), documents.clone()).await?);
+                return Ok(workflow_documents::discover_workflows(
+                    source.clone(),
+                    documents.clone(),
+                )
+                .await?);
             }
             SourceSettings::Custom(settings) => {
                 let (source, url) = (source.clone(), profile.url.clone());
-                return Ok(custom::discover_custom(source, url, settings.clone()).await?);
+                return Ok(custom_settings::discover_custom(source, url, settings.clone()).await?);
             }
             SourceSettings::Openapi(_) | SourceSettings::HttpManifest {} => {
                 let client = self.client_with_credential(source, profile, held).await?;
@@ -298,7 +312,7 @@ impl SourceRefresher {
         context: &ChangeContext,
     ) -> Result<RefreshResult, CommandError> {
         let source = inventory.source.clone();
-        let tools = result::refreshed_tools(&inventory);
+        let tools = refresh_result::refreshed_tools(&inventory);
         let warnings = inventory.warnings.clone();
         let change = InventoryChange::from_inventory(&self.catalog.snapshot(), &inventory);
         if let Err(error) =

@@ -4,14 +4,14 @@
 //! The registry is a provider itself. Registered items come first, then the providers in the order in which they were
 //! added. The first item with a name wins; shadowed ones are logged.
 
-mod error;
-mod handler;
-mod prompt;
-mod proposals;
-mod registered;
-mod resource;
-mod result;
-mod shelf;
+mod completion_values;
+mod handler_result;
+mod ordered_map;
+mod register_error;
+mod registered_items;
+mod registered_prompt;
+mod registered_resource;
+mod tool_handler;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use model::ToolResult;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use self::registered::{RegisteredItems, RegisteredTool};
-use crate::call::{CallContext, InputError};
+use self::registered_items::{RegisteredItems, RegisteredTool};
+use crate::call_context::{CallContext, InputError};
 use crate::provider::{
     CompletionRequest, GuardedLists as _, OfferListing, ProvidedTool, ProviderChanges,
     ProviderError, ProviderFuture, ToolCallFuture, ToolProvider, catch_provider_panic,
 };
 
-pub use self::error::RegisterError;
-pub use self::handler::ToolHandler;
-pub use self::prompt::{Prompt, PromptMessage, PromptRole};
-pub use self::resource::{Resource, ResourceContents, ResourceTemplate};
-pub use self::result::{BoxError, IntoResult, Json};
+pub use self::handler_result::{BoxError, IntoResult, Json};
+pub use self::register_error::RegisterError;
+pub use self::registered_prompt::{Prompt, PromptMessage, PromptRole};
+pub use self::registered_resource::{Resource, ResourceContents, ResourceTemplate};
+pub use self::tool_handler::ToolHandler;
 
 /// Providers in order of precedence.
 pub(crate) type ProviderList = Arc<Vec<Arc<dyn ToolProvider>>>;
@@ -321,6 +321,6 @@ impl ProviderError {
     }
 
     fn into_error_result(self) -> ToolResult {
-        ToolResult { is_error: true, ..result::text_result(self.agent_message()) }
+        ToolResult { is_error: true, ..handler_result::text_result(self.agent_message()) }
     }
 }

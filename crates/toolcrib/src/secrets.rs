@@ -4,9 +4,9 @@
 //! (AES-256-GCM with the name as associated data, so that one cannot replace another). Without the key they are
 //! unreadable.
 
-mod handed_out;
-mod key;
-mod known;
+mod disclosed_secrets;
+mod sealing_key;
+mod unsealed_cache;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use jiff::Timestamp;
 use model::SecretRef;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use self::handed_out::DisclosedSecrets;
-use self::key::KEY_FROM;
-pub use self::key::SealingKey;
-use self::known::UnsealedCache;
+use self::disclosed_secrets::DisclosedSecrets;
+use self::sealing_key::KEY_FROM;
+pub use self::sealing_key::SealingKey;
+use self::unsealed_cache::UnsealedCache;
 
 /// The largest secret, in bytes.
 const LIMIT: u64 = 64 << 10;
@@ -192,7 +192,7 @@ impl SecretStore {
     /// When the sealed secret of this name was set, if known.
     pub async fn sealed_at(&self, name: &str) -> Result<Option<Timestamp>, SecretError> {
         let sealed = self.journal.encrypted_secret(name.to_owned()).await?;
-        Ok(sealed.and_then(|sealed| key::sealed_at(&sealed)))
+        Ok(sealed.and_then(|sealed| sealing_key::sealed_at(&sealed)))
     }
 
     /// Replaces every secret that was read so far by its reference: for messages of upstreams.
@@ -213,7 +213,7 @@ fn read_secret_file(path: &str) -> Result<SecretString, SecretError> {
     if ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder)) {
         return Err(cannot("it is no file of a user".into()));
     }
-    let bytes = upstream::limits::read_file(Path::new(path), LIMIT)
+    let bytes = upstream::bounded_read::read_file(Path::new(path), LIMIT)
         .map_err(|error| cannot(error.to_string()))?;
     let text =
         str::from_utf8(&bytes).map_err(|_| cannot("stream did not contain valid UTF-8".into()))?;

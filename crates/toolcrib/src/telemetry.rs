@@ -3,13 +3,13 @@
 //! Every metric is a plain atomic number (`docs/adr/0028-numbers-of-our-own.md`). Labels have values from bounded sets
 //! only.
 
-mod export;
-mod metrics;
+mod metric_definitions;
+mod metrics_snapshot;
 mod otlp;
-mod reading;
-mod sources;
+mod otlp_export;
+mod prometheus_text;
+mod source_meters;
 mod span;
-mod text;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use std::time::{Duration, Instant};
 use catalog::Catalog;
 use model::{ErrorCode, McpPrimitive, SourceId, TraceContext};
 
-pub use self::export::{EXPORT_METRICS, OtlpCollector, OtlpExporter, OtlpOptions};
-pub use self::metrics::METRICS;
+pub use self::metric_definitions::METRICS;
+pub use self::metrics_snapshot::{MetricDefinition, MetricKind, MetricsSnapshot};
 pub use self::otlp::OtlpProtocol;
-pub use self::reading::{MetricDefinition, MetricKind, MetricsSnapshot};
-pub(crate) use self::sources::{
+pub use self::otlp_export::{EXPORT_METRICS, OtlpCollector, OtlpExporter, OtlpOptions};
+pub use self::prometheus_text::PROMETHEUS_CONTENT_TYPE;
+pub(crate) use self::source_meters::{
     CallOutcome, LABEL_NONE, LABEL_PROVIDER, LABEL_TOOLCRIB, SourceMeters, SourceTelemetry,
 };
 pub use self::span::{OpenSpan, SpanKind, SpanTracer};
-pub use self::text::PROMETHEUS_CONTENT_TYPE;
-use crate::api_key;
-use crate::gates::{GateState, SourceGates};
-use crate::record::CallRecorder;
+use crate::call_recorder::CallRecorder;
+use crate::key_authentication;
+use crate::source_gates::{GateState, SourceGates};
 use crate::toolset::Toolset;
-pub use model::meter::{
+pub use model::instruments::{
     Counter, DURATION_BOUNDS, Gauge, Histogram, HistogramReading, SHORT_DURATION_BOUNDS,
 };
 
@@ -114,7 +114,7 @@ impl ToolcribTelemetry {
         let [keys, tokens, nothing] = &self.authentications;
         let [good, bad] = match bearer {
             None => nothing,
-            Some(bearer) if api_key::is_api_key(bearer) => keys,
+            Some(bearer) if key_authentication::is_api_key(bearer) => keys,
             Some(_) => tokens,
         };
         if is_good { good.increment() } else { bad.increment() }
@@ -158,22 +158,26 @@ impl ToolcribTelemetry {
 
     /// Adds all metrics to the snapshot. Metrics of removed sources are dropped.
     pub(crate) fn add_metrics(&self, is_there: impl Fn(&str) -> bool, into: &mut MetricsSnapshot) {
-        into.add_counter(&metrics::RESOLUTIONS, &self.resolutions);
-        into.add_counter(&metrics::DENIED, &self.denied);
-        into.add_counter(&metrics::RESOLVED, &self.resolved);
-        into.add_histogram(&metrics::RESOLUTION_TIME, &[], &self.resolution_time);
-        into.add_gauge(&metrics::CALLS_ACTIVE, &self.calls_active);
+        into.add_counter(&metric_definitions::RESOLUTIONS, &self.resolutions);
+        into.add_counter(&metric_definitions::DENIED, &self.denied);
+        into.add_counter(&metric_definitions::RESOLVED, &self.resolved);
+        into.add_histogram(&metric_definitions::RESOLUTION_TIME, &[], &self.resolution_time);
+        into.add_gauge(&metric_definitions::CALLS_ACTIVE, &self.calls_active);
         for (means, counters) in ["key", "token", "nothing"].iter().zip(&self.authentications) {
             for (word, counter) in ["accepted", "refused"].into_iter().zip(counters) {
-                into.add_labelled_counter(&metrics::AUTHENTICATIONS, &[means, word], counter);
+                into.add_labelled_counter(
+                    &metric_definitions::AUTHENTICATIONS,
+                    &[means, word],
+                    counter,
+                );
             }
         }
         for (word, counter) in ["found", "nothing"].into_iter().zip(&self.searches) {
-            into.add_labelled_counter(&metrics::SEARCHES, &[word], counter);
+            into.add_labelled_counter(&metric_definitions::SEARCHES, &[word], counter);
         }
-        into.add_histogram(&metrics::SEARCH_DURATION, &[], &self.search_times);
-        into.add_histogram(&metrics::REFRESH_DURATION, &[], &self.refresh_times);
-        into.add_histogram(&metrics::TOKEN_DURATION, &[], &self.token_times);
+        into.add_histogram(&metric_definitions::SEARCH_DURATION, &[], &self.search_times);
+        into.add_histogram(&metric_definitions::REFRESH_DURATION, &[], &self.refresh_times);
+        into.add_histogram(&metric_definitions::TOKEN_DURATION, &[], &self.token_times);
         self.sources.retain_labels(is_there);
         self.sources.add_metrics(into);
     }
@@ -194,9 +198,9 @@ impl ToolcribTelemetry {
                 "half_open" => 1.0,
                 _ => 2.0,
             };
-            into.add_gauge_value(&metrics::BREAKER, &[&label], breaker);
-            into.add_gauge_value(&metrics::GATE_CALLS, &[&label], calls as f64);
-            into.add_gauge_value(&metrics::GATE_WAITING, &[&label], waiting as f64);
+            into.add_gauge_value(&metric_definitions::BREAKER, &[&label], breaker);
+            into.add_gauge_value(&metric_definitions::GATE_CALLS, &[&label], calls as f64);
+            into.add_gauge_value(&metric_definitions::GATE_WAITING, &[&label], waiting as f64);
         }
     }
 }
@@ -204,22 +208,26 @@ impl ToolcribTelemetry {
 /// Adds the metrics of a catalog and its journal.
 pub(crate) fn add_catalog_metrics(catalog: &Catalog, into: &mut MetricsSnapshot) {
     let (snapshot, appends) = (catalog.snapshot(), catalog.append_metrics());
-    into.add_gauge_value(&metrics::SOURCES, &[], snapshot.sources().count() as f64);
-    into.add_gauge_value(&metrics::TOOLS, &[], snapshot.tool_count() as f64);
-    into.add_gauge_value(&metrics::POSITION, &[], snapshot.position().0 as f64);
-    into.add_gauge_value(&metrics::BEHIND, &[], catalog.time_behind().as_secs_f64());
-    into.add_count(&metrics::APPENDS, &["stored"], appends.stored.read());
-    into.add_count(&metrics::APPENDS, &["conflict"], appends.conflicts.read());
-    into.add_count(&metrics::APPENDS, &["failed"], appends.failed.read());
-    into.add_histogram(&metrics::APPEND_DURATION, &[], &appends.times);
+    into.add_gauge_value(&metric_definitions::SOURCES, &[], snapshot.sources().count() as f64);
+    into.add_gauge_value(&metric_definitions::TOOLS, &[], snapshot.tool_count() as f64);
+    into.add_gauge_value(&metric_definitions::POSITION, &[], snapshot.position().0 as f64);
+    into.add_gauge_value(&metric_definitions::BEHIND, &[], catalog.time_behind().as_secs_f64());
+    into.add_count(&metric_definitions::APPENDS, &["stored"], appends.stored.read());
+    into.add_count(&metric_definitions::APPENDS, &["conflict"], appends.conflicts.read());
+    into.add_count(&metric_definitions::APPENDS, &["failed"], appends.failed.read());
+    into.add_histogram(&metric_definitions::APPEND_DURATION, &[], &appends.times);
 }
 
 /// Adds the metrics of the call log.
 pub(crate) fn add_call_log_metrics(recorder: &CallRecorder, into: &mut MetricsSnapshot) {
-    into.add_count(&metrics::ROWS, &["stored"], recorder.stored_rows());
-    into.add_count(&metrics::ROWS, &["lost"], recorder.lost_rows());
-    into.add_gauge_value(&metrics::ROWS_WAITING, &[], recorder.queued_rows() as f64);
-    into.add_gauge_value(&metrics::RECORD_FAILING, &[], f64::from(u8::from(recorder.is_failing())));
+    into.add_count(&metric_definitions::ROWS, &["stored"], recorder.stored_rows());
+    into.add_count(&metric_definitions::ROWS, &["lost"], recorder.lost_rows());
+    into.add_gauge_value(&metric_definitions::ROWS_WAITING, &[], recorder.queued_rows() as f64);
+    into.add_gauge_value(
+        &metric_definitions::RECORD_FAILING,
+        &[],
+        f64::from(u8::from(recorder.is_failing())),
+    );
 }
 
 /// A measured call that is running. If it is dropped before its end, it counts as cancelled.

@@ -3,19 +3,19 @@
 //! A view serves one request. Catalog tools come from one snapshot; provider tools come from the providers at the time
 //! of the request. A tool that is not granted and a tool that does not exist look the same.
 
-mod beside;
 mod call;
-mod complete;
-mod custom;
-mod follow;
-mod meta;
-mod offers;
-mod primitives;
-mod ready;
-mod scopes;
+mod catalog_offers;
+mod compiled_tool;
+mod completion;
+mod custom_offers;
+mod list_changes;
+mod meta_tools;
+mod pinned_tools;
+mod prompts_and_resources;
+mod resource_subscription;
+mod scope_check;
 mod search;
-mod since;
-mod tool;
+mod viewed_tool;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,25 +25,25 @@ use catalog::tool_set::Slot;
 use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, SourceKind, ToolId, Visibility};
 
+use crate::call_recorder::CallOrigin;
 use crate::crib::Toolcrib;
 use crate::identity::RequestCredentials;
-use crate::provided::ProviderSnapshot;
 use crate::provider::{GuardedLists as _, ProvidedTool, RequestProviders, ToolProvider};
-use crate::record::CallOrigin;
+use crate::provider_snapshot::ProviderSnapshot;
 use crate::toolset::Toolset;
 
-pub use beside::PinnedTools;
 use call::WorkflowNesting;
 pub use call::{CallResult, CompletedCall, ContinuationSupport, ToolAnswer};
-pub use meta::MetaTool;
-pub use primitives::OfferResult;
-pub(crate) use ready::{CompiledTool, credential_origin};
+pub(crate) use compiled_tool::{CompiledTool, credential_origin};
+pub use list_changes::ListChange;
+pub use meta_tools::MetaTool;
+pub use pinned_tools::PinnedTools;
+pub use prompts_and_resources::OfferResult;
 pub(crate) use search::index_tools;
 pub(crate) use search::round_score;
 pub use search::{OfferHit, ToolHit};
-pub use since::ListChange;
-use tool::ToolOrigin;
-pub use tool::ViewedTool;
+use viewed_tool::ToolOrigin;
+pub use viewed_tool::ViewedTool;
 
 /// Maximum length of an unknown tool name that an error repeats, in characters.
 const MAX_ECHOED_NAME: usize = 200;

@@ -1,6 +1,6 @@
 //! How a change would affect agents (requirement G7): commands run against a supposed snapshot and are not carried out.
 
-mod forms;
+mod name_forms;
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use model::{Claims, GroupId, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::forms::SnapshotNameForms;
+use self::name_forms::SnapshotNameForms;
 use crate::crib::Toolcrib;
-use crate::resolver::active_policies;
 use crate::toolset::Toolset;
+use crate::toolset_resolver::active_policies;
 
 /// Approximate bytes of JSON per token, as common tokenizers count tool lists.
 const BYTES_PER_TOKEN: usize = 4;

@@ -9,10 +9,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-mod allowed;
-mod ranges;
+mod address_ranges;
+mod allowed_destination;
 
-pub use allowed::{AllowedDestination, InvalidDestination};
+pub use allowed_destination::{AllowedDestination, InvalidDestination};
 
 /// The destinations that may be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,12 +113,12 @@ impl EgressPolicy {
     }
 
     fn is_allowed(&self, host: &str, port: u16, address: IpAddr) -> bool {
-        let address = ranges::unwrap_address(address);
-        if ranges::is_metadata(address) {
+        let address = address_ranges::unwrap_address(address);
+        if address_ranges::is_metadata(address) {
             return false;
         }
-        ranges::is_public(address)
-            || (self.allow_private && ranges::is_private(address))
+        address_ranges::is_public(address)
+            || (self.allow_private && address_ranges::is_private(address))
             || self
                 .allowed
                 .iter()

@@ -11,28 +11,28 @@ pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
-use crate::aside::{MAX_INLINE_BYTES, run_low_priority};
 use crate::egress::{AllowedDestination, EgressError, EgressPolicy, InvalidDestination};
+use crate::low_priority::{MAX_INLINE_BYTES, run_low_priority};
 use tokio::sync::Semaphore;
 
-use crate::large::{LARGE_BODY_BYTES, LargeBodyLease, LargeBodyLimiter};
-use crate::resolver::DnsLookups;
-use coming::BodyChunks;
-use connections::ConnectionPools;
-pub use error::{HttpError, HttpErrorCause};
-use identity::CertifiedConnections;
-pub use identity::{ClientTlsCertificate, InvalidClientCertificate};
-pub use opened::StreamingResponse;
+use crate::egress_resolver::DnsLookups;
+use crate::large_bodies::{LARGE_BODY_BYTES, LargeBodyLease, LargeBodyLimiter};
+use body_chunks::BodyChunks;
+use client_certificate::CertifiedConnections;
+pub use client_certificate::{ClientTlsCertificate, InvalidClientCertificate};
+use connection_pools::ConnectionPools;
+pub use http_error::{HttpError, HttpErrorCause};
 pub use retry_after::retry_after;
-use watched::SendTrackingBody;
+use send_tracking::SendTrackingBody;
+pub use streaming_response::StreamingResponse;
 
-mod coming;
-mod connections;
-mod error;
-mod identity;
-mod opened;
+mod body_chunks;
+mod client_certificate;
+mod connection_pools;
+mod http_error;
 mod retry_after;
-mod watched;
+mod send_tracking;
+mod streaming_response;
 
 /// Sends requests under one egress policy. A clone shares its connections; a client for another policy, from
 /// [`HttpClient::with_egress`], has its own connections and shares only the root certificates.

@@ -1,19 +1,19 @@
 //! Outgoing connections and child processes: the only code that opens either, always with size limits and deadlines.
 
-mod aside;
+pub mod bounded_read;
+mod cancel_notices;
+mod chunked;
 pub mod egress;
-pub mod files;
+mod egress_resolver;
 pub mod http;
-mod large;
-mod last_words;
-pub mod limits;
+mod large_bodies;
+mod low_priority;
 pub mod mcp;
-mod pieces;
-mod resolver;
+pub mod readable_folders;
 pub mod stdio;
 
-pub use aside::{
+pub use cancel_notices::CancelNotices;
+pub use large_bodies::{LargeBodyLease, LargeBodyLimiter};
+pub use low_priority::{
     MAX_INLINE_BYTES, pending_low_priority_tasks, run_low_priority, run_low_priority_if_long,
 };
-pub use large::{LargeBodyLease, LargeBodyLimiter};
-pub use last_words::CancelNotices;

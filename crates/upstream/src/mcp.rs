@@ -16,36 +16,38 @@
 //! # }
 //! ```
 
-pub use changes::ServerChanges;
-pub use connection::McpConnection;
-pub use error::McpError;
-pub use hearing::{CallNotification, DispatchCounts, QuestionReply};
-pub use list::{McpItemKind, McpListWarning, McpListing};
-pub use message::{McpAnswer, RpcError};
-pub use open::ServerDescription;
-pub use pauses::DeadlinePauses;
-pub use settings::{ConnectionSettings, McpCallOptions, McpLimits, McpTarget, ServerEra};
-pub use supervised::{SupervisedConnection, SupervisionPolicy};
-pub use task::ToolTaskOptions;
+pub use connection_settings::{
+    ConnectionSettings, McpCallOptions, McpLimits, McpTarget, ServerEra,
+};
+pub use deadline_pauses::DeadlinePauses;
+pub use dispatch::{CallNotification, DispatchCounts, QuestionReply};
+pub use json_rpc::{McpAnswer, RpcError};
+pub use mcp_connection::McpConnection;
+pub use mcp_error::McpError;
+pub use negotiation::ServerDescription;
+pub use paginated_list::{McpItemKind, McpListWarning, McpListing};
+pub use server_changes::ServerChanges;
+pub use supervised_connection::{SupervisedConnection, SupervisionPolicy};
+pub use tool_task::ToolTaskOptions;
 
-mod changes;
-mod connection;
-mod error;
-mod headers;
-mod hearing;
-mod http;
+mod call_meta;
+mod connection_settings;
+mod deadline_pauses;
+mod dispatch;
+mod http_link;
 mod http_sse;
-mod link;
-mod list;
-mod message;
-mod meta;
+mod json_rpc;
+mod mcp_connection;
+mod mcp_error;
+mod negotiation;
 pub mod oauth;
-mod open;
-mod pace;
-mod pauses;
-mod pipe;
-mod settings;
-mod sse;
-mod subscribe;
-mod supervised;
-mod task;
+mod paginated_list;
+mod request_headers;
+mod server_changes;
+mod sse_parser;
+mod stdio_link;
+mod subscriptions;
+mod supervised_connection;
+mod tool_task;
+mod transport_link;
+mod unsolicited_rate;

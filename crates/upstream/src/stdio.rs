@@ -15,23 +15,23 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::pieces::MessageBounds;
-pub use bound::{run_as_bound_child, run_as_bound_child_with};
-pub(crate) use lines::{OutputLine, OutputLines};
-pub(crate) use outbox::StdinQueueError;
-pub use run::{ProgramOutput, ProgramRunError, run_program};
+use crate::chunked::MessageBounds;
+pub use bound_child::{run_as_bound_child, run_as_bound_child_with};
+pub(crate) use output_lines::{OutputLine, OutputLines};
+pub use run_program::{ProgramOutput, ProgramRunError, run_program};
+pub(crate) use stdin_queue::StdinQueueError;
 
-mod bound;
-mod find;
-mod guard;
-mod lines;
-mod outbox;
+mod bound_child;
 #[cfg(target_os = "linux")]
-mod profile;
-mod ring;
-mod run;
-mod starter;
-mod tree;
+mod confinement;
+mod find_program;
+mod group_guard;
+mod output_lines;
+mod process_group;
+mod process_starter;
+mod run_program;
+mod stderr_ring;
+mod stdin_queue;
 
 /// A program to start, with its arguments, environment and restrictions.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ pub struct ProgramSpec {
 
 /// The last lines of a program's standard error. A clone shares the same buffer.
 #[derive(Clone)]
-pub struct StderrTail(Arc<ring::StderrRing>);
+pub struct StderrTail(Arc<stderr_ring::StderrRing>);
 
 /// The files and folders a program may open, besides those of the system, its own folder and its working directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,10 +101,10 @@ pub struct ProgramExit {
 
 /// A running program. Dropping it stops the program.
 pub(crate) struct ChildProcess {
-    pub(crate) outbox: outbox::StdinQueue,
-    pub(crate) stderr: Arc<ring::StderrRing>,
+    pub(crate) outbox: stdin_queue::StdinQueue,
+    pub(crate) stderr: Arc<stderr_ring::StderrRing>,
     pub(crate) exit: watch::Receiver<Option<ProgramExit>>,
-    stopper: tree::ProcessStopper,
+    stopper: process_group::ProcessStopper,
 }
 
 impl ProgramSpec {
@@ -125,14 +125,14 @@ impl ProgramSpec {
 
     /// The path of the executable.
     pub fn resolve_path(&self) -> io::Result<PathBuf> {
-        find::find_program(self)
+        find_program::find_program(self)
     }
 }
 
 impl StderrTail {
     /// Keeps the last `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self(Arc::new(ring::StderrRing::new(max)))
+        Self(Arc::new(stderr_ring::StderrRing::new(max)))
     }
 
     /// The last lines, without control characters that could affect a terminal.
@@ -179,14 +179,14 @@ impl ChildProcess {
         program: &ProgramSpec,
         limits: ProgramLimits,
     ) -> io::Result<(Self, OutputLines)> {
-        let file = find::find_program(program)?;
-        let mut child = starter::start_program(program, &file).await?;
-        let outbox = outbox::StdinQueue::new(child.stdin.take(), limits.max_queue)?;
+        let file = find_program::find_program(program)?;
+        let mut child = process_starter::start_program(program, &file).await?;
+        let outbox = stdin_queue::StdinQueue::new(child.stdin.take(), limits.max_queue)?;
         let lines = OutputLines::new(child.stdout.take(), limits.line_bounds())?;
         let stderr = program.stderr.clone().unwrap_or_else(|| StderrTail::new(limits.max_stderr)).0;
         stderr.clear_contents();
-        ring::drain_stderr(child.stderr.take(), stderr.clone());
-        let (keeper, ended) = tree::supervise_child(child, outbox.clone(), limits.grace)?;
+        stderr_ring::drain_stderr(child.stderr.take(), stderr.clone());
+        let (keeper, ended) = process_group::supervise_child(child, outbox.clone(), limits.grace)?;
         Ok((Self { outbox, stderr, exit: ended, stopper: keeper }, lines))
     }
 

@@ -3,9 +3,9 @@
 //! The engine spawns nothing: dropping the run's future stops every step at once. A budget bounds the whole run, and
 //! `try` does not catch an exceeded budget.
 
-mod attempt;
-mod scope;
-mod step;
+mod evaluation_scope;
+mod run_step;
+mod run_try;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ use futures_util::future::{Either, select};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::budget::RunBudget;
-use crate::document::{FlowDirective, Workflow, WorkflowStep};
-use crate::fault::{ToolCallFailure, WorkflowFault};
+use crate::run_budget::RunBudget;
+use crate::workflow_document::{FlowDirective, Workflow, WorkflowStep};
+use crate::workflow_fault::{ToolCallFailure, WorkflowFault};
 
 /// A boxed future, as the traits of the engine return it.
 pub type WorkflowFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

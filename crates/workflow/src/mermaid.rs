@@ -1,6 +1,6 @@
 //! Mermaid flowcharts of workflows.
 
-use crate::document::{FlowDirective, StepAction, Workflow, WorkflowStep};
+use crate::workflow_document::{FlowDirective, StepAction, Workflow, WorkflowStep};
 
 impl Workflow {
     /// The Mermaid flowchart of the workflow's steps.

@@ -8,8 +8,8 @@ mod tools;
 
 use serde_json::Value;
 
-use super::random::WorldRandom;
 use super::world::{AgreementCase, LabelChange, SourceChange, ToolChange, World, WorldChange};
+use super::world_random::WorldRandom;
 
 const LABELS: [&str; 3] = ["l1", "l2", "pii"];
 const SOURCES: [&str; 4] = ["s", "b", "shop", "a-source-whose-id-alone-has-fifty-characters-in-it"];

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::compare::{AnswerMismatch, check_case};
+use super::compare_answers::{AnswerMismatch, check_case};
 use super::tally::AgreementTally;
 use super::world::AgreementCase;
 

@@ -17,7 +17,7 @@ use toolcrib::{ChangeContext, JournalLocation, SystemClock, Toolcrib, ToolcribOp
 
 use super::BenchArgs;
 use super::report::{BenchReport, RatioBound};
-use crate::world;
+use crate::sample_inventory;
 
 const TOOLS_PER_SOURCE: usize = 1_000;
 /// Number of rounds; the best one counts.
@@ -52,10 +52,10 @@ async fn create_crib(place: &str, sources: usize, policies: usize) -> anyhow::Re
         crib.catalog().execute(command, ChangeContext::by_actor("bench"), None).await
     };
     for number in 0..sources {
-        let id = world::source_id(number);
-        let register = SourceCommand::Register(world::profile(id.as_str()));
+        let id = sample_inventory::source_id(number);
+        let register = SourceCommand::Register(sample_inventory::profile(id.as_str()));
         execute(Command::Source(id.clone(), register)).await?;
-        let inventory = Box::new(world::inventory(&id, TOOLS_PER_SOURCE, 400, 0));
+        let inventory = Box::new(sample_inventory::inventory(&id, TOOLS_PER_SOURCE, 400, 0));
         execute(Command::Ingest { inventory, force: false }).await?;
     }
     for number in 0..policies {

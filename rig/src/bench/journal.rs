@@ -15,10 +15,10 @@ use catalog::{Catalog, Command};
 use model::{SchemaDocument, ToolId};
 use toolcrib::{JournalLocation, SystemClock};
 
-use super::bare::BareDriver;
+use super::bare_driver::BareDriver;
 use super::report::{BenchReport, RatioBound};
-use super::{BenchArgs, opened};
-use crate::{postgres, world};
+use super::{BenchArgs, open_catalog};
+use crate::{postgres, sample_inventory};
 
 /// A store, and a bare driver that writes the same rows.
 struct JournalBench {
@@ -174,8 +174,9 @@ impl JournalBench {
             Catalog::open(self.place.parse::<JournalLocation>()?.open(SystemClock).await?).await?;
         let (mut ours, mut bare) = (WorkTimer::default(), WorkTimer::default());
         for round in 0..20 / scale {
-            let id = world::source_id(round);
-            let register = SourceCommand::Register(world::profile(&format!("Shop {round}")));
+            let id = sample_inventory::source_id(round);
+            let register =
+                SourceCommand::Register(sample_inventory::profile(&format!("Shop {round}")));
             let before = catalog
                 .execute(
                     Command::Source(id.clone(), register),
@@ -184,7 +185,9 @@ impl JournalBench {
                 )
                 .await?;
             let command = Command::Ingest {
-                inventory: Box::new(world::inventory_with_own_schemas(&id, 1000, 2048, round)),
+                inventory: Box::new(sample_inventory::inventory_with_own_schemas(
+                    &id, 1000, 2048, round,
+                )),
                 force: false,
             };
             ours.run(async || {
@@ -304,7 +307,7 @@ async fn measure_open(
         create_history(&place, events).await?;
         let mut times = Vec::new();
         for _ in 0..5 {
-            let opened = opened::open_in_child_process(&place)?;
+            let opened = open_catalog::open_in_child_process(&place)?;
             anyhow::ensure!(opened.position as usize >= events && opened.tools == 5000 / scale);
             times.push(opened.seconds);
         }
@@ -335,10 +338,11 @@ async fn create_history(place: &str, events: usize) -> anyhow::Result<()> {
     let catalog = Catalog::open(Arc::clone(&journal)).await?;
     let by = || ChangeContext::by_actor("bench");
     for source in 0..5 {
-        let id = world::source_id(source);
-        let register = SourceCommand::Register(world::profile(&format!("Shop {source}")));
+        let id = sample_inventory::source_id(source);
+        let register =
+            SourceCommand::Register(sample_inventory::profile(&format!("Shop {source}")));
         catalog.execute(Command::Source(id.clone(), register), by(), None).await?;
-        let inventory = Box::new(world::inventory(&id, 1000 / scale, 2048, 0));
+        let inventory = Box::new(sample_inventory::inventory(&id, 1000 / scale, 2048, 0));
         catalog.execute(Command::Ingest { inventory, force: false }, by(), None).await?;
     }
     let tools: Vec<ToolId> =
@@ -388,8 +392,9 @@ async fn measure_memory(
         let catalog =
             Catalog::open(place.parse::<JournalLocation>()?.open(SystemClock).await?).await?;
         for source in 0..100 / scale {
-            let id = world::source_id(source);
-            let register = SourceCommand::Register(world::profile(&format!("Shop {source}")));
+            let id = sample_inventory::source_id(source);
+            let register =
+                SourceCommand::Register(sample_inventory::profile(&format!("Shop {source}")));
             catalog
                 .execute(
                     Command::Source(id.clone(), register),
@@ -398,8 +403,9 @@ async fn measure_memory(
                 )
                 .await?;
             // Different numbers for each source, so that no two tools share a schema.
-            let inventory = Box::new(world::inventory_with_own_schemas(&id, 1000, 2048, source));
-            bytes += world::inventory_size(1000, 2048);
+            let inventory =
+                Box::new(sample_inventory::inventory_with_own_schemas(&id, 1000, 2048, source));
+            bytes += sample_inventory::inventory_size(1000, 2048);
             catalog
                 .execute(
                     Command::Ingest { inventory, force: false },
@@ -411,7 +417,7 @@ async fn measure_memory(
         catalog.checkpoint_now().await?;
         catalog.close().await;
     }
-    let opened = opened::open_in_child_process(&place)?;
+    let opened = open_catalog::open_in_child_process(&place)?;
     anyhow::ensure!(opened.tools == 100_000 / scale);
     let megabytes = |bytes: f64| bytes / 1e6;
     let what = format!("memory: {} tools with 2 KB manifests", opened.tools);

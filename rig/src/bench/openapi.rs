@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use discovery::document_text;
 use discovery::openapi::{self, OpenApiSpecification, SpecOptions};
-use discovery::text;
 use serde_json::Value;
 
 use super::peers::PEERS;
@@ -142,7 +142,9 @@ fn parse_time(file: &Path) -> f64 {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     match bytes.trim_ascii_start().first() {
         Some(b'{' | b'[') => cpu_milliseconds(|| serde_json::from_slice::<Value>(bytes)),
-        _ => cpu_milliseconds(|| text::parse_document(str::from_utf8(bytes).unwrap_or_default())),
+        _ => cpu_milliseconds(|| {
+            document_text::parse_document(str::from_utf8(bytes).unwrap_or_default())
+        }),
     }
 }
 

@@ -3,17 +3,17 @@
 //!
 //! The server has one core to itself, so that the callers take no CPU time from it.
 
-mod load;
+mod paced_load;
 
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
-use self::load::{CallSample, LoadOutcome, OverloadRound};
+use self::paced_load::{CallSample, LoadOutcome, OverloadRound};
 use super::BenchArgs;
-use super::doors::process::ServerProcess;
-use super::doors::wire;
+use super::endpoints::server_process::ServerProcess;
+use super::endpoints::wire;
 use super::report::{BenchReport, RatioBound};
 
 /// Response of the upstream.
@@ -92,7 +92,7 @@ fn run_case(case: &OverloadCase, time: Duration) -> anyhow::Result<Vec<OverloadR
         wire::call_request(key, case.tool, case.arguments.clone())
     };
     let requests = (0..AGENTS).map(request).collect();
-    let rounds = load::PacedLoad { address: ours.address, requests }.run(time);
+    let rounds = paced_load::PacedLoad { address: ours.address, requests }.run(time);
     sched_setaffinity(None, &all)?;
     rounds
 }
@@ -115,8 +115,9 @@ fn report_rounds(report: &mut BenchReport, what: &str, rounds: &[OverloadRound],
         middle(&|round| round.overload.len() as f64 / time.as_secs_f64() / round.max_throughput);
     let name = format!("{what}: asked for, against three times as much");
     report.add(name, asked * most_done, most_done * OVERLOAD_FACTOR, "calls/s", RatioBound::None);
-    let done =
-        middle(&|round| load::completed_per_second(&round.overload, time) / round.max_throughput);
+    let done = middle(&|round| {
+        paced_load::completed_per_second(&round.overload, time) / round.max_throughput
+    });
     let name = format!("{what}: done of three times as much");
     report.add(name, done * most_done, most_done, "calls/s", RatioBound::AtLeast(0.9));
     let refused = rounds

@@ -18,7 +18,7 @@ use toolcrib::{ChangeContext, JournalLocation, SystemClock};
 
 use super::BenchArgs;
 use super::report::{BenchReport, RatioBound};
-use crate::world;
+use crate::sample_inventory;
 
 const ROUNDS: usize = 5;
 const TOOLS_PER_SOURCE: usize = 1_000;
@@ -65,13 +65,13 @@ async fn create_catalog(journal: &Path, sources: usize) -> anyhow::Result<()> {
     let execute =
         async |command| catalog.execute(command, ChangeContext::by_actor("bench"), None).await;
     for number in 0..sources {
-        let id = world::source_id(number);
+        let id = sample_inventory::source_id(number);
         execute(CatalogCommand::Source(
             id.clone(),
-            SourceCommand::Register(world::profile(id.as_str())),
+            SourceCommand::Register(sample_inventory::profile(id.as_str())),
         ))
         .await?;
-        let inventory = Box::new(world::inventory(&id, TOOLS_PER_SOURCE, 400, 0));
+        let inventory = Box::new(sample_inventory::inventory(&id, TOOLS_PER_SOURCE, 400, 0));
         execute(CatalogCommand::Ingest { inventory, force: false }).await?;
     }
     for number in 0..GROUPS {

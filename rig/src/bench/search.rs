@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::BenchArgs;
 use super::report::{BenchReport, RatioBound};
-use crate::random::SeededRandom;
+use crate::seeded_random::SeededRandom;
 
 const VERBS: [&str; 8] = ["get", "list", "create", "update", "delete", "search", "send", "export"];
 /// Size of the vocabulary.

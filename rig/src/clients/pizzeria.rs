@@ -6,8 +6,8 @@
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::upstream::OrderApi;
-use crate::served::{AdminClient, RunningToolcrib};
+use super::order_api::OrderApi;
+use crate::toolcrib_server::{AdminClient, RunningToolcrib};
 
 const SPECIFICATION: &str = r#"
 openapi: 3.1.0

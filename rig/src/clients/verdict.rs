@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::attempt::{ClientRun, ClientTransport};
+use super::client_run::{ClientRun, ClientTransport};
 
 /// One row of the table, with the failures below it.
 pub(super) struct ClientVerdict {
@@ -131,7 +131,7 @@ impl fmt::Display for ClientVerdict {
 mod tests {
     use anyhow::anyhow;
 
-    use super::super::attempt::CLIENT_RUNS;
+    use super::super::client_run::CLIENT_RUNS;
     use super::*;
 
     /// The output of a client that observed everything as expected.

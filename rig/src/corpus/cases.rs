@@ -1,10 +1,10 @@
 //! Runs the request cases of a folder: small specifications, each with a call and the request that it must become.
 
-mod call;
-mod case;
-mod compare;
-mod normal;
-mod sent;
+mod case_request;
+mod compare_request;
+mod request_case;
+mod sent_request;
+mod url_normalization;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use discovery::openapi::{self, DiscoveredInventory, OpenApiSpecification, SpecOp
 use model::DiscoveredTool;
 use serde_json::{Value, json};
 
-use self::case::RequestCase;
-use self::compare::CaseVerdict;
+use self::compare_request::CaseVerdict;
+use self::request_case::RequestCase;
 use super::checks::list_entry;
 
 /// Counts of the results of all cases.
@@ -42,7 +42,7 @@ impl CaseTotals {
 /// Runs all cases of a folder whose name contains `only`, and prints each case that is not exact.
 pub(super) fn run_cases(folder: &Path, only: Option<&str>) -> anyhow::Result<CaseTotals> {
     let mut totals = CaseTotals::default();
-    for case in case::list_cases(folder)? {
+    for case in request_case::list_cases(folder)? {
         if only.is_some_and(|only| !case.id.contains(only)) {
             continue;
         }
@@ -84,8 +84,8 @@ fn judge_case(case: &RequestCase) -> anyhow::Result<CaseVerdict> {
     {
         return Ok(CaseVerdict::Failed(fault));
     }
-    let sent = call::render_request(case, tool);
-    Ok(compare::compare_request(&case.expect, sent.as_ref()))
+    let sent = case_request::render_request(case, tool);
+    Ok(compare_request::compare_request(&case.expect, sent.as_ref()))
 }
 
 fn discover_case(file: &Path) -> Result<DiscoveredInventory, DiscoveryError> {
@@ -116,8 +116,9 @@ fn find_name_fault(
         return Some(format!("the tool is called `{name}` instead of `{wanted}`"));
     }
     if let Some(pattern) = &case.tool.name_pattern
-        && let Some(tool) =
-            tools.iter().find(|tool| !case::matches_ecma_regex(pattern, &tool.manifest.name))
+        && let Some(tool) = tools
+            .iter()
+            .find(|tool| !request_case::matches_ecma_regex(pattern, &tool.manifest.name))
     {
         return Some(format!("the name `{}` does not match `{pattern}`", tool.manifest.name));
     }

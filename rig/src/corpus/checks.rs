@@ -261,8 +261,9 @@ fn check_expected(
 
 /// The number of tools whose name or id changes if the operations of the document are reordered.
 fn unstable_names(known: &KnownSpecification, found: &DiscoveredInventory, verbose: bool) -> usize {
-    let Some(value) =
-        std::fs::read(&known.file).ok().and_then(|text| discovery::text::read_document(&text).ok())
+    let Some(value) = std::fs::read(&known.file)
+        .ok()
+        .and_then(|text| discovery::document_text::read_document(&text).ok())
     else {
         return 1;
     };

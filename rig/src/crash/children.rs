@@ -12,10 +12,11 @@ use anyhow::{Context as _, ensure};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bench::doors::process::ServerProcess;
-use crate::random::SeededRandom;
-use crate::upstreams::caller::{EchoCaller, EchoOutcome};
-use crate::upstreams::crib::{self, AGENTS};
+use crate::bench::endpoints::server_process::ServerProcess;
+use crate::seeded_random::SeededRandom;
+use crate::upstreams::crib_process;
+use crate::upstreams::crib_process::AGENTS;
+use crate::upstreams::echo_caller::{EchoCaller, EchoOutcome};
 use crate::upstreams::processes::{count_zombies, find_marked, remaining_after, send_sigkill};
 
 /// Concurrent callers of each agent.
@@ -44,8 +45,8 @@ struct CallerCounts {
 
 pub(super) async fn run(kills: u32, mut random: SeededRandom) -> anyhow::Result<()> {
     let mark = format!("rig-{}-killed", std::process::id());
-    let source = crib::stdio_source("echo", &["--mark", &mark, "--delay", "20"])?;
-    let server = crib::start_process(&[source])?;
+    let source = crib_process::stdio_source("echo", &["--mark", &mark, "--delay", "20"])?;
+    let server = crib_process::start_process(&[source])?;
     let seen = Arc::new(CallerCounts::default());
     let callers = start_callers(&server, &seen);
     let mut outages = Vec::new();
@@ -166,9 +167,9 @@ impl CallerCounts {
 
 /// Kills a toolcrib with many child processes. Returns how many of them and of their own children survive.
 async fn kill_with_many_children(mark: &str) -> anyhow::Result<usize> {
-    let of = |number| crib::stdio_source(&format!("s{number}"), &["--mark", mark]);
+    let of = |number| crib_process::stdio_source(&format!("s{number}"), &["--mark", mark]);
     let sources = (0..CHILD_PROCESSES).map(of).collect::<anyhow::Result<Vec<_>>>()?;
-    let server = crib::start_process(&sources)?;
+    let server = crib_process::start_process(&sources)?;
     let programs = find_marked(mark, Some(server.id())).len();
     ensure!(programs == CHILD_PROCESSES, "{programs} programs run");
     let all = find_marked(mark, None).len();

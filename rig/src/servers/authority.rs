@@ -1,17 +1,17 @@
 //! Authorization servers by others: a real `toolcrib serve` accepts the tokens of their users and clients, and gets
 //! tokens for upstreams from them. It finds their endpoints by OpenID Connect Discovery.
 
-mod exchange;
+mod authority_setup;
+mod client_credentials;
+mod key_rotation;
 mod oidc_provider;
-mod own_token;
-mod rotation;
-mod world;
+mod token_exchange;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::ResultTable;
-use super::server::InstalledPackages;
+use super::foreign_server::InstalledPackages;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForeignAuthority {
@@ -36,12 +36,17 @@ impl ForeignAuthority {
         let start = Instant::now();
         match self {
             Self::Idpyoidc => {
-                table.print_row(self.id(), "exchange", start, exchange::run(installed).await);
+                table.print_row(self.id(), "exchange", start, token_exchange::run(installed).await);
             }
             Self::OidcProvider => {
-                table.print_row(self.id(), "own token", start, own_token::run(installed).await);
+                table.print_row(
+                    self.id(),
+                    "own token",
+                    start,
+                    client_credentials::run(installed).await,
+                );
                 let start = Instant::now();
-                table.print_row(self.id(), "rotation", start, rotation::run(installed).await);
+                table.print_row(self.id(), "rotation", start, key_rotation::run(installed).await);
             }
         }
     }

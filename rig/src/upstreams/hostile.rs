@@ -11,12 +11,14 @@ use clap::ValueEnum as _;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::caller::{EchoCaller, EchoOutcome};
-use super::crib::{self, AGENTS};
-use super::server::HostileBehavior;
-use crate::bench::doors::process::ServerProcess;
-use crate::bench::doors::wire::{self, BenchConnection};
-use crate::random::SeededRandom;
+use super::crib_process;
+use super::crib_process::AGENTS;
+use super::echo_caller::{EchoCaller, EchoOutcome};
+use super::echo_server::HostileBehavior;
+use crate::bench::endpoints::server_process::ServerProcess;
+use crate::bench::endpoints::wire;
+use crate::bench::endpoints::wire::BenchConnection;
+use crate::seeded_random::SeededRandom;
 
 /// Number of well-behaved sources. The first ones are child processes, or APIs if the tenth is one; the others speak
 /// MCP over HTTP.
@@ -137,7 +139,7 @@ pub(crate) async fn run_case(
     let from_text = from.to_str().context("the folder has a name that is no text")?;
     let harm = ["--manner", &word, "--from", from_text];
     sources.push(start_source("tenth", over, &harm, &mut servers)?);
-    let crib = crib::start_process(&sources)?;
+    let crib = crib_process::start_process(&sources)?;
     let (calm, before_harm) = run_load(&crib, time, true).await?;
     let before = crib.resident_bytes()?;
     reset_peak(&crib)?;
@@ -172,15 +174,15 @@ fn start_source(
     servers: &mut Vec<ServerProcess>,
 ) -> anyhow::Result<String> {
     let (order, first) = match over {
-        SourceTransport::Stdio => return crib::stdio_source(id, arguments),
+        SourceTransport::Stdio => return crib_process::stdio_source(id, arguments),
         SourceTransport::Http => ("mcp", &["--name", id, "--http"][..]),
         SourceTransport::Api => ("api", &["--name", id][..]),
     };
     let all: Vec<&str> = first.iter().chain(arguments).copied().collect();
     let server = ServerProcess::start_command(order, &all)?;
     let source = match over {
-        SourceTransport::Api => crib::api_source(id, server.address),
-        _ => crib::http_source(id, server.address),
+        SourceTransport::Api => crib_process::api_source(id, server.address),
+        _ => crib_process::http_source(id, server.address),
     };
     servers.push(server);
     Ok(source)

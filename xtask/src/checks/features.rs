@@ -1,9 +1,9 @@
 //! The library with fewer features: it must build without the dependencies of disabled features.
 //! The guide must show its dependency tree.
 
-use crate::failure::XtaskError;
 use crate::program::{self, cargo_command};
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 const GUIDE: &str = "docs/embedding.md";
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::checks::CheckProgress;
-use crate::failure::XtaskError;
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 pub(super) fn check_golden_files(progress: &mut CheckProgress) -> Result<(), XtaskError> {
     let in_use = progress.golden_files_in_use.as_ref();

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use crate::checks::licence_expression;
-use crate::failure::XtaskError;
 use crate::program;
+use crate::xtask_error::XtaskError;
 
 const ALLOWED: [&str; 14] = [
     "0BSD",

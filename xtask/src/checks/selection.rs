@@ -1,7 +1,7 @@
 //! The steps and tests that the command line selects.
 
 use crate::checks::STEPS;
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 
 const FAST: [&str; 4] = ["setup", "format", "lint", "tests"];
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::checks::{CheckProgress, StepSelection};
-use crate::failure::XtaskError;
 use crate::postgres::ThrowAwayPostgres;
 use crate::program::{self, cargo_command};
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 pub(super) fn check_tests(progress: &mut CheckProgress) -> Result<(), XtaskError> {
     let postgres = ThrowAwayPostgres::start()?;

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::failure::XtaskError;
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::conformance::suite;
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{program, setup, workspace};
 
 /// Startup timeout. The program is already built, so it only has to open a port.

@@ -7,8 +7,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::XtaskError;
 use crate::workspace;
+use crate::xtask_error::XtaskError;
 
 /// Part of every scenario; it also succeeds if no message was received.
 const SCHEMA_CHECK: &str = "wire-schema-valid";

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::clients::NodeClients;
 use crate::conformance::requirements::RevisionRequirements;
 use crate::conformance::results::{self, ScenarioResult};
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 use crate::{program, workspace};
 
 pub(super) struct ConformanceSuite {

@@ -1,6 +1,6 @@
 //! The first two commands of the README.
 
-use crate::failure::XtaskError;
+use crate::xtask_error::XtaskError;
 
 const HEADING: &str = "## Two commands";
 

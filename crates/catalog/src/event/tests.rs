@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::journal::{Position, StreamVersion};
-use crate::samples::{
+use crate::sample_events::{
     group_events, key_events, label_events, parsed, policy_events, source_events, time, tool_events,
 };
 

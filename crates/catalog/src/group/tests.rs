@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::samples::{from_json, group_events, parsed, time};
+use crate::sample_events::{from_json, group_events, parsed, time};
 
 fn id() -> GroupId {
     parsed("readers")

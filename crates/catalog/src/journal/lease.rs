@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 #[cfg(feature = "postgres")]
-use super::postgres::AdvisoryLock;
+use super::postgres_journal::AdvisoryLock;
 
 /// Exclusive ownership of a name. Ends when it is dropped.
 pub struct JournalLease(LeaseBackend);

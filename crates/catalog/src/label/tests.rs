@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::samples::{from_json, label_events, parsed, time};
+use crate::sample_events::{from_json, label_events, parsed, time};
 
 fn id() -> LabelId {
     parsed("pii")

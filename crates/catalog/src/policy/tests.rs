@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::samples::{from_json, parsed, policy_events, time};
+use crate::sample_events::{from_json, parsed, policy_events, time};
 
 fn id() -> PolicyId {
     parsed("staff")

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use super::additions::{TextAdditions, TextNumber};
 use super::postings::PostingList;
+use super::text_additions::{TextAdditions, TextNumber};
 use crate::tool_set::Slot;
 
 /// Identifies a text as long as a tool has it.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use super::families::stem_of;
+use super::stem_families::stem_of;
 
 /// Each line lists words of one meaning. They are general words; none was added for the sake of one particular tool.
 #[rustfmt::skip]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::samples::{from_json, parsed, source_events, time};
+use crate::sample_events::{from_json, parsed, source_events, time};
 
 fn id() -> SourceId {
     parsed("pets")

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::samples::{
+use crate::sample_events::{
     all_parsed, from_json, full_manifest, other_manifest, parsed, time, tool_events,
 };
 

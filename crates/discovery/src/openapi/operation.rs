@@ -9,17 +9,19 @@ use model::{
 use serde_json::{Map, Value, json};
 use upstream::egress::MAX_URL;
 
-use super::address::{self, OperationUrl, path_names};
-use super::body::{self, BodyField, BodyShape, OpenApiBody};
-use super::documents::{DanglingReference, DocumentValue, SpecificationDocuments};
+use super::operation_url;
+use super::operation_url::{OperationUrl, path_names};
 use super::parameter::{self, OpenApiParameter, ParameterEntry, ParameterLocation};
-use super::schema::SharedSchemas;
-use super::security::read_security;
-use super::server::OpenApiServers;
-use super::template::{push_expression, push_literal};
+use super::request_body;
+use super::request_body::{BodyField, BodyShape, OpenApiBody};
+use super::security_requirements::read_security;
+use super::servers::OpenApiServers;
+use super::shared_schemas::SharedSchemas;
+use super::specification_documents::{DanglingReference, DocumentValue, SpecificationDocuments};
+use super::template_writer::{push_expression, push_literal};
 use super::{OpenApiFinding, SpecOptions};
-use crate::polling;
-use crate::text::{DocumentNode, DocumentObject};
+use crate::document_text::{DocumentNode, DocumentObject};
+use crate::polling_settings;
 
 /// The maximum number of findings for one operation; more would tell the admin nothing new.
 const FINDING_LIMIT: usize = 20;
@@ -153,13 +155,15 @@ impl<'a> OperationConverter<'a> {
         let base = self.servers.base_url(operation);
         let mut by_admin = self.options.polling.iter();
         let read = match by_admin.find(|(wanted, _)| operation.has_id_or_name(wanted, name)) {
-            Some((_, said)) => polling::build_polling(&base, said).map(|polling| (polling, None)),
+            Some((_, said)) => {
+                polling_settings::build_polling(&base, said).map(|polling| (polling, None))
+            }
             None => {
                 let said = operation.place.get("x-toolcrib-polling")?;
-                polling::read_polling(&base, &said.value.to_value())
+                polling_settings::read_polling(&base, &said.value.to_value())
             }
         };
-        let (polling, warning) = polling::split_warning(read);
+        let (polling, warning) = polling_settings::split_warning(read);
         findings.extend(warning.map(|(code, what)| {
             OpenApiFinding::new(code, &operation.at, format!("`{name}` {what}"))
         }));
@@ -241,10 +245,12 @@ impl<'a> OperationConverter<'a> {
     ) -> Result<Option<OpenApiBody<'a>>, DanglingReference> {
         let preferred = self.options.media_type.as_deref();
         match operation.place.get("requestBody") {
-            Some(request_body) => body::read_request_body(&self.requests, request_body, preferred),
+            Some(request_body) => {
+                request_body::read_request_body(&self.requests, request_body, preferred)
+            }
             None => {
                 let consumes = media_types(self.documents, operation.place, "consumes");
-                body::read_swagger_body(&self.requests, parameters, &consumes, preferred)
+                request_body::read_swagger_body(&self.requests, parameters, &consumes, preferred)
             }
         }
     }
@@ -358,7 +364,7 @@ impl<'a> OperationConverter<'a> {
             _ => json!({"allOf": drafts}),
         };
         if encoding == BodyEncoding::Multipart
-            && body::is_file_field(self.documents, &field.schemas)
+            && request_body::is_file_field(self.documents, &field.schemas)
             && let Some(object) = schema.as_object_mut()
         {
             add_sentence(object, BYTES_HINT);
@@ -375,7 +381,7 @@ impl<'a> OperationConverter<'a> {
     ) -> Result<Value, DanglingReference> {
         let draft = match schema {
             Some(place) => self.requests.draft_schema(place)?,
-            None => super::schema::SchemaDraft::default(),
+            None => super::shared_schemas::SchemaDraft::default(),
         };
         let mut schema = into_object(draft.value);
         match body.encoding {
@@ -477,7 +483,7 @@ impl<'a> OperationConverter<'a> {
         request: &HttpRequest,
     ) -> Option<&'static str> {
         let base = self.servers.base_url(operation);
-        if !address::survives_url_parsing(&base, operation.path) {
+        if !operation_url::survives_url_parsing(&base, operation.path) {
             return Some("its path has a segment `.` or `..`");
         }
         let mut templates = std::iter::once(&request.url_template)
@@ -536,7 +542,8 @@ impl<'a> OperationConverter<'a> {
         HttpRequest {
             url_template: address.to_template().into(),
             headers_template: headers,
-            body_template: body.map(|body| body::body_template(body, names, self.documents).into()),
+            body_template: body
+                .map(|body| request_body::body_template(body, names, self.documents).into()),
             body_encoding: body.map_or(BodyEncoding::Json, |body| body.encoding),
         }
     }
@@ -633,7 +640,7 @@ fn media_types<'a>(
 }
 
 fn is_json(media_type: &str) -> bool {
-    body::encoding_of_media_type(media_type) == BodyEncoding::Json
+    request_body::encoding_of_media_type(media_type) == BodyEncoding::Json
 }
 
 /// Whether a response is certainly an object. `seen` holds the schemas already visited.

@@ -1,13 +1,13 @@
 //! Parameters of an operation in Swagger 2.0 and OpenAPI 3: their name, location and serialization.
 
 use model::BodyEncoding;
-use model::header::{is_header_name, is_reserved_header};
+use model::header_names::{is_header_name, is_reserved_header};
 
-use super::body::encoding_of_media_type;
-use super::documents::{DanglingReference, DocumentValue, SpecificationDocuments};
-use super::schema::accepts_objects_implicitly;
-use super::template::{argument_expression, string_literal};
-use crate::text::DocumentNode;
+use super::request_body::encoding_of_media_type;
+use super::shared_schemas::accepts_objects_implicitly;
+use super::specification_documents::{DanglingReference, DocumentValue, SpecificationDocuments};
+use super::template_writer::{argument_expression, string_literal};
+use crate::document_text::DocumentNode;
 
 /// The location of a parameter, ordered by precedence for keeping its own name (requirement O4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

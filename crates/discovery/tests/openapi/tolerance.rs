@@ -117,7 +117,7 @@ fn a_document_of_another_format_is_refused_with_a_reason() {
 fn pizzeria() -> Value {
     // The test changes the specification as JSON.
     let text = include_str!("pizzeria-3.0.yaml");
-    toolcrib_discovery::text::read_document(text.as_bytes()).unwrap()
+    toolcrib_discovery::document_text::read_document(text.as_bytes()).unwrap()
 }
 
 /// Collects the JSON pointer of every value of a document.

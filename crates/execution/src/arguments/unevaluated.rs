@@ -7,7 +7,7 @@ use std::ptr;
 
 use serde_json::Value;
 
-use super::visits::{children, has_own_id, reference_target};
+use super::visit_count::{children, has_own_id, reference_target};
 
 /// The maximum number of expanded schemas.
 const MAX_EXPANDED_SCHEMAS: u64 = 10_000;

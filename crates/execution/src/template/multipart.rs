@@ -4,8 +4,8 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value as Json;
 
-use super::attachment::{DataUriFile, is_content_type};
-use super::style;
+use super::data_uri::{DataUriFile, is_content_type};
+use super::value_style;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct MultipartPart {
@@ -42,7 +42,7 @@ pub(super) fn field_parts(
             name: name.to_owned(),
             file_name: None,
             content_type: concrete_content_type(content_type).or(json).map(str::to_owned),
-            bytes: style::value_text(value).into_owned().into_bytes(),
+            bytes: value_style::value_text(value).into_owned().into_bytes(),
         }
     };
     Ok(part_items(value)?.map(field).collect())
@@ -56,7 +56,7 @@ pub(super) fn file_parts(
 ) -> Result<Vec<MultipartPart>, &'static str> {
     let mut parts = Vec::new();
     for item in part_items(value)? {
-        let text = style::value_text(item);
+        let text = value_style::value_text(item);
         let file = match DataUriFile::parse(&text) {
             Some(file) => file?,
             None => {

@@ -17,10 +17,11 @@ use toolcrib::{
 };
 
 use super::groups::GroupBody;
-use crate::app::AppState;
-use crate::body::{self, JsonBody};
+use crate::app_state::AppState;
 use crate::caller::Admin;
 use crate::journal::show::MomentArgument;
+use crate::json_body;
+use crate::json_body::JsonBody;
 use crate::problem::Problem;
 use crate::route::ApiRoute;
 
@@ -244,8 +245,8 @@ fn parse_proposal<T: DeserializeOwned, Flattened: DeserializeOwned>(
     place: &str,
     value: &Value,
 ) -> Result<T, Problem> {
-    let read =
-        body::deserialize_value::<Flattened>(value).and_then(|_| body::deserialize_value(value));
+    let read = json_body::deserialize_value::<Flattened>(value)
+        .and_then(|_| json_body::deserialize_value(value));
     read.map_err(|problem| problem.nested_under(place))
 }
 

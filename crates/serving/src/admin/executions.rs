@@ -22,12 +22,12 @@ use toolcrib::{
     UsagePage, UsageTotals,
 };
 
-use crate::answer::PathName;
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::page::ListPage;
+use crate::pagination::ListPage;
 use crate::problem::{Problem, ProblemCode};
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::PathName;
 use crate::route::ApiRoute;
 
 const JSON_LINES: &str = "application/x-ndjson";

@@ -1,6 +1,6 @@
 //! `/api/groups`: curated tools, selected + explicit − excluded.
 
-mod shown;
+mod group_bodies;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use serde::Deserialize;
 use toolcrib::group::GroupCommand;
 use toolcrib::{CallerIdentity, Command, Snapshot};
 
-pub(crate) use self::shown::GroupBody;
-use self::shown::{GroupResponse, GroupTool, group_tag};
+pub(crate) use self::group_bodies::GroupBody;
+use self::group_bodies::{GroupResponse, GroupTool, group_tag};
 use super::id_or_from_name;
-use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
-use crate::app::AppState;
-use crate::body::{CreateBody, JsonBody};
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::change::ChangeRequest;
+use crate::change_request::ChangeRequest;
 use crate::etag::EntityTag;
-use crate::page::{ListPage, PageQuery};
+use crate::json_body::{CreateBody, JsonBody};
+use crate::pagination::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
 use crate::route::ApiRoute;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib::{RecordedEvent, StreamName, StreamVersion};
 
-use crate::answer::PathName;
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::page::ListPage;
+use crate::pagination::ListPage;
 use crate::problem::Problem;
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::PathName;
 use crate::route::ApiRoute;
 
 const DEFAULT_PAGE_SIZE: usize = 50;

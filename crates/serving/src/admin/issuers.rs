@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib::IssuerState;
 
-use crate::app::AppState;
+use crate::app_state::AppState;
 use crate::caller::Admin;
 use crate::route::ApiRoute;
 

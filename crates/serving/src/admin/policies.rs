@@ -10,15 +10,15 @@ use toolcrib::policy::{Policy, PolicyCommand};
 use toolcrib::{Command, Snapshot};
 
 use super::id_or_from_name;
-use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
-use crate::app::AppState;
-use crate::body::{CreateBody, JsonBody};
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::change::ChangeRequest;
+use crate::change_request::ChangeRequest;
 use crate::etag::EntityTag;
-use crate::page::{ListPage, PageQuery};
+use crate::json_body::{CreateBody, JsonBody};
+use crate::pagination::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
 use crate::route::ApiRoute;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {

@@ -12,13 +12,13 @@ use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, Serialize};
 use toolcrib::{CallerIdentity, SecretError, SecretStore, Snapshot};
 
-use crate::answer::PathName;
-use crate::app::AppState;
-use crate::body::JsonBody;
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::page::{ListPage, PageQuery};
+use crate::json_body::JsonBody;
+use crate::pagination::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::PathName;
 use crate::route::ApiRoute;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {

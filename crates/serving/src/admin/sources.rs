@@ -1,7 +1,7 @@
 //! `/api/sources`: registered sources. The server refreshes a new source by itself; registering it succeeds even if
 //! that refresh fails.
 
-mod shown;
+mod source_bodies;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use catalog::CataloguedSource;
 use catalog::source::SourceCommand;
 use model::{
     ApiKeyLocation, CustomSettings, SourceHealth, SourceId, SourceKind, SourceProfile,
-    SourceSettings, SourceUrl, UpstreamAuth, header, is_scope,
+    SourceSettings, SourceUrl, UpstreamAuth, header_names, is_scope,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,17 +23,17 @@ use toolcrib::{
 };
 use upstream::egress::AllowedDestination;
 
-use self::shown::{ListedSource, SourceResponse, source_tag};
+use self::source_bodies::{ListedSource, SourceResponse, source_tag};
 use super::id_or_from_name;
-use crate::answer::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
-use crate::app::AppState;
-use crate::body::{CreateBody, JsonBody};
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::change::ChangeRequest;
+use crate::change_request::ChangeRequest;
 use crate::etag::EntityTag;
-use crate::page::{ListPage, PageQuery};
+use crate::json_body::{CreateBody, JsonBody};
+use crate::pagination::{ListPage, PageQuery};
 use crate::problem::{FieldError, Problem, ProblemCode};
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::{CreatedResponse, PathId, RemovalBody, TaggedResponse};
 use crate::route::ApiRoute;
 
 /// The body may contain a whole specification.
@@ -227,7 +227,7 @@ pub(crate) fn profile_errors(profile: &SourceProfile) -> Vec<FieldError> {
         }
     }
     for name in &profile.forward_headers {
-        if !header::may_be_forwarded(name) {
+        if !header_names::may_be_forwarded(name) {
             let message = format!("`{}` is no header that can be passed on", name.escape_default());
             errors.push(FieldError { field: "forward_headers".to_owned(), message });
         }

@@ -2,10 +2,10 @@
 //!
 //! A tool id may contain a `/`, which is percent-encoded in a path.
 
-mod attempt;
-mod diff;
-mod picture;
-mod shown;
+mod tool_attempt;
+mod tool_bodies;
+mod tool_diff;
+mod workflow_picture;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{CallerIdentity, Command, Snapshot};
 
-use self::attempt::{AttemptResult, ToolAttempt};
-use self::diff::ToolDiff;
-use self::picture::WorkflowPicture;
-pub(crate) use self::shown::ToolPatch;
-use self::shown::{ListedTool, ToolResponse, tool_tag};
+use self::tool_attempt::{AttemptResult, ToolAttempt};
+pub(crate) use self::tool_bodies::ToolPatch;
+use self::tool_bodies::{ListedTool, ToolResponse, tool_tag};
+use self::tool_diff::ToolDiff;
+use self::workflow_picture::WorkflowPicture;
 use super::executions;
-use crate::answer::{PathId, TaggedResponse};
-use crate::app::AppState;
-use crate::body::JsonBody;
+use crate::app_state::AppState;
 use crate::caller::Admin;
-use crate::change::ChangeRequest;
+use crate::change_request::ChangeRequest;
 use crate::etag::EntityTag;
-use crate::page::{ListPage, PageQuery};
+use crate::json_body::JsonBody;
+use crate::pagination::{ListPage, PageQuery};
 use crate::problem::Problem;
-use crate::query::QueryParams;
+use crate::query_params::QueryParams;
+use crate::responses::{PathId, TaggedResponse};
 use crate::route::ApiRoute;
 
 pub(crate) fn routes() -> Vec<ApiRoute> {
@@ -73,7 +73,7 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
             .for_admins("tools", "Do not serve the version that waits")
             .with_body::<ToolRejection>()
             .returns_tagged::<ToolResponse>(),
-        ApiRoute::post("try_tool", "/api/tools/{id}/try", attempt::try_tool)
+        ApiRoute::post("try_tool", "/api/tools/{id}/try", tool_attempt::try_tool)
             .for_admins(
                 "tools",
                 "Call a tool as somebody with other claims would, or see what is sent",
@@ -81,7 +81,7 @@ pub(crate) fn routes() -> Vec<ApiRoute> {
             .with_optional_body::<ToolAttempt>()
             .marked_as_tool_call()
             .returns_json::<AttemptResult>(),
-        ApiRoute::get("get_workflow", "/api/tools/{id}/workflow", picture::get_workflow)
+        ApiRoute::get("get_workflow", "/api/tools/{id}/workflow", workflow_picture::get_workflow)
             .for_admins("tools", "Show what a workflow would do, and a picture of it")
             .returns_json::<WorkflowPicture>(),
     ]
@@ -262,7 +262,7 @@ async fn diff_tool(
     PathId(id): PathId<ToolId>,
 ) -> Result<TaggedResponse<ToolDiff>, Problem> {
     let entry = find_tool(&app.snapshot(), &id)?;
-    let body = diff::compare_versions(app.crib.catalog().journal(), &entry.tool).await?;
+    let body = tool_diff::compare_versions(app.crib.catalog().journal(), &entry.tool).await?;
     Ok(TaggedResponse { tag: tool_tag(&entry.tool), body })
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use toolcrib::SavedHead;
 
 use super::JsonFlag;
-use super::things::ServerOption;
+use super::admin_verbs::ServerOption;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExecutionVerb {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{JsonFlag, things};
+use super::{JsonFlag, admin_verbs};
 use crate::journal::show::MomentArgument;
 
 #[derive(Args, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "CLAIMS")]
     pub(crate) claims: String,
     #[command(flatten)]
-    pub(crate) place: things::ServerOption,
+    pub(crate) place: admin_verbs::ServerOption,
     /// Only this tool, by its id or any form of its name
     #[arg(long, value_name = "TOOL")]
     pub(crate) tool: Option<String>,

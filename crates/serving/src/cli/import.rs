@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::KEY_FILE_HELP;
-use crate::client::McpClientProgram;
+use crate::client_config::McpClientProgram;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

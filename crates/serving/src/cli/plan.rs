@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::JsonFlag;
-use super::things::ServerOption;
-use crate::declared::written;
+use super::admin_verbs::ServerOption;
+use crate::declared_config::config_export;
 
 /// What is to be planned, and where.
 #[derive(Args, Debug)]
@@ -73,7 +73,7 @@ Examples:
 pub(crate) struct ExportConfigArgs {
     /// In which format
     #[arg(long, value_enum, default_value = "yaml")]
-    pub(crate) format: written::ExportFormat,
+    pub(crate) format: config_export::ExportFormat,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{JsonFlag, things};
+use super::{JsonFlag, admin_verbs};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -29,5 +29,5 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) json: JsonFlag,
     #[command(flatten)]
-    pub(crate) at: things::ServerOption,
+    pub(crate) at: admin_verbs::ServerOption,
 }

@@ -6,10 +6,10 @@ use clap::Args;
 use model::GroupId;
 use url::Url;
 
-use super::{KEY_FILE_HELP, targets};
-use crate::names::PublicUrl;
-use crate::serve::listen::{ListenAddress, SocketMode};
-use crate::sight;
+use super::{KEY_FILE_HELP, target_args};
+use crate::serve::listen_address::{ListenAddress, SocketMode};
+use crate::server_names::PublicUrl;
+use crate::tool_listing;
 
 const OTLP_HELP: &str = "A collector of OpenTelemetry for metrics and traces, such as \
     `http://localhost:4318` [env: OTEL_EXPORTER_OTLP_ENDPOINT]";
@@ -43,7 +43,7 @@ and names issuers; their keys are found by OpenID Connect Discovery, or say wher
       keys: {jwks_url: https://id.example.com/realms/acme/certs}")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) targets: targets::TargetArgs,
+    pub(crate) targets: target_args::TargetArgs,
     /// Serve a pizzeria to try things on, which brings its own API, agents and policies
     #[arg(long, conflicts_with_all = ["targets", "openapi", "mcp", "manifest", "command"])]
     pub(crate) demo: bool,
@@ -110,7 +110,7 @@ For a desktop client:
     \"args\": [\"stdio\", \"--journal\", \"/path/to/toolcrib.db\"]}}}")]
 pub(crate) struct StdioArgs {
     #[command(flatten)]
-    pub(crate) targets: targets::TargetArgs,
+    pub(crate) targets: target_args::TargetArgs,
     /// The claims as JSON, or a file with them
     #[arg(long, value_name = "CLAIMS", conflicts_with_all = ["targets", "openapi", "mcp", "manifest", "command"])]
     pub(crate) claims: Option<String>,
@@ -119,7 +119,7 @@ pub(crate) struct StdioArgs {
     pub(crate) group: Option<GroupId>,
     /// Whether tools are listed, searched, or searched if the list is long
     #[arg(long, value_enum, default_value = "list")]
-    pub(crate) mode: sight::ListMode,
+    pub(crate) mode: tool_listing::ListMode,
     /// Start the MCP servers and the tools that are programs
     #[arg(long)]
     pub(crate) allow_stdio: bool,

@@ -1,7 +1,7 @@
 //! Tests of embedding from the client's side: mounted in a router, over standard input and output, per request.
 
-mod mounted;
-mod spoken;
+mod line_transport;
+mod mounted_router;
 
 use serde_json::{Value, json};
 use toolcrib::{ProvidedTool, Registry};

@@ -5,8 +5,8 @@ use toolcrib::{DocumentCleanup, JournalLocation};
 
 use super::open_to_change;
 use crate::cli::{JsonFlag, VerbOutcome};
-use crate::failure::CliError;
-use crate::out;
+use crate::cli_error::CliError;
+use crate::output;
 
 pub(crate) async fn collect_documents(
     place: &JournalLocation,
@@ -21,10 +21,10 @@ pub(crate) async fn collect_documents(
         DocumentCleanup::Busy => return Err(CliError::EventsKeepArriving),
     };
     match format.json {
-        true => out::print_json(&json!({"removed_documents": removed}))?,
-        false => out::print_text(&format!(
+        true => output::print_json(&json!({"removed_documents": removed}))?,
+        false => output::print_text(&format!(
             "{} removed",
-            out::count_noun(removed, "document", "documents")
+            output::count_noun(removed, "document", "documents")
         ))?,
     }
     Ok(VerbOutcome::Success)

@@ -10,8 +10,8 @@ use toolcrib::{Journal, JournalLocation};
 use super::open_to_read;
 use crate::cli::VerbOutcome;
 use crate::cli::journal::JournalExportArgs;
-use crate::failure::CliError;
-use crate::out;
+use crate::cli_error::CliError;
+use crate::output;
 use crate::progress::ProgressLine;
 
 pub(crate) async fn export_journal(
@@ -21,7 +21,7 @@ pub(crate) async fn export_journal(
     if arguments.file == Path::new("-") {
         let journal = open_to_read(place).await?;
         let events = write_events(&*journal, &mut BufWriter::new(io::stdout())).await?;
-        out::print_note(&exported_text(events));
+        output::print_note(&exported_text(events));
         return Ok(VerbOutcome::Success);
     }
     let target = ExportFile { path: arguments.file.clone(), force: arguments.force };
@@ -30,13 +30,13 @@ pub(crate) async fn export_journal(
     let mut file = target.create_temporary()?;
     let events = write_events(&*journal, &mut BufWriter::new(file.as_file_mut())).await?;
     target.persist(file)?;
-    out::print_text(&format!("{} to {}", exported_text(events), target.path.display()))?;
+    output::print_text(&format!("{} to {}", exported_text(events), target.path.display()))?;
     Ok(VerbOutcome::Success)
 }
 
 fn exported_text(events: u64) -> String {
     let count = usize::try_from(events).unwrap_or(usize::MAX);
-    format!("exported {}", out::count_noun(count, "event", "events"))
+    format!("exported {}", output::count_noun(count, "event", "events"))
 }
 
 async fn write_events(
@@ -47,7 +47,7 @@ async fn write_events(
     let mut lines: usize = 0;
     let write = |line: &str| {
         lines += 1;
-        progress.update(|| format!("exported {}", out::count_noun(lines, "line", "lines")));
+        progress.update(|| format!("exported {}", output::count_noun(lines, "line", "lines")));
         writer.write_all(line.as_bytes())
     };
     let events = toolcrib::export_journal(journal, write).await?;

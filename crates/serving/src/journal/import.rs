@@ -12,8 +12,9 @@ use toolcrib::{Catalog, Journal, JournalLocation, Snapshot, SystemClock, Transfe
 use super::open_or_create;
 use crate::cli::VerbOutcome;
 use crate::cli::journal::JournalImportArgs;
-use crate::failure::CliError;
-use crate::out::{self, count_noun};
+use crate::cli_error::CliError;
+use crate::output;
+use crate::output::count_noun;
 use crate::progress::ProgressLine;
 
 /// Maximum bytes of a line; larger than any event or document.
@@ -37,8 +38,8 @@ pub(crate) async fn import_journal(
     catalog.close().await;
     drop(journal);
     match arguments.json.json {
-        true => out::print_json(&report)?,
-        false => out::print_text(&report.to_text())?,
+        true => output::print_json(&report)?,
+        false => output::print_text(&report.to_text())?,
     }
     Ok(VerbOutcome::Success)
 }
@@ -158,7 +159,7 @@ impl ExportLines {
     fn progress_text(&self) -> String {
         let percent = self.total_bytes.and_then(|total| (self.bytes * 100).checked_div(total));
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        let lines = out::count_noun(count, "line", "lines");
+        let lines = output::count_noun(count, "line", "lines");
         match percent {
             Some(percent) => format!("imported {lines}, {percent} %"),
             None => format!("imported {lines}"),
@@ -218,7 +219,7 @@ impl JournalImportReport {
         ];
         text += &format!("the catalog now has {}\n", things.join(", "));
         let missing: Vec<_> =
-            self.missing_secrets.iter().map(|name| out::escape_for_terminal(name)).collect();
+            self.missing_secrets.iter().map(|name| output::escape_for_terminal(name)).collect();
         if !missing.is_empty() {
             let (secrets, them) = match missing.len() {
                 1 => ("1 secret is".to_owned(), "it"),

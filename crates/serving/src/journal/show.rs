@@ -14,9 +14,10 @@ use toolcrib::{Catalog, JournalLocation, JournalMoment, Position, Snapshot};
 use super::open_to_read;
 use crate::cli::VerbOutcome;
 use crate::cli::journal::JournalShowArgs;
-use crate::failure::CliError;
-use crate::out::{self, count_noun};
-use crate::table::table_section;
+use crate::cli_error::CliError;
+use crate::output;
+use crate::output::count_noun;
+use crate::text_table::table_section;
 
 pub(crate) async fn show_journal(
     place: &JournalLocation,
@@ -25,8 +26,8 @@ pub(crate) async fn show_journal(
     let snapshot = read_snapshot(place, arguments.at.as_ref()).await?;
     let shown = SnapshotSummary::from_snapshot(&snapshot);
     match arguments.json.json {
-        true => out::print_json(&shown)?,
-        false => out::print_text(&shown.to_text())?,
+        true => output::print_json(&shown)?,
+        false => output::print_text(&shown.to_text())?,
     }
     Ok(VerbOutcome::Success)
 }

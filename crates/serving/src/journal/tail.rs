@@ -7,8 +7,8 @@ use toolcrib::{Journal, JournalLocation, Position, RecordedEvent, StreamName, St
 use super::open_to_read;
 use crate::cli::VerbOutcome;
 use crate::cli::journal::JournalTailArgs;
-use crate::failure::CliError;
-use crate::out;
+use crate::cli_error::CliError;
+use crate::output;
 
 const READ_BATCH: usize = 1_000;
 
@@ -29,7 +29,7 @@ pub(crate) async fn tail_journal(
         return follow_events(&*journal, stream.as_ref(), head, &mut printer).await;
     }
     if head == Position(0) {
-        out::print_note("the journal is empty");
+        output::print_note("the journal is empty");
     }
     Ok(VerbOutcome::Success)
 }
@@ -109,7 +109,7 @@ impl EventPrinter {
                 text += &execution::escape_json(&json);
                 text.push('\n');
             }
-            return out::print_text(&text);
+            return output::print_text(&text);
         }
         let mut rows: Vec<_> = events.iter().map(event_cells).collect();
         if self.columns == EventColumns::default() {
@@ -122,7 +122,7 @@ impl EventPrinter {
         for row in &rows {
             text += &self.columns.format_line(row);
         }
-        out::print_text(&text)
+        output::print_text(&text)
     }
 }
 
@@ -130,10 +130,10 @@ fn event_cells(event: &RecordedEvent) -> [String; 6] {
     [
         event.position.to_string(),
         format!("{:.3}", event.time),
-        out::escape_for_terminal(event.stream.as_str()).into_owned(),
+        output::escape_for_terminal(event.stream.as_str()).into_owned(),
         event.version.to_string(),
-        out::escape_for_terminal(&event.kind).into_owned(),
-        out::escape_for_terminal(&event.actor).into_owned(),
+        output::escape_for_terminal(&event.kind).into_owned(),
+        output::escape_for_terminal(&event.actor).into_owned(),
     ]
 }
 

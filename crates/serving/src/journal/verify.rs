@@ -4,8 +4,8 @@ use toolcrib::{Catalog, JournalError, JournalLocation, JournalVerification};
 
 use super::open_to_read;
 use crate::cli::{JsonFlag, VerbOutcome};
-use crate::failure::CliError;
-use crate::out;
+use crate::cli_error::CliError;
+use crate::output;
 use crate::progress::ProgressLine;
 
 pub(crate) async fn verify_journal(
@@ -20,7 +20,12 @@ pub(crate) async fn verify_journal(
         },
         other => other?,
     };
-    out::print_verified(format, verification.problems.is_empty(), &verification, verification_text)
+    output::print_verified(
+        format,
+        verification.problems.is_empty(),
+        &verification,
+        verification_text,
+    )
 }
 
 async fn fold_and_compare(place: &JournalLocation) -> Result<JournalVerification, CliError> {
@@ -44,6 +49,6 @@ fn verification_text(verification: &JournalVerification) -> String {
     if 0 < *not_understood {
         text += &format!("not understood by this version, and kept: {not_understood}\n");
     }
-    text += &out::problems_text(problems);
+    text += &output::problems_text(problems);
     text
 }

@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use toolcrib::{AgentView, ResourceSubscriptions};
 
-use super::answer::OutgoingMessage;
-use super::era::ProtocolEra;
-use super::error::RpcErrorResponse;
-use super::message::JsonRpcId;
-use super::methods::McpRequest;
-use super::peer::McpPeer;
-use super::sessions::McpSessionState;
-use crate::format::ToolFormat;
-use crate::watching::{ViewChange, ViewSubscription};
+use super::error_response::RpcErrorResponse;
+use super::incoming_message::JsonRpcId;
+use super::mcp_peer::McpPeer;
+use super::mcp_sessions::McpSessionState;
+use super::outgoing_message::OutgoingMessage;
+use super::protocol_era::ProtocolEra;
+use super::shared_methods::McpRequest;
+use crate::tool_format::ToolFormat;
+use crate::view_subscription::{ViewChange, ViewSubscription};
 
 /// The `_meta` key that ties a message to its subscription.
 const SUBSCRIPTION_META_KEY: &str = "io.modelcontextprotocol/subscriptionId";

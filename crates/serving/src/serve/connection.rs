@@ -19,13 +19,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tower::{Service, ServiceExt as _};
 
-use super::again::RepollFuture;
-use super::connections::ConnectionLimits;
-use super::early::{self, PeekedBody};
+use super::accept_loop::ConnectionLimits;
+use super::body_peek;
+use super::body_peek::PeekedBody;
+use super::connection_activity::{ConnectionActivity, MonitoredSocket};
 use super::listener::AcceptedConnection;
-use super::pressure::{CallAdmission, LoadShedder, OverloadResponse, is_call_request};
-use super::pulse::{ConnectionActivity, MonitoredSocket};
-use super::spoken::ObservedBody;
+use super::load_shedding::{CallAdmission, LoadShedder, OverloadResponse, is_call_request};
+use super::observed_body::ObservedBody;
+use super::repoll::RepollFuture;
 
 /// Maximum size of a request head, in bytes.
 const MAX_HEAD_BYTES: usize = 32 << 10;
@@ -207,7 +208,7 @@ where
     let (turn, refusal, looks) = (
         CallAdmission::default(),
         OverloadResponse::for_request(&request),
-        early::peek_count(&request),
+        body_peek::peek_count(&request),
     );
     let (head, body) = request.into_parts();
     let body = match PeekedBody::peek(body, looks).await.into_complete() {

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde_json::json;
 use toolcrib::{ChangeContext, new_api_key};
 
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 
 /// Upper bound of the ids `first-admin`, `first-admin-2` and so on that are tried.
 const MAX_KEY_IDS: usize = 1000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use socket2::{SockFilter, SockRef};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 
-use super::listen::{ListenAddress, SocketMode};
+use super::listen_address::{ListenAddress, SocketMode};
 use super::socket_file::SocketFile;
 use super::tls::ReloadingTls;
 

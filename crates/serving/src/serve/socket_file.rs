@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-use super::listen::SocketMode;
+use super::listen_address::SocketMode;
 
 /// A listening Unix socket.
 pub(super) struct SocketFile {

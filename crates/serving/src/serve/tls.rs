@@ -15,11 +15,11 @@ use rustls::sign::CertifiedKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use upstream::limits::{BoundedReadError, read_file};
+use upstream::bounded_read::{BoundedReadError, read_file};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-use crate::trace::FileStamp;
+use crate::file_stamp::FileStamp;
 
 /// Size limit of a PEM file: more than any certificate chain needs.
 const MAX_PEM_BYTES: u64 = 1 << 20;

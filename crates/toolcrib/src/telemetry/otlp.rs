@@ -2,15 +2,15 @@
 //!
 //! The numbers and names of fields are those of `opentelemetry-proto` v1.
 
-mod message;
+mod otlp_message;
 #[cfg(test)]
 mod tests;
 
-use self::message::OtlpField::{
+use self::otlp_message::OtlpField::{
     Choice, Double, Doubles, Fixed, Fixeds, Flag, Id, Message as One, Messages, Text,
 };
-pub(super) use self::message::OtlpMessage;
-use super::reading::{
+pub(super) use self::otlp_message::OtlpMessage;
+use super::metrics_snapshot::{
     MetricDefinition, MetricFamily, MetricKind, MetricPoint, MetricValue, MetricsSnapshot,
 };
 use super::span::{SpanKind, TraceSpan};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::TraceContext;
 use tokio::sync::mpsc;
 
-use model::meter::Counter;
+use model::instruments::Counter;
 
 /// How many spans wait to be exported; further ones are dropped and counted.
 pub(super) const SPAN_QUEUE: usize = 4_096;

@@ -2,17 +2,17 @@
 //!
 //! There is no other way to call a tool for an agent.
 
-mod budget;
-mod builtin;
-mod custom;
-mod done;
-mod job;
-mod promise;
-mod recorded;
-mod server;
-mod shaped;
-mod tries;
-mod workflow;
+mod async_job;
+mod builtin_call;
+mod call_recording;
+mod call_result;
+mod custom_call;
+mod mcp_call;
+mod missing_output;
+mod result_budget;
+mod result_shaping;
+mod retry;
+mod workflow_call;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -24,23 +24,23 @@ use model::{CallFailure, ErrorCode, McpPrimitive, Outcome, ToolId, TraceContext}
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::ready::{CompiledHttpTool, CompiledTool};
-use super::tool::ToolOrigin;
-use super::{AgentView, MetaTool, ToolLookupError, ViewedTool, meta};
-use crate::call::{CallContext, InputError};
-use crate::gates::QuotaCharge;
+use super::compiled_tool::{CompiledHttpTool, CompiledTool};
+use super::viewed_tool::ToolOrigin;
+use super::{AgentView, MetaTool, ToolLookupError, ViewedTool, meta_tools};
+use crate::call_context::{CallContext, InputError};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, catch_provider_panic};
+use crate::source_gates::QuotaCharge;
 use crate::telemetry;
 use crate::telemetry::CallOutcome;
-use crate::upstreams::bridge::trace_headers;
-use crate::upstreams::principal_hash;
+use crate::upstream_connections::mcp_bridge::trace_headers;
+use crate::upstream_connections::principal_hash;
 
-pub use self::budget::ContinuationSupport;
-pub use self::done::{CallResult, CompletedCall, ToolAnswer};
-use self::done::{RawCallResult, failed_outcome};
-use self::server::into_mcp_result;
-pub(super) use self::shaped::{remove_reserved_fields, shape_mcp_offer};
-pub(super) use self::workflow::WorkflowNesting;
+pub use self::call_result::{CallResult, CompletedCall, ToolAnswer};
+use self::call_result::{RawCallResult, failed_outcome};
+use self::mcp_call::into_mcp_result;
+pub use self::result_budget::ContinuationSupport;
+pub(super) use self::result_shaping::{remove_reserved_fields, shape_mcp_offer};
+pub(super) use self::workflow_call::WorkflowNesting;
 
 /// Why a call ended before it had an outcome.
 enum CallStop {
@@ -144,7 +144,7 @@ impl AgentView {
     ) -> CallResult {
         // A call through `execute_tool` is recorded as a call of the inner tool only.
         if let Some(inner) = self.resolve_execute_target(tool, &arguments) {
-            let (_, arguments) = meta::parse_execute_arguments(arguments);
+            let (_, arguments) = meta_tools::parse_execute_arguments(arguments);
             return Box::pin(self.measure_call(&inner, arguments, call)).await;
         }
         let (source, trace) = (source_label(tool), self.via.trace.as_ref());
@@ -162,7 +162,7 @@ impl AgentView {
                 }))
             }
         };
-        let outcome = recorded::telemetry_outcome(&called);
+        let outcome = call_recording::telemetry_outcome(&called);
         if let (Some(hints), CallOutcome::Completed) = (self.crib.hints(), outcome) {
             hints.record_use(&self.agent, &tool.reported_id());
         }
@@ -191,7 +191,7 @@ impl AgentView {
         if self.crib.refuses_calls() {
             recording.discard();
             let (tool_id, start) = (tool.reported_id(), Instant::now());
-            let by = RawCallResult::Failed(recorded::recording_unavailable());
+            let by = RawCallResult::Failed(call_recording::recording_unavailable());
             return CallResult::Completed(Box::new(CompletedCall { tool_id, start, raw: by }));
         }
         self.resume_recording(call);
@@ -238,9 +238,9 @@ impl AgentView {
                 if let Err(failure) = check_arguments(tool.argument_schema(), &arguments) {
                     RawCallResult::Failed(failure)
                 } else if *tool == MetaTool::Search {
-                    RawCallResult::Local(meta::run_tool_search(self, &arguments).await)
+                    RawCallResult::Local(meta_tools::run_tool_search(self, &arguments).await)
                 } else {
-                    let (name, _) = meta::parse_execute_arguments(arguments);
+                    let (name, _) = meta_tools::parse_execute_arguments(arguments);
                     match self.find(&name) {
                         Ok(_) => RawCallResult::Failed(tool_failure(format!(
                             "`{name}` is not called by way of execute_tool"
@@ -308,14 +308,17 @@ impl AgentView {
                 let asked = self.call_mcp_server(&source.source, id, wanted, call);
                 let bridged = self.run_while_granted(id, asked).await?;
                 let result = into_mcp_result(bridged, call)?;
-                let result =
-                    shaped::shape_mcp_result(&entry.tool.source, result, ready.projection())
-                        .await?;
+                let result = result_shaping::shape_mcp_result(
+                    &entry.tool.source,
+                    result,
+                    ready.projection(),
+                )
+                .await?;
                 let (result, is_cut) = self.truncate_mcp_result(&entry.tool, result).await;
                 return Ok(RawCallResult::Mcp { result, is_cut });
             }
         };
-        let outcome = shaped::project_outcome(outcome, ready.projection()).await?;
+        let outcome = result_shaping::project_outcome(outcome, ready.projection()).await?;
         let outcome = self.truncate_outcome(&entry.tool, outcome).await;
         drop(large);
         let promised = ready.output_schema().is_some().then(|| Arc::clone(&ready));

@@ -3,7 +3,7 @@
 //! Only the toolset counts: hits, order and scores are the same as if nothing else existed (`catalog::search`), so they
 //! reveal nothing about other tools.
 
-mod offers;
+mod offer_search;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use model::{Agent, Claims};
 use super::{AgentView, ViewedTool};
 use crate::crib::Toolcrib;
 use crate::identity::CallerIdentity;
-use crate::provided::ProviderSnapshot;
+use crate::provider_snapshot::ProviderSnapshot;
 use crate::toolset::Toolset;
 
-pub use offers::OfferHit;
+pub use offer_search::OfferHit;
 
 /// Maximum number of hits of one search.
 const MAX_HITS: usize = 100;

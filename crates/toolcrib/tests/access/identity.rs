@@ -1,6 +1,6 @@
 //! Authentication: valid API keys, and requests without a credential only if anonymous access is enabled.
 
-use catalog::key::ApiKeyCommand;
+use catalog::api_key::ApiKeyCommand;
 use jiff::SignedDuration;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use catalog::call_log::{CallLog, CallLogRow, ChainBounds, UsageKind, UsagePage, UsageTotals};
 use catalog::journal::{JournalError, JournalFuture};
-use catalog::record::{CallLog, CallLogRow, ChainBounds, UsageKind, UsagePage, UsageTotals};
 use jiff::Timestamp;
 use model::{ErrorCode, McpPrimitive, ToolResult, TraceContext};
 use serde_json::{Map, Value, json};

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use model::Agent;
 use serde_json::{Value, json};
-use toolcrib::model::Agent;
 use toolcrib::upstream::egress::EgressPolicy;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use model::header::may_be_forwarded;
+use model::header_names::may_be_forwarded;
 use serde_json::json;
 use toolcrib::RequestCredentials;
 use toolcrib::upstream::http::header::HeaderMap;

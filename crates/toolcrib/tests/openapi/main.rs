@@ -20,8 +20,8 @@ use execution::{
     ArgumentValidator, Credentials, RenderedRequest, RequestTemplate, SecurityRequirements,
     UndeclaredArguments,
 };
+use model::{DiscoveredTool, Execution};
 use serde_json::Value;
-use toolcrib::model::{DiscoveredTool, Execution};
 
 /// A specification with these paths, written below `paths:`.
 fn api(paths: &str) -> String {

@@ -1,7 +1,7 @@
 //! Tests against local servers that misbehave in ways no proper server would.
 
 use super::*;
-use crate::resolver::LookupFn;
+use crate::egress_resolver::LookupFn;
 use server::{Server, ok, reply};
 
 #[path = "../../../serving/tests/api/tls/certificate.rs"]

@@ -10,20 +10,21 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
 
 use super::McpError;
-use super::headers::VERSION_HEADER;
-use super::hearing::{CallRecipient, DispatchStep, MessageDispatcher, MessageStream};
-use super::http::{MAX_CANCEL_NOTICES, refusal_error};
-use super::message::{self, McpAnswer};
-use super::meta;
+use super::call_meta;
+use super::connection_settings::{ConnectionSettings, McpCallOptions};
+use super::dispatch::{CallRecipient, DispatchStep, MessageDispatcher, MessageStream};
+use super::http_link::{MAX_CANCEL_NOTICES, refusal_error};
+use super::json_rpc;
+use super::json_rpc::McpAnswer;
 use super::oauth::insert_token;
-use super::pace::UnsolicitedRate;
-use super::settings::{ConnectionSettings, McpCallOptions};
-use super::sse::{SseEvent, SseParser};
+use super::request_headers::VERSION_HEADER;
+use super::sse_parser::{SseEvent, SseParser};
+use super::unsolicited_rate::UnsolicitedRate;
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{
     ExchangeLimits, HttpClient, Method, StreamingResponse, UpstreamRequest, Url, origin_text,
 };
-use crate::large::{LargeBodyLease, LargeBodyLimiter};
+use crate::large_bodies::{LargeBodyLease, LargeBodyLimiter};
 
 const MAX_REPLIES: usize = 16;
 const MAX_ENDPOINT_URL: usize = 8 * 1024;
@@ -125,8 +126,8 @@ impl HttpSseLink {
         let tells = method != "initialize";
         let mut running =
             SseCallGuard { link: self, id, headers: &call.headers, notify_on_drop: tells };
-        meta::add_meta(params, whose.progress_token(id), false, &self.settings, call);
-        let body = message::encode_request(id, method, params);
+        call_meta::add_meta(params, whose.progress_token(id), false, &self.settings, call);
+        let body = json_rpc::encode_request(id, method, params);
         let sent = self.post_message(body, &call.headers, call.max_duration()).await;
         // A request that is rejected for its token was not executed.
         running.notify_on_drop &= !matches!(sent, Err(McpError::Unauthorized { .. }));
@@ -140,7 +141,7 @@ impl HttpSseLink {
         params: &Map<String, Value>,
         more: &HeaderMap,
     ) -> Result<(), McpError> {
-        self.post_message(message::encode_notification(method, params), more, BACKGROUND_DEADLINE)
+        self.post_message(json_rpc::encode_notification(method, params), more, BACKGROUND_DEADLINE)
             .await
     }
 
@@ -247,7 +248,7 @@ async fn read_events(link: Weak<HttpSseLink>, mut reading: SseReader, origin: St
     while let Some(event) = reading.next_event().await {
         let Some(link) = link.upgrade() else { return };
         let length = event.len();
-        let next = match message::parse_event(event, link.settings.limits.message_bounds()).await {
+        let next = match json_rpc::parse_event(event, link.settings.limits.message_bounds()).await {
             Ok(message) => link.dispatcher.dispatch(message, MessageStream::Shared),
             Err(no_message) => {
                 link.dispatcher.record_garbage(&no_message);

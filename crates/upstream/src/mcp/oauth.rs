@@ -35,39 +35,41 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use state::AuthorizationState;
+use authorization_state::AuthorizationState;
 
 use crate::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use crate::http::{HttpClient, Url};
 use crate::mcp::McpError;
 
-mod assertion;
-mod challenge;
-mod client;
-mod consent;
-mod error;
-mod fetch;
-mod grant;
-mod obtain;
-mod protected;
-mod resource;
-mod scope;
-mod server;
-mod settings;
-mod state;
-mod store;
-mod token;
+mod authorization_server;
+mod authorization_state;
+mod bearer_challenge;
+mod client_assertion;
+mod client_registration;
+mod oauth_error;
+mod oauth_requests;
+mod oauth_settings;
+mod oauth_store;
+mod requested_scopes;
+mod resource_metadata;
+mod token_endpoint;
+mod token_flow;
+mod token_grant;
+mod token_requirements;
+mod user_consent;
 
-pub use assertion::ClientSigningKey;
-pub use challenge::rejects_token;
-pub use error::OAuthError;
-pub use grant::{
+pub use bearer_challenge::rejects_token;
+pub use client_assertion::ClientSigningKey;
+pub use oauth_error::OAuthError;
+pub use oauth_settings::{
+    ConsentCallback, OAuthFlow, OAuthLimits, OAuthSettings, RegisteredClient,
+};
+pub use oauth_store::{InMemoryOAuthStore, OAuthStore, OAuthStoreKey};
+pub use token_grant::{
     ACCESS_TOKEN_TYPE, GrantClient, GrantSubject, ID_JAG_TYPE, IssuedToken, TokenEndpoint,
     TokenGrant,
 };
-pub use protected::TokenRequirements;
-pub use settings::{ConsentCallback, OAuthFlow, OAuthLimits, OAuthSettings, RegisteredClient};
-pub use store::{InMemoryOAuthStore, OAuthStore, OAuthStoreKey};
+pub use token_requirements::TokenRequirements;
 
 /// A boxed future.
 pub type OAuthFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -118,11 +120,11 @@ impl McpAuthorization {
     pub(crate) async fn ensure_token(&self) {
         let TokenSource::Managed(shared) = &self.token_source else { return };
         if !shared.is_loaded() {
-            obtain::load_tokens(shared).await;
+            token_flow::load_tokens(shared).await;
         }
         if shared.is_expiring() {
             // The old token is sent then, and the server's rejection tells more.
-            drop(obtain::renew_token(shared).await);
+            drop(token_flow::renew_token(shared).await);
         }
     }
 
@@ -155,9 +157,9 @@ impl McpAuthorization {
             return Err(refusal);
         };
         let text = challenge.as_deref().unwrap_or_default();
-        let Some(need) = challenge::token_need(*status, text) else { return Err(refusal) };
+        let Some(need) = bearer_challenge::token_need(*status, text) else { return Err(refusal) };
         let origin = origin.clone();
-        let done = obtain::obtain_token(shared, generation, need).await;
+        let done = token_flow::obtain_token(shared, generation, need).await;
         done.map_err(|source| McpError::TokenUnavailable { origin, source: Arc::new(source) })
     }
 }

@@ -8,10 +8,12 @@ use serde_json::{Map, json};
 use toolcrib::{CallContext, CallResult, Toolcrib};
 
 use super::pipes::PipeClient;
-use crate::bench::doors::process::{ServerProcess, cpu_time_of};
-use crate::bench::doors::wire::{self, BenchConnection};
+use crate::bench::endpoints::server_process::{ServerProcess, cpu_time_of};
+use crate::bench::endpoints::wire;
+use crate::bench::endpoints::wire::BenchConnection;
 use crate::bench::report::{BenchReport, RatioBound};
-use crate::upstreams::crib::{self, AGENTS};
+use crate::upstreams::crib_process;
+use crate::upstreams::crib_process::AGENTS;
 
 const ROUNDS: usize = 9;
 const WARM_UP: usize = 50;
@@ -98,10 +100,10 @@ fn median_of(rounds: &[CostRound], of: impl Fn(&CostRound) -> f64) -> f64 {
 
 impl CallPaths {
     async fn open() -> anyhow::Result<Self> {
-        let sources = [crib::stdio_source("kept", &[])?];
-        let (crib, mut keys) = crib::build_source_crib(&sources).await?;
+        let sources = [crib_process::stdio_source("kept", &[])?];
+        let (crib, mut keys) = crib_process::build_source_crib(&sources).await?;
         let key = keys.remove(AGENTS[0]).context("no key")?;
-        let server = crib::start_process(&sources)?;
+        let server = crib_process::start_process(&sources)?;
         let connection = BenchConnection::open(server.address).await?;
         let request = wire::call_request(server.key(AGENTS[0]), "kept_echo", json!({"text": TEXT}));
         Ok(Self { pipes: PipeClient::open()?, crib, key, server, connection, request })

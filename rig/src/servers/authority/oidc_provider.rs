@@ -7,10 +7,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::world::{AuthoritySetup, access_token};
+use super::authority_setup::{AuthoritySetup, access_token};
 use super::{parse_listening_url, program_path};
-use crate::servers::server::InstalledPackages;
-use crate::started::ChildProgram;
+use crate::child_program::ChildProgram;
+use crate::servers::foreign_server::InstalledPackages;
 
 /// The audience of the agents' tokens.
 const AUDIENCE: &str = "https://crib.example.com";

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::laws::json_value;
 use super::{get, render, with_body, with_header};
-use crate::template::direct::DirectExpression;
-use crate::template::piece::TemplatePosition;
+use crate::template::direct_expression::DirectExpression;
+use crate::template::encoded_piece::TemplatePosition;
 
 /// A template that is evaluated directly, and an equivalent one that needs the engine.
 fn both(
@@ -91,7 +91,7 @@ proptest! {
 
 #[test]
 fn both_have_the_same_size_limit() {
-    let limit = crate::template::address::ADDRESS_BUDGET;
+    let limit = crate::template::address_template::ADDRESS_BUDGET;
     for length in [limit - 5, limit - 4, limit - 3] {
         let arguments = json!({"a": "x".repeat(length)});
         for [direct, by_engine] in expressions() {

@@ -9,7 +9,7 @@ use proptest::prelude::{
 use serde_json::{Map, Value, json};
 
 use super::{json_value, text};
-use crate::mcp::headers;
+use crate::mcp::header_checks;
 
 fn members(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
@@ -18,9 +18,9 @@ fn members(value: Value) -> Map<String, Value> {
 /// The headers of a call with these values for the name.
 fn named(values: &[&[u8]]) -> Option<HeaderMap> {
     let mut all = HeaderMap::new();
-    all.insert(headers::METHOD_HEADER, HeaderValue::from_static("tools/call"));
+    all.insert(header_checks::METHOD_HEADER, HeaderValue::from_static("tools/call"));
     for value in values {
-        all.append(headers::NAME_HEADER, HeaderValue::from_bytes(value).ok()?);
+        all.append(header_checks::NAME_HEADER, HeaderValue::from_bytes(value).ok()?);
     }
     Some(all)
 }
@@ -47,7 +47,7 @@ proptest! {
         let params = members(json!({"name": name}));
         let check = |sent: &str| {
             let headers = named(&[sent.as_bytes()]).unwrap();
-            headers::check_method_and_name(&headers, "tools/call", &params).is_ok()
+            header_checks::check_method_and_name(&headers, "tools/call", &params).is_ok()
         };
         prop_assert!(check(&encoded(&name)));
         prop_assert_eq!(check(&encoded(&other)), other == name);
@@ -57,7 +57,7 @@ proptest! {
     fn accepted_headers_match_the_body(sent in strange(), name in strange()) {
         let Some(headers) = named(&[sent.as_bytes()]) else { return Ok(()) };
         let params = members(json!({"name": name}));
-        if headers::check_method_and_name(&headers, "tools/call", &params).is_ok() {
+        if header_checks::check_method_and_name(&headers, "tools/call", &params).is_ok() {
             prop_assert!(sent.trim() == name || sent.trim() == encoded(&name), "{sent:?} {name:?}");
         }
     }
@@ -71,7 +71,7 @@ proptest! {
         let Some(mut headers) = named(&values) else { return Ok(()) };
         let params = members(json!({"name": "x", "uri": argument, "taskId": "x"}));
         for method in ["tools/call", "resources/read", "tasks/get", "tools/list"] {
-            headers::check_method_and_name(&headers, method, &params).ok();
+            header_checks::check_method_and_name(&headers, method, &params).ok();
         }
         for value in values {
             if let Ok(value) = HeaderValue::from_bytes(value) {
@@ -79,7 +79,7 @@ proptest! {
             }
         }
         let (mirrored, arguments) = ([("a".to_owned(), "A".to_owned())], members(json!({"a": argument})));
-        let is_same = headers::check_parameter_headers(&headers, &mirrored, &arguments).is_ok();
+        let is_same = header_checks::check_parameter_headers(&headers, &mirrored, &arguments).is_ok();
         let count = headers.get_all("mcp-param-a").iter().count();
         prop_assert!(!is_same || count == usize::from(!argument.is_null()));
     }
@@ -91,7 +91,7 @@ proptest! {
             headers.insert("mcp-param-a", HeaderValue::from_str(&sent.to_string()).unwrap());
             let arguments = members(json!({"a": argument}));
             let mirrored = [("a".to_owned(), "A".to_owned())];
-            headers::check_parameter_headers(&headers, &mirrored, &arguments).is_ok()
+            header_checks::check_parameter_headers(&headers, &mirrored, &arguments).is_ok()
         };
         prop_assert!(check(sent, sent));
         prop_assert_eq!(check(sent, argument), sent == argument);

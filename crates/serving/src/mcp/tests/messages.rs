@@ -6,7 +6,7 @@ use proptest::prelude::{
 use serde_json::{Value, json};
 
 use super::{json_value, object, text};
-use crate::mcp::message::{IncomingMessage, IncomingRequest};
+use crate::mcp::incoming_message::{IncomingMessage, IncomingRequest};
 
 /// The message as a client would send it.
 fn written(message: &IncomingMessage) -> Value {

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use toolcrib::{CallerCapabilities, StateCipher};
 
 use super::text;
-use crate::mcp::pages::McpListKind;
-use crate::mcp::sessions::{McpSession, McpSessions};
-use crate::mcp::state;
+use crate::mcp::call_state;
+use crate::mcp::list_pages::McpListKind;
+use crate::mcp::mcp_sessions::{McpSession, McpSessions};
 
 const LISTS: [McpListKind; 4] =
     [McpListKind::Tools, McpListKind::Prompts, McpListKind::Resources, McpListKind::Templates];
@@ -21,11 +21,11 @@ fn opens(seal: &StateCipher, principal: &str, given: &str) -> bool {
     let is_cursor =
         LISTS.iter().any(|list| seal.decrypt(list.result_field(), principal, given).is_some());
     let is_session = McpSessions::new().open_session(seal, principal, given).is_some();
-    let call = state::fingerprint_call("tools/call", &params);
+    let call = call_state::fingerprint_call("tools/call", &params);
     let now = Timestamp::UNIX_EPOCH;
     is_cursor
         || is_session
-        || state::restore_call_state(seal, principal, &call, &params, now).is_ok()
+        || call_state::restore_call_state(seal, principal, &call, &params, now).is_ok()
 }
 
 /// Texts that resemble sealed values, and arbitrary others.
@@ -36,12 +36,12 @@ fn forged() -> impl Strategy<Value = String> {
 
 /// All kinds of sealed values for a principal.
 fn given(seal: &StateCipher, principal: &str) -> Vec<String> {
-    let call = state::fingerprint_call("tools/call", &Map::new());
-    let state = state::seal_call_state(
+    let call = call_state::fingerprint_call("tools/call", &Map::new());
+    let state = call_state::seal_call_state(
         seal,
         principal,
         &call,
-        state::ResumableCallState::default(),
+        call_state::ResumableCallState::default(),
         Timestamp::UNIX_EPOCH,
     );
     let session =

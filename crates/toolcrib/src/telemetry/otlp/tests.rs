@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use model::meter::{Counter, DURATION_BOUNDS, Histogram, SHORT_DURATION_BOUNDS};
+use model::instruments::{Counter, DURATION_BOUNDS, Histogram, SHORT_DURATION_BOUNDS};
 
 static CALLS: MetricDefinition = metric("calls", MetricKind::Counter, &["source", "kind"]);
 static NOTHING: MetricDefinition = metric("nothing", MetricKind::Counter, &[]);
