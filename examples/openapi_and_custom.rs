@@ -2,7 +2,7 @@
 //! of this program.
 //!
 //! ```console
-//! $ cargo run -p toolcrib-serving --example openapi_and_custom
+//! $ cargo run -p toolcrib-cli --example openapi_and_custom
 //! listening on http://127.0.0.1:8080/mcp
 //! ```
 //!
@@ -20,12 +20,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::Url;
 use toolcrib::{
     BoxError, Credentials, OpenApi, OpenApiOptions, Prompt, ProvidedTool, RegisterError, Registry,
     Resource, ResourceTemplate, Toolcrib,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::Url;
 
 const SPECIFICATION: &str = include_str!("pizzeria.yaml");
 /// Read credentials from a secret store in a real program, never from its source code.
@@ -109,9 +109,9 @@ fn own_registry() -> Result<Registry, RegisterError> {
 pub(crate) async fn mcp_app(api: Url) -> Result<Router, BoxError> {
     let registry = own_registry()?;
     registry.add_provider(Arc::new(api_provider(api)?));
-    let (mcp, _) = serving::mcp_router(
+    let (mcp, _) = mcp_server::mcp_router(
         Toolcrib::from_registry(registry).await?,
-        serving::ServerOptions::local(),
+        mcp_server::ServerOptions::local(),
     );
     Ok(mcp)
 }

@@ -1,7 +1,7 @@
 //! Many tools, none of which is listed: agents find tools by search. Some users have tools of their own.
 //!
 //! ```console
-//! $ cargo run -p toolcrib-serving --example tool_discovery
+//! $ cargo run -p toolcrib-cli --example tool_discovery
 //! listening on http://127.0.0.1:8080/mcp
 //! ```
 //!
@@ -100,14 +100,14 @@ fn user_provider(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>
 
 /// MCP endpoint at `/mcp` with shared tools and tools of single users.
 pub(crate) async fn mcp_app() -> Result<Router, BoxError> {
-    serving::introduce_as("tool-discovery", "1.0");
+    mcp_server::introduce_as("tool-discovery", "1.0");
     let mut users = HashMap::new();
     for (name, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
         users.insert(name, user_provider(name, note)?);
     }
     let crib = Toolcrib::from_registry(shared_registry()?).await?;
-    let (mcp, _) = serving::mcp_router(crib, serving::ServerOptions::local());
-    Ok(mcp.layer(serving::providers_per_request(move |request| {
+    let (mcp, _) = mcp_server::mcp_router(crib, mcp_server::ServerOptions::local());
+    Ok(mcp.layer(mcp_server::providers_per_request(move |request| {
         let user = request.headers.get("x-user").and_then(|user| user.to_str().ok());
         user.and_then(|user| users.get(user)).cloned().into_iter().collect()
     })))

@@ -3,7 +3,7 @@
 //!
 //! ```console
 //! $ export TOOLCRIB_AGENT_KEY=tcrib_… OPENAI_API_KEY=…  # either may be left out
-//! $ cargo run -p toolcrib-serving --example agent -- http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5
+//! $ cargo run -p toolcrib-cli --example agent -- http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5
 //! What is 17 % of 2,340?
 //! 17 % of 2,340 is 397.8.
 //! ```
@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use toolcrib::BoxError;
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use self::conversation::AgentConversation;
 use self::mcp::McpServer;

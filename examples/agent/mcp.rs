@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
-use tokio::sync::watch;
-use toolcrib::BoxError;
-use toolcrib::upstream::http::HttpClient;
-use toolcrib::upstream::http::header::{AUTHORIZATION, HeaderMap};
-use toolcrib::upstream::mcp::{
+use mcp_client::{
     ConnectionSettings, McpAnswer, McpCallOptions, McpError, McpItemKind, McpTarget, ServerChanges,
     SupervisedConnection, SupervisionPolicy,
 };
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+use toolcrib::BoxError;
+use upstream::http::HttpClient;
+use upstream::http::header::{AUTHORIZATION, HeaderMap};
 
 use super::pace::RetryTiming;
 use super::remote::{bearer_header, parse_address};

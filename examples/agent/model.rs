@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolcrib::upstream::http::header::RETRY_AFTER;
-use toolcrib::upstream::http::{HttpError, Method, UpstreamResponse};
+use upstream::http::header::RETRY_AFTER;
+use upstream::http::{HttpError, Method, UpstreamResponse};
 
 use super::pace::RetryTiming;
 use super::remote::RemoteServer;

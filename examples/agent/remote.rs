@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolcrib::BoxError;
-use toolcrib::upstream::http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH,
-};
-use toolcrib::upstream::http::{
+use upstream::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH};
+use upstream::http::{
     ExchangeLimits, HttpClient, HttpError, Method, UpstreamRequest, UpstreamResponse, Url,
 };
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 use toolcrib::BoxError;
-use toolcrib::upstream::http::header::ETAG;
-use toolcrib::upstream::http::{Method, UpstreamResponse, Url};
+use upstream::http::header::ETAG;
+use upstream::http::{Method, UpstreamResponse, Url};
 
 use super::mcp::McpServer;
 use super::remote::RemoteServer;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::http::header::HeaderValue;
-use toolcrib::upstream::http::{Method, Url};
+use upstream::http::header::HeaderValue;
+use upstream::http::{Method, Url};
 
 use super::remote::RemoteServer;
 

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use catalog::search::{Document, Field, Found, SearchIndex, search};
+use search::{Document, Field, Found, SearchIndex, search};
 use catalog::tool_set::{Slot, ToolSet};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;

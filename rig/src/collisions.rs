@@ -15,9 +15,9 @@ use model::{Agent, Inventory, Manifest, Schema, SourceId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{ChangeContext, JournalLocation, SystemClock, Toolcrib, ToolcribOptions};
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use crate::sample_inventory;
 

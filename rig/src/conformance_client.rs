@@ -7,15 +7,16 @@ mod suite_answers;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::{HttpClient, Url, header::HeaderMap};
-use toolcrib::upstream::mcp::oauth::McpAuthorization;
-use toolcrib::upstream::mcp::{
+use mcp_client::{
     CallNotification, ConnectionSettings, McpAnswer, McpCallOptions, McpConnection, McpItemKind,
     McpTarget,
 };
+use oauth::McpAuthorization;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use upstream::egress::EgressPolicy;
+use upstream::http::header::HeaderMap;
+use upstream::http::{HttpClient, Url};
 
 /// Maximum number of calls of a tool that requires more input.
 const MAX_ROUNDS: usize = 5;

@@ -28,7 +28,7 @@ mod wycheproof;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use toolcrib::upstream::stdio;
+use upstream::stdio;
 
 // The same allocator as the product, so that the benchmarks measure the product.
 #[global_allocator]

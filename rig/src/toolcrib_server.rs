@@ -7,9 +7,9 @@ use anyhow::{bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
-use toolcrib::upstream::http::{ExchangeLimits, HttpClient, Method, UpstreamRequest};
+use upstream::egress::EgressPolicy;
+use upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use upstream::http::{ExchangeLimits, HttpClient, Method, UpstreamRequest};
 use url::Url;
 
 use crate::child_program::ChildProgram;

@@ -17,7 +17,7 @@ const MAX_EXPOSURE: &str = "20";
 /// `cargo xtask package`: builds the program for release and prints its size.
 pub(crate) fn build_package() -> Result<ExitCode, XtaskError> {
     let mut build = cargo_command(&["build", "--locked", "--release", "--bin", "toolcrib"]);
-    program::run_command(build.args(["--package", "toolcrib-serving"]))?;
+    program::run_command(build.args(["--package", "toolcrib-cli"]))?;
     let bytes = fs::metadata(workspace::workspace_root().join("target/release/toolcrib"))?.len();
     println!("target/release/toolcrib {}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10);
     Ok(ExitCode::SUCCESS)

@@ -13,7 +13,7 @@ pub(crate) fn run_rig(name: &str, arguments: &[String]) -> Result<ExitCode, Xtas
     if needs_toolcrib(name, arguments) {
         let mut build =
             program::cargo_command(&["build", "--quiet", "--release", "--bin", "toolcrib"]);
-        program::run_command(build.args(["--package", "toolcrib-serving", "--package", "rig"]))?;
+        program::run_command(build.args(["--package", "toolcrib-cli", "--package", "rig"]))?;
     }
     let mut rig = rig_command(&[name]);
     rig.args(arguments);
@@ -44,7 +44,7 @@ pub(crate) fn test_build() -> Result<Command, XtaskError> {
     let mut build =
         program::cargo_command(&["build", "--quiet", "--bin", "rig", "--bin", "toolcrib"]);
     // Tests enable more features of some crates. With one of them in the build, cargo reuses those crates.
-    build.args(["--package", "rig", "--package", "toolcrib-serving", "--test", "faults"]);
+    build.args(["--package", "rig", "--package", "toolcrib-cli", "--test", "faults"]);
     program::run_command(&mut build)?;
     Ok(program::new_command(std::env::current_exe()?.with_file_name("rig")))
 }

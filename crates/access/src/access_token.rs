@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Claims, strict_json};
+use json::strict_json;
+use model::Claims;
 use serde_json::{Map, Value};
 
-use crate::claim_checks;
 use crate::compact_jws::CompactJws;
-use crate::{Issuer, KeySet, TokenError};
+use crate::{Issuer, KeySet, TokenError, claim_checks};
 
 /// A parsed token whose signature is not verified yet.
 pub struct UnverifiedToken<'a> {
@@ -22,7 +22,6 @@ pub struct UnverifiedToken<'a> {
 /// The content of a verified token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerifiedToken {
-    /// All claims.
     pub claims: Claims,
     /// `sub`, or the client id if the client acts for itself.
     pub subject: Arc<str>,

@@ -35,30 +35,18 @@ pub enum InvalidIssuer {
     NoName,
     /// Without an audience, tokens for any service would be accepted.
     #[error("issuer `{issuer}` needs an audience: what its tokens for this server have in `aud`")]
-    NoAudience {
-        /// The issuer.
-        issuer: String,
-    },
+    NoAudience { issuer: String },
     /// Without an algorithm, no token could be accepted.
     #[error("issuer `{issuer}` needs an algorithm: leave `algorithms` out for the usual ones")]
-    NoAlgorithm {
-        /// The issuer.
-        issuer: String,
-    },
+    NoAlgorithm { issuer: String },
     /// An attacker could use a public key as an HMAC secret.
     #[error("issuer `{issuer}` mixes algorithms with a secret (`HS…`) and others: choose one kind")]
-    MixedAlgorithms {
-        /// The issuer.
-        issuer: String,
-    },
+    MixedAlgorithms { issuer: String },
     /// The clock skew is negative or too large.
     #[error(
         "issuer `{issuer}` has a clock skew of more than {MAX_SKEW} seconds, or less than none"
     )]
-    Skew {
-        /// The issuer.
-        issuer: String,
-    },
+    Skew { issuer: String },
 }
 
 /// Default clock skew, in seconds.

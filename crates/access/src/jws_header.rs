@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use json::strict_json::StrictValueSeed;
 use serde::Deserialize;
 use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
 
 use crate::{JwsAlgorithm, TokenError};
-use model::strict_json::StrictValueSeed;
 
 /// Header fields that change the meaning of the token: mandatory extensions, unencoded or compressed payloads,
 /// encryption.
@@ -25,7 +25,6 @@ pub(crate) struct JwsHeader {
 /// The value of `typ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenMediaType {
-    /// Absent.
     None,
     /// `JWT`
     Jwt,

@@ -11,8 +11,9 @@ mod signature_check;
 
 use std::fmt;
 
-use crate::{JwsAlgorithm, TokenError};
 use signature_check::AlgorithmChecks;
+
+use crate::{JwsAlgorithm, TokenError};
 pub(crate) use signature_check::SignatureCheck;
 
 /// Most keys in a set: more would slow down lookups, and no real set is larger.

@@ -1,7 +1,7 @@
 //! The tool `json_query`.
 
 use execution::ResultProjection;
-use model::strict_json;
+use json::strict_json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -51,17 +51,13 @@ pub enum ApiKeyEvent {
     /// The key was created. The key itself was shown once and is not stored.
     #[serde(rename = "KeyCreated")]
     Created {
-        /// Initial settings.
         profile: KeyProfile,
         /// Hash that presented keys are compared with.
         hash: Digest,
     },
     /// The name, the claims, the rights or the expiry time was changed.
     #[serde(rename = "KeyUpdated")]
-    Updated {
-        /// New settings.
-        profile: KeyProfile,
-    },
+    Updated { profile: KeyProfile },
     /// The key was revoked: it is no longer accepted.
     #[serde(rename = "KeyRevoked")]
     Revoked {},

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use model::instruments::{Counter, DURATION_BOUNDS, Histogram};
+use limits::instruments::{Counter, DURATION_BOUNDS, Histogram};
 use model::{Digest, RawJson, SchemaDocument};
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};

@@ -11,15 +11,14 @@ use serde_json::{Value, json};
 
 use crate::api_key::{ApiKey, ApiKeyCommand};
 use crate::command_refusal::CommandRefusal;
-use crate::event;
 use crate::group::{Group, GroupCommand};
-use crate::ingest;
 use crate::journal::{StreamAppend, StreamName, StreamVersion};
 use crate::label::{Label, LabelCommand};
 use crate::policy::{Policy, PolicyCommand};
 use crate::snapshot::Snapshot;
 use crate::source::{Source, SourceCommand};
 use crate::tool::{Tool, ToolCommand};
+use crate::{event, ingest};
 
 /// A request to change the catalog.
 #[derive(Clone, Debug)]

@@ -5,7 +5,6 @@ use model::{Finding, GroupId, LabelId, PolicyId};
 /// Why a command was refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandRefusal {
-    /// Unknown id.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     #[error("there is a {what} `{id}` already")]
@@ -65,7 +64,6 @@ pub enum CommandRefusal {
     TooMany {
         /// `selectors`, `matchers`.
         what: &'static str,
-        /// Upper bound.
         limit: usize,
     },
     /// The event is nested so deeply that other readers would reject it.

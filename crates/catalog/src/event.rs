@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use model::{GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId};
 use serde::de::value::StrDeserializer;
-use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
+use serde::{Deserialize, Serialize, de};
 
 use crate::api_key::ApiKeyEvent;
 use crate::group::GroupEvent;

@@ -53,9 +53,7 @@ pub enum GroupCommand {
     RemoveTools(BTreeSet<ToolId>),
     /// Replace the explicit tools.
     ReplaceTools(BTreeSet<ToolId>),
-    /// Exclude tools.
     ExcludeTools(Vec<GroupExclusion>),
-    /// Remove exclusions.
     IncludeTools(BTreeSet<ToolId>),
     /// Make its grants effective.
     Activate,
@@ -70,11 +68,9 @@ pub enum GroupEvent {
     /// The group was created.
     #[serde(rename = "GroupCreated")]
     Created {
-        /// Initial settings.
         profile: GroupProfile,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         selectors: Vec<Selector>,
-        /// Explicit tools.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         tools: BTreeSet<ToolId>,
         /// Excluded tools, each with its reason.
@@ -83,10 +79,7 @@ pub enum GroupEvent {
     },
     /// The name, the description or the selector mode was changed.
     #[serde(rename = "GroupUpdated")]
-    Updated {
-        /// New settings.
-        profile: GroupProfile,
-    },
+    Updated { profile: GroupProfile },
     /// The selectors were replaced.
     #[serde(rename = "GroupSelectorsReplaced")]
     SelectorsReplaced { selectors: Vec<Selector> },

@@ -28,13 +28,13 @@ pub use journal_error::JournalError;
 pub use lease::JournalLease;
 pub use memory_journal::MemoryJournal;
 #[cfg(feature = "postgres")]
-pub(crate) use postgres_journal::{PostgresConnection as PostgresLink, SERVER_TIMEOUT};
+pub use postgres_journal::{PostgresConnection, SERVER_TIMEOUT};
 #[cfg(feature = "postgres")]
 pub use postgres_journal::{PostgresJournal, PostgresUrl};
 #[cfg(feature = "sqlite")]
 pub use sqlite_journal::SqliteJournal;
 #[cfg(feature = "sqlite")]
-pub(crate) use sqlite_journal::{is_shm_growth, map_sqlite_error as sqlite_failure, run_blocking};
+pub use sqlite_journal::{is_shm_growth, map_sqlite_error, run_blocking};
 
 /// The return type of every method of a [`Journal`].
 pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;

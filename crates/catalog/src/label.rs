@@ -37,16 +37,10 @@ pub enum LabelCommand {
 pub enum LabelEvent {
     /// The label was created.
     #[serde(rename = "LabelCreated")]
-    Created {
-        /// Initial settings.
-        profile: LabelProfile,
-    },
+    Created { profile: LabelProfile },
     /// The name, the colour or another setting was changed.
     #[serde(rename = "LabelUpdated")]
-    Updated {
-        /// New settings.
-        profile: LabelProfile,
-    },
+    Updated { profile: LabelProfile },
     /// The label was deleted and removed from all tools.
     #[serde(rename = "LabelDeleted")]
     Deleted {},

@@ -1,12 +1,11 @@
 //! The catalog: commands → events → snapshot. It decides without I/O and touches the outside only through the
-//! [`Journal`](journal::Journal). Beside it stands the [call log](call_log::CallLog), which decides nothing.
+//! [`Journal`](journal::Journal).
 #![cfg_attr(
     not(feature = "postgres"),
     expect(dead_code, reason = "only stores that share a database need all of it")
 )]
 
 pub mod api_key;
-pub mod call_log;
 mod catalog;
 mod checkpoint;
 pub mod clock;
@@ -25,14 +24,13 @@ pub mod policy;
 mod reference_page;
 #[cfg(test)]
 mod sample_events;
-pub mod search;
 pub mod snapshot;
 mod snapshot_fold;
 pub mod source;
 pub mod tool;
 mod tool_names;
 pub mod tool_set;
-mod tool_table;
+pub mod tool_table;
 
 pub use catalog::{
     AppendMetrics, Catalog, CommandError, CommandPlan, ExecutedCommand, JournalMoment,

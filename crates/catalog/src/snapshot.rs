@@ -26,8 +26,8 @@ use crate::tool_table::{CataloguedTool, ToolTable};
 pub struct Snapshot {
     pub(crate) position: Position,
     pub(crate) time: Option<Timestamp>,
-    pub(crate) sources: Arc<BTreeMap<SourceId, Arc<CataloguedSource>>>,
-    pub(crate) tools: ToolTable,
+    pub sources: Arc<BTreeMap<SourceId, Arc<CataloguedSource>>>,
+    pub tools: ToolTable,
     pub(crate) groups: Arc<BTreeMap<GroupId, Arc<CataloguedGroup>>>,
     pub(crate) policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     pub(crate) labels: Arc<BTreeMap<LabelId, Arc<Label>>>,

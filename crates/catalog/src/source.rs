@@ -95,16 +95,10 @@ pub enum SourceCommand {
 pub enum SourceEvent {
     /// The source was registered.
     #[serde(rename = "SourceRegistered")]
-    Registered {
-        /// Initial settings.
-        profile: SourceProfile,
-    },
+    Registered { profile: SourceProfile },
     /// The settings were changed.
     #[serde(rename = "SourceUpdated")]
-    Updated {
-        /// New settings.
-        profile: SourceProfile,
-    },
+    Updated { profile: SourceProfile },
     /// The source was enabled: its tools are served again.
     #[serde(rename = "SourceEnabled")]
     Enabled {},
@@ -128,10 +122,7 @@ pub enum SourceEvent {
     },
     /// The health of the source changed.
     #[serde(rename = "SourceHealthChanged")]
-    HealthChanged {
-        /// New health.
-        health: SourceHealth,
-    },
+    HealthChanged { health: SourceHealth },
 }
 
 /// Consecutive failures after which a source is unhealthy.

@@ -41,7 +41,7 @@ const BUCKETS: usize = 512;
 
 /// The table of all tools, cheap to clone.
 #[derive(Clone)]
-pub(crate) struct ToolTable {
+pub struct ToolTable {
     chunks: Vec<Arc<Vec<Option<Arc<CataloguedTool>>>>>,
     buckets: Vec<Arc<HashMap<ToolId, Slot>>>,
     hasher: RandomState,
@@ -112,7 +112,7 @@ impl ToolTable {
     }
 
     /// The slots whose tools differ. Shared chunks are skipped.
-    pub(crate) fn changed_slots(&self, other: &Self) -> Vec<Slot> {
+    pub fn changed_slots(&self, other: &Self) -> Vec<Slot> {
         let mut slots = Vec::new();
         for number in 0..self.chunks.len().max(other.chunks.len()) {
             let both = (self.chunks.get(number), other.chunks.get(number));

@@ -10,8 +10,8 @@ use tokio_postgres::{Client, NoTls};
 use toolcrib_catalog::group::GroupCommand;
 use toolcrib_catalog::journal::{
     AppendOutcome, AppendRequest, ChangeContext, Journal, NewEvent, Position, PostgresJournal,
+    StreamAppend, StreamName, StreamVersion,
 };
-use toolcrib_catalog::journal::{StreamAppend, StreamName, StreamVersion};
 use toolcrib_catalog::{Catalog, Command, CommandError};
 
 #[path = "support/database.rs"]

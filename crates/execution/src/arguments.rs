@@ -14,9 +14,8 @@ mod visit_count;
 use std::fmt;
 
 use jsonschema::Validator;
-use serde_json::{Map, Value};
-
 use schema_patterns::PatternBudget;
+use serde_json::{Map, Value};
 use usable_schema::{UsableSchema, usable_schema};
 
 pub use undeclared_arguments::edit_distance;

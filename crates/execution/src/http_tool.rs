@@ -11,11 +11,12 @@ pub use retry_safety::RetrySafety;
 
 use std::time::{Duration, Instant};
 
+use limits::MAX_INLINE_BYTES;
 use model::{CallFailure, ErrorCode, Execution, HttpRequest, Manifest, SchemaRef, ToolId};
+use oauth::rejects_token;
 use serde_json::{Map, Value};
-use upstream::MAX_INLINE_BYTES;
-use upstream::http::{self, ExchangeLimits, HttpClient, Method, Origin, header};
-use upstream::mcp::oauth::rejects_token;
+use upstream::http;
+use upstream::http::{ExchangeLimits, HttpClient, Method, Origin, header};
 
 use crate::async_poll::JobPolling;
 use crate::template::is_header_text;

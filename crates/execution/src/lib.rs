@@ -43,8 +43,8 @@ pub use http_tool::{
 pub use projection::{InvalidProjection, ProjectionError, ResultProjection};
 pub use rendered_request::RenderedRequest;
 pub use response::{
-    AnsweredRequest, ResponseParts, escape_dangerous, escape_json, is_hidden_char, is_retryable,
-    outcome_of_api, outcome_of_document, outcome_of_mcp_result, outcome_of_tool_result, plain_text,
-    to_tool_result, untrusted_source_meta,
+    AnsweredRequest, ResponseParts, escape_dangerous, escape_for_terminal, escape_json,
+    is_hidden_char, is_retryable, outcome_of_api, outcome_of_document, outcome_of_mcp_result,
+    outcome_of_tool_result, plain_text, to_tool_result, untrusted_source_meta,
 };
 pub use template::{RequestTemplate, TemplateError};

@@ -12,9 +12,9 @@ mod tool_result;
 use std::borrow::Cow;
 use std::time::Duration;
 
+use limits::MAX_INLINE_BYTES;
 use model::{CallFailure, CallStatus, Content, ErrorCode, Outcome, ToolId};
 use serde_json::Value;
-use upstream::MAX_INLINE_BYTES;
 use upstream::http::Method;
 use url::Url;
 
@@ -22,7 +22,7 @@ use crate::credentials::{mask_credentials, mask_truncated};
 use crate::{CredentialMask, Credentials};
 pub use escaping::escape_dangerous;
 pub use escaping::escape_hidden as plain_text;
-pub use escaping::{escape_json, is_hidden_char};
+pub use escaping::{escape_for_terminal, escape_json, is_hidden_char};
 pub use mcp_result::outcome_of_mcp_result;
 use response_body::ResponseBody;
 pub use tool_result::{to_tool_result, untrusted_source_meta};

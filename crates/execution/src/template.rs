@@ -19,9 +19,9 @@
 //! The URL of a request that follows a first response also sees `answer` (its JSON), `headers` and `location`.
 
 mod address_template;
+mod attachment_uri;
 mod body_template;
 mod compiled_template;
-mod data_uri;
 mod direct_expression;
 mod encoded_piece;
 mod follow_up_address;
@@ -33,13 +33,13 @@ mod template_functions;
 mod template_scan;
 mod value_style;
 
+use address_template::AddressTemplate;
+use body_template::{BodyTemplate, RenderedBody};
+use encoded_piece::TemplatePosition;
 use model::HttpRequest;
 use serde_json::{Map, Value};
 
 use crate::RenderedRequest;
-use address_template::AddressTemplate;
-use body_template::{BodyTemplate, RenderedBody};
-use encoded_piece::TemplatePosition;
 pub(crate) use follow_up_address::{FollowUpAddress, resolve_within_origin};
 use header_template::HeaderTemplate;
 pub(crate) use header_template::is_header_text;

@@ -9,11 +9,10 @@ use std::time::Duration;
 use model::{CallFailure, CallStatus, ErrorCode, Manifest, Outcome, SchemaRef};
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
+use server::{Upstream, answer};
 use toolcrib_execution::{CallCredentials, Credentials, HttpTool, HttpToolError, HttpToolResponse};
 use upstream::egress::EgressPolicy;
 use upstream::http::{ExchangeLimits, HttpClient, Origin};
-
-use server::{Upstream, answer};
 
 fn tool(method: &str, base: &str, answers: HttpToolResponse) -> HttpTool {
     let body = (method == "POST").then_some("{{ json(rest()) }}");
@@ -127,7 +126,7 @@ async fn a_call_that_timed_out_may_have_been_executed() {
 
 #[tokio::test]
 async fn an_answer_that_arrives_but_is_not_processed_in_time_is_an_error() {
-    let body = format!("[\"{}\"]", "x".repeat(upstream::MAX_INLINE_BYTES));
+    let body = format!("[\"{}\"]", "x".repeat(limits::MAX_INLINE_BYTES));
     let server = Upstream::replying(move |_| answer("200 OK", "", body.as_bytes()));
     let tool = tool("GET", &server.url(""), HttpToolResponse::Api);
     let once = |deadline| {
@@ -147,7 +146,7 @@ async fn an_answer_that_arrives_but_is_not_processed_in_time_is_an_error() {
     let busy: Vec<_> = (0..256)
         .map(|_| {
             let wait = std::sync::Arc::clone(&wait);
-            tokio::spawn(upstream::run_low_priority(move || {
+            tokio::spawn(limits::run_low_priority(move || {
                 drop(wait.lock().map(|wait| wait.recv()))
             }))
         })

@@ -9,31 +9,25 @@ mod custom_source;
 mod digest;
 mod display_name;
 mod error_chain;
-mod finding;
 mod group;
 pub mod header_names;
 pub mod id;
-pub mod instruments;
 mod inventory;
 mod job_polling;
-pub mod json_size;
 mod key_profile;
 mod label;
-mod lru_cache;
 mod manifest;
 mod matcher;
 mod openapi_settings;
 mod pattern;
 pub mod placeholder;
 mod policy;
-mod raw_json;
 mod schema;
 pub mod secret_ref;
 mod selector;
 mod source;
 mod source_limits;
-pub mod strict_json;
-mod text_inspection;
+mod tool_inspection;
 mod trace_context;
 
 pub use agent::{Actor, Agent};
@@ -50,16 +44,19 @@ pub use custom_source::{
 pub use digest::{Digest, InvalidDigest};
 pub use display_name::{DisplayName, InvalidName};
 pub use error_chain::format_error_chain;
-pub use finding::{Finding, Severity};
 pub use group::{GroupExclusion, GroupProfile, NewGroup, SelectorMode};
 pub use id::{GroupId, InvalidId, KeyId, LabelId, PolicyId, SourceId, ToolId};
+pub use inspection::{
+    DESCRIPTION_LIMIT, Finding, Severity, is_fully_visible, printable_line,
+    release_inspector_memory, sanitize_description, sanitize_json, sanitize_text,
+};
 pub use inventory::{
     DiscoveredTool, DiscoveryWarning, Inventory, InventoryBuilder, InventoryError,
 };
 pub use job_polling::{CancelSettings, PollingSettings, StatusWord, path_steps};
+pub use json::RawJson;
 pub use key_profile::KeyProfile;
 pub use label::{InvalidColour, LabelColour, LabelProfile};
-pub use lru_cache::LruCache;
 pub use manifest::{
     BodyEncoding, CancelRequest, Execution, HttpRequest, Manifest, StatusPolling, TEMPLATE_LIMIT,
 };
@@ -67,7 +64,6 @@ pub use matcher::{InvalidMatcher, MatchOperator, Matcher};
 pub use openapi_settings::{OpenapiSettings, OperationDescription, SpecificationLocation};
 pub use pattern::{InvalidPattern, Pattern};
 pub use policy::{InvalidPolicy, PolicyRules};
-pub use raw_json::RawJson;
 pub use schema::{
     InvalidSchema, Schema, SchemaDefinition, SchemaDocument, SchemaRef, StoredSchema,
     has_indirect_properties,
@@ -81,8 +77,5 @@ pub use source::{
     UpstreamAuth, Visibility, is_scope,
 };
 pub use source_limits::{CallLimit, SourceLimits};
-pub use text_inspection::{
-    DESCRIPTION_LIMIT, TextInspector, is_fully_visible, printable_line, release_inspector_memory,
-    sanitize_description, sanitize_json, sanitize_text,
-};
+pub use tool_inspection::TextInspector;
 pub use trace_context::TraceContext;

@@ -15,17 +15,16 @@ use access::{
     InvalidKeySet, Issuer, KeySet, MAX_TOKEN, TokenError, UnverifiedToken, VerifiedToken,
 };
 use catalog::clock::Clock;
-use jiff::Timestamp;
-use model::Agent;
-use secrecy::ExposeSecret as _;
-use tokio::task::JoinSet;
-use upstream::http::{HttpClient, Url};
-
 use issuer_config::ScopeIncludes;
 pub use issuer_config::{IssuerAudience, IssuerConfig, IssuerError, KeySource};
 use issuer_keys::{IssuerKeys, KeyGeneration};
 pub use issuer_keys::{IssuerState, KeyTiming};
+use jiff::Timestamp;
 use key_fetch::KeyLocation;
+use model::Agent;
+use secrecy::ExposeSecret as _;
+use tokio::task::JoinSet;
+use upstream::http::{HttpClient, Url};
 use verified_tokens::{VerifiedAgent, VerifiedTokens};
 
 use crate::SecretStore;

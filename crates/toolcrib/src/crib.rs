@@ -5,43 +5,41 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use calls::call_recorder::CallRecorder;
+use calls::compiled_tool_cache::CompiledToolCache;
+use calls::identity::{AuthMethod, AuthenticationError, CallerIdentity};
+use calls::journal_location::JournalLocation;
+use calls::secrets::SecretStore;
+use calls::source_gates::{GateState, SourceGates};
+use calls::telemetry::{CredentialKind, METRICS, MetricsSnapshot, SpanTracer, ToolcribTelemetry};
+use calls::upstream_connections::{ProgramHost, UpstreamConnections};
+use calls::upstream_credentials::UpstreamKeyring;
 use catalog::clock::{Clock, SystemClock};
 use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, JournalMoment, Snapshot};
 use execution::{ArgumentValidator, CANCEL_DEADLINE};
 use jiff::Timestamp;
 use model::{Agent, CallFailure, CallLimit, GroupId, SourceId};
+use provider::{ProvidedTool, Registry};
 use upstream::CancelNotices;
 use upstream::egress::EgressPolicy;
 use upstream::http::HttpClient;
 use upstream::readable_folders::ReadableFolders;
 
 use crate::authenticate::Authenticator;
-use crate::call_recorder::CallRecorder;
-use crate::compiled_tool_cache::CompiledToolCache;
-use crate::identity::{AuthMethod, AuthenticationError, CallerIdentity};
-use crate::journal_location::JournalLocation;
 use crate::key_authentication;
-use crate::provider::ProvidedTool;
+use crate::metric_readings::{add_call_log_metrics, add_catalog_metrics, add_gate_metrics};
 use crate::provider_snapshot::ProviderSnapshot;
 use crate::recent_snapshots::RecentSnapshots;
 use crate::refresh::SourceRefresher;
-use crate::registry::Registry;
 use crate::search_index_cache::SearchIndexCache;
-use crate::secrets::SecretStore;
 use crate::semantic_search::{EmbeddingOptions, SemanticIndex};
-use crate::source_gates::{GateState, SourceGates};
 use crate::stored_results::StoredResults;
-use crate::telemetry::{
-    METRICS, MetricsSnapshot, SpanTracer, ToolcribTelemetry, add_call_log_metrics,
-    add_catalog_metrics,
-};
 use crate::toolset::Toolset;
 use crate::toolset_resolver::{
     ToolsetCacheLimits, ToolsetResolver, resolve_uncached, resolve_with_unserved,
 };
-use crate::upstream_connections::{ProgramHost, UpstreamConnections};
-use crate::upstream_credentials::UpstreamKeyring;
+use crate::upstream_subscriptions::UpstreamSubscriptions;
 use crate::usage_hints::UsageHints;
 use crate::usage_ranking::{CurrentRanking, UsageRanking};
 use crate::view::{AgentView, CompiledTool};
@@ -73,6 +71,7 @@ struct ToolcribInner {
     meaning: Option<SemanticIndex>,
     ready: CompiledToolCache,
     upstreams: Arc<UpstreamConnections>,
+    subscriptions: Arc<UpstreamSubscriptions>,
     gates: SourceGates,
     keyring: Arc<UpstreamKeyring>,
     telemetry: Arc<ToolcribTelemetry>,
@@ -141,7 +140,7 @@ impl Toolcrib {
         let meaning = meaning.map(|it| SemanticIndex::new(it, &client, options.secrets.clone()));
         let resolver = ToolsetResolver::new(options.cache);
         let looking_back = tokio::sync::Mutex::default();
-        let (ready, provided) = (CompiledToolCache::new(), ArcSwapOption::empty());
+        let (ready, provided) = (CompiledToolCache::empty(), ArcSwapOption::empty());
         let inner = ToolcribInner {
             catalog,
             refresher,
@@ -153,6 +152,7 @@ impl Toolcrib {
             meaning,
             ready,
             upstreams,
+            subscriptions: Arc::default(),
             gates: SourceGates::new(Arc::clone(&telemetry), options.per_agent),
             keyring,
             telemetry,
@@ -342,7 +342,7 @@ impl Toolcrib {
             (self.0.catalog.snapshot(), MetricsSnapshot::with_metrics(METRICS));
         let is_there = |id: &str| id.parse().is_ok_and(|id| snapshot.source(&id).is_some());
         self.0.telemetry.add_metrics(is_there, &mut reading);
-        self.0.telemetry.add_gate_metrics(&self.0.gates, &mut reading);
+        add_gate_metrics(&self.0.telemetry, &self.0.gates, &mut reading);
         add_catalog_metrics(&self.0.catalog, &mut reading);
         if let Some(recorder) = self.recorder() {
             add_call_log_metrics(recorder, &mut reading);
@@ -363,6 +363,11 @@ impl Toolcrib {
     /// Closes the circuit breaker of a source, so that calls reach it again.
     pub fn reset_gate(&self, source: &SourceId) {
         self.0.gates.reset_breaker(source);
+    }
+
+    /// The subscriptions to resources of MCP servers.
+    pub(crate) fn subscriptions(&self) -> &Arc<UpstreamSubscriptions> {
+        &self.0.subscriptions
     }
 
     pub(crate) fn downgrade(&self) -> WeakToolcrib {
@@ -423,7 +428,8 @@ impl Toolcrib {
         let start = Instant::now();
         let snapshot = self.0.catalog.snapshot();
         let toolset = self.0.resolver.resolve_toolset(&snapshot, &agent.claims);
-        self.0.telemetry.record_resolution(&toolset, start.elapsed());
+        let groups = toolset.grant().groups.len();
+        self.0.telemetry.record_resolution(groups, toolset.tools().len(), start.elapsed());
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
@@ -458,7 +464,12 @@ impl Toolcrib {
         bearer: Option<&str>,
     ) -> Result<CallerIdentity, AuthenticationError> {
         let identified = self.resolve_identity(bearer).await;
-        self.0.telemetry.record_authentication(bearer, identified.is_ok());
+        let credential = match bearer {
+            None => CredentialKind::None,
+            Some(bearer) if key_authentication::is_api_key(bearer) => CredentialKind::ApiKey,
+            Some(_) => CredentialKind::Token,
+        };
+        self.0.telemetry.record_authentication(credential, identified.is_ok());
         identified
     }
 

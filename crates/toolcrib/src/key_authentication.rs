@@ -2,8 +2,7 @@
 //!
 //! A key is `tcrib_ID_SECRET`. The secret has 256 random bits, so a plain SHA-256 is enough: guessing is infeasible.
 
-use aws_lc_rs::constant_time;
-use aws_lc_rs::rand;
+use aws_lc_rs::{constant_time, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use catalog::Snapshot;

@@ -10,19 +10,18 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use discovery::DiscoveryError;
-use discovery::openapi::{
-    OpenApiSpecification, SpecOptions as Reading, SpecificationAddress, discover_openapi,
-};
 use execution::{Credentials, SourceCredential};
 use model::{DiscoveryWarning, InvalidId, OperationDescription, SourceId, Visibility};
+use provider::{CallContext, ProvidedTool, ProviderError, ToolCallFuture, ToolProvider};
 use serde_json::{Map, Value};
+use sources::DiscoveryError;
+use sources::openapi::{
+    OpenApiSpecification, SpecOptions as Reading, SpecificationAddress, discover_openapi,
+};
 use upstream::egress::EgressPolicy;
 use upstream::http::{ExchangeLimits, HttpClient, Url};
 
 use self::provided_operation::{OperationClient, ProvidedOperation};
-use crate::call_context::CallContext;
-use crate::provider::{ProvidedTool, ProviderError, ToolCallFuture, ToolProvider};
 
 /// A provider of the operations in an OpenAPI specification, to be added to a [`Registry`](crate::Registry).
 ///
@@ -118,7 +117,7 @@ impl OpenApi {
     ) -> Result<Self, OpenApiError> {
         let client = HttpClient::new(options.egress.clone());
         let (address, bytes) =
-            discovery::fetch_document(&client, url, discovery::DOCUMENT_LIMITS).await?;
+            sources::fetch_document(&client, url, sources::DOCUMENT_LIMITS).await?;
         let name = name.to_owned();
         // Parsing a large specification takes too long for an async worker.
         let read = tokio::task::spawn_blocking(move || {

@@ -1,16 +1,16 @@
 //! The shared providers with their tools, cached until one of them reports a change.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use catalog::search::SearchIndex;
 use catalog::tool_set::Slot;
 use model::Visibility;
+use provider::{ProvidedTool, ProviderChanges, ProviderList, ToolProvider, collect_tools};
+use search::{SearchDocument, SearchField, SearchIndex};
 use tokio::sync::watch;
 
-use crate::provider::{ProvidedTool, ProviderChanges, ToolProvider};
-use crate::registry::{ProviderList, collect_tools};
-use crate::view::{ViewedTool, index_tools};
+use crate::viewed_tool::ViewedTool;
 
 pub(crate) struct ProviderSnapshot {
     /// Unique per instance, as part of cache keys.
@@ -62,4 +62,19 @@ impl ProviderSnapshot {
 /// How often the tools of the providers changed.
 fn count_tool_changes(changes: &[watch::Receiver<ProviderChanges>]) -> u64 {
     changes.iter().map(|changes| changes.borrow().tools).sum()
+}
+
+/// Builds a search index of tools, each under its position.
+pub(crate) fn index_tools(tools: &[ViewedTool]) -> SearchIndex {
+    let mut index = SearchIndex::default();
+    index.put_tools((0..).zip(tools.iter().map(|tool| Cow::Owned(tool_document(tool)))));
+    index
+}
+
+fn tool_document(tool: &ViewedTool) -> SearchDocument {
+    let mut document = SearchDocument::new(tool.name(), tool.name());
+    document.add_text(SearchField::Description, &tool.description());
+    tool.keywords().iter().for_each(|keyword| document.add_keyword(keyword));
+    document.add_parameters(&tool.input_schema());
+    document
 }

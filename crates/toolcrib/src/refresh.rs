@@ -4,8 +4,8 @@
 //! retry; the next refresh is the retry, and `keep_fresh` schedules it.
 
 mod change_limit;
-mod cooldown;
 mod reconciler;
+mod refresh_pacing;
 mod refresh_requests;
 mod refresh_result;
 mod refresh_schedule;
@@ -14,30 +14,28 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use calls::compiled_tool::credential_origin;
+use calls::secrets::SecretStore;
+use calls::telemetry::ToolcribTelemetry;
+use calls::upstream_connections::{ProgramHost, UpstreamConnections, UpstreamError};
+use calls::upstream_credentials::{
+    CachedToken, CredentialScope, OnBehalfOf, RequestAuth, UpstreamKeyring,
+};
 use catalog::clock::Clock;
 use catalog::journal::{ChangeContext, JournalError, JournalLease};
 use catalog::source::{SourceCommand, SyncError};
 use catalog::{Catalog, Command, CommandError, CommandRefusal, Snapshot};
-use discovery::{DiscoveredInventory, DiscoveryError};
+use mcp_client::McpError;
 use model::{
     CallFailure, ErrorCode, Inventory, SourceId, SourceKind, SourceProfile, SourceSettings,
 };
+use sources::custom_settings::InvalidCustomSettings;
+use sources::workflow_documents::InvalidWorkflowDocument;
+use sources::{DiscoveredInventory, DiscoveryError, custom_settings, workflow_documents};
 use upstream::http::HttpClient;
-use upstream::mcp::McpError;
 
 use self::change_limit::{ChangeLimits, InventoryChange};
 use self::refresh_requests::RefreshRequests;
-use crate::custom_settings;
-use crate::custom_settings::InvalidCustomSettings;
-use crate::secrets::SecretStore;
-use crate::telemetry::ToolcribTelemetry;
-use crate::upstream_connections::{ProgramHost, UpstreamConnections, UpstreamError};
-use crate::upstream_credentials::{
-    CachedToken, CredentialScope, OnBehalfOf, RequestAuth, UpstreamKeyring,
-};
-use crate::view::credential_origin;
-use crate::workflow_documents;
-use crate::workflow_documents::InvalidWorkflowDocument;
 
 pub use change_limit::SourceChanges;
 pub use refresh_result::{FindingCounts, RefreshResult, RefreshedTool};
@@ -245,7 +243,7 @@ impl SourceRefresher {
             }
             SourceSettings::Openapi(_) | SourceSettings::HttpManifest {} => {
                 let client = self.client_with_credential(source, profile, held).await?;
-                return Ok(discovery::discover_source(source, profile, &client).await?);
+                return Ok(sources::discover_source(source, profile, &client).await?);
             }
         }
         let carried = self
@@ -273,7 +271,7 @@ impl SourceRefresher {
     ) -> Result<DiscoveredInventory, SourceDiscoveryError> {
         let secrets = self.secrets.as_deref();
         let upstream = self.upstreams.for_discovery(source, profile, secrets, carried).await?;
-        Ok(discovery::mcp::discover_mcp(source, &upstream.connection).await?)
+        Ok(sources::mcp::discover_mcp(source, &upstream.connection).await?)
     }
 
     /// A client that sends the source's credential to the source's origin, if the credential is the same for all

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use catalog::search::{SearchIndex, changed_tools, search_text_bytes};
 use catalog::tool_set::ToolSet;
 use catalog::{Catalog, Snapshot};
+use search::{SearchIndex, changed_tools, search_text_bytes};
 use tokio::sync::Mutex;
 use tokio::task::JoinError;
 

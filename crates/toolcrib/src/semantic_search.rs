@@ -13,16 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use catalog::search::{EmbeddingVector, changed_tools, embedding_text, most_similar};
 use catalog::tool_set::{Slot, ToolSet};
 use catalog::{Catalog, Snapshot};
 use model::{Digest, ToolId};
+use search::{EmbeddingVector, changed_tools, embedding_text, most_similar};
 use upstream::http::HttpClient;
 
 use self::embedding_backend::TextEmbedder;
 pub use self::embedding_backend::{EmbeddingBackend, EmbeddingError};
+use calls::secrets::SecretStore;
+
 use self::vector_store::VectorStore;
-use crate::secrets::SecretStore;
 
 /// Number of texts per request, and number of requests after which finished vectors become visible.
 const TEXTS_PER_REQUEST: usize = 64;

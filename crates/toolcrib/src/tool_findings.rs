@@ -7,7 +7,7 @@ use catalog::Snapshot;
 use catalog::tool::Tool;
 use model::{Finding, McpPrimitive, Severity};
 
-use crate::view::MetaTool;
+use crate::meta_tool::MetaTool;
 
 /// All findings about the latest version of a tool, most severe first.
 pub fn tool_findings(snapshot: &Snapshot, tool: &Tool) -> Vec<Finding> {

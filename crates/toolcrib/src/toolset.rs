@@ -11,7 +11,7 @@ use catalog::tool_set::{Slot, ToolSet};
 use catalog::{CataloguedGroup, CataloguedTool, Snapshot};
 use model::{GroupId, Visibility};
 
-use crate::view::MetaTool;
+use crate::meta_tool::MetaTool;
 
 /// The tools an agent has right now.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use access::{GrantKey, PolicySet};
 use arc_swap::{ArcSwap, Guard};
 use catalog::Snapshot;
 use catalog::policy::Policy;
-use model::{Claims, GroupId, LruCache, PolicyId};
+use limits::LruCache;
+use model::{Claims, GroupId, PolicyId};
 
 use crate::toolset::Toolset;
 

@@ -8,10 +8,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use catalog::search::query_stems;
-use model::{Agent, LruCache, ToolId};
+use limits::LruCache;
+use model::{Agent, ToolId};
+use search::query_stems;
 
-use crate::view::{ToolHit, round_score};
+use crate::search_hit::{ToolHit, round_score};
 
 /// Maximum number of identities, and how long they are kept after the last search.
 const MAX_IDENTITIES: u64 = 2_000;

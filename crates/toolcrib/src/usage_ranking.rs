@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use catalog::call_log::{UsageKind, UsagePage};
+use call_log::{UsageKind, UsagePage};
+use calls::call_recorder::CallRecorder;
 use model::ToolId;
-
-use crate::call_recorder::CallRecorder;
 
 /// Maximum length of the ranking: as many tools as a catalog usually has, since an agent's own tools may rank low.
 const MAX_RANKED_TOOLS: usize = 100_000;

@@ -5,7 +5,6 @@
 
 mod call;
 mod catalog_offers;
-mod compiled_tool;
 mod completion;
 mod custom_offers;
 mod list_changes;
@@ -15,35 +14,32 @@ mod prompts_and_resources;
 mod resource_subscription;
 mod scope_check;
 mod search;
-mod viewed_tool;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use calls::call_recorder::CallOrigin;
+use calls::identity::RequestCredentials;
 use catalog::tool_set::Slot;
 use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, SourceKind, ToolId, Visibility};
+use provider::{GuardedLists as _, ProvidedTool, RequestProviders, ToolProvider};
 
-use crate::call_recorder::CallOrigin;
 use crate::crib::Toolcrib;
-use crate::identity::RequestCredentials;
-use crate::provider::{GuardedLists as _, ProvidedTool, RequestProviders, ToolProvider};
 use crate::provider_snapshot::ProviderSnapshot;
 use crate::toolset::Toolset;
 
+pub use crate::meta_tool::MetaTool;
+pub use crate::search_hit::ToolHit;
+use crate::viewed_tool::ToolOrigin;
+pub use crate::viewed_tool::ViewedTool;
 use call::WorkflowNesting;
 pub use call::{CallResult, CompletedCall, ContinuationSupport, ToolAnswer};
-pub(crate) use compiled_tool::{CompiledTool, credential_origin};
+pub(crate) use calls::compiled_tool::CompiledTool;
 pub use list_changes::ListChange;
-pub use meta_tools::MetaTool;
 pub use pinned_tools::PinnedTools;
 pub use prompts_and_resources::OfferResult;
-pub(crate) use search::index_tools;
-pub(crate) use search::round_score;
-pub use search::{OfferHit, ToolHit};
-use viewed_tool::ToolOrigin;
-pub use viewed_tool::ViewedTool;
+pub use search::OfferHit;
 
 /// Maximum length of an unknown tool name that an error repeats, in characters.
 const MAX_ECHOED_NAME: usize = 200;

@@ -1,8 +1,7 @@
 //! Leak test: canary secrets are entered through every input, and searched for in every output and store.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fmt::Debug;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

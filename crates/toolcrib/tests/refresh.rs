@@ -10,14 +10,13 @@ use catalog::source::SourceCommand;
 use catalog::tool::{ToolCommand, ToolStatus};
 use model::{SourceHealth, SourceId};
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
+use server::{Upstream, answer};
 use toolcrib::{
     Catalog, ChangeContext, Command, CommandError, CommandRefusal, JournalLocation, Position,
     RefreshResult, SourceRefresher, SystemClock,
 };
-
-use server::{Upstream, answer};
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 struct World {
     catalog: Arc<Catalog>,

@@ -6,31 +6,112 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The allowed dependencies between our crates. A new one needs an ADR.
-const ARROWS: [(&str, &[&str]); 11] = [
-    ("model", &[]),
-    ("upstream", &["model"]),
-    ("catalog", &["model"]),
-    ("access", &["model"]),
-    ("workflow", &["model"]),
+const ARROWS: [(&str, &[&str]); 26] = [
+    ("json", &[]),
+    ("inspection", &[]),
+    ("limits", &[]),
+    ("model", &["json", "inspection"]),
+    ("provider", &["json", "model"]),
+    ("upstream", &["json", "limits"]),
+    ("oauth", &["json", "model", "upstream"]),
+    ("mcp_client", &["json", "limits", "model", "upstream", "oauth"]),
+    ("execution", &["json", "limits", "model", "upstream", "oauth"]),
+    ("access", &["json", "model"]),
+    ("catalog", &["limits", "model"]),
+    ("workflow", &["json", "model"]),
     ("embedding", &["model"]),
-    ("discovery", &["upstream", "model"]),
-    ("execution", &["upstream", "model"]),
-    ("builtin", &["execution", "upstream", "model"]),
+    ("builtin", &["json", "model", "upstream", "execution"]),
+    ("call_log", &["model", "catalog"]),
+    ("search", &["model", "catalog"]),
+    ("sources", &["json", "limits", "model", "upstream", "mcp_client", "execution", "workflow"]),
+    (
+        "calls",
+        &[
+            "json",
+            "limits",
+            "model",
+            "provider",
+            "upstream",
+            "oauth",
+            "mcp_client",
+            "execution",
+            "access",
+            "catalog",
+            "workflow",
+            "builtin",
+            "call_log",
+            "sources",
+        ],
+    ),
     (
         "toolcrib",
         &[
-            "builtin",
-            "discovery",
+            "json",
+            "limits",
+            "model",
+            "provider",
+            "upstream",
+            "oauth",
+            "mcp_client",
             "execution",
+            "access",
+            "catalog",
             "workflow",
             "embedding",
-            "upstream",
-            "catalog",
-            "access",
-            "model",
+            "builtin",
+            "call_log",
+            "search",
+            "sources",
+            "calls",
         ],
     ),
-    ("serving", &["toolcrib", "discovery", "execution", "upstream", "catalog", "access", "model"]),
+    ("api_types", &["model", "upstream", "execution", "catalog", "sources", "toolcrib"]),
+    (
+        "config",
+        &["json", "limits", "model", "upstream", "execution", "catalog", "toolcrib", "api_types"],
+    ),
+    ("endpoint", &["json", "limits", "model", "catalog", "toolcrib", "api_types"]),
+    ("mcp_server", &["json", "limits", "model", "toolcrib", "api_types", "endpoint"]),
+    (
+        "http_api",
+        &[
+            "limits",
+            "model",
+            "execution",
+            "access",
+            "catalog",
+            "sources",
+            "toolcrib",
+            "api_types",
+            "config",
+            "endpoint",
+            "mcp_server",
+        ],
+    ),
+    ("server", &["limits", "model", "api_types", "config", "endpoint"]),
+    (
+        "cli",
+        &[
+            "json",
+            "limits",
+            "model",
+            "upstream",
+            "oauth",
+            "mcp_client",
+            "execution",
+            "catalog",
+            "call_log",
+            "search",
+            "sources",
+            "toolcrib",
+            "api_types",
+            "config",
+            "endpoint",
+            "mcp_server",
+            "http_api",
+            "server",
+        ],
+    ),
 ];
 
 /// Words in file names that carry no meaning.
@@ -126,8 +207,8 @@ fn our_dependencies(manifest: &str) -> Vec<&'static str> {
             continue;
         }
         for word in line.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_') {
-            let word = word.strip_prefix("toolcrib-").unwrap_or(word);
-            found.extend(ARROWS.iter().map(|(name, _)| *name).find(|name| *name == word));
+            let word = word.strip_prefix("toolcrib-").unwrap_or(word).replace('-', "_");
+            found.extend(ARROWS.iter().map(|(name, _)| *name).find(|name| **name == *word));
         }
     }
     found.sort_unstable();
@@ -198,7 +279,7 @@ fn allowed_dependencies_and_dev_dependencies_pass() {
     assert!(forbidden_dependencies(&file("crates/access/Cargo.toml", text)).is_empty());
     let back = "[dependencies]\naccess.workspace = true";
     assert_eq!(forbidden_dependencies(&file("crates/model/Cargo.toml", back)).len(), 1);
-    assert!(forbidden_dependencies(&file("crates/serving/Cargo.toml", back)).is_empty());
+    assert!(forbidden_dependencies(&file("crates/http_api/Cargo.toml", back)).is_empty());
     assert_eq!(forbidden_dependencies(&file("crates/fresh/Cargo.toml", "")).len(), 1);
 }
 

@@ -1,28 +1,27 @@
 //! A message while it arrives, stored in chunks. Moving a long message or finding contiguous memory for it takes long,
 //! and it may still exceed its limit.
 
-use model::strict_json::ValueCounter;
-
-use crate::low_priority::{MAX_INLINE_BYTES, run_low_priority};
+use json::strict_json::ValueCounter;
+use limits::low_priority::{MAX_INLINE_BYTES, run_low_priority};
 
 /// The limits on one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessageBounds {
-    pub(crate) bytes: usize,
+pub struct MessageBounds {
+    pub bytes: usize,
     /// JSON values; an object counts as four.
-    pub(crate) values: usize,
+    pub values: usize,
 }
 
 /// A message exceeds one of its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessageTooLarge {
+pub struct MessageTooLarge {
     /// The unit of the limit: `bytes` or `values`.
-    pub(crate) what: &'static str,
-    pub(crate) limit: usize,
+    pub what: &'static str,
+    pub limit: usize,
 }
 
 impl MessageBounds {
-    pub(crate) fn check_bytes(self, bytes: usize) -> Result<(), MessageTooLarge> {
+    pub fn check_bytes(self, bytes: usize) -> Result<(), MessageTooLarge> {
         match bytes <= self.bytes {
             true => Ok(()),
             false => Err(MessageTooLarge { what: "bytes", limit: self.bytes }),
@@ -36,7 +35,7 @@ impl MessageBounds {
 
 /// A buffer made of chunks. Its bytes are copied into contiguous memory only when the message is parsed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ChunkedBuffer {
+pub struct ChunkedBuffer {
     full_chunks: Vec<Vec<u8>>,
     last_chunk: Vec<u8>,
     length: usize,
@@ -56,19 +55,15 @@ impl Default for ChunkedBuffer {
 }
 
 impl ChunkedBuffer {
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.length
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    pub(crate) fn extend(
-        &mut self,
-        bytes: &[u8],
-        bounds: MessageBounds,
-    ) -> Result<(), MessageTooLarge> {
+    pub fn extend(&mut self, bytes: &[u8], bounds: MessageBounds) -> Result<(), MessageTooLarge> {
         self.length += bytes.len();
         self.last_chunk.extend_from_slice(bytes);
         self.finish_chunk(bounds)
@@ -100,11 +95,11 @@ impl ChunkedBuffer {
     }
 
     /// The first bytes: the whole message if it is short.
-    pub(crate) fn leading_bytes(&self) -> &[u8] {
+    pub fn leading_bytes(&self) -> &[u8] {
         self.full_chunks.first().unwrap_or(&self.last_chunk)
     }
 
-    pub(crate) fn trailing_bytes(&self) -> TailBuffer {
+    pub fn trailing_bytes(&self) -> TailBuffer {
         let mut end = TailBuffer::default();
         self.full_chunks
             .last()
@@ -115,7 +110,7 @@ impl ChunkedBuffer {
     }
 
     /// The message in contiguous memory. Copying many chunks takes long.
-    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+    pub fn into_bytes(mut self) -> Vec<u8> {
         if self.full_chunks.is_empty() {
             return self.last_chunk;
         }
@@ -126,32 +121,32 @@ impl ChunkedBuffer {
 
 /// The last bytes of a message that is not kept.
 #[derive(Debug, Default)]
-pub(crate) struct TailBuffer(Vec<u8>);
+pub struct TailBuffer(Vec<u8>);
 
 /// How many bytes of the beginning and of the end are kept for diagnosis.
 pub(crate) const EXCERPT_BYTES: usize = 256;
 
 impl TailBuffer {
-    pub(crate) fn push_tail(&mut self, bytes: &[u8]) {
+    pub fn push_tail(&mut self, bytes: &[u8]) {
         let (_, last) = bytes.split_at(bytes.len().saturating_sub(EXCERPT_BYTES));
         self.0.extend_from_slice(last);
         self.0.drain(..self.0.len().saturating_sub(EXCERPT_BYTES));
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// A complete message.
-pub(crate) enum MessageText<'a> {
+pub enum MessageText<'a> {
     Short(&'a [u8]),
     Long(ChunkedBuffer),
 }
 
 impl MessageText<'_> {
     /// Parses the message, on the low-priority pool if it is long.
-    pub(crate) async fn parse_with<T: Send + 'static>(
+    pub async fn parse_with<T: Send + 'static>(
         self,
         read: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> T {
@@ -163,9 +158,9 @@ impl MessageText<'_> {
     }
 
     /// Fails if the message has too many values: each value takes many times the memory of its text once parsed.
-    pub(crate) fn check_values(&self, bounds: MessageBounds) -> Result<(), MessageTooLarge> {
+    pub fn check_values(&self, bounds: MessageBounds) -> Result<(), MessageTooLarge> {
         // No byte can count for more than an object does.
-        if self.len() < bounds.values / 4 {
+        if self.byte_len() < bounds.values / 4 {
             return Ok(());
         }
         let (mut parts, last) = match self {
@@ -179,14 +174,14 @@ impl MessageText<'_> {
     }
 
     /// The first bytes: the whole message if it is short.
-    pub(crate) fn leading_bytes(&self) -> &[u8] {
+    pub fn leading_bytes(&self) -> &[u8] {
         match self {
             Self::Short(bytes) => bytes,
             Self::Long(pieces) => pieces.leading_bytes(),
         }
     }
 
-    pub(crate) fn trailing_bytes(&self) -> TailBuffer {
+    pub fn trailing_bytes(&self) -> TailBuffer {
         match self {
             Self::Short(bytes) => {
                 let mut end = TailBuffer::default();
@@ -197,7 +192,7 @@ impl MessageText<'_> {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         match self {
             Self::Short(bytes) => bytes.len(),
             Self::Long(pieces) => pieces.len(),
@@ -205,7 +200,7 @@ impl MessageText<'_> {
     }
 
     /// Whether the message is only whitespace. A long message never counts as blank.
-    pub(crate) fn is_blank(&self) -> bool {
+    pub fn is_blank(&self) -> bool {
         match self {
             Self::Short(bytes) => bytes.trim_ascii().is_empty(),
             Self::Long(_) => false,

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use reqwest::Response;
+use reqwest::header::{HeaderMap, HeaderValue};
 pub use reqwest::{Method, header};
-use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
-use crate::egress::{AllowedDestination, EgressError, EgressPolicy, InvalidDestination};
-use crate::low_priority::{MAX_INLINE_BYTES, run_low_priority};
-use tokio::sync::Semaphore;
-
-use crate::egress_resolver::DnsLookups;
-use crate::large_bodies::{LARGE_BODY_BYTES, LargeBodyLease, LargeBodyLimiter};
 use body_chunks::BodyChunks;
 use client_certificate::CertifiedConnections;
+use limits::low_priority::{MAX_INLINE_BYTES, run_low_priority};
+use tokio::sync::Semaphore;
+
+use crate::egress::{AllowedDestination, EgressError, EgressPolicy, InvalidDestination};
+use crate::egress_resolver::DnsLookups;
+use crate::large_bodies::{LARGE_BODY_BYTES, LargeBodyLease, LargeBodyLimiter};
 pub use client_certificate::{ClientTlsCertificate, InvalidClientCertificate};
 use connection_pools::ConnectionPools;
 pub use http_error::{HttpError, HttpErrorCause};
@@ -486,7 +487,7 @@ fn check_encoding(response: &Response) -> Result<(), HttpError> {
     }
 }
 
-pub(crate) fn origin_text(url: &Url) -> String {
+pub fn origin_text(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 

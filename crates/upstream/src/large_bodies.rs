@@ -7,10 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use limits::low_priority::MAX_INLINE_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
-
-use crate::low_priority::MAX_INLINE_BYTES;
 
 /// Bodies with more bytes than this are large.
 pub(crate) const LARGE_BODY_BYTES: usize = 1024 * 1024;
@@ -78,10 +77,7 @@ pub struct LargeBodyLease {
 
 impl LargeBodyLease {
     /// A lease without permits. Without a limiter it never waits.
-    pub(crate) fn unacquired(
-        room: Option<&LargeBodyLimiter>,
-        share: Option<&Arc<Semaphore>>,
-    ) -> Self {
+    pub fn unacquired(room: Option<&LargeBodyLimiter>, share: Option<&Arc<Semaphore>>) -> Self {
         let (room, share) = (room.cloned(), share.cloned());
         let (own, long, large) = (None, None, None);
         Self {
@@ -96,7 +92,7 @@ impl LargeBodyLease {
     }
 
     /// Acquires the permits that a body of `bytes` needs, and waits for the rate limit.
-    pub(crate) async fn grow_to(&mut self, bytes: usize) {
+    pub async fn grow_to(&mut self, bytes: usize) {
         if bytes <= MAX_INLINE_BYTES {
             (self.caller_permit, self.long_permit, self.large_permit, self.accounted_bytes) =
                 (None, None, None, LARGE_BODY_BYTES);
@@ -126,7 +122,7 @@ impl LargeBodyLease {
     }
 
     /// Whether another response of the same upstream or caller has delayed this one.
-    pub(crate) fn has_waited(&self) -> bool {
+    pub fn has_waited(&self) -> bool {
         self.has_waited
     }
 

@@ -1,7 +1,8 @@
 //! Readable folders: an operator names them, and only files below them can be read, even through symbolic links.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};

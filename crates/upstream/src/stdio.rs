@@ -17,9 +17,9 @@ use tokio::time::Instant;
 
 use crate::chunked::MessageBounds;
 pub use bound_child::{run_as_bound_child, run_as_bound_child_with};
-pub(crate) use output_lines::{OutputLine, OutputLines};
+pub use output_lines::{OutputLine, OutputLines};
 pub use run_program::{ProgramOutput, ProgramRunError, run_program};
-pub(crate) use stdin_queue::StdinQueueError;
+pub use stdin_queue::StdinQueueError;
 
 mod bound_child;
 #[cfg(target_os = "linux")]
@@ -100,10 +100,10 @@ pub struct ProgramExit {
 }
 
 /// A running program. Dropping it stops the program.
-pub(crate) struct ChildProcess {
-    pub(crate) outbox: stdin_queue::StdinQueue,
-    pub(crate) stderr: Arc<stderr_ring::StderrRing>,
-    pub(crate) exit: watch::Receiver<Option<ProgramExit>>,
+pub struct ChildProcess {
+    pub outbox: stdin_queue::StdinQueue,
+    pub stderr: Arc<stderr_ring::StderrRing>,
+    pub exit: watch::Receiver<Option<ProgramExit>>,
     stopper: process_group::ProcessStopper,
 }
 
@@ -175,7 +175,7 @@ pub fn hide_this_process() -> io::Result<()> {
 
 impl ChildProcess {
     /// Starts a program and returns a reader for the lines of its output.
-    pub(crate) async fn start_process(
+    pub async fn start_process(
         program: &ProgramSpec,
         limits: ProgramLimits,
     ) -> io::Result<(Self, OutputLines)> {
@@ -191,7 +191,7 @@ impl ChildProcess {
     }
 
     /// Stops the program without waiting for it: closes its input, then sends `SIGTERM`, then `SIGKILL`.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopper.request_stop();
     }
 }

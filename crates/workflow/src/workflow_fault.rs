@@ -13,9 +13,7 @@ pub struct WorkflowFault {
     pub kind: String,
     /// Status, in the range of HTTP statuses.
     pub status: u16,
-    /// Short summary.
     pub title: String,
-    /// Longer explanation.
     pub detail: Option<String>,
     /// JSON pointer to the step that failed.
     pub instance: String,

@@ -21,12 +21,12 @@ use model::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     AccessEffect, AccessExplanation, AgentView, AuthMethod, CallerIdentity, ChangeContext,
     SystemClock, Toolcrib, ToolcribOptions, explain_access,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use super::world::{
     GroupChange, LabelChange, PolicyChange, SourceChange, ToolChange, WorldChange, WorldManifest,

@@ -11,9 +11,9 @@ use catalog::{Catalog, Command};
 use model::{Agent, ToolId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{ChangeContext, JournalLocation, SystemClock, Toolcrib, ToolcribOptions};
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use super::BenchArgs;
 use super::report::{BenchReport, RatioBound};

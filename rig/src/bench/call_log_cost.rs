@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use catalog::call_log::SqliteCallLog;
+use call_log::SqliteCallLog;
 use model::{CallStatus, Content, ToolResult};
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     AgentView, CallContext, CallLogOptions, CallRecorder, CallerIdentity, Catalog, JournalLocation,
     ProvidedTool, Registry, SystemClock, ToolCallFuture, ToolProvider, Toolcrib, ToolcribOptions,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use super::BenchArgs;
 use super::report::{BenchReport, RatioBound};

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use discovery::document_text;
-use discovery::openapi::{self, OpenApiSpecification, SpecOptions};
+use json::document_text;
 use serde_json::Value;
+use sources::openapi;
+use sources::openapi::{OpenApiSpecification, SpecOptions};
 
 use super::peers::PEERS;
 use super::report::{BenchReport, RatioBound};

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::search::{SearchDocument, SearchField, SearchIndex, search_tools};
 use catalog::tool_set::{Slot, ToolSet};
+use search::{SearchDocument, SearchField, SearchIndex, search_tools};
 use serde_json::json;
 
 use super::BenchArgs;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
-use toolcrib::upstream::http::{ExchangeLimits, HttpClient, Method, UpstreamRequest};
+use upstream::egress::EgressPolicy;
+use upstream::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use upstream::http::{ExchangeLimits, HttpClient, Method, UpstreamRequest};
 
 use super::BenchArgs;
 use super::report::{BenchReport, RatioBound};

@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use access::{Issuer, KeySet, UnverifiedToken};
-use aws_lc_rs::signature::{self, ParsedPublicKey, VerificationAlgorithm};
+use aws_lc_rs::signature;
+use aws_lc_rs::signature::{ParsedPublicKey, VerificationAlgorithm};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
+use signer::{RSA, Signer};
 use toolcrib::{Authenticator, Clock as _, JournalLocation, KeyTiming, SecretStore, SystemClock};
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use super::report::{BenchReport, RatioBound};
-use signer::{RSA, Signer};
 
 const ISSUER: &str = "https://id.example.com/realms/acme";
 const AUDIENCE: &str = "https://crib.example.com/mcp";

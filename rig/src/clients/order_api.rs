@@ -1,9 +1,9 @@
 //! The API behind the tools: it knows one order, accepts others, and records the requests.
 
-use std::io::{self, BufReader, Write as _};
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::{io, thread};
 
 use serde_json::{Value, json};
 

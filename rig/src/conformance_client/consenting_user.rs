@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
-use toolcrib::upstream::http::header::LOCATION;
-use toolcrib::upstream::http::{ExchangeLimits, HttpClient, UpstreamRequest, Url};
-use toolcrib::upstream::mcp::oauth::{
+use oauth::{
     ClientSigningKey, ConsentCallback, InMemoryOAuthStore, OAuthFlow, OAuthLimits, OAuthSettings,
     RegisteredClient,
 };
+use serde_json::Value;
+use upstream::http::header::LOCATION;
+use upstream::http::{ExchangeLimits, HttpClient, UpstreamRequest, Url};
 
 /// URL of the client metadata document that the suite expects.
 const METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";

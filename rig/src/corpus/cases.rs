@@ -10,10 +10,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use discovery::DiscoveryError;
-use discovery::openapi::{self, DiscoveredInventory, OpenApiSpecification, SpecOptions};
 use model::DiscoveredTool;
 use serde_json::{Value, json};
+use sources::openapi::{DiscoveredInventory, OpenApiSpecification, SpecOptions};
+use sources::{DiscoveryError, openapi};
 
 use self::compare_request::CaseVerdict;
 use self::request_case::RequestCase;

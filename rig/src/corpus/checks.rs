@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use discovery::openapi::{
-    self, DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
-};
 use execution::RequestTemplate;
 use model::{DiscoveredTool, Execution};
 use serde_json::{Value, json};
+use sources::openapi;
+use sources::openapi::{
+    DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
+};
 
 use super::specification::{KnownSpecification, reverse_paths};
 
@@ -263,7 +264,7 @@ fn check_expected(
 fn unstable_names(known: &KnownSpecification, found: &DiscoveredInventory, verbose: bool) -> usize {
     let Some(value) = std::fs::read(&known.file)
         .ok()
-        .and_then(|text| discovery::document_text::read_document(&text).ok())
+        .and_then(|text| json::document_text::read_document(&text).ok())
     else {
         return 1;
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::ensure;
-use catalog::call_log::{AuditExpectations, CallFilter, CallLog, verify_call_log};
+use call_log::{AuditExpectations, CallFilter, CallLog, verify_call_log};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;

@@ -9,17 +9,17 @@ use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
 use catalog::{Catalog, Command};
+use config::ConnectionLimits;
 use model::SourceId;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use serving::ConnectionLimits;
 use tokio::net::TcpListener;
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     ChangeContext, JournalLocation, ProgramHost, SystemClock, Toolcrib, ToolcribOptions,
     new_api_key,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use crate::bench::endpoints::bench_server::{ReadyMessage, exit_with_stdin};
 use crate::bench::endpoints::server_process::ServerProcess;
@@ -73,15 +73,10 @@ pub(crate) async fn run(orders: CribArgs) -> anyhow::Result<()> {
     let keeps = crib.clone();
     // As a production server does.
     tokio::spawn(async move { tokio::join!(keeps.keep_fresh(), keeps.keep_searchable()) });
-    let (doors, _) = serving::build_endpoints(crib, serving::ServerOptions::default());
+    let (doors, _) = http_api::build_endpoints(crib, endpoint::ServerOptions::default());
     println!("{}", serde_json::to_string(&ReadyMessage { address, keys })?);
-    serving::serve_connections(
-        listener,
-        doors,
-        ConnectionLimits::default(),
-        std::future::pending(),
-    )
-    .await;
+    server::serve_connections(listener, doors, ConnectionLimits::default(), std::future::pending())
+        .await;
     Ok(())
 }
 

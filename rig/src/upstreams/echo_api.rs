@@ -3,11 +3,11 @@
 //! Written without an HTTP library, so that its responses can violate every rule.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use serde_json::{Value, json};
 

@@ -25,7 +25,7 @@ pub(super) fn check_unused_dependencies() -> Result<(), XtaskError> {
 
 fn unused_dependencies(manifest: &Path) -> Result<Vec<String>, XtaskError> {
     let dependencies = declared_dependencies(&workspace::read_file(manifest)?);
-    let words = crate_words(manifest.parent().unwrap_or(manifest))?;
+    let words = crate_words(manifest)?;
     let unused = dependencies.into_iter().filter(|name| !words.contains(&name.replace('-', "_")));
     Ok(unused
         .map(|name| {
@@ -34,8 +34,15 @@ fn unused_dependencies(manifest: &Path) -> Result<Vec<String>, XtaskError> {
         .collect())
 }
 
-fn crate_words(folder: &Path) -> Result<BTreeSet<String>, XtaskError> {
+fn crate_words(manifest: &Path) -> Result<BTreeSet<String>, XtaskError> {
+    let folder = manifest.parent().unwrap_or(manifest);
     let mut files = Vec::new();
+    // Targets outside of the crate's folder, such as the examples of the workspace.
+    for line in workspace::read_file(manifest)?.lines() {
+        if let Some(path) = line.strip_prefix("path = \"").and_then(|rest| rest.strip_suffix('"')) {
+            files.push(folder.join(path));
+        }
+    }
     for place in ["src", "tests", "benches", "examples"] {
         files.extend(workspace::files_below(&folder.join(place))?);
     }

@@ -4,13 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::signature_check;
 use super::signature_check::{AlgorithmChecks, KeyFamily};
-use super::{InvalidKeySet, IssuerKey, KeySet, LIMIT};
+use super::{InvalidKeySet, IssuerKey, KeySet, LIMIT, signature_check};
 use crate::JwsAlgorithm;
 
 pub(super) fn parse_jwk_set(bytes: &[u8]) -> Result<KeySet, InvalidKeySet> {
-    let set = model::strict_json::parse_object(bytes).map_err(|_| InvalidKeySet::NotAKeySet)?;
+    let set = json::strict_json::parse_object(bytes).map_err(|_| InvalidKeySet::NotAKeySet)?;
     let Some(Value::Array(listed)) = set.get("keys") else { return Err(InvalidKeySet::NotAKeySet) };
     if LIMIT < listed.len() {
         return Err(InvalidKeySet::TooMany);

@@ -1,8 +1,8 @@
 //! Verification of a signature with a key that was parsed for one algorithm.
 
-use aws_lc_rs::hmac;
 use aws_lc_rs::rsa::PublicEncryptingKey;
-use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents, VerificationAlgorithm};
+use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents, VerificationAlgorithm};
+use aws_lc_rs::{hmac, signature};
 
 use super::roca;
 use crate::JwsAlgorithm;

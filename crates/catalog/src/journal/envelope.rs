@@ -165,7 +165,6 @@ pub struct RecordedEvent {
     pub stream: StreamName,
     /// Position in the stream.
     pub version: StreamVersion,
-    /// Event type.
     #[serde(rename = "type")]
     pub kind: Box<str>,
     /// When the event was recorded, by the clock of the store. The order is that of positions, not of times.

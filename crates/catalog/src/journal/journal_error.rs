@@ -11,7 +11,6 @@ pub enum JournalError {
         stream: StreamName,
         /// Version that the caller had seen.
         expected: StreamVersion,
-        /// Current version.
         actual: StreamVersion,
     },
     /// One idempotency key was used for two different requests.
@@ -22,9 +21,7 @@ pub enum JournalError {
     TooLarge {
         /// Kind of the value.
         what: &'static str,
-        /// Its size.
         bytes: usize,
-        /// Upper bound.
         limit: usize,
     },
     /// The text contains a character that not every store accepts.
@@ -59,7 +56,6 @@ pub enum JournalError {
     TookTooLong {
         /// Path or URL of the database.
         place: String,
-        /// Time limit.
         limit: std::time::Duration,
     },
     /// The database rejected the statement; a repetition would fail again.
@@ -77,7 +73,6 @@ pub enum JournalError {
     Stopped {
         /// Path or URL of the journal.
         place: String,
-        /// First failure.
         cause: String,
     },
     /// Another process has locked the journal.
@@ -135,15 +130,11 @@ pub enum JournalError {
     Damaged {
         /// Path or URL of the journal.
         place: String,
-        /// Observed damage.
         cause: String,
     },
     /// The events do not continue the journal.
     #[error("{cause}; nothing was stored")]
-    DoesNotFollow {
-        /// The mismatch.
-        cause: String,
-    },
+    DoesNotFollow { cause: String },
 }
 
 impl JournalError {

@@ -30,7 +30,7 @@ use super::{
 pub(super) use advisory_lock::AdvisoryLock;
 use group_writer::PostgresWriter;
 pub use postgres_connection::PostgresUrl;
-pub(crate) use postgres_connection::{PostgresConnection, SERVER_TIMEOUT};
+pub use postgres_connection::{PostgresConnection, SERVER_TIMEOUT};
 
 /// A journal in PostgreSQL.
 pub struct PostgresJournal {

@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use model::{Digest, SchemaDocument};
+use open_file::ReaderAccess;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
+use writer_thread::SqliteWriter;
 
 use super::lease::{JournalLease, LocalLeases};
 use super::store_common::wait_for_head;
@@ -20,8 +22,6 @@ use super::{
     RecordedEvent, StorageReport, StreamName, StreamVersion,
 };
 use crate::clock::Clock;
-use open_file::ReaderAccess;
-use writer_thread::SqliteWriter;
 
 /// A journal in one SQLite file.
 pub struct SqliteJournal {
@@ -244,7 +244,7 @@ impl Journal for SqliteJournal {
 }
 
 /// Maps a failed SQLite call to the error that tells the reader how to react.
-pub(crate) fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> JournalError {
+pub fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> JournalError {
     let place = path.display().to_string();
     let cause = error.to_string();
     match error.sqlite_error_code() {
@@ -266,14 +266,14 @@ pub(crate) fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> JournalE
     }
 }
 
-pub(crate) fn is_shm_growth(error: &rusqlite::Error) -> bool {
+pub fn is_shm_growth(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()
         .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// Runs blocking file work on the blocking pool.
-pub(crate) fn run_blocking<T: Send + 'static>(
+pub fn run_blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
 ) -> JournalFuture<'_, T> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use toolcrib_catalog::journal::WAKE_UP_AT_LEAST_EVERY;
-use toolcrib_catalog::journal::{Journal, Position, RecordedEvent, StreamName, StreamVersion};
+use toolcrib_catalog::journal::{
+    Journal, Position, RecordedEvent, StreamName, StreamVersion, WAKE_UP_AT_LEAST_EVERY,
+};
 
 use crate::stores::{
     append_to_stream, memory, positions_and_versions, single_step, sqlite, stores,

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio_postgres::NoTls;
 use toolcrib_catalog::clock::ManualClock;
 use toolcrib_catalog::journal::{
-    AppendRequest, Journal, JournalError, NewEvent, RecordedEvent, StreamAppend,
+    AppendRequest, Journal, JournalError, MemoryJournal, NewEvent, Position, PostgresJournal,
+    RecordedEvent, SqliteJournal, StreamAppend, StreamName, StreamVersion,
 };
-use toolcrib_catalog::journal::{MemoryJournal, PostgresJournal, SqliteJournal};
-use toolcrib_catalog::journal::{Position, StreamName, StreamVersion};
 
 use crate::database::database;
 

@@ -4,7 +4,8 @@
 //! that was executed before its response got lost is a 404 the second time, and a PUT may overwrite a change made in
 //! between. They are therefore repeated only if the first attempt was certainly not executed.
 
-use upstream::http::{self, HttpError, UpstreamResponse};
+use upstream::http;
+use upstream::http::{HttpError, UpstreamResponse};
 
 use crate::RenderedRequest;
 

@@ -2,9 +2,8 @@
 
 use jmespath::ast::Ast;
 
-use super::jmespath_functions;
 use super::jmespath_functions::FunctionSignature;
-use super::{InvalidProjection, LONGEST};
+use super::{InvalidProjection, LONGEST, jmespath_functions};
 
 /// The maximum nesting depth of expressions.
 const MAX_EXPRESSION_DEPTH: usize = 100;

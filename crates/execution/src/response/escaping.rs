@@ -125,6 +125,19 @@ pub fn is_hidden_char(character: char) -> bool {
     }
 }
 
+/// Escapes control and hidden characters, so that foreign text stays on one line and cannot control the terminal.
+pub fn escape_for_terminal(text: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| c.is_control() || is_hidden_char(c);
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| match is_escaped(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};

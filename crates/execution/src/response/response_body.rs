@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::strict_json::ValueCounter;
-use model::{BlobContent, Content, MediaContent, strict_json};
+use json::strict_json;
+use json::strict_json::ValueCounter;
+use model::{BlobContent, Content, MediaContent};
 use serde_json::Value;
 use url::Url;
 

@@ -3,11 +3,10 @@
 use model::BodyEncoding;
 use serde_json::Value as Json;
 
-use super::TemplateError;
 use super::compiled_template::{CompiledPart, CompiledTemplate};
 use super::encoded_piece::{EncodedPiece, TemplatePosition};
-use super::multipart;
 use super::template_context::TemplateContext;
+use super::{TemplateError, multipart};
 
 /// The maximum number of argument bytes in a body.
 pub(super) const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;

@@ -8,8 +8,6 @@ use serde_json::{Map, Value as Json};
 use upstream::egress::MAX_URL;
 use url::Url;
 
-use super::TemplateError;
-use super::address_template;
 use super::address_template::AddressTemplate;
 use super::compiled_template::short_excerpt;
 use super::encoded_piece::TemplatePosition;
@@ -19,6 +17,7 @@ use super::template_context::{
 };
 use super::template_functions::TEMPLATE_ENGINE;
 use super::template_scan::{TemplateSpan, split_spans};
+use super::{TemplateError, address_template};
 
 const OTHER_ORIGIN_RULE: &str = "would lead to another origin than the first request";
 

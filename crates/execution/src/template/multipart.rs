@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value as Json;
 
-use super::data_uri::{DataUriFile, is_content_type};
+use super::attachment_uri::{DataUriFile, is_content_type};
 use super::value_style;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use minijinja::value::{DynObject, Object, Serde, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use serde_json::{Map, Value as Json};
-use upstream::http::header::{self, HeaderMap, HeaderValue};
+use upstream::http::header;
+use upstream::http::header::{HeaderMap, HeaderValue};
 
 use super::encoded_piece::EncodedPiece;
 

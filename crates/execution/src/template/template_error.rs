@@ -25,17 +25,13 @@ pub enum TemplateError {
     /// The template engine rejects the expression.
     #[error("the expression `{expression}` is wrong: {reason}")]
     Expression {
-        /// The expression.
         expression: String,
         /// The message of the engine.
         reason: String,
     },
     /// A name that is neither a variable nor a function.
     #[error("templates know no `{name}`")]
-    UnknownName {
-        /// The name.
-        name: String,
-    },
+    UnknownName { name: String },
     /// The URL does not start with a fixed origin, or could lead elsewhere.
     #[error("the address {rule}")]
     Address {

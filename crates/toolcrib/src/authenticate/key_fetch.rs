@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use access::{InvalidKeySet, KeySet};
+use limits::bounded_read;
+use limits::bounded_read::BoundedReadError;
 use serde::Deserialize;
-use upstream::bounded_read;
-use upstream::bounded_read::BoundedReadError;
 use upstream::http::{ExchangeLimits, Host, HttpClient, HttpError, Url};
 
 use super::issuer_config::IssuerError;

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest::{self, SHA256};
+use aws_lc_rs::digest;
+use aws_lc_rs::digest::SHA256;
 use jiff::Timestamp;
-use model::{Agent, LruCache};
+use limits::LruCache;
+use model::Agent;
 use serde_json::Value;
 
 /// The approximate memory limit of the cache, in bytes.

@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use calls::source_gates::LONG_ANSWERS_PER_SOURCE;
+use calls::upstream_connections::mcp_bridge::trace_headers;
 use execution::{
     ArgumentValidator, CANCEL_DEADLINE, CallCredentials, HttpTool, HttpToolResponse, JOB_DEADLINE,
     JobStart, PollResult, PolledJob, RenderedRequest, UndeclaredArguments, UpstreamReply,
@@ -12,6 +14,7 @@ use model::{
     CallFailure, DiscoveredTool, ErrorCode, Execution, Outcome, ToolId, ToolResult, TraceContext,
     Visibility, sanitize_description, sanitize_json, sanitize_text,
 };
+use provider::{CallContext, CallProgress, ProvidedTool};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -19,10 +22,6 @@ use upstream::LargeBodyLimiter;
 use upstream::http::{ExchangeLimits, HttpClient, Origin};
 
 use super::OpenApiOptions;
-use crate::call_context::{CallContext, CallProgress};
-use crate::compiled_tool_cache::LONG_ANSWERS_PER_SOURCE;
-use crate::provider::ProvidedTool;
-use crate::upstream_connections::mcp_bridge::trace_headers;
 
 /// An operation with its tool.
 pub(super) struct ProvidedOperation {

@@ -11,9 +11,8 @@ use catalog::Snapshot;
 use catalog::source::SyncError;
 use catalog::tool::ToolStatus;
 use jiff::{SignedDuration, Timestamp};
+use json::json_size::serialized_size;
 use model::{Inventory, SourceId};
-
-use model::json_size::serialized_size;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// The most tools that may change in an hour, and the most bytes for them, after the first change.

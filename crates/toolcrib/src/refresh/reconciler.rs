@@ -18,7 +18,7 @@ use model::SourceId;
 use tokio::time::Instant;
 
 use super::SourceRefresher;
-use super::cooldown::Cooldowns;
+use super::refresh_pacing::Cooldowns;
 use super::refresh_schedule::{can_be_refreshed, refresh_due_at};
 
 /// How many sources are refreshed at once.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::search::EmbeddingVector;
+use calls::secrets::{SecretError, SecretStore};
 use embedding::SentenceModel;
 use model::SecretRef;
+use search::EmbeddingVector;
 use upstream::http::{HttpClient, HttpError, Url};
 
 use super::embedding_endpoint::EmbeddingEndpoint;
 use super::local_embedder::LocalEmbedder;
-use crate::secrets::{SecretError, SecretStore};
 
 /// What computes vectors.
 #[derive(Clone, Debug)]

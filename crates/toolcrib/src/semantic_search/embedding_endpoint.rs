@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::search::EmbeddingVector;
+use calls::secrets::SecretStore;
 use model::SecretRef;
+use search::EmbeddingVector;
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -13,7 +14,6 @@ use upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue
 use upstream::http::{ExchangeLimits, HttpClient, Method, UpstreamRequest, Url};
 
 use super::embedding_backend::EmbeddingError;
-use crate::secrets::SecretStore;
 
 /// Maximum response size per text, in bytes: more than any vector takes.
 const MAX_RESPONSE_BYTES: u64 = 128 << 10;

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::search::EmbeddingVector;
 use embedding::SentenceModel;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use search::EmbeddingVector;
 use tokio::sync::Semaphore;
 
 use super::embedding_backend::EmbeddingError;

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::search::EmbeddingVector;
 use model::Digest;
+use search::EmbeddingVector;
 
 /// Magic bytes at the start of the file.
 const FILE_HEADER: &[u8] = b"toolcrib vectors 1\n";

@@ -14,26 +14,26 @@ mod result_shaping;
 mod retry;
 mod workflow_call;
 
-use std::error::Error;
-use std::fmt::Display;
 use std::sync::Arc;
 
+use calls::call_failures::internal_failure;
+use calls::compiled_tool::{CompiledHttpTool, CompiledTool};
+use calls::principal::principal_hash;
+use calls::source_gates::QuotaCharge;
+use calls::telemetry;
+use calls::telemetry::CallOutcome;
+use calls::upstream_connections::mcp_bridge::trace_headers;
 use catalog::CataloguedTool;
 use execution::{ArgumentValidator, CallCredentials, RenderedRequest};
 use model::{CallFailure, ErrorCode, McpPrimitive, Outcome, ToolId, TraceContext};
+use provider::{
+    CallContext, InputError, ProvidedTool, ProviderError, ToolProvider, catch_provider_panic,
+};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::compiled_tool::{CompiledHttpTool, CompiledTool};
-use super::viewed_tool::ToolOrigin;
 use super::{AgentView, MetaTool, ToolLookupError, ViewedTool, meta_tools};
-use crate::call_context::{CallContext, InputError};
-use crate::provider::{ProvidedTool, ProviderError, ToolProvider, catch_provider_panic};
-use crate::source_gates::QuotaCharge;
-use crate::telemetry;
-use crate::telemetry::CallOutcome;
-use crate::upstream_connections::mcp_bridge::trace_headers;
-use crate::upstream_connections::principal_hash;
+use crate::viewed_tool::ToolOrigin;
 
 pub use self::call_result::{CallResult, CompletedCall, ToolAnswer};
 use self::call_result::{RawCallResult, failed_outcome};
@@ -418,19 +418,4 @@ impl ViewedTool {
 
 pub(super) fn tool_failure(message: String) -> CallFailure {
     CallFailure::new(ErrorCode::BuiltinError, message, false)
-}
-
-pub(super) fn internal_failure(message: &str) -> CallFailure {
-    CallFailure::new(ErrorCode::InternalError, message.to_owned(), false)
-}
-
-/// Logs the cause and returns a failure without it: the cause may name files, variables and addresses, which are for
-/// admins.
-pub(super) fn report_unusable(
-    what: &impl Display,
-    cause: &dyn Error,
-    message: &str,
-) -> CallFailure {
-    tracing::error!(%what, %cause, "`{what}` cannot be used: {cause}");
-    internal_failure(message).with_cause(model::format_error_chain(cause))
 }

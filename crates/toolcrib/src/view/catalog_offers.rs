@@ -12,10 +12,10 @@ use model::{
     DisplayName, Manifest, McpPrimitive, SchemaRef, is_fully_visible, sanitize_description,
     sanitize_json, sanitize_text,
 };
+use provider::OfferListing;
 use serde_json::{Map, Value};
 
 use super::AgentView;
-use crate::provider::OfferListing;
 
 /// The kinds of offers, each with its own list method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

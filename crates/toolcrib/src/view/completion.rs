@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
+use calls::upstream_connections::mcp_bridge;
+use calls::upstream_connections::mcp_bridge::{BridgeOutcome, BridgeRequest};
 use model::{CallFailure, ErrorCode};
+use provider::{
+    CallContext, CompletionRequest, CompletionTarget, GuardedLists as _, OfferListing, ToolProvider,
+};
 use serde_json::{Map, Value, json};
 
 use super::AgentView;
 use super::catalog_offers::{CatalogOffer, OfferKind};
 use super::custom_offers::custom_work;
 use super::prompts_and_resources::{OfferResult, mcp_offer_result};
-use crate::call_context::CallContext;
-use crate::provider::{
-    CompletionRequest, CompletionTarget, GuardedLists as _, OfferListing, ToolProvider,
-};
-use crate::upstream_connections::mcp_bridge;
-use crate::upstream_connections::mcp_bridge::{BridgeOutcome, BridgeRequest};
 
 /// Maximum number of values in one result, as MCP specifies.
 const MAX_COMPLETIONS: usize = 100;

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use calls::compiled_tool::CompiledTool;
+use calls::source_gates::SourceVerdict;
 use catalog::{CataloguedSource, CataloguedTool};
-use discovery::custom::values_of_uri;
 use model::placeholder::{FilledTextTooLong, fill_all};
 use model::{
     CallFailure, Content, CustomHolds, CustomMessage, CustomWork, ErrorCode, Manifest,
     PromptArgument, RawJson, SchemaRef,
 };
+use provider::CallContext;
 use serde_json::{Map, Value, json};
+use sources::custom::values_of_uri;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
@@ -21,10 +24,7 @@ use upstream::readable_folders::FileReadError;
 
 use super::AgentView;
 use super::catalog_offers::CatalogOffer;
-use super::compiled_tool::CompiledTool;
 use super::prompts_and_resources::OfferResult;
-use crate::call_context::CallContext;
-use crate::source_gates::SourceVerdict;
 
 /// Maximum size of a file in bytes, and the time limit for reading it.
 const MAX_FILE_BYTES: usize = 4 << 20;

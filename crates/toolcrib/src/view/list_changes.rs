@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use catalog::tool_set::{Slot, ToolSet};
 
-use super::viewed_tool::ToolOrigin;
 use super::{AgentView, ViewedTool};
+use crate::viewed_tool::ToolOrigin;
 
 /// A change of an agent's tool list.
 pub enum ListChange {

@@ -10,38 +10,16 @@ use std::sync::LazyLock;
 use execution::{ArgumentValidator, UndeclaredArguments};
 use serde_json::{Map, Value, json};
 
-pub(super) use tool_search::run_tool_search;
+use crate::meta_tool::MetaTool;
 
-/// A tool that finds or calls other tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetaTool {
-    /// `tool_search`: finds tools.
-    Search,
-    /// `execute_tool`: calls any tool of the agent.
-    Execute,
-}
+pub(super) use tool_search::run_tool_search;
 
 /// Default and maximum number of search results.
 const DEFAULT_RESULTS: u64 = 10;
 const MAX_RESULTS: u64 = 100;
 
 impl MetaTool {
-    /// Both meta tools.
-    pub const ALL: [Self; 2] = [Self::Search, Self::Execute];
-
-    /// The meta tool with this name. The name is reserved: no other tool is listed under it.
-    pub fn find_by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tool| tool.name() == name)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Search => "tool_search",
-            Self::Execute => "execute_tool",
-        }
-    }
-
-    pub(super) fn description(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Search => {
                 "Find tools that are not in the list: say in a few words what you want to do. Each hit has \
@@ -67,7 +45,7 @@ impl MetaTool {
         ArgumentValidator::compile(&self.input_schema(), UndeclaredArguments::Sent)
     }
 
-    pub(super) fn input_schema(self) -> Value {
+    pub(crate) fn input_schema(self) -> Value {
         match self {
             Self::Search => json!({
                 "type": "object",

@@ -3,26 +3,26 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use calls::call_recorder::{CallRecording, CallSubject, RecordedOutcome};
+use calls::source_gates::QuotaCharge;
+use calls::telemetry::{CallOutcome, LABEL_NONE, LABEL_PROVIDER, MeasuredCall};
+use calls::upstream_connections::mcp_bridge::{BridgeOutcome, BridgeRequest};
 use catalog::tool_set::Slot;
-use discovery::custom::values_of_uri;
+use json::json_size::serialized_size;
 use model::{CallFailure, CustomWork, ErrorCode, McpPrimitive};
+use provider::uri_template::may_match_template;
+use provider::{
+    CallContext, CallerCapability, GuardedLists as _, InputError, InputRequest, OfferListing,
+    ProviderError, ToolProvider, catch_provider_panic,
+};
 use serde_json::{Map, Value};
+use sources::custom::values_of_uri;
 
 use super::AgentView;
 use super::call::{remove_reserved_fields, shape_mcp_offer, tool_failure};
 use super::catalog_offers::{CatalogOffer, OfferKind};
 use super::custom_offers::custom_work;
-use crate::call_context::{CallContext, CallerCapability, InputError, InputRequest};
-use crate::call_recorder::{CallRecording, CallSubject, RecordedOutcome};
-use crate::provider::{
-    GuardedLists as _, OfferListing, ProviderError, ToolProvider, catch_provider_panic,
-};
-use crate::source_gates::QuotaCharge;
 use crate::stored_results;
-use crate::telemetry::{CallOutcome, LABEL_NONE, LABEL_PROVIDER, MeasuredCall};
-use crate::upstream_connections::mcp_bridge::{BridgeOutcome, BridgeRequest};
-use crate::uri_template::may_match_template;
-use model::json_size::serialized_size;
 
 /// The result of a request for a prompt, a resource or a completion.
 #[derive(Debug)]

@@ -1,15 +1,15 @@
 //! Resource subscriptions: to resources of MCP servers that the agent has, of providers, and of admins (custom
 //! resources).
 
+use calls::source_gates::SourceVerdict;
+use calls::upstream_connections::mcp_bridge;
 use model::SourceId;
+use provider::GuardedLists as _;
+use provider::uri_template::may_match_template;
 
 use super::AgentView;
 use super::custom_offers::custom_work;
-use crate::provider::GuardedLists as _;
-use crate::source_gates::SourceVerdict;
-use crate::upstream_connections::mcp_bridge;
-use crate::upstream_connections::upstream_subscriptions::{ResourceSubscriptions, SubscribeError};
-use crate::uri_template::may_match_template;
+use crate::upstream_subscriptions::{ResourceSubscriptions, SubscribeError};
 
 impl AgentView {
     /// Subscribes to changes of a resource. Providers report changes without a subscription.

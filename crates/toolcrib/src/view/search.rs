@@ -5,20 +5,18 @@
 
 mod offer_search;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use catalog::search::{
-    RankingWeights, SearchDocument, SearchField, SearchHit, SearchIndex, fuse_hits, search_tools,
-};
+use calls::identity::CallerIdentity;
 use catalog::tool_set::{Slot, ToolSet};
 use model::{Agent, Claims};
+use search::{RankingWeights, SearchHit, SearchIndex, fuse_hits, search_tools};
 
 use super::{AgentView, ViewedTool};
 use crate::crib::Toolcrib;
-use crate::identity::CallerIdentity;
-use crate::provider_snapshot::ProviderSnapshot;
+use crate::provider_snapshot::{ProviderSnapshot, index_tools};
+use crate::search_hit::{ToolHit, round_score};
 use crate::toolset::Toolset;
 
 pub use offer_search::OfferHit;
@@ -27,15 +25,6 @@ pub use offer_search::OfferHit;
 const MAX_HITS: usize = 100;
 /// A search among this many tools takes less than a millisecond and runs inline.
 const MAX_INLINE_TOOLS: usize = 512;
-
-/// A tool that matches a search.
-#[derive(Clone)]
-pub struct ToolHit {
-    /// The matching tool.
-    pub tool: ViewedTool,
-    /// Relevance from 0 to 1.
-    pub score: f64,
-}
 
 impl AgentView {
     /// The listed and searchable tools that match, best first. An empty query matches all.
@@ -201,24 +190,4 @@ impl ExtraIndex {
     fn for_this_search(index: SearchIndex, length: usize) -> Self {
         Self { of: Arc::new(index), slots: Arc::new((0..length as Slot).collect()) }
     }
-}
-
-/// Builds a search index of tools, each under its position.
-pub(crate) fn index_tools(tools: &[ViewedTool]) -> SearchIndex {
-    let mut index = SearchIndex::default();
-    index.put_tools((0..).zip(tools.iter().map(|tool| Cow::Owned(tool_document(tool)))));
-    index
-}
-
-fn tool_document(tool: &ViewedTool) -> SearchDocument {
-    let mut document = SearchDocument::new(tool.name(), tool.name());
-    document.add_text(SearchField::Description, &tool.description());
-    tool.keywords().iter().for_each(|keyword| document.add_keyword(keyword));
-    document.add_parameters(&tool.input_schema());
-    document
-}
-
-/// Rounds a score to four decimals, so that 0.9 prints as 0.9.
-pub(crate) fn round_score(score: f64) -> f64 {
-    (score * 1e4).round() / 1e4
 }

@@ -8,7 +8,7 @@ use catalog::tool_set::{Slot, ToolSet};
 use catalog::{CataloguedTool, Snapshot};
 use serde_json::json;
 
-use crate::view::MetaTool;
+use crate::meta_tool::MetaTool;
 
 /// The tools of a snapshot, computed when first requested.
 pub(super) struct SnapshotNameForms<'a> {

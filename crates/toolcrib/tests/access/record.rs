@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::call_log::{CallLog, CallLogRow, ChainBounds, UsageKind, UsagePage, UsageTotals};
+use call_log::{CallLog, CallLogRow, ChainBounds, UsageKind, UsagePage, UsageTotals};
 use catalog::journal::{JournalError, JournalFuture};
 use jiff::Timestamp;
 use model::{ErrorCode, McpPrimitive, ToolResult, TraceContext};

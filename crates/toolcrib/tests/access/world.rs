@@ -9,12 +9,12 @@ use catalog::tool::{ToolCommand, ToolOverride};
 use model::{Agent, Inventory, Manifest, Schema, Visibility};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     AgentView, Catalog, ChangeContext, Command, ExecutedCommand, JournalLocation, SystemClock,
     Toolcrib, ToolcribOptions,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 pub(crate) struct World {
     pub(crate) crib: Toolcrib,

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{Authenticator, KeyTiming, TokenError};
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use crate::server::{Upstream, answer};
 use crate::signer::{Signer, jwks};

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use model::Agent;
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     Authenticator, IssuerError, IssuerState, JournalLocation, KeyTiming, ManualClock, SecretStore,
     SystemClock, TokenError,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use crate::server::{Upstream, answer};
 use crate::signer::{Signer, jwks};

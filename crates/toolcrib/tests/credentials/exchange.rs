@@ -9,8 +9,8 @@ use model::{ErrorCode, UpstreamAuth};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use toolcrib::upstream::http::header::HeaderMap;
 use toolcrib::{ChangeContext, Command, RequestCredentials};
+use upstream::http::header::HeaderMap;
 
 use crate::authority::ID_TOKEN;
 use crate::mcp::header_echo_server;

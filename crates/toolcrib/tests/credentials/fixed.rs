@@ -6,8 +6,8 @@ use base64::Engine as _;
 use catalog::source::SourceCommand;
 use model::ErrorCode;
 use serde_json::{Value, json};
-use toolcrib::upstream::http::header::HeaderMap;
 use toolcrib::{ChangeContext, Command, RequestCredentials};
+use upstream::http::header::HeaderMap;
 
 use crate::mcp::header_echo_server;
 use crate::wire::{ReceivedRequest, Server};

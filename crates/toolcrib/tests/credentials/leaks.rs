@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use model::header_names::may_be_forwarded;
 use serde_json::json;
 use toolcrib::RequestCredentials;
-use toolcrib::upstream::http::header::HeaderMap;
+use upstream::http::header::HeaderMap;
 
 use crate::world::{World, agent, token_of};
 

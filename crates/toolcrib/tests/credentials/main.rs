@@ -8,7 +8,7 @@ mod fixed;
 mod large;
 mod leaks;
 #[expect(dead_code, reason = "only its texts are needed here")]
-#[path = "../../../serving/tests/api/tls/certificate.rs"]
+#[path = "../../../upstream/tests/support/certificate.rs"]
 mod made;
 mod mcp;
 mod mcp_oauth;

@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use model::{Agent, ErrorCode, Outcome};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     Authenticator, Catalog, ChangeContext, Clock, Command, JournalLocation, KeyTiming, ManualClock,
     RefreshResult, RequestCredentials, SecretStore, SystemClock, Toolcrib, ToolcribOptions,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use crate::authority::{Authority, CLIENT};
 use crate::wire::{ReceivedRequest, Reply, Server};

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use catalog::source::{Source, SourceCommand};
 use jiff::{SignedDuration, Timestamp};
+use limits::pending_low_priority_tasks;
 use model::{SourceId, SourceProfile};
 use serde_json::{Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
-use toolcrib::upstream::pending_low_priority_tasks;
 use toolcrib::{
     Catalog, ChangeContext, Clock, Command, CommandError, Journal, JournalLocation, Position,
     SourceRefresher,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 /// A clock that follows the time of the tokio runtime.
 #[derive(Clone, Copy)]

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use model::{ErrorCode, Visibility};
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::ExchangeLimits;
 use toolcrib::{
     CallBuilder, CallContext, CallUpdate, Credentials, OpenApi, OpenApiOptions, ProvidedTool,
     Registry, SourceCredential, ToolProvider as _,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::ExchangeLimits;
 
 use crate::server::{Upstream, answer};
 use crate::{crib, object, text};

@@ -1,7 +1,7 @@
 //! Request bodies: the chosen media type and the serialization.
 
-use discovery::openapi::{SpecOptions, SpecificationAddress};
 use serde_json::json;
+use sources::openapi::{SpecOptions, SpecificationAddress};
 
 use super::{call, discovered, discovered_at, input, order, sent_request, tool};
 
@@ -172,7 +172,7 @@ fn json_is_preferred_unless_a_setting_names_another_media_type() {
     assert_eq!(with(Some("text/unknown")), "Content-Type: application/json");
 }
 
-fn input_of(found: &discovery::openapi::DiscoveredInventory) -> serde_json::Value {
+fn input_of(found: &sources::openapi::DiscoveredInventory) -> serde_json::Value {
     let tool = tool(found, "order");
     tool.schema(&tool.manifest.input_schema).to_served()["properties"].clone()
 }

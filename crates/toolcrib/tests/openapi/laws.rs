@@ -1,10 +1,10 @@
 //! Properties: text of a specification is never template code (requirement O6). Texts and arguments reach the request
 //! unchanged. Unsendable parts are omitted with a warning, and every discovered tool can be called.
 
-use discovery::openapi::DiscoveredInventory;
 use percent_encoding::percent_decode_str;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use sources::openapi::DiscoveredInventory;
 use url::Url;
 
 use super::{compile_template, discovered, request, warnings};

@@ -13,15 +13,16 @@ mod styles;
 mod swagger;
 mod values;
 
-use discovery::openapi::{
-    self, DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
-};
 use execution::{
     ArgumentValidator, Credentials, RenderedRequest, RequestTemplate, SecurityRequirements,
     UndeclaredArguments,
 };
 use model::{DiscoveredTool, Execution};
 use serde_json::Value;
+use sources::openapi;
+use sources::openapi::{
+    DiscoveredInventory, OpenApiSpecification, SpecOptions, SpecificationAddress,
+};
 
 /// A specification with these paths, written below `paths:`.
 fn api(paths: &str) -> String {

@@ -1,7 +1,7 @@
 //! The base URL of requests (requirement O7).
 
-use discovery::openapi::{SpecOptions, SpecificationAddress};
 use serde_json::json;
+use sources::openapi::{SpecOptions, SpecificationAddress};
 use url::Url;
 
 use super::{call, discovered, discovered_at, sent_request, tool, warnings};

@@ -1,11 +1,10 @@
 //! A response body in small chunks: processing a long chunk at once would block other tasks on the thread.
 
 use bytes::Bytes;
+use limits::low_priority::MAX_INLINE_BYTES;
 use reqwest::Response;
 use tokio::task::yield_now;
 use url::Url;
-
-use crate::low_priority::MAX_INLINE_BYTES;
 
 pub(super) struct BodyChunks {
     response: Response,

@@ -87,7 +87,7 @@ impl HttpClient {
     }
 
     /// Whether the client has a certificate to present.
-    pub(crate) fn has_client_certificate(&self) -> bool {
+    pub fn has_client_certificate(&self) -> bool {
         self.certified.is_some()
     }
 

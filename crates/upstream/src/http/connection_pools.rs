@@ -11,8 +11,7 @@ use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
-use super::http_error;
-use super::{ClientTlsCertificate, HttpError};
+use super::{ClientTlsCertificate, HttpError, http_error};
 use crate::egress::EgressPolicy;
 use crate::egress_resolver::{DnsLookups, EgressResolver, LookupOwner};
 

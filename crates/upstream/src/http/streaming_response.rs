@@ -1,10 +1,11 @@
 //! A response whose body is read incrementally, for streams that stay open.
 
 use super::body_chunks::BodyChunks;
+use super::header::HeaderMap;
 use super::{
-    ExchangeLimits, HttpClient, HttpError, Method, UpstreamRequest, Url, header::HeaderMap,
+    ExchangeLimits, HttpClient, HttpError, Method, UpstreamRequest, Url, check_encoding,
+    origin_text,
 };
-use super::{check_encoding, origin_text};
 
 /// A response whose headers have arrived. Dropping it ends the exchange. It has no `Debug`, as it may contain secrets.
 pub struct StreamingResponse {
@@ -69,12 +70,12 @@ impl StreamingResponse {
     }
 
     /// The origin of the response.
-    pub(crate) fn origin(&self) -> String {
+    pub fn origin(&self) -> String {
         origin_text(&self.url)
     }
 
     /// The announced length of the body.
-    pub(crate) fn announced_length(&self) -> Option<u64> {
+    pub fn announced_length(&self) -> Option<u64> {
         self.body.announced_length()
     }
 

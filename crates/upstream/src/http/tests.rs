@@ -1,10 +1,11 @@
 //! Tests against local servers that misbehave in ways no proper server would.
 
-use super::*;
-use crate::egress_resolver::LookupFn;
 use server::{Server, ok, reply};
 
-#[path = "../../../serving/tests/api/tls/certificate.rs"]
+use super::*;
+use crate::egress_resolver::LookupFn;
+
+#[path = "../../tests/support/certificate.rs"]
 mod certificate;
 mod identity;
 mod long;

@@ -5,7 +5,8 @@
 //! the server starts its own executable first: it does both, and then becomes the other program, which inherits them.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

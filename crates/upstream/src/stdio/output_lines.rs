@@ -5,6 +5,7 @@
 use std::io;
 use std::time::Duration;
 
+use limits::low_priority::MAX_INLINE_BYTES;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
@@ -13,14 +14,13 @@ use tokio::time::sleep;
 use crate::chunked::{
     ChunkedBuffer, EXCERPT_BYTES, MessageBounds, MessageText, MessageTooLarge, TailBuffer,
 };
-use crate::low_priority::MAX_INLINE_BYTES;
 
 const READ_BYTES: usize = 16 * 1024;
 /// Bytes of an over-long line to skip before pausing: the line is of no use and may never end.
 const SKIP_BURST_BYTES: usize = 1024 * 1024;
 const SKIP_PAUSE: Duration = Duration::from_millis(10);
 
-pub(crate) struct OutputLines {
+pub struct OutputLines {
     pipe: pipe::Receiver,
     /// The part of a long line that was moved out of the buffer, because moving all of it each time would take too
     /// long.
@@ -40,7 +40,7 @@ pub(crate) struct OutputLines {
 }
 
 /// One line, without its line feed.
-pub(crate) enum OutputLine<'a> {
+pub enum OutputLine<'a> {
     Whole(MessageText<'a>),
     /// A line that exceeds a limit, with its beginning. It is returned as soon as the limit is exceeded.
     TooLong(MessageTooLarge, &'a [u8]),
@@ -67,7 +67,7 @@ impl OutputLines {
     }
 
     /// The next line; `None` at the end. It is cancel-safe.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<OutputLine<'_>>> {
+    pub async fn next(&mut self) -> io::Result<Option<OutputLine<'_>>> {
         loop {
             let end = self.find_line_end();
             let length = self.chunks.len() + end.unwrap_or(self.buffer.len()) - self.start;

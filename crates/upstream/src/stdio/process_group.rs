@@ -12,9 +12,8 @@ use tokio::process::Child;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::ProgramExit;
-use super::process_starter;
 use super::stdin_queue::StdinQueue;
+use super::{ProgramExit, process_starter};
 
 /// How often to check whether a group has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// The newest bytes, up to a bound, and the number of lines.
 #[derive(Debug)]
-pub(crate) struct StderrRing {
+pub struct StderrRing {
     contents: Mutex<RingContents>,
     max: usize,
     is_complete: watch::Sender<bool>,
@@ -46,7 +46,7 @@ impl StderrRing {
     }
 
     /// The kept text. Invalid UTF-8 and control characters are replaced, because the text is shown in terminals.
-    pub(crate) fn printable_text(&self) -> String {
+    pub fn printable_text(&self) -> String {
         let kept = self.lock_contents();
         let bytes: Vec<u8> = kept.bytes.iter().copied().collect();
         drop(kept);
@@ -55,20 +55,20 @@ impl StderrRing {
     }
 
     /// The last lines of the text.
-    pub(crate) fn last_lines(&self, lines: usize) -> String {
+    pub fn last_lines(&self, lines: usize) -> String {
         let text = self.printable_text();
         let all: Vec<&str> = text.lines().collect();
         all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
     }
 
     /// Waits until standard error is read to its end.
-    pub(crate) async fn wait_until_complete(&self) {
+    pub async fn wait_until_complete(&self) {
         // Waiting cannot fail: `self` owns the sender.
         drop(self.is_complete.subscribe().wait_for(|is_whole| *is_whole).await);
     }
 
     /// The number of lines, including those no longer kept.
-    pub(crate) fn line_count(&self) -> u64 {
+    pub fn line_count(&self) -> u64 {
         self.lock_contents().lines
     }
 }

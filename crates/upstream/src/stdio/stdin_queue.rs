@@ -12,7 +12,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::Notify;
 
 #[derive(Clone)]
-pub(crate) struct StdinQueue {
+pub struct StdinQueue {
     shared: Arc<StdinQueueShared>,
 }
 
@@ -34,7 +34,7 @@ struct StdinQueueState {
 
 /// Why a line was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StdinQueueError {
+pub enum StdinQueueError {
     /// The queue is full.
     Full,
     /// The program's input is closed.
@@ -53,7 +53,7 @@ impl StdinQueue {
     }
 
     /// Queues a whole line, including its line feed.
-    pub(crate) fn send_line(&self, line: Vec<u8>) -> Result<(), StdinQueueError> {
+    pub fn send_line(&self, line: Vec<u8>) -> Result<(), StdinQueueError> {
         let mut state = self.shared.lock_state();
         let pipe = state.pipe.as_ref().ok_or(StdinQueueError::Closed)?;
         let mut written = 0;

@@ -17,7 +17,6 @@ const REJECTED_KEYWORDS: [&str; 4] = ["def", "import", "include", "module"];
 /// The names that an expression mentions.
 #[derive(Default)]
 pub(super) struct MentionedNames<'a> {
-    /// Variables, without `$`.
     pub(super) variables: BTreeSet<&'a str>,
     /// Words, including the names of functions.
     pub(super) words: BTreeSet<&'a str>,

@@ -4,7 +4,7 @@ use jaq_core::box_iter::BoxIter;
 use jaq_core::load::parse::Def;
 use jaq_core::native::{Fun, bome, run, unary, v};
 use jaq_core::{Error, ValR, ValT as _};
-use model::strict_json;
+use json::strict_json;
 
 use super::JqDataType;
 use super::jq_value::{JqValue, spend_work};

@@ -88,7 +88,6 @@ pub(super) enum JqValue {
     Null,
     Bool(bool),
     Int(i64),
-    /// Always finite.
     Float(f64),
     Text(Rc<str>),
     List(Rc<JqArray>),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::identities::{self, CLAIM_NAMES};
-use super::{CaseBuilder, GROUPS, POLICIES, WorldRandom};
+use super::identities::CLAIM_NAMES;
+use super::{CaseBuilder, GROUPS, POLICIES, WorldRandom, identities};
 use crate::agreement::oracle::contains_rounded;
 use crate::agreement::world::{
     PolicyChange, WorldChange, WorldMatcher, WorldOperator, WorldPolicyRules,

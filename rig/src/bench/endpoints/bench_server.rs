@@ -12,9 +12,9 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use config::ConnectionLimits;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serving::ConnectionLimits;
 use tokio::net::TcpListener;
 
 use super::measured_crib;
@@ -74,9 +74,10 @@ pub(crate) async fn run(orders: BenchServerArgs) -> anyhow::Result<()> {
     let serving = match orders.kind {
         BenchServerKind::Toolcrib { upstream } => {
             let made = measured_crib::build_crib(upstream).await?;
-            let (doors, _) = serving::build_endpoints(made.crib, serving::ServerOptions::default());
+            let (doors, _) =
+                http_api::build_endpoints(made.crib, endpoint::ServerOptions::default());
             ready(made.keys)?;
-            tokio::spawn(serving::serve_connections(listener, doors, limits, never))
+            tokio::spawn(server::serve_connections(listener, doors, limits, never))
         }
         BenchServerKind::Bare { answer, takes, of_axum: true } => {
             let router = bare_router(&answer, takes)?;
@@ -86,12 +87,12 @@ pub(crate) async fn run(orders: BenchServerArgs) -> anyhow::Result<()> {
         BenchServerKind::Bare { answer, takes, of_axum: false } => {
             let router = bare_router(&answer, takes)?;
             ready(BTreeMap::new())?;
-            tokio::spawn(serving::serve_connections(listener, router, limits, never))
+            tokio::spawn(server::serve_connections(listener, router, limits, never))
         }
         BenchServerKind::Forwarder { upstream } => {
             let router = forwarder_router(upstream)?;
             ready(BTreeMap::new())?;
-            tokio::spawn(serving::serve_connections(listener, router, limits, never))
+            tokio::spawn(server::serve_connections(listener, router, limits, never))
         }
     };
     Ok(serving.await?)

@@ -14,12 +14,12 @@ use model::{Content, SourceId, ToolResult};
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use toolcrib::upstream::egress::EgressPolicy;
-use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     CallContext, ChangeContext, JournalLocation, ProvidedTool, Registry, SystemClock,
     ToolCallFuture, ToolProvider, Toolcrib, ToolcribOptions, new_api_key,
 };
+use upstream::egress::EgressPolicy;
+use upstream::http::HttpClient;
 
 use crate::bench::overload::AGENTS;
 use crate::sample_inventory;

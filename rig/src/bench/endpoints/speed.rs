@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde_json::{Value, json};
 
-use super::load::{self, LoadRound};
+use super::load::LoadRound;
 use super::measured_crib::SIZES;
 use super::server_process::ServerProcess;
-use super::wire::{self, BenchConnection};
+use super::wire::BenchConnection;
+use super::{load, wire};
 use crate::bench::BenchArgs;
 use crate::bench::report::{BenchReport, RatioBound};
 

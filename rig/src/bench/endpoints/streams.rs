@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 
 use super::measured_crib::{LISTENERS, TOGGLED_TOOL};
 use super::server_process::ServerProcess;
-use super::wire::{self, BenchConnection};
+use super::wire;
+use super::wire::BenchConnection;
 use crate::bench::BenchArgs;
 use crate::bench::report::{BenchReport, RatioBound};
 

@@ -1,10 +1,10 @@
 //! The echo server over HTTP, written without an HTTP library, so that its responses can violate every rule.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The echo server over standard input and output.
 
-use std::io::{self, BufRead as _, Write};
-use std::thread;
+use std::io::{BufRead as _, Write};
 use std::time::Duration;
+use std::{io, thread};
 
 use serde_json::Value;
 

@@ -68,10 +68,10 @@ impl fmt::Debug for PostgresUrl {
 }
 
 /// Time limit for a reply of the server. The server's own limits (30 s) are slightly shorter.
-pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(35);
+pub const SERVER_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A connection that is reopened when it is lost.
-pub(crate) struct PostgresConnection {
+pub struct PostgresConnection {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
     state: Mutex<SessionState>,
@@ -125,7 +125,7 @@ pub(super) type ConnectionDriver =
     Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 impl PostgresConnection {
-    pub(crate) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
+    pub fn new(url: PostgresUrl) -> Result<Self, JournalError> {
         let tls = MakeRustlsConnect::new(tls_config(&url)?);
         let schema = Arc::default();
         Ok(Self { url, tls, state: Mutex::default(), schema, backend_pid: AtomicI32::new(0) })
@@ -154,7 +154,7 @@ impl PostgresConnection {
     }
 
     /// A new connection with our settings; a background task drives it.
-    pub(crate) async fn open_client(&self) -> Result<Client, JournalError> {
+    pub async fn open_client(&self) -> Result<Client, JournalError> {
         let (client, wire) = self.connect_undriven().await?;
         // Errors reach the caller through the client, so the result of the driver is ignored.
         tokio::spawn(async move { drop(wire.await) });
@@ -216,14 +216,14 @@ impl PostgresConnection {
             .map_err(|_| self.timeout_error(false))?
     }
 
-    pub(crate) fn timeout_error(&self, maybe_stored: bool) -> JournalError {
+    pub fn timeout_error(&self, maybe_stored: bool) -> JournalError {
         let (place, cause) =
             (self.display_url(), format!("it has been silent for {SERVER_TIMEOUT:?}"));
         JournalError::Unavailable { place, cause, maybe_stored }
     }
 
     /// Runs a read-only query, and retries it once if the connection turns out to be lost.
-    pub(crate) async fn query(
+    pub async fn query(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -275,7 +275,7 @@ impl PostgresConnection {
     }
 
     /// Asks the server to cancel the current query of a client.
-    pub(crate) async fn cancel_query(&self, client: &Client) {
+    pub async fn cancel_query(&self, client: &Client) {
         let token = client.cancel_token();
         match tokio::time::timeout(SERVER_TIMEOUT, token.cancel_query(self.tls.clone())).await {
             Ok(Ok(())) => {}
@@ -288,12 +288,12 @@ impl PostgresConnection {
         self.backend_pid.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn display_url(&self) -> String {
+    pub fn display_url(&self) -> String {
         self.url.to_string()
     }
 
     /// Maps a failed call to the error that tells the reader how to react. `writing`: the change may have been stored.
-    pub(crate) fn map_error(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
+    pub fn map_error(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
         let (place, cause) = (self.display_url(), error_chain(error));
         let Some(code) = error.code() else {
             return JournalError::Unavailable { place, cause, maybe_stored: writing };

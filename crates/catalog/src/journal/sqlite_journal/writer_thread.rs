@@ -7,7 +7,8 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::thread::JoinHandle;
 
 use model::{Digest, SchemaDocument};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};

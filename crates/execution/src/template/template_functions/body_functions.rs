@@ -7,11 +7,11 @@ use serde::Serializer as _;
 use serde_json::Value as Json;
 
 use super::flag_option;
-use crate::template::data_uri::DataUriFile;
+use crate::template::attachment_uri::DataUriFile;
 use crate::template::encoded_piece::{EncodedPiece, TemplatePosition};
-use crate::template::multipart::{self, MultipartPart};
+use crate::template::multipart::MultipartPart;
 use crate::template::template_context::{ARGUMENTS_VARIABLE, argument_failure, value_argument};
-use crate::template::value_style;
+use crate::template::{multipart, value_style};
 
 pub(super) fn register_body_functions(environment: &mut Environment<'_>) {
     environment.add_function("json", encode_json);

@@ -1,6 +1,7 @@
 //! Tests of bodies in each encoding.
 
-use model::BodyEncoding::{self, Bytes, Form, Json, Multipart, Text};
+use model::BodyEncoding;
+use model::BodyEncoding::{Bytes, Form, Json, Multipart, Text};
 use serde_json::{Value, json};
 
 use super::{refused, render, with_body};

@@ -8,18 +8,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use calls::compiled_tool::{CompiledHttpTool, has_same_destination};
+use calls::principal::principal_hash;
 use catalog::CataloguedSource;
 use execution::{JOB_DEADLINE, JobStart, PollResult, PolledJob, RenderedRequest, UpstreamReply};
 use model::{CallFailure, ErrorCode, Outcome, ToolId, TraceContext};
+use provider::{CallContext, CallProgress};
 use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout, timeout_at};
 use upstream::LargeBodyLease;
 
 use super::render_request;
-use crate::call_context::{CallContext, CallProgress};
-use crate::upstream_connections::principal_hash;
 use crate::view::AgentView;
-use crate::view::compiled_tool::{CompiledHttpTool, has_same_destination};
 
 /// How often to check that an agent still has the tool that runs for it.
 const GRANT_CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use calls::compiled_tool::CompiledBuiltinTool;
+use calls::principal::principal_hash;
+use calls::source_gates::SourceVerdict;
 use catalog::{CataloguedSource, CataloguedTool};
 use model::{CallFailure, ErrorCode, Outcome};
 use serde_json::{Map, Value};
@@ -9,10 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::call_result::build_outcome;
 use super::tool_failure;
-use crate::source_gates::SourceVerdict;
-use crate::upstream_connections::principal_hash;
 use crate::view::AgentView;
-use crate::view::compiled_tool::CompiledBuiltinTool;
 
 /// Default timeout: enough to fetch a page.
 const BUILTIN_TIMEOUT: Duration = Duration::from_secs(30);

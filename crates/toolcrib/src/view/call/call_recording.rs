@@ -1,8 +1,13 @@
 //! Records calls in the call log: caller, tool, arguments and result.
 
-use catalog::call_log::FinalCallStatus;
+use call_log::FinalCallStatus;
+use calls::call_recorder::{CallRecording, CallSubject, RecordedOutcome};
+use calls::telemetry::CallOutcome;
+use calls::upstream_credentials::{OnBehalfOf, forwarded_headers};
 use execution::CredentialMask;
+use json::json_size::serialized_size;
 use model::{CallFailure, CallStatus, Content, ErrorCode, McpPrimitive, SourceId, ToolResult};
+use provider::{CallContext, InputError};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -10,13 +15,8 @@ use super::call_result::{
     CallResult, CompletedCall, RawCallResult, error_text_or_default, result_error_code,
 };
 use super::source_label;
-use crate::call_context::{CallContext, InputError};
-use crate::call_recorder::{CallRecording, CallSubject, RecordedOutcome};
-use crate::telemetry::CallOutcome;
-use crate::upstream_credentials::{OnBehalfOf, forwarded_headers};
-use crate::view::viewed_tool::ToolOrigin;
 use crate::view::{AgentView, ToolLookupError, ViewedTool};
-use model::json_size::serialized_size;
+use crate::viewed_tool::ToolOrigin;
 
 impl AgentView {
     /// Begins the record of a tool call; `None` if nothing is recorded.
@@ -126,7 +126,7 @@ impl AgentView {
             Err(_) if !self.crib.records_strictly() => called,
             Err(_) => {
                 let message = "the tool was called, and that could not be recorded: what came of it is held back";
-                let by = RawCallResult::Failed(super::internal_failure(message));
+                let by = RawCallResult::Failed(calls::call_failures::internal_failure(message));
                 CallResult::Completed(Box::new(CompletedCall {
                     tool_id: tool.reported_id(),
                     start,

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use model::json_size::{estimate_object_size, estimate_size};
+use calls::compiled_tool::CompiledTool;
+use json::json_size::{estimate_object_size, estimate_size};
+use limits::MAX_INLINE_BYTES;
 use model::{CallFailure, CallStatus, Content, ErrorCode, Outcome, ToolId, ToolResult};
+use provider::{CallerCapability, InputRequest};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use upstream::MAX_INLINE_BYTES;
 
 use super::tool_failure;
-use crate::call_context::{CallerCapability, InputRequest};
-use crate::view::compiled_tool::CompiledTool;
 
 /// How a call ended.
 #[derive(Debug)]

@@ -3,23 +3,22 @@
 
 use std::time::Duration;
 
+use calls::call_failures::report_unusable;
+use calls::compiled_tool::{CompiledCustomTool, CustomToolWork};
+use calls::source_gates::SourceVerdict;
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{CredentialMask, plain_text};
-use model::{
-    CallFailure, CommandOutput, Content, CustomCommand, ErrorCode, FixedAnswer, Outcome,
-    strict_json,
-};
+use json::strict_json;
+use limits::run_low_priority_if_long;
+use model::{CallFailure, CommandOutput, Content, CustomCommand, ErrorCode, FixedAnswer, Outcome};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
-use upstream::run_low_priority_if_long;
 use upstream::stdio::{ProgramLimits, ProgramOutput, ProgramRunError, run_program};
 
 use super::call_result::build_outcome;
-use super::{report_unusable, tool_failure};
-use crate::source_gates::SourceVerdict;
+use super::tool_failure;
 use crate::view::AgentView;
-use crate::view::compiled_tool::{CompiledCustomTool, CustomToolWork};
 
 /// Default timeout of a program.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);

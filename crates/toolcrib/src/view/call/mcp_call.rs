@@ -1,21 +1,21 @@
 //! Sends a request to an MCP server for an agent, with its token and over its connection. If the server rejects the
 //! token, the request is sent once more with a new one.
 
-use catalog::source::Source;
-use model::{CallFailure, DisplayName, ErrorCode};
-use serde_json::{Map, Value};
-use tokio::time::{Instant, timeout_at};
-use upstream::mcp::McpError;
-
-use super::{CallResult, CallStop, remove_reserved_fields, report_unusable, retry};
-use crate::call_context::CallContext;
-use crate::source_gates::CallPermit;
-use crate::upstream_connections::mcp_bridge;
-use crate::upstream_connections::mcp_bridge::{
+use calls::call_failures::report_unusable;
+use calls::source_gates::CallPermit;
+use calls::upstream_connections::mcp_bridge::{
     BridgeFailure, BridgeOutcome, BridgeRequest, RequestStart, RetryAdvice,
 };
-use crate::upstream_connections::{UpstreamConnection, UpstreamError};
-use crate::upstream_credentials::{CredentialScope, OnBehalfOf, RequestAuth};
+use calls::upstream_connections::{UpstreamConnection, UpstreamError, mcp_bridge};
+use calls::upstream_credentials::{CredentialScope, OnBehalfOf, RequestAuth};
+use catalog::source::Source;
+use mcp_client::McpError;
+use model::{CallFailure, DisplayName, ErrorCode};
+use provider::CallContext;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+
+use super::{CallResult, CallStop, remove_reserved_fields, retry};
 use crate::view::AgentView;
 
 impl AgentView {

@@ -1,18 +1,18 @@
 //! Truncates long results. The full text is stored for a while, and a note says where to read the rest.
 
+use calls::principal::principal_key;
 use catalog::tool::Tool;
-use model::json_size::exceeds_size;
-use model::strict_json::ValueCounter;
+use json::json_size::exceeds_size;
+use json::strict_json::ValueCounter;
+use limits::run_low_priority;
 use model::{Content, Outcome, ToolId};
 use serde_json::{Map, Value, json};
-use upstream::run_low_priority;
 
 use super::result_shaping::json_to_text;
 use crate::stored_results;
 use crate::stored_results::ResultPart;
-use crate::upstream_connections::principal_key;
 use crate::view::AgentView;
-use crate::view::viewed_tool::ToolOrigin;
+use crate::viewed_tool::ToolOrigin;
 
 /// Maximum size of a result, unless an admin set another for the tool.
 const DEFAULT_RESULT_BYTES: u32 = 256 << 10;

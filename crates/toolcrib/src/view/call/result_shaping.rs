@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use execution::{ProjectionError, ResultProjection};
-use model::json_size::exceeds_size;
-use model::strict_json::{self, ValueCounter};
+use json::json_size::exceeds_size;
+use json::strict_json;
+use json::strict_json::ValueCounter;
+use limits::{MAX_INLINE_BYTES, run_low_priority_if_long};
 use model::{CallFailure, Content, ErrorCode, Outcome, SourceId};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use upstream::{MAX_INLINE_BYTES, run_low_priority_if_long};
 
 /// Maximum number of values in JSON that is parsed from text; an object counts as four.
 const MAX_VALUES: usize = 500_000;

@@ -3,25 +3,25 @@
 
 use std::time::Duration;
 
+use calls::compiled_tool::CompiledHttpTool;
+use calls::principal::{principal_hash, subject_hash};
+use calls::source_gates::{
+    AdmissionRequest, AdmittedCall, CallPermit, SourceVerdict, http_verdict,
+};
+use calls::upstream_connections::mcp_bridge;
+use calls::upstream_connections::mcp_bridge::{
+    BridgeFailure, BridgeOutcome, BridgeRequest, RetryAdvice,
+};
+use calls::upstream_credentials::{CredentialScope, OnBehalfOf};
 use catalog::source::Source;
 use execution::{RenderedRequest, RetrySafety, UpstreamReply};
 use model::{CallFailure, ErrorCode, ToolId, TraceContext, UpstreamAuth};
+use provider::CallContext;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::http::ExchangeLimits;
 
 use super::with_trace_headers;
-use crate::call_context::CallContext;
-use crate::source_gates::{
-    AdmissionRequest, AdmittedCall, CallPermit, SourceVerdict, http_verdict,
-};
-use crate::upstream_connections::mcp_bridge;
-use crate::upstream_connections::mcp_bridge::{
-    BridgeFailure, BridgeOutcome, BridgeRequest, RetryAdvice,
-};
-use crate::upstream_connections::{principal_hash, subject_hash};
-use crate::upstream_credentials::{CredentialScope, OnBehalfOf};
 use crate::view::AgentView;
-use crate::view::compiled_tool::CompiledHttpTool;
 
 /// Maximum backoff before the first retry. It doubles with each retry, up to `MAX_BACKOFF`.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);

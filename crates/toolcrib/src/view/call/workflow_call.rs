@@ -6,9 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use calls::compiled_tool::CompiledWorkflow;
+use calls::source_gates::SourceVerdict;
+use calls::state_cipher::random_id;
 use catalog::source::Source;
 use jiff::Timestamp;
 use model::{CallFailure, Content, ErrorCode, Outcome, ToolId};
+use provider::{CallContext, CallProgress};
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -17,10 +21,6 @@ use workflow::{
 };
 
 use super::call_result::build_outcome;
-use crate::call_context::{CallContext, CallProgress};
-use crate::source_gates::SourceVerdict;
-use crate::state_cipher::random_id;
-use crate::view::compiled_tool::CompiledWorkflow;
 use crate::view::{AgentView, ToolLookupError, ViewedTool};
 
 /// Maximum duration of a workflow, whatever its document says.

@@ -1,7 +1,7 @@
 //! Executes `tool_search`: renders hits in the requested detail, as many as fit the token budget.
 
-use catalog::search::NameStems;
 use model::{Content, McpPrimitive, ToolResult};
+use search::NameStems;
 use serde_json::{Map, Value, json};
 
 use super::{DEFAULT_RESULTS, MAX_RESULTS, MetaTool};

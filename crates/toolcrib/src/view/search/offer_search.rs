@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::search::{SearchDocument, SearchField, SearchHit, SearchIndex};
 use catalog::tool_set::ToolSet;
 use model::McpPrimitive;
+use provider::OfferListing;
+use search::{SearchDocument, SearchField, SearchHit, SearchIndex};
 use serde_json::Value;
 
 use super::{ExtraIndex, MAX_HITS, round_score};
-use crate::provider::OfferListing;
 use crate::view::AgentView;
 
 /// A prompt or a resource that matches a search.

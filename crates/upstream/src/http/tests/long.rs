@@ -1,10 +1,8 @@
 //! Long response bodies: how many of one upstream are read at once, and how they affect other upstreams.
 
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
-use axum::Router;
-use axum::routing;
+use axum::{Router, routing};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use hyper_util::rt::{TokioExecutor, TokioIo};

@@ -9,8 +9,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::server::{AND_CLOSE, HANG_UP, Server, ok, read_request, reply};
-use super::{ExchangeLimits, HeaderValue, HttpClient, HttpError, LookupFn, UpstreamRequest};
-use super::{body, client, client_with, get, post, soon, url};
+use super::{
+    ExchangeLimits, HeaderValue, HttpClient, HttpError, LookupFn, UpstreamRequest, body, client,
+    client_with, get, post, soon, url,
+};
 
 #[tokio::test]
 async fn a_slow_trickle_does_not_extend_the_deadline() {

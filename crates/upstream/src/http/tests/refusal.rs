@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::server::{Server, ok, reply};
 use super::{
     EgressPolicy, ExchangeLimits, HttpClient, HttpError, LookupFn, UpstreamRequest,
-    UpstreamResponse,
+    UpstreamResponse, body, client, client_with, get, soon, url,
 };
-use super::{body, client, client_with, get, soon, url};
 use crate::egress::EgressError;
 use crate::egress::tests::FORBIDDEN_HOSTS;
 
