@@ -7,9 +7,9 @@
 
 use std::borrow::Cow;
 
-use search::{Document, Field, Found, SearchIndex, search};
 use catalog::tool_set::{Slot, ToolSet};
 use libfuzzer_sys::fuzz_target;
+use search::{SearchDocument, SearchField, SearchHit, SearchIndex, search_tools};
 use serde_json::json;
 
 /// Maximum length of the repeated query, in bytes.
@@ -25,29 +25,29 @@ fuzz_target!(|bytes: &[u8]| {
         _ => query.into_owned(),
     };
     let texts: Vec<Cow<'_, str>> = texts.collect();
-    let tools: Vec<Document> = (0..).zip(texts.chunks(4)).map(document).collect();
+    let tools: Vec<SearchDocument> = (0..).zip(texts.chunks(4)).map(document).collect();
     let granted = |slot: &Slot| slot % 2 == 0;
     let all = (0..).zip(tools.iter().map(Cow::Borrowed));
 
     let (mut among, mut alone) = (SearchIndex::default(), SearchIndex::default());
-    among.put_all(all.clone());
-    alone.put_all(all.filter(|(slot, _)| granted(slot)));
+    among.put_tools(all.clone());
+    alone.put_tools(all.filter(|(slot, _)| granted(slot)));
     let mine: ToolSet = (0..tools.len() as Slot).filter(granted).collect();
-    let found = search(&[(&among, &mine)], &query, LIMIT);
+    let found = search_tools(&[(&among, &mine)], &query, LIMIT);
     check(&found, &mine);
-    let without_others = search(&[(&alone, &mine)], &query, LIMIT);
+    let without_others = search_tools(&[(&alone, &mine)], &query, LIMIT);
     assert_eq!(found, without_others, "something is learnt of tools that are not granted");
 
     // Removed tools are not found; after reinsertion the hits are the same as before.
-    (0..tools.len() as Slot).for_each(|slot| among.remove(slot));
-    assert!(search(&[(&among, &mine)], &query, LIMIT).is_empty());
+    (0..tools.len() as Slot).for_each(|slot| among.remove_tool(slot));
+    assert!(search_tools(&[(&among, &mine)], &query, LIMIT).is_empty());
     for (slot, tool) in tools.iter().enumerate().rev() {
-        among.put(slot as Slot, tool);
+        among.put_tool(slot as Slot, tool);
     }
-    assert_eq!(search(&[(&among, &mine)], &query, LIMIT), found);
+    assert_eq!(search_tools(&[(&among, &mine)], &query, LIMIT), found);
 });
 
-fn check(found: &[Found], mine: &ToolSet) {
+fn check(found: &[SearchHit], mine: &ToolSet) {
     assert!(found.len() <= LIMIT);
     for hit in found {
         assert!(0.0 < hit.score && hit.score <= 1.0, "{hit:?}");
@@ -57,12 +57,12 @@ fn check(found: &[Found], mine: &ToolSet) {
 }
 
 /// Ids are ordered like slots, so that equal scores have the same order in both indexes.
-fn document((slot, texts): (Slot, &[Cow<'_, str>])) -> Document {
+fn document((slot, texts): (Slot, &[Cow<'_, str>])) -> SearchDocument {
     let text = |place: usize| texts.get(place).map_or("", AsRef::as_ref);
-    let mut document = Document::new(&format!("{slot:06}"), text(0));
-    document.keyword(text(1));
-    document.text(Field::Description, text(2));
+    let mut document = SearchDocument::new(&format!("{slot:06}"), text(0));
+    document.add_keyword(text(1));
+    document.add_text(SearchField::Description, text(2));
     document
-        .arguments(&json!({"properties": {text(3): {"description": text(1), "enum": [text(2)]}}}));
+        .add_parameters(&json!({"properties": {text(3): {"description": text(1), "enum": [text(2)]}}}));
     document
 }

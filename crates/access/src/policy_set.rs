@@ -137,7 +137,7 @@ impl PathConditions {
         }
     }
 
-    /// Marks the satisfied conditions. The lookups agree with [`Matcher::mark_satisfied`].
+    /// Marks the satisfied conditions. The lookups agree with [`Matcher::matches_values`].
     fn mark_satisfied(&self, claims: &Claims, holds: &mut [bool]) {
         let found = self.path.find(claims);
         let mut note = |known: &HashMap<Box<str>, usize>, text: &str| {

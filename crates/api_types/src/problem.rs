@@ -411,6 +411,6 @@ impl From<RefreshResult> for Problem {
 }
 
 #[cfg(test)]
-mod problems_table;
+mod problems_page;
 #[cfg(test)]
 mod tests;

@@ -85,7 +85,7 @@ pub struct CompiledWorkflow {
 
 impl std::fmt::Debug for CompiledTool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ready")
+        f.write_str("CompiledTool")
     }
 }
 

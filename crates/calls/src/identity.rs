@@ -107,7 +107,7 @@ impl RequestCredentials {
 
 impl fmt::Debug for RequestCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CameWith").finish_non_exhaustive()
+        f.debug_struct("RequestCredentials").finish_non_exhaustive()
     }
 }
 

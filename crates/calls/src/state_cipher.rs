@@ -64,7 +64,7 @@ fn associated_data(purpose: &str, holder: &str) -> Vec<u8> {
 
 impl fmt::Debug for StateCipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal")
+        f.write_str("StateCipher")
     }
 }
 

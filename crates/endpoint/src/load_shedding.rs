@@ -203,7 +203,7 @@ impl LoadShedder {
         self.slot_count.load(Relaxed).saturating_sub(self.slots.available_permits())
     }
 
-    /// Sets the number of slots; only [`adjust_limit_forever`](Self::watch) calls this.
+    /// Sets the number of slots; only [`adjust_limit_forever`](Self::adjust_limit_forever) calls this.
     fn set_slot_target(&self, wanted: usize) {
         self.target_slots.store(wanted, Relaxed);
         let there_are = self.slot_count.load(Relaxed);

@@ -1,5 +1,5 @@
-//! `/.well-known/oauth-protected-resource`: where clients obtain tokens for this server (RFC 9728), and the challenge
-//! that points there. The server issues no tokens itself: it has no `/authorize`, `/token` or `/register`.
+//! This server as an OAuth protected resource (RFC 9728): its URL, the issuers whose tokens it accepts, and the challenge
+//! that points clients there.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};

@@ -189,7 +189,7 @@ impl ApiRoute {
         Self { takes_idempotency_key: false, ..self }
     }
 
-    /// Documents `If-Match`; the handler must check `Change::condition` itself.
+    /// Documents `If-Match`; the handler must check `ChangeRequest::condition` itself.
     pub fn with_precondition(self) -> Self {
         Self { is_conditional: true, ..self }
     }

@@ -42,7 +42,7 @@ impl RenderedRequest {
 impl fmt::Debug for RenderedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Request")
+        f.debug_struct("RenderedRequest")
             .field("method", &self.method)
             .field("origin", &self.url.origin().ascii_serialization())
             .field("headers", &names)

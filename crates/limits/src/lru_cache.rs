@@ -246,7 +246,7 @@ impl<V> CachedValue<V> {
 impl<K, V> fmt::Debug for LruCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { limit, weight, .. } = self;
-        f.debug_struct("Cache").field("limit", limit).field("weight", weight).finish()
+        f.debug_struct("LruCache").field("limit", limit).field("weight", weight).finish()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Settings of a source of kind `custom`: tools, prompts and resources that an admin defines by hand (requirements B2,
-//! B3). This is the unchecked form; the crate `discovery` parses it and reports every problem.
+//! B3). This is the unchecked form; the crate `sources` parses it and reports every problem.
 
 mod custom_work;
 

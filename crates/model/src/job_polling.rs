@@ -1,5 +1,5 @@
 //! Settings for polling a long-running upstream job (requirement E2): written by an admin in a source's settings, or
-//! given in a specification or HTTP manifest. The crate `discovery` turns them into templates.
+//! given in a specification or HTTP manifest. The crate `sources` turns them into templates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

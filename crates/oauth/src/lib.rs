@@ -157,6 +157,6 @@ impl McpAuthorization {
 
 impl fmt::Debug for McpAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").finish_non_exhaustive()
+        f.debug_struct("McpAuthorization").finish_non_exhaustive()
     }
 }

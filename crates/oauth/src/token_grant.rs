@@ -93,7 +93,7 @@ pub struct IssuedToken {
 
 impl fmt::Debug for IssuedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Granted").finish_non_exhaustive()
+        f.debug_struct("IssuedToken").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Search: tools by their texts, best first, each with a score from 0 to 1 (requirement A7).
 //!
-//! A query of one word that is part of a name, a keyword or a description gets its score from `search/match_table.rs`.
-//! Every other match gets its relevance (`search/relevance.rs`): the share of the query that the tool matches. Rare
+//! A query of one word that is part of a name, a keyword or a description gets its score from `match_table.rs`.
+//! Every other match gets its relevance (`relevance.rs`): the share of the query that the tool matches. Rare
 //! words count more than common ones, and a query that contains the whole name counts a quarter more. Results, order
 //! and scores are the same as if only the searched tools existed.
 

@@ -54,9 +54,9 @@ pub use authenticate::{
     Authenticator, IssuerAudience, IssuerConfig, IssuerError, IssuerState, KeySource, KeyTiming,
 };
 pub use call_log::{
-    AuditExpectations as ExpectedRecord, CallEndpoint, CallFilter, CallLog, CallLogVerification,
-    CallRecord, CallerCredentialKind, ChainLink as RecordLink, ExportVerifier, FinalCallStatus,
-    MemoryCallLog, RecordedCall, SavedHead, UsageKind, UsagePage, UsageTotals, verify_call_log,
+    AuditExpectations, CallEndpoint, CallFilter, CallLog, CallLogVerification, CallRecord,
+    CallerCredentialKind, ChainLink, ExportVerifier, FinalCallStatus, MemoryCallLog, RecordedCall,
+    SavedHead, UsageKind, UsagePage, UsageTotals, verify_call_log,
 };
 pub use calls::call_recorder::{CallLogOptions, CallOrigin, CallRecorder};
 pub use calls::identity::{AuthMethod, AuthenticationError, CallerIdentity, RequestCredentials};

@@ -425,7 +425,7 @@ struct BodyReadLimits {
     enough: usize,
     /// The longest pause between two chunks.
     max_silence: Duration,
-    /// How long to wait for [permits and the read rate](crate::large).
+    /// How long to wait for [permits and the read rate](crate::large_bodies).
     wait_until: tokio::time::Instant,
 }
 

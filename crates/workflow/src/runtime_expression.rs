@@ -61,7 +61,7 @@ pub(crate) enum ExpressionError {
 
 impl fmt::Debug for RuntimeExpression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Expression").field(&self.text).finish()
+        f.debug_tuple("RuntimeExpression").field(&self.text).finish()
     }
 }
 

@@ -68,7 +68,7 @@ impl Catalog {
     }
 
     /// Stores a plan, all of it or nothing. If one of its streams has changed since, the result is a
-    /// [`ConflictingAppend`](crate::journal::JournalError::Conflict), and the caller has to plan again.
+    /// [`Conflict`](crate::journal::JournalError::Conflict), and the caller has to plan again.
     pub async fn execute_plan(
         &self,
         supposed: CommandPlan,

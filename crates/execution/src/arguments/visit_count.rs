@@ -332,7 +332,7 @@ impl<'a> VisitCounter<'a> {
         *self.names.entry(ptr::from_ref(value)).or_insert_with(|| lookup_cost(value))
     }
 
-    /// [`super::cached_size`], computed once per value.
+    /// [`super::count_values`], computed once per value.
     fn cached_size(&mut self, value: &'a Value) -> u64 {
         if !(value.is_array() || value.is_object()) {
             return super::count_values(value);

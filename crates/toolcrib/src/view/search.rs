@@ -1,6 +1,6 @@
 //! Searches the tools, prompts and resources of an agent.
 //!
-//! Only the toolset counts: hits, order and scores are the same as if nothing else existed (`catalog::search`), so they
+//! Only the toolset counts: hits, order and scores are the same as if nothing else existed (the crate `search`), so they
 //! reveal nothing about other tools.
 
 mod offer_search;

@@ -1,6 +1,6 @@
 //! The possible names of a snapshot's tools, computed once for all agents: the size of each form of a name, and which
 //! other tools conflict with it. Choosing the form for an agent is then a bit test. The result equals
-//! [`OracleToolset::name_among`](crate::Toolset); a test compares the two.
+//! [`Toolset::name_for_agent`](crate::Toolset); a test compares the two.
 
 use std::cell::OnceCell;
 

@@ -30,7 +30,7 @@ pub(super) struct ConnectionPools {
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The HTTP/2 flow-control window of one stream. The window of the connection must hold all responses that wait for
-/// [a permit](crate::large): otherwise the response that has the permit could receive no more data.
+/// [a permit](crate::large_bodies): otherwise the response that has the permit could receive no more data.
 const STREAM_WINDOW: u32 = 512 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 

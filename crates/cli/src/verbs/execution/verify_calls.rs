@@ -7,8 +7,8 @@ use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use toolcrib::{
-    CallLogVerification, Clock as _, ExpectedRecord, ExportVerifier, JournalLocation, SystemClock,
-    verify_call_log,
+    AuditExpectations, CallLogVerification, Clock as _, ExportVerifier, JournalLocation,
+    SystemClock, verify_call_log,
 };
 
 use crate::arguments::VerbOutcome;
@@ -32,7 +32,7 @@ pub(super) async fn verify_calls(
         })
     };
     let removed_before = given.keep_days.map(|days| removed_before(days, SystemClock.now()));
-    let expected = ExpectedRecord { head: given.head, removed_before };
+    let expected = AuditExpectations { head: given.head, removed_before };
     let verification = match &given.file {
         Some(file) => verify_exported_file(file, expected, tell)?,
         None if matches!(place, JournalLocation::Memory) => return Err(CliError::InMemory),
@@ -58,7 +58,7 @@ fn removed_before(keep_days: u32, now: Timestamp) -> Timestamp {
 
 fn verify_exported_file(
     path: &Path,
-    expected: ExpectedRecord,
+    expected: AuditExpectations,
     mut tell: impl FnMut(u64),
 ) -> Result<CallLogVerification, CliError> {
     let cannot_read = |source: io::Error| CliError::Read { path: path.to_owned(), source };
