@@ -1,7 +1,7 @@
 //! `/api/agents/tools`: the tools of an agent (requirement A1).
 
 pub(crate) mod agent_call;
-pub mod pending_calls;
+pub(crate) mod pending_calls;
 pub(crate) mod prefer_header;
 pub(crate) mod result_parts;
 

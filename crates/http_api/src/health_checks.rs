@@ -15,7 +15,7 @@ use toolcrib::Authenticator;
 /// A catalog that lags behind the journal by more than this is not ready.
 const MAX_CATALOG_LAG: Duration = Duration::from_secs(5);
 
-pub fn routes() -> Vec<ApiRoute> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
         ApiRoute::get("get_live", "/health/live", report_live)
             .open_to_all("about", "Say that the process runs")

@@ -10,7 +10,7 @@ use endpoint::route::ApiRoute;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub fn routes() -> Vec<ApiRoute> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
         ApiRoute::get("get_protected_resource", METADATA_PATH, get_server_metadata)
             .open_to_all("about", "Say where tokens for this server are to be had")

@@ -22,7 +22,7 @@ pub(crate) enum IncomingMessage {
 }
 
 #[derive(Debug)]
-pub struct IncomingRequest {
+pub(crate) struct IncomingRequest {
     pub(crate) id: JsonRpcId,
     pub(crate) method: String,
     /// All parameters except `_meta`.
@@ -33,7 +33,7 @@ pub struct IncomingRequest {
 
 /// The id of a request: a string or an integer, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct JsonRpcId(Box<str>);
+pub(crate) struct JsonRpcId(Box<str>);
 
 /// Maximum length of an id and of a method name, in bytes.
 const MAX_ID_BYTES: usize = 1024;

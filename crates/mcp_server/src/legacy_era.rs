@@ -19,7 +19,7 @@ use super::{McpEndpoint, protocol_era, server_capabilities};
 const DEFAULT_LOG_LEVEL: LogLevel = LogLevel::Info;
 
 /// Answers any request except `initialize`.
-pub fn answer_request(
+pub(crate) fn answer_request(
     mcp: &Arc<McpEndpoint>,
     peer: McpPeer,
     session: Option<(&str, &McpSession)>,
@@ -97,7 +97,7 @@ fn begin_request(
 }
 
 /// Answers `initialize`; returns the answer and the new session.
-pub fn initialize_session(
+pub(crate) fn initialize_session(
     peer: &McpPeer,
     id: &JsonRpcId,
     params: &Map<String, Value>,

@@ -4,28 +4,28 @@
 //! `shared_methods.rs` the methods that both share. A request leads to one or several messages (`outgoing_message.rs`),
 //! the last of which is the answer; `streamable_http.rs` and `mcp_stdio.rs` transport them.
 
-pub mod call_state;
-pub mod client_replies;
-pub mod embedded;
-pub mod error_response;
-pub mod header_checks;
-pub mod incoming_message;
-pub mod legacy_era;
-pub mod list_pages;
-pub mod listen;
-pub mod mcp_peer;
-pub mod mcp_sessions;
+mod call_state;
+mod client_replies;
+mod embedded;
+mod error_response;
+mod header_checks;
+mod incoming_message;
+mod legacy_era;
+mod list_pages;
+mod listen;
+mod mcp_peer;
+mod mcp_sessions;
 pub mod mcp_stdio;
-pub mod mcp_tasks;
-pub mod modern_era;
-pub mod outgoing_message;
-pub mod protocol_era;
-pub mod request_meta;
-pub mod resumable_streams;
-pub mod running_call;
-pub mod segmented_body;
-pub mod server_capabilities;
-pub mod shared_methods;
+mod mcp_tasks;
+mod modern_era;
+mod outgoing_message;
+mod protocol_era;
+mod request_meta;
+mod resumable_streams;
+mod running_call;
+mod segmented_body;
+mod server_capabilities;
+mod shared_methods;
 pub mod streamable_http;
 
 pub use self::embedded::{

@@ -32,7 +32,7 @@ pub(crate) const MAX_URI_BYTES: usize = 2 << 10;
 
 /// The changes that a client subscribed to.
 #[derive(Clone, Debug, Default)]
-pub struct ListenFilter {
+pub(crate) struct ListenFilter {
     pub(crate) tools: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
@@ -40,7 +40,7 @@ pub struct ListenFilter {
 }
 
 /// One stream of change notifications.
-pub struct ListenStream {
+pub(crate) struct ListenStream {
     watching: ViewSubscription,
     /// Id of the request that the stream answers; `None` for `GET /mcp`.
     id: Option<JsonRpcId>,
@@ -68,7 +68,7 @@ impl ListenStream {
     }
 
     /// Creates a stream, for `GET /mcp` without a request id.
-    pub fn new(
+    pub(crate) fn new(
         peer: &McpPeer,
         id: Option<JsonRpcId>,
         wanted: ListenFilter,

@@ -24,7 +24,7 @@ const MAX_SUBSCRIPTIONS: usize = 100;
 
 /// The content of a session id.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct McpSession {
+pub(crate) struct McpSession {
     /// Makes the id unique.
     nonce: String,
     pub(crate) version: String,
@@ -36,7 +36,7 @@ pub struct McpSession {
 
 /// The mutable state of a session.
 #[derive(Default)]
-pub struct McpSessionState {
+pub(crate) struct McpSessionState {
     /// True once the session has ended.
     ended: watch::Sender<bool>,
     log_from: Mutex<Option<LogLevel>>,

@@ -10,7 +10,7 @@ use super::incoming_message::JsonRpcId;
 
 /// A JSON-RPC message as consecutive segments, so that a cached list is not copied.
 #[derive(Clone, Debug)]
-pub struct OutgoingMessage {
+pub(crate) struct OutgoingMessage {
     pub(crate) segments: Vec<Bytes>,
     /// No message follows.
     pub(crate) is_last: bool,

@@ -19,7 +19,7 @@ use super::protocol_era::ProtocolEra;
 pub(crate) type CallFuture = Pin<Box<dyn Future<Output = Result<String, RpcErrorResponse>> + Send>>;
 
 /// A running call. Dropping it aborts the call.
-pub struct RunningCall {
+pub(crate) struct RunningCall {
     pub(crate) mcp: Arc<McpEndpoint>,
     pub(crate) era: ProtocolEra,
     pub(crate) id: JsonRpcId,

@@ -47,7 +47,7 @@ pub(crate) struct McpRequest {
 }
 
 /// The reply to a request: a message, a running call or a stream.
-pub enum McpReply {
+pub(crate) enum McpReply {
     Ready(OutgoingMessage),
     Call(Box<RunningCall>),
     Stream(Box<ListenStream>),

@@ -26,7 +26,9 @@ use crate::connection_activity::{ConnectionActivity, MonitoredSocket};
 use crate::listener::AcceptedConnection;
 use crate::observed_body::ObservedBody;
 use crate::repoll::RepollFuture;
-pub use endpoint::load_shedding::{CallAdmission, LoadShedder, OverloadResponse, is_call_request};
+pub(crate) use endpoint::load_shedding::{
+    CallAdmission, LoadShedder, OverloadResponse, is_call_request,
+};
 
 /// Maximum size of a request head, in bytes.
 const MAX_HEAD_BYTES: usize = 32 << 10;

@@ -40,7 +40,7 @@ const RESULT_RETENTION: Duration = Duration::from_secs(60 * 60);
 /// Maximum duration of a call: slightly longer than a job is polled.
 const MAX_CALL_DURATION: Duration = Duration::from_secs(61 * 60);
 
-pub fn routes() -> Vec<ApiRoute> {
+pub(crate) fn routes() -> Vec<ApiRoute> {
     vec![
         ApiRoute::get("get_agent_call", "/api/agents/calls/{id}", get_call)
             .for_agents("agents", "Look at a call that goes on")
@@ -54,7 +54,7 @@ pub fn routes() -> Vec<ApiRoute> {
 
 /// A call that goes on after its request was answered.
 #[derive(Serialize, JsonSchema)]
-pub struct PendingCall {
+pub(crate) struct PendingCall {
     /// Known to nobody but the caller.
     id: String,
     /// How it is.
@@ -86,7 +86,7 @@ enum CallState {
 
 /// The pending calls of this node.
 #[derive(Clone, Default)]
-pub struct PendingCalls(Arc<Mutex<HashMap<String, Arc<BackgroundCall>>>>);
+pub(crate) struct PendingCalls(Arc<Mutex<HashMap<String, Arc<BackgroundCall>>>>);
 
 struct BackgroundCall {
     principal: Box<str>,
@@ -106,7 +106,7 @@ struct FinishedCall {
 }
 
 /// A call whose caller has no answer yet. Dropping it aborts the call.
-pub struct UnansweredCall<'a> {
+pub(crate) struct UnansweredCall<'a> {
     calls: &'a PendingCalls,
     id: String,
     call: Arc<BackgroundCall>,
@@ -126,7 +126,7 @@ impl PendingCalls {
     }
 
     /// Starts a call that may outlive its request.
-    pub fn start_call<'a>(
+    pub(crate) fn start_call<'a>(
         &'a self,
         app: &AppState,
         principal: String,
@@ -248,12 +248,12 @@ impl BackgroundCall {
 
 impl UnansweredCall<'_> {
     /// Waits for the outcome; if it arrives in time, the call is dropped instead of kept.
-    pub async fn wait_for_outcome(&mut self, wait: Duration) -> Option<Outcome> {
+    pub(crate) async fn wait_for_outcome(&mut self, wait: Duration) -> Option<Outcome> {
         timeout(wait, &mut self.ended).await.ok()?.ok()
     }
 
     /// Answers 202 with the address of the call, which continues.
-    pub fn into_accepted_response(mut self) -> Response {
+    pub(crate) fn into_accepted_response(mut self) -> Response {
         self.is_told = true;
         let address = format!("/api/agents/calls/{}", self.id);
         let address = HeaderValue::try_from(address).expect("an address of ours is ASCII");
