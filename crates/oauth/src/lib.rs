@@ -10,16 +10,15 @@
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use toolcrib_upstream as upstream;
 //! # use upstream::http::{HttpClient, Url};
-//! # use toolcrib_oauth::{McpAuthorization, ConsentCallback, OAuthFlow, InMemoryOAuthStore, OAuthSettings, OAuthLimits};
+//! # use toolcrib_oauth::{ConsentCallback, InMemoryOAuthStore, McpAuthorization, OAuthFlow, OAuthLimits, OAuthSettings};
 //! # fn example(client: HttpClient, url: Url, redirect: Url, consent: ConsentCallback, now: fn() -> u64) {
 //! let oauth = OAuthSettings {
 //!     principal: "zoë".to_owned(),
-//!     name: "toolcrib".to_owned(),
-//!     flow: OAuthFlow::Code { redirect, consent },
-//!     registered: None,
-//!     metadata_url: None,
+//!     client_name: "toolcrib".to_owned(),
+//!     flow: OAuthFlow::AuthorizationCode { redirect, consent },
+//!     registered_client: None,
+//!     client_metadata_url: None,
 //!     store: Arc::new(InMemoryOAuthStore::default()),
 //!     now,
 //!     trusts_plain_http: false,
