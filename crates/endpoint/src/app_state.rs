@@ -34,7 +34,7 @@ pub struct AppStateInner {
     pub crib: Toolcrib,
     pub options: ServerOptions,
     /// Tool lists of agents, already serialized.
-    pub prepared: ListCache,
+    pub list_cache: ListCache,
     /// Per agent: the tools that stay in a list too long to be sent whole.
     pub(crate) pinned_tools: PinnedToolsCache,
     /// State of single endpoints, by type.
@@ -43,12 +43,12 @@ pub struct AppStateInner {
     pub has_rest: bool,
     background: Arc<BackgroundTasks>,
     draining: watch::Sender<bool>,
-    pub health: JournalProbe,
+    pub journal_probe: JournalProbe,
     streams: Arc<StreamLimit>,
     /// Counters and durations of requests.
     pub endpoint_metrics: EndpointMetrics,
     /// Load shedding: the calls that wait for a permit.
-    pub pressure: Arc<LoadShedder>,
+    pub load_shedder: Arc<LoadShedder>,
     /// State of the followed configuration file, if the server follows one.
     pub config_follower: OnceLock<FollowerState>,
 }
@@ -97,7 +97,7 @@ impl AppState {
     pub(crate) fn new(
         crib: Toolcrib,
         options: ServerOptions,
-        doors: EndpointMetrics,
+        endpoint_metrics: EndpointMetrics,
         has_rest: bool,
         register_endpoints: impl FnOnce(&mut Extensions, StateCipher, &Arc<BackgroundTasks>),
     ) -> Self {
@@ -105,20 +105,20 @@ impl AppState {
         let background = Arc::new(BackgroundTasks::default());
         let mut extensions = Extensions::new();
         register_endpoints(&mut extensions, seal, &background);
-        let pressure = LoadShedder::reporting_overload_to(crib.overload_flag());
+        let load_shedder = LoadShedder::reporting_overload_to(crib.overload_flag());
         Self(Arc::new(AppStateInner {
             crib,
             options,
-            prepared: ListCache::default(),
+            list_cache: ListCache::default(),
             pinned_tools: PinnedToolsCache::default(),
             extensions,
             has_rest,
             background,
             draining: watch::Sender::new(false),
-            health: JournalProbe::default(),
+            journal_probe: JournalProbe::default(),
             streams: StreamLimit::new(MAX_STREAMS, STREAMS_RESERVED_FOR_OTHERS),
-            endpoint_metrics: doors,
-            pressure: Arc::new(pressure),
+            endpoint_metrics,
+            load_shedder: Arc::new(load_shedder),
             config_follower: OnceLock::new(),
         }))
     }

@@ -184,20 +184,20 @@ mod tests {
 
     #[test]
     fn labels_never_contain_text_of_callers() {
-        let doors = EndpointMetrics::new(["/mcp"].into_iter());
+        let metrics = EndpointMetrics::new(["/mcp"].into_iter());
         for number in 0..10_000 {
             let method = Method::from_bytes(format!("M{number}").as_bytes()).unwrap();
-            doors.begin_request().finish_request(
+            metrics.begin_request().finish_request(
                 &format!("/{number}"),
                 &method,
                 StatusCode::NOT_FOUND,
             );
-            doors.count_mcp_request(&format!("m/{number}"));
+            metrics.count_mcp_request(&format!("m/{number}"));
         }
-        doors.begin_request().finish_request("/mcp", &Method::POST, StatusCode::OK);
-        drop(doors.begin_request());
+        metrics.begin_request().finish_request("/mcp", &Method::POST, StatusCode::OK);
+        drop(metrics.begin_request());
         let mut reading = MetricsSnapshot::default();
-        doors.collect_into(&mut reading);
+        metrics.collect_into(&mut reading);
         let text = reading.to_prometheus_text();
         let lines = text.lines().filter(|it| !it.starts_with('#') && !it.contains("duration"));
         assert_eq!(

@@ -134,13 +134,13 @@ impl ListOptions {
             ListMode::List => None,
             ListMode::Search => Some(PinnedTools::empty()),
             ListMode::Auto => {
-                let bytes = self.format.cached_list(&app.prepared, view).bytes.len() as u64;
+                let bytes = self.format.cached_list(&app.list_cache, view).bytes.len() as u64;
                 let room = self.budget.saturating_mul(BYTES_PER_TOKEN);
                 (room < bytes).then(|| {
                     app.pinned_tools.get_or_select(view, self.format, room, || {
                         let two = self
                             .format
-                            .cached_list(&app.prepared, &view.clone().search_only())
+                            .cached_list(&app.list_cache, &view.clone().search_only())
                             .bytes
                             .len() as u64;
                         view.most_used_tools(room.saturating_sub(two), |tool| {

@@ -83,7 +83,7 @@ async fn list_tools(
     };
     let view = sight.apply_to(&app, view).ok_or_else(|| query.wanted.group_not_found())?;
     let list = match is_kept {
-        true => sight.format.cached_list(&app.prepared, &view),
+        true => sight.format.cached_list(&app.list_cache, &view),
         false => SerializedList::new(sight.format.serialize_list(&view)),
     };
     Ok(list.into_response_for(&headers))

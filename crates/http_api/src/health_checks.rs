@@ -65,7 +65,7 @@ async fn report_ready(State(app): State<AppState>) -> Result<Json<ReadinessRepor
     if app.is_draining() {
         reasons.push(NotReadyReason::Draining);
     }
-    if !app.health.is_journal_writable(&app.crib).await {
+    if !app.journal_probe.is_journal_writable(&app.crib).await {
         reasons.push(NotReadyReason::JournalUnavailable);
     }
     if MAX_CATALOG_LAG < app.crib.catalog().time_behind() {

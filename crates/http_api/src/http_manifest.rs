@@ -65,7 +65,7 @@ async fn get_manifest(
     headers: HeaderMap,
 ) -> Response {
     ToolFormat::HttpManifest
-        .cached_list(&app.prepared, &app.crib.view_for_identity(&identity))
+        .cached_list(&app.list_cache, &app.crib.view_for_identity(&identity))
         .into_response_for(&headers)
 }
 

@@ -117,7 +117,7 @@ pub fn collect_metrics(app: &AppState) -> MetricsSnapshot {
     }
     app.endpoint_metrics.collect_into(&mut reading);
     reading.add_gauge_value(&STREAMS_OPEN, &[], app.open_streams() as f64);
-    let (waiting, refused) = app.pressure.waiting_and_rejected();
+    let (waiting, refused) = app.load_shedder.waiting_and_rejected();
     reading.add_gauge_value(&CALLS_WAITING, &[], waiting as f64);
     reading.add_count(&CALLS_REFUSED, &[], refused);
     reading.add_gauge_value(&BUILD_VERSION, &[env!("CARGO_PKG_VERSION")], 1.0);

@@ -28,30 +28,28 @@ mod server_capabilities;
 mod shared_methods;
 pub mod streamable_http;
 
-pub use self::embedded::{
-    PerRequestLayer, PerRequestService, mcp_router, providers_per_request, serve_lines,
-    serve_stdio, user_per_request,
-};
-pub use self::protocol_era::introduce_as;
-pub use api_types::oauth_scope::OAuthScope;
-pub use api_types::server_names::{HostName, PublicUrl, ServerNames, WebOrigin};
-pub use endpoint::{AppState, ProtectedResource, ServerOptions};
-
 use std::sync::Arc;
 
 use axum::http::Extensions;
+use endpoint::background_tasks::BackgroundTasks;
 use toolcrib::StateCipher;
 
 use self::client_replies::{CancellableCalls, PendingQuestions};
 use self::list_pages::McpPageCache;
-pub use self::mcp_peer::McpPeer;
-use endpoint::background_tasks::BackgroundTasks;
-
 use self::mcp_sessions::McpSessions;
 use self::mcp_tasks::McpTasks;
 use self::resumable_streams::ResumableStreams;
 
+pub use self::embedded::{
+    PerRequestLayer, PerRequestService, mcp_router, providers_per_request, serve_lines,
+    serve_stdio, user_per_request,
+};
+pub use self::mcp_peer::McpPeer;
+pub use self::protocol_era::introduce_as;
+pub use api_types::oauth_scope::OAuthScope;
+pub use api_types::server_names::{HostName, PublicUrl, ServerNames, WebOrigin};
 pub use endpoint::protected_resource::MCP_PATH;
+pub use endpoint::{AppState, ProtectedResource, ServerOptions};
 
 /// State of the endpoint between messages; none of it authenticates a caller.
 pub struct McpEndpoint {

@@ -191,7 +191,7 @@ impl ListenStream {
     /// Whether a change of the tools is visible in the list.
     fn is_tool_list_changed(&self, change: &ViewChange) -> bool {
         let (app, now) = (self.watching.app(), self.watching.view());
-        let tag = |view: &AgentView| ToolFormat::Mcp.cached_list(&app.prepared, view).tag;
+        let tag = |view: &AgentView| ToolFormat::Mcp.cached_list(&app.list_cache, view).tag;
         change.tools_before.as_ref().is_some_and(|before| tag(before) != tag(now))
     }
 

@@ -150,7 +150,7 @@ pub struct CallFailure {
     /// All that the agent's token must allow, where nothing was called because it does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
-    /// The lines of the message, where they are about arguments: for doors that tell them one by one.
+    /// The lines of the message, where they are about arguments: for endpoints that report them one by one.
     #[serde(skip)]
     pub arguments: Vec<ArgumentProblem>,
     /// Why, for admins alone: it may name hosts, files and variables that are nothing for an agent.

@@ -17,17 +17,17 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Serves until `stopped` resolves. Every client that has connected by then may still send a request and is answered.
 pub async fn serve_connections(
     listener: impl Into<ServerListener>,
-    doors: impl RequestHandler,
+    handler: impl RequestHandler,
     limits: ConnectionLimits,
     stopped: impl Future<Output = ()>,
 ) {
-    serve_with_load_shedding(listener, doors, limits, Arc::default(), stopped).await;
+    serve_with_load_shedding(listener, handler, limits, Arc::default(), stopped).await;
 }
 
 /// Like `serve_connections`, with a load shedder that the caller also reads.
 pub async fn serve_with_load_shedding(
     listener: impl Into<ServerListener>,
-    doors: impl RequestHandler,
+    handler: impl RequestHandler,
     limits: ConnectionLimits,
     pressure: Arc<LoadShedder>,
     stopped: impl Future<Output = ()>,
@@ -41,7 +41,7 @@ pub async fn serve_with_load_shedding(
         while connections.try_join_next().is_some() {}
         let pressure = Arc::clone(&pressure);
         let attended =
-            drive_connection(accepted, doors.clone(), pressure, limits, stopping.subscribe());
+            drive_connection(accepted, handler.clone(), pressure, limits, stopping.subscribe());
         connections.spawn(async move {
             let _place: OwnedSemaphorePermit = place;
             attended.await;

@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ConnectionStream for S {}
 /// Serves one connection until the client closes it, the connection is idle for too long, or the server stops.
 pub(super) async fn drive_connection(
     accepted: AcceptedConnection,
-    doors: impl RequestHandler,
+    endpoints: impl RequestHandler,
     pressure: Arc<LoadShedder>,
     limits: ConnectionLimits,
     stopping: watch::Receiver<bool>,
@@ -74,7 +74,7 @@ pub(super) async fn drive_connection(
     let service = TowerToHyperService::new(tower::service_fn({
         let pulse = Arc::clone(&pulse);
         move |request| {
-            handle_request(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
+            handle_request(request, endpoints.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
         }
     }));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -176,7 +176,7 @@ fn http_builder(limits: ConnectionLimits) -> Builder<TokioExecutor> {
 /// Handles one request. It wraps the router from outside: a tower layer per connection would copy all routes.
 async fn handle_request<B>(
     request: http::Request<B>,
-    doors: impl RequestHandler,
+    endpoints: impl RequestHandler,
     pressure: Arc<LoadShedder>,
     pulse: Arc<ConnectionActivity>,
 ) -> Result<http::Response<ObservedBody>, Infallible>
@@ -186,8 +186,8 @@ where
     let has_streams = request.version() == Version::HTTP_2;
     let at_work = pulse.start_request(has_streams);
     let mut response = match is_call_request(&request) {
-        true => handle_call(request, doors, pressure).await?,
-        false => doors.oneshot(request.map(Body::new)).await?,
+        true => handle_call(request, endpoints, pressure).await?,
+        false => endpoints.oneshot(request.map(Body::new)).await?,
     };
     if pulse.is_closing() && !has_streams {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -201,7 +201,7 @@ where
 /// longer body, the end is withheld until the call is admitted.
 async fn handle_call<B>(
     request: http::Request<B>,
-    doors: impl RequestHandler,
+    endpoints: impl RequestHandler,
     pressure: Arc<LoadShedder>,
 ) -> Result<Response, Infallible>
 where
@@ -218,7 +218,7 @@ where
         Err(body) => Some(Body::new(turn.withhold_body_end(body, Arc::clone(&pressure)))),
     };
     if let Some(body) = body {
-        let call = doors.oneshot(Request::from_parts(head, body));
+        let call = endpoints.oneshot(Request::from_parts(head, body));
         let response = pressure.run_and_measure(&turn, call).await?;
         if !turn.is_refused() {
             return Ok(response);
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     /// A handler that reads the body, as real handlers do, and counts complete requests.
-    fn doors(answered: &Arc<AtomicUsize>) -> impl RequestHandler + use<> {
+    fn endpoints(answered: &Arc<AtomicUsize>) -> impl RequestHandler + use<> {
         let answered = Arc::clone(answered);
         tower::service_fn(move |request: Request| {
             let answered = Arc::clone(&answered);
@@ -266,7 +266,8 @@ mod tests {
     async fn status(path: &str, body: Body, pressure: &Arc<LoadShedder>) -> (u16, usize) {
         let answered = Arc::new(AtomicUsize::new(0));
         let request = http::Request::post(path).body(body).unwrap();
-        let response = handle_call(request, doors(&answered), Arc::clone(pressure)).await.unwrap();
+        let response =
+            handle_call(request, endpoints(&answered), Arc::clone(pressure)).await.unwrap();
         (response.status().as_u16(), answered.load(Relaxed))
     }
 

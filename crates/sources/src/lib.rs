@@ -11,6 +11,7 @@ pub mod openapi;
 mod polling_settings;
 mod source_discovery;
 pub mod workflow_documents;
+
 use limits::bounded_read::BoundedReadError;
 use mcp_client::McpError;
 use model::{InventoryError, SourceKind};

@@ -49,6 +49,7 @@ mod usage_ranking;
 mod view;
 pub(crate) mod viewed_tool;
 mod what_if;
+
 pub use access::{InvalidIssuer, InvalidKeySet, JwsAlgorithm, TokenError, TokenType};
 pub use authenticate::{
     Authenticator, IssuerAudience, IssuerConfig, IssuerError, IssuerState, KeySource, KeyTiming,

@@ -7,7 +7,7 @@ use crate::xtask_error::XtaskError;
 
 const GUIDE: &str = "docs/embedding.md";
 
-/// Most crates that an embedded MCP server may compile.
+/// Most crates that an embedded MCP server may compile; lower it when the number falls (the goal is 180).
 const MAX_MCP_SERVER_CRATES: usize = 220;
 
 /// The library names that a crate must not depend on.

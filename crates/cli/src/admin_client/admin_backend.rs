@@ -39,7 +39,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) enum AdminBackend {
     Server { client: HttpClient, url: Url, key: Option<SecretString> },
-    InProcess { doors: EndpointRouter, app: AppState, catalog: Arc<Catalog> },
+    InProcess { endpoints: EndpointRouter, app: AppState, catalog: Arc<Catalog> },
 }
 
 /// Required access to the journal.
@@ -125,8 +125,8 @@ impl AdminBackend {
         };
         let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
         let options = ServerOptions { allow_stdio: true, ..ServerOptions::default() };
-        let (doors, app) = router::build_endpoints(crib, options);
-        Ok(Self::InProcess { doors, app, catalog })
+        let (endpoints, app) = router::build_endpoints(crib, options);
+        Ok(Self::InProcess { endpoints, app, catalog })
     }
 
     pub(crate) fn is_in_process(&self) -> bool {
@@ -135,9 +135,9 @@ impl AdminBackend {
 
     /// Stops background work and closes the catalog, so that no write is left incomplete.
     pub(crate) async fn close(self) {
-        if let Self::InProcess { doors, app, catalog } = self {
+        if let Self::InProcess { endpoints, app, catalog } = self {
             app.stop().await;
-            drop((doors, app));
+            drop((endpoints, app));
             if let Some(catalog) = Arc::into_inner(catalog) {
                 catalog.close().await;
             }
@@ -175,8 +175,9 @@ impl AdminBackend {
                     let request = build_request(url, key.as_ref(), method, path, headers, body)?;
                     send_over_http(client, request).await
                 }
-                Self::InProcess { doors, .. } => {
-                    send_in_process(doors, method, path, headers, body.unwrap_or_default()).await
+                Self::InProcess { endpoints, .. } => {
+                    send_in_process(endpoints, method, path, headers, body.unwrap_or_default())
+                        .await
                 }
             }
         };
@@ -213,9 +214,9 @@ impl AdminBackend {
                     write(piece.as_ref()).map_err(CliError::Output)?;
                 }
             }
-            Self::InProcess { doors, .. } => {
+            Self::InProcess { endpoints, .. } => {
                 let response =
-                    call_router(doors, Method::GET, path, HeaderMap::new(), Vec::new()).await?;
+                    call_router(endpoints, Method::GET, path, HeaderMap::new(), Vec::new()).await?;
                 let status = response.status().as_u16();
                 let mut body = response.into_body();
                 if 400 <= status {
@@ -275,19 +276,19 @@ fn build_request(
 }
 
 async fn send_in_process(
-    doors: &EndpointRouter,
+    endpoints: &EndpointRouter,
     method: Method,
     path: &str,
     headers: HeaderMap,
     body: Vec<u8>,
 ) -> Result<RawResponse, CliError> {
-    let (parts, body) = call_router(doors, method, path, headers, body).await?.into_parts();
+    let (parts, body) = call_router(endpoints, method, path, headers, body).await?.into_parts();
     let body = to_bytes(body, MAX_RESPONSE_BYTES).await.map_err(interrupted_response)?;
     Ok((parts.status.as_u16(), parts.headers, body.to_vec()))
 }
 
 async fn call_router(
-    doors: &EndpointRouter,
+    endpoints: &EndpointRouter,
     method: Method,
     path: &str,
     headers: HeaderMap,
@@ -299,7 +300,7 @@ async fn call_router(
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
     request.extensions_mut().insert(LocalOperator(local_operator()));
-    let Ok(response) = doors.clone().oneshot(request).await;
+    let Ok(response) = endpoints.clone().oneshot(request).await;
     Ok(response)
 }
 

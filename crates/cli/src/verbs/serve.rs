@@ -157,7 +157,7 @@ pub(crate) async fn run_server(
         resource,
         exporter: exporter.clone(),
     };
-    let (doors, app) = router::build_endpoints(crib, options);
+    let (endpoints, app) = router::build_endpoints(crib, options);
     if let Some(follower) = follower {
         app.set_config_follower(follower.state.clone());
         app.spawn_background(follower.apply_changes_forever());
@@ -218,9 +218,11 @@ pub(crate) async fn run_server(
         .await;
     };
     tokio::join!(beside, async {
-        let pressure = Arc::clone(&app.pressure);
-        server::accept_loop::serve_with_load_shedding(listener, doors, limits, pressure, drained)
-            .await;
+        let pressure = Arc::clone(&app.load_shedder);
+        server::accept_loop::serve_with_load_shedding(
+            listener, endpoints, limits, pressure, drained,
+        )
+        .await;
         drop(served);
     });
     app.stop().await;

@@ -75,9 +75,9 @@ async fn a_list_over_budget_has_the_most_used_tools_that_fit() {
         view.list().iter().map(|tool| tool.name().to_owned()).collect()
     };
     let whole =
-        ToolFormat::Mcp.cached_list(&app.prepared, &app.crib.view(&agent)).bytes.len() as u64;
+        ToolFormat::Mcp.cached_list(&app.list_cache, &app.crib.view(&agent)).bytes.len() as u64;
     let two = ToolFormat::Mcp
-        .cached_list(&app.prepared, &app.crib.view(&agent).search_only())
+        .cached_list(&app.list_cache, &app.crib.view(&agent).search_only())
         .bytes
         .len() as u64;
     assert_eq!(
@@ -93,7 +93,7 @@ async fn a_list_over_budget_has_the_most_used_tools_that_fit() {
     app.crib.count_usage().await;
     let now = sight(budget).current_view(&app, &identity).unwrap();
     assert_eq!(names(&now), ["tool_search", "execute_tool", "c", "g"]);
-    let list = ToolFormat::Mcp.cached_list(&app.prepared, &now).bytes;
+    let list = ToolFormat::Mcp.cached_list(&app.list_cache, &now).bytes;
     assert!(list.len() as u64 <= budget * BYTES_PER_TOKEN, "{}", list.len());
     assert_eq!(now.stamp(), sight(budget).current_view(&app, &identity).unwrap().stamp());
     // New usage statistics alone do not change the list of a client that already has one.

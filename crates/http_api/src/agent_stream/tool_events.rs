@@ -60,7 +60,7 @@ pub(super) fn snapshot_event(app: &AppState, view: &AgentView, sight: &ListOptio
     let start = format!("event: snapshot\nid: {mark}\ndata: ");
     vec![
         start.into(),
-        sight.format.cached_list(&app.prepared, view).bytes,
+        sight.format.cached_list(&app.list_cache, view).bytes,
         Bytes::from_static(b"\n\n"),
     ]
 }
@@ -76,7 +76,7 @@ pub(super) fn change_events(
     let form =
         ListVariant::new("changes").starting_after(format!("{format:?} {:?}", before.stamp()));
     let events =
-        app.prepared.get_or_serialize(now, form, || serialize_changes(before, now, format)).bytes;
+        app.list_cache.get_or_serialize(now, form, || serialize_changes(before, now, format)).bytes;
     match () {
         () if events.is_empty() => Vec::new(),
         () if events == RESYNC_EVENT => {
